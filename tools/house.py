@@ -45,7 +45,8 @@ class Module:
     tree: ast.Module = field(init=False)
     code: set[int] = field(init=False)
     """The lines with code on them: no blanks, comments or docstrings, those of attributes among them."""
-    commented: set[int] = field(init=False)
+    commented: dict[int, int] = field(init=False)
+    """The lines with a comment, and the column at which it begins."""
 
     def __post_init__(self) -> None:
         self.lines, self.tree = self.text.splitlines(), ast.parse(self.text)
@@ -55,10 +56,10 @@ class Module:
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
         }
-        self.code, self.commented = set(), set()
+        self.code, self.commented = set(), {}
         for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
             if token.type == tokenize.COMMENT:
-                self.commented.add(token.start[0])
+                self.commented[token.start[0]] = token.start[1]
             elif token.type not in _SILENT:
                 self.code |= set(range(token.start[0], token.end[0] + 1)) - quoted
 
@@ -155,7 +156,8 @@ def _reached(path: str, below: Mapping[str, set[str]]) -> set[str]:
 
 def counted(modules: list[Module]) -> dict[str, float]:
     """Every figure that the text alone gives."""
-    lines = [len(module.lines[number - 1].strip()) for module in modules for number in module.code]
+    # A comment behind code makes it no denser.
+    lines = [len(m.lines[n - 1][: m.commented.get(n)].strip()) for m in modules for n in m.code]
     functions = [(module, function) for module in modules for function in module.functions()]
     long = [len(module.code & set(range(f.lineno, (f.end_lineno or f.lineno) + 1))) for module, f in functions]
     folders = Counter(module.path.rpartition("/")[0] for module in modules)

@@ -77,7 +77,7 @@ class Agent(torch.nn.Module):
         self.spec: BehaviorSpec = setup.spec
         self.numbers: Any = setup.settings.hyperparameters
         self.gamma = setup.streams[0].gamma
-        self.observation_size = sum(one.size for one in self.spec.observations if len(one.shape) == 1)
+        self.observation_size = sum(sensor.size for sensor in self.spec.observations if len(sensor.shape) == 1)
         self.action_size = self.spec.actions.continuous_size + self.spec.actions.mask_size
         self.build()
 
@@ -102,7 +102,7 @@ class Agent(torch.nn.Module):
     def optimizers(self) -> torch.optim.Optimizer | Sequence[torch.optim.Optimizer]:
         """Each follows the loss in its place with its own parameters; Adam for everything unless overridden."""
         rate = at(self.numbers.learning_rate, 0)
-        return torch.optim.Adam([one for one in self.parameters() if one.requires_grad], lr=rate)
+        return torch.optim.Adam([parameter for parameter in self.parameters() if parameter.requires_grad], lr=rate)
 
     def reward_done(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
         """For hindsight: rewards [n] and real ends [n] of what was reached and what was wanted, float32 [n, G]."""
@@ -178,7 +178,7 @@ class AgentLearner(OffPolicy):
         super().__init__(setup)
         made = self.agent.optimizers()
         self._optimizers = [made] if isinstance(made, torch.optim.Optimizer) else list(made)
-        self._rates = [[group["lr"] for group in one.param_groups] for one in self._optimizers]
+        self._rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self._optimizers]
         self.exports = agent.exports
         self.holds_lock = agent.__module__ != "__main__"  # which another process does not have
 
@@ -212,19 +212,19 @@ class AgentLearner(OffPolicy):
         rows = super()._rows(rollout)
         if MOMENT not in self.columns:
             return rows
-        rewards, terminated = rows["rewards"].copy(), rows["terminated"].copy()
+        rewards, terminated = rows["rewards"].copy(), rows["terminated"].copy()  # [n, 1], [n]
         _, moment = np.unique(rollout.column(MOMENT.name), return_inverse=True)
-        order = np.argsort(moment, kind="stable")
+        order = np.argsort(moment, kind="stable")  # those of a moment side by side, in the order in which they came
         for step in np.split(order, np.flatnonzero(np.diff(moment[order])) + 1):
             with named_failure(f"{self.name}.reward_done_ma"):
                 reward, done = self.agent.reward_done_ma(rewards[step, 0], rows["terminated"][step])
                 rewards[step, 0] = reward
-                terminated[step] |= done
+                terminated[step] |= done  # a real end stays one
         return rows | {"rewards": rewards, "terminated": terminated}
 
     @override
     def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
-        before = [{one: _copied(state) for one, state in optimizer.state.items()} for optimizer in self._optimizers]
+        before = [{key: _copied(state) for key, state in optimizer.state.items()} for optimizer in self._optimizers]
         try:
             return super().learn_from(work, rollout, progress, publish)
         except BaseException:
@@ -235,7 +235,7 @@ class AgentLearner(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        factor = learning_rate / at(self.numbers.learning_rate, 0)
+        factor = learning_rate / at(self.numbers.learning_rate, 0)  # what schedules make of each group's own rate
         for optimizer, rates in zip(self._optimizers, self._rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
@@ -247,14 +247,15 @@ class AgentLearner(OffPolicy):
         with torch.enable_grad():
             with named_failure(f"{self.name}.loss"):
                 found = self.agent.loss(self._batch(drawn))
-            losses = [self._mean(one, drawn) for one in ([found] if isinstance(found, torch.Tensor) else found)]
+            losses = [self._mean(loss, drawn) for loss in ([found] if isinstance(found, torch.Tensor) else found)]
             if len(losses) != len(self._optimizers):
                 raise SettingsError(
                     f"{self.name}.loss returns {len(losses)} losses for {len(self._optimizers)} optimizers; return one "
                     "for each"
                 )
             for optimizer, loss in zip(self._optimizers, losses, strict=True):
-                learned = [one for group in optimizer.param_groups for one in group["params"]]
+                learned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+                # Not backward: a loss shall reach its own optimizer's parameters alone.
                 found_gradients = torch.autograd.grad(loss, learned, retain_graph=True, allow_unused=True)
                 for parameter, gradient in zip(learned, found_gradients, strict=True):
                     parameter.grad = gradient
@@ -274,8 +275,8 @@ class AgentLearner(OffPolicy):
             raise SettingsError(f"{self.name}.loss returns a loss of shape {list(loss.shape)}; return {due}")
         if self.priorities is None:
             return loss.mean()
-        torch.maximum(drawn.errors, loss.detach().abs(), out=drawn.errors)
-        return (loss * drawn.weights).mean()
+        torch.maximum(drawn.errors, loss.detach().abs(), out=drawn.errors)  # of several losses the largest counts
+        return (loss * drawn.weights).mean()  # [n] times [n]
 
     def _batch(self, drawn: Transitions) -> Batch:
         actions = self.spec.actions
@@ -285,7 +286,7 @@ class AgentLearner(OffPolicy):
         return Batch(
             seen(drawn.inputs),
             action,
-            drawn.rewards.sum(dim=1),
+            drawn.rewards.sum(dim=1),  # of all streams
             seen(drawn.following),
             drawn.goes_on[:, 0],
             drawn.forbidden_after,
@@ -300,13 +301,13 @@ class AgentLearner(OffPolicy):
     def state(self) -> State:
         arrays, facts = super().state()
         # The moments beside the flat parameters are nobody's here: the agent's own optimizers have theirs.
-        kept = {name: one for name, one in arrays.items() if not name.startswith(_OPTIMIZER)}
-        return kept | {name: one.detach().cpu().numpy().copy() for name, one in self._moments()}, facts
+        kept = {name: values for name, values in arrays.items() if not name.startswith(_OPTIMIZER)}
+        return kept | {name: moment.detach().cpu().numpy().copy() for name, moment in self._moments()}, facts
 
     def _moments(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Everything that optimizers keep, by a name that says of which parameter."""
         for i, optimizer in enumerate(self._optimizers):
-            learned = [one for group in optimizer.param_groups for one in group["params"]]
+            learned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             for j, parameter in enumerate(learned):
                 for name, values in optimizer.state.get(parameter, {}).items():
                     if isinstance(values, torch.Tensor):
@@ -314,9 +315,9 @@ class AgentLearner(OffPolicy):
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        unused = {name: one for name, one in self.parameters.state().items() if name.startswith(_OPTIMIZER)}
+        unused = {name: values for name, values in self.parameters.state().items() if name.startswith(_OPTIMIZER)}
         moments = [dict[torch.Tensor, dict[str, torch.Tensor]]() for _ in self._optimizers]
-        for name in [one for one in arrays if one.startswith(_OPTIMIZER)]:
+        for name in [stored for stored in arrays if stored.startswith(_OPTIMIZER)]:
             values = fitting(arrays, name, arrays[name].shape)
             try:
                 i, j, key = name.removeprefix(_OPTIMIZER).split(".", 2)

@@ -60,7 +60,7 @@ class AutogradEpochs:
             piece = _ROWS if gradient.dim() == 1 else max(1, size)  # members' rows lie one behind the other
             for begin in range(first, end, piece):
                 self._differentiate(numbers, samples, statistics, slice(begin, min(begin + piece, end)), index, batch)
-            self._ranks.add(gradient)
+            self._ranks.add(gradient)  # shares are of the whole minibatch, so ranks' gradients add up to its own
             statistics.gradient_norm[index] = clip_gradient(gradient, numbers.max_grad_norm)
             self._parameters.descend(numbers.learning_rate)
 
@@ -68,11 +68,12 @@ class AutogradEpochs:
         self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, rows: slice, index: int, batch: int
     ) -> None:
         """Add the gradient of ``rows`` of a minibatch to the others'; of members it is the sum, and so each one's."""
-        minibatch = samples.map(lambda values: values[rows])
+        minibatch = samples.map(lambda values: values[rows])  # views, not copies: rows are contiguous
+        # Losses are means, so a piece weighs as much as it has rows; P of P members.
         share = len(minibatch.returns) / batch
         with torch.enable_grad():
             loss, log_ratio, values, entropies = minibatch_loss(self._network, numbers, minibatch, self._objective)
-            self._parameters.differentiate(loss * share)
+            self._parameters.differentiate(loss * share)  # adds to the flat gradient
         statistics.log_ratio[rows], statistics.values[rows] = log_ratio, values
         entropy = statistics.entropy[index]  # [], or [P]
         entropy += entropies.view(*entropy.shape, -1).mean(dim=-1) * (share / max(1, entropy.numel()))

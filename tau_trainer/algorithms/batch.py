@@ -38,16 +38,16 @@ class Samples(NamedTuple):
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Samples:
         """The same with ``change`` made to everything that exists."""
         inputs, *others = self
-        return Samples([change(one) for one in inputs], *(change(one) if len(one) else one for one in others))
+        return Samples([change(rows) for rows in inputs], *(change(rows) if len(rows) else rows for rows in others))
 
 
 class Numbers(NamedTuple):
     """Hyperparameters of one update; TorchScript understands it."""
 
-    continuous: int
-    branches: list[int]
-    epsilon: float
-    beta: float
+    continuous: int  # c
+    branches: list[int]  # values of each branch
+    epsilon: float  # half width of the ratio's clip range
+    beta: float  # weight of the entropy
     learning_rate: float
     max_grad_norm: float
     """0 = no clipping."""
@@ -84,10 +84,11 @@ def shuffled(samples: Samples, order: torch.Tensor) -> Samples:
 
 def shuffled_order(begins: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
     """An order of ``count`` samples, drawn anew, int64 [count]: of sequences as wholes where there are any."""
-    sequences = int(begins.count_nonzero()) if len(begins) else count
-    drawn = torch.randperm(sequences, generator=generator, device=generator.device)
+    sequences = int(begins.count_nonzero()) if len(begins) else count  # a row each where there are none
+    drawn = torch.randperm(sequences, generator=generator, device=generator.device)  # int64 [sequences]
     if not len(begins):
         return drawn
+    # Row -> its sequence's drawn place; stable, so that a sequence keeps its order.
     return torch.argsort(drawn[begins.cpu().cumsum(0) - 1], stable=True)
 
 
@@ -95,11 +96,11 @@ def in_parts(
     samples: Samples, statistics: EpochStatistics, sizes: Sequence[int], parts: int
 ) -> Iterator[tuple[Samples, EpochStatistics, Sequence[int]]]:
     """Views of an epoch in up to ``parts`` stretches of whole minibatches, in order, with statistics and ``sizes``."""
-    stretch, end = -(-len(sizes) // parts), 0
+    stretch, end = -(-len(sizes) // parts), 0  # minibatches of a part, rounded up
     for begin in range(0, len(sizes), stretch):
         some = slice(begin, begin + stretch)
         rows = slice(end, end + sum(sizes[some]))
-        end = rows.stop
+        end = rows.stop  # where the next part's rows begin
         log_ratio, values, entropy, norm = statistics
         yield (
             samples.map(lambda values, rows=rows: values[rows]),  # type: ignore[misc]
@@ -122,5 +123,5 @@ def exact(values: torch.Tensor) -> torch.Tensor:
 
 def normalized(advantage: torch.Tensor) -> torch.Tensor:
     """Shift and scale to mean 0 and deviation 1 (biased) over the last dimension but one: each column for itself."""
-    deviation, mean = torch.std_mean(advantage, dim=-2, correction=0, keepdim=True)
-    return (advantage - mean) / (deviation + 1e-8)
+    deviation, mean = torch.std_mean(advantage, dim=-2, correction=0, keepdim=True)  # biased, as numpy's
+    return (advantage - mean) / (deviation + 1e-8)  # 1e-8: all may be equal

@@ -68,7 +68,7 @@ class GradientAlgorithm(Algorithm):
         self.seed = setup.seed
         self.streams = setup.streams
         self.device = torch.device(setup.device)
-        self.generator = torch.Generator().manual_seed(setup.seed)
+        self.generator = torch.Generator().manual_seed(setup.seed)  # on the CPU: draws are the same whatever the device
         self._setup = setup
 
     def new_memory(self, capacity: int, horizon: int, *, ends: bool = False) -> RolloutMemory:
@@ -86,14 +86,14 @@ class GradientAlgorithm(Algorithm):
         """The learning rate at ``progress``, see :meth:`Algorithm.update`."""
         if self.searched_rate is not None:
             return self.searched_rate
-        own, steps = self.settings.hyperparameters, self.settings.max_steps
-        return scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, steps)
+        hyper, steps = self.settings.hyperparameters, self.settings.max_steps
+        return scheduled(hyper.learning_rate, hyper.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, steps)
 
     @property
     def _paid(self) -> dict[str, int]:
         """Width of each stream that is paid while agents act; the engine's rewards come, learned from or not."""
-        own = {stream.name: stream.width for stream in self.streams if stream.name not in LEARNED}
-        return {EXTRINSIC: self._setup.reward_width} | own
+        widths = {stream.name: stream.width for stream in self.streams if stream.name not in LEARNED}
+        return {EXTRINSIC: self._setup.reward_width} | widths
 
     def make_signals(self) -> tuple[Signal, ...]:
         """The learned streams; call once there is a network. Raises DataError."""
@@ -102,8 +102,9 @@ class GradientAlgorithm(Algorithm):
 
     def log_prob(self, some: Experience) -> torch.Tensor:
         """Log-probability [n] of whole actions under the policy of now, of networks without memory."""
-        outputs = self.network.outputs(self.network.normalize(some.inputs))
+        outputs = self.network.outputs(self.network.normalize(some.inputs))  # means and logits [n, c + M]
         forbidden = some.forbidden if some.forbidden.shape[1] else None
+        # Components are independent given the observation: logs add up.
         return action_log_prob(self.network.action, outputs, some.continuous, some.discrete, forbidden).sum(dim=1)
 
     @property
@@ -130,11 +131,12 @@ class GradientAlgorithm(Algorithm):
     @contextmanager
     def whole_or_nothing(self) -> Iterator[None]:
         """No half of what is learned inside stays, whatever ends it."""
+        # The generator too: a second try draws the same.
         backup, random_state = self.parameters.backup(), self.generator.get_state()
         signals = [signal.backup() for signal in self.signals]
         try:
             yield
-        except BaseException:
+        except BaseException:  # Ctrl-C too
             self.parameters.restore(backup)
             self.generator.set_state(random_state)
             for signal, saved in zip(self.signals, signals, strict=True):
@@ -155,6 +157,7 @@ class GradientAlgorithm(Algorithm):
     @override
     def weights(self) -> dict[str, NDArray[Any]]:
         tensors = self.network.state_dict().items()
+        # Copies: policies act with them while learning writes on.
         return {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors}
 
     @override
@@ -195,7 +198,7 @@ class GradientAlgorithm(Algorithm):
             raise
         self.version = int(facts.get("version", 0))
         if "version" in facts:
-            self.generator.set_state(torch.from_numpy(np.array(random_state)))
+            self.generator.set_state(torch.from_numpy(np.array(random_state)))  # a copy: torch wants to write
 
     def facts(self) -> dict[str, Any]:
         """What a checkpoint must agree on."""
@@ -233,6 +236,7 @@ class GradientAlgorithm(Algorithm):
 
     def check_finite(self, losses: torch.Tensor) -> None:
         """Raises NonFiniteError where a loss or a weight is no finite number."""
+        # One sum tells of all weights; which gradient it was is asked only after a failure.
         if bool(torch.isfinite(losses).all()) and self.parameters.finite():
             return
         gradients = self.parameters.views(self.parameters.optimizer.gradient)
@@ -245,7 +249,7 @@ class GradientAlgorithm(Algorithm):
 
     def check_input(self, rollout: Rollout) -> None:
         """Raises NonFiniteError where a transition holds NaN or infinity."""
-        rows, after = rollout.rows, rollout.rows[rollout.bootstrapped]
+        rows, after = rollout.rows, rollout.rows[rollout.bootstrapped]  # agents' rows, for the message
         inputs = [(f"reward '{name}'", values, rows) for name, values in rollout.rewards.items()]
         inputs += [(column.name.replace("_", " "), rollout.column(column.name), rows) for column in self.columns]
         inputs.append(("action", rollout.column("continuous"), rows))
@@ -257,6 +261,7 @@ class GradientAlgorithm(Algorithm):
         for name, values, agents in inputs:
             if all_finite(values):
                 continue
+            # Places of the transitions in question.
             wrong = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
             raise NonFiniteError(
                 f"Behavior '{self.spec.name}': {name} is NaN or infinite in {len(wrong)} of {len(values)} "

@@ -28,13 +28,13 @@ class Objective(NamedTuple):
 def clipped_surrogate(log_ratio: torch.Tensor, samples: Samples, epsilon: float) -> torch.Tensor:
     """``- mean(min(r A, clip(r, 1 - epsilon, 1 + epsilon) A))`` over samples and components (PPO, equation 7)."""
     ratio = log_ratio.exp()
-    clipped = ratio.clamp(1.0 - epsilon, 1.0 + epsilon)
+    clipped = ratio.clamp(1.0 - epsilon, 1.0 + epsilon)  # [..., B, K]
     return -torch.minimum(ratio * samples.advantage, clipped * samples.advantage).mean(dim=(-2, -1))
 
 
 def policy_gradient(log_ratio: torch.Tensor, samples: Samples, epsilon: float) -> torch.Tensor:
     """``- mean(A log pi(a))``, the logarithm summed over components (Mnih et al. 2016); ``epsilon`` says nothing."""
-    log_prob = (log_ratio + samples.log_prob).sum(dim=-1, keepdim=True)
+    log_prob = (log_ratio + samples.log_prob).sum(dim=-1, keepdim=True)  # of whole actions [..., B, 1]
     return -(log_prob * samples.advantage).mean(dim=(-2, -1))
 
 
@@ -45,7 +45,7 @@ CLIPPED = Objective(clipped_surrogate, 0.5)
 def evaluate(network: ActorCritic, outputs: torch.Tensor, samples: Samples) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities [n, K] of the samples' actions by a network's outputs [n, c + M], and entropies [n]."""
     head, log_sigma = network.action, sigma_of(network.action.log_sigma, len(outputs))
-    mask = samples.mask if len(samples.mask) else None
+    mask = samples.mask if len(samples.mask) else None  # bool [n, M]
     return evaluate_actions(head.choices, outputs, log_sigma, samples.continuous, samples.discrete, mask)
 
 
@@ -59,9 +59,9 @@ def minibatch_loss(
     """
     answer = network(samples.inputs, *samples.past)
     log_prob, entropies = evaluate(network, answer.outputs, samples)
-    log_ratio = log_prob - samples.log_prob
+    log_ratio = log_prob - samples.log_prob  # [B, K], new over old; 0 in the first minibatch of fresh data
     policy_loss = objective.policy_loss(log_ratio, samples, numbers.epsilon)
-    value_loss = (answer.values - samples.returns).square().mean()
+    value_loss = (answer.values - samples.returns).square().mean()  # over samples and streams
     loss = policy_loss + objective.value_coefficient * value_loss - numbers.beta * entropies.mean()
     return loss, log_ratio.detach(), answer.values.detach(), entropies.detach()
 
@@ -75,7 +75,7 @@ def summarize_epoch(
     estimator ``k3 = (r - 1) - log r`` (joschu.net/blog/kl-approx.html): never negative, little variance; summed over
     components that have ratios of their own.
     """
-    minibatches, *members = statistics.entropy.shape
+    minibatches, *members = statistics.entropy.shape  # [m], or [m, P]
 
     def apart(values: torch.Tensor) -> torch.Tensor:
         """[P, m * B, k] of [m * P * B, k]."""
@@ -85,9 +85,12 @@ def summarize_epoch(
 
     log_ratio, advantage, log_prob = apart(statistics.log_ratio), apart(samples.advantage), apart(samples.log_prob)
     ratio = log_ratio.exp()
+    # [], or [P].
     policy_loss = objective.policy_loss(log_ratio, samples._replace(advantage=advantage, log_prob=log_prob), epsilon)
+    # Of the values that each minibatch met as it was learned from, not of the epoch's last network.
     value_loss = apart(statistics.values - samples.returns).square().mean(dim=(-2, -1))
     kl = (ratio - 1.0 - log_ratio).sum(dim=-1).mean(dim=-1)
+    # Share of ratios outside the clip range.
     clip_fraction = (ratio - ratio.clamp(1.0 - epsilon, 1.0 + epsilon)).ne(0.0).float().mean(dim=(-2, -1))
     entropy, norm = statistics.entropy.mean(dim=0), statistics.gradient_norm.mean(dim=0)
     return torch.stack((policy_loss, value_loss, entropy, kl, clip_fraction, norm), dim=-1)

@@ -67,12 +67,13 @@ class OnPolicy(GradientAlgorithm):
     def learn_from(
         self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
     ) -> dict[str, float]:
-        older, self._older = self._older, None
+        older, self._older = self._older, None  # taken out first: after a failure there is nothing to learn from again
         self.check_input(rollout)
-        rollout = rollout if older is None else Rollout(joined(older, work))
+        rollout = rollout if older is None else Rollout(joined(older, work))  # older transitions first
         rewarded = self._pay(rollout)
         result = self.learn(rollout, progress, publish) | rewarded
         if self.rollout_size < self.settings.hyperparameters.buffer_size:
+            # Copies: the memory's arrays are given back after this update.
             self._older = {
                 name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()
             }
@@ -84,7 +85,9 @@ class OnPolicy(GradientAlgorithm):
         if self.signals:
             experience = experience_of(rollout, self.network, self.device)
             for signal in self.signals:
+                # Of older ones it learned then.
                 statistics |= signal.passes(experience.part(slice(rollout.older, None)))
+                # [N, 1], as of now.
                 rollout.rewards[signal.name] = signal.rewards(experience, soft=self.soft).cpu().numpy()
         return statistics
 

@@ -37,10 +37,10 @@ _KEPT = {
 class OptimizerState(NamedTuple):
     """Flat vectors of an optimizer; TorchScript understands it."""
 
-    parameters: torch.Tensor
+    parameters: torch.Tensor  # [S], or [P, S] of members, as those below
     gradient: torch.Tensor
-    exp_avg: torch.Tensor
-    exp_avg_sq: torch.Tensor
+    exp_avg: torch.Tensor  # running mean of gradients
+    exp_avg_sq: torch.Tensor  # running mean of their squares
     scratch: torch.Tensor
     """Working memory."""
     mu_product: torch.Tensor
@@ -67,13 +67,13 @@ def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -
     """
     gradient, scratch, mean, square = optimizer.gradient, optimizer.scratch, optimizer.exp_avg, optimizer.exp_avg_sq
     if optimizer.weight_decay > 0.0:
-        decayed = optimizer.parameters.narrow(-1, 0, optimizer.decayed)
+        decayed = optimizer.parameters.narrow(-1, 0, optimizer.decayed)  # a view; what decays lies first
         decayed.mul_(1.0 - learning_rate * optimizer.weight_decay)
     if optimizer.kind == "sgd":
         optimizer.parameters.add_(gradient, alpha=-learning_rate)
         return
     if optimizer.kind == "rmsprop":
-        square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
+        square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)  # [S]: running mean of squares, alpha 0.99
         torch.sqrt(square, out=scratch)
         scratch.add_(1e-8)
         optimizer.parameters.addcdiv_(gradient, scratch, value=-learning_rate)
@@ -81,14 +81,15 @@ def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -
     # m = 0.9 m + 0.1 g; v = 0.999 v + 0.001 g²; theta -= rate m / (sqrt(v) + epsilon')
     mean.lerp_(gradient, 0.1)
     square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-    correction = math.sqrt(1.0 - 0.999 ** float(step))
+    correction = math.sqrt(1.0 - 0.999 ** float(step))  # of v, in the rate and epsilon instead of in v
     torch.sqrt(square, out=scratch)
     scratch.add_(1e-8 * correction)
     rate = learning_rate * correction
     if optimizer.kind == "nadam":
+        # Dozat's schedule: 0.9 * (1 - 0.5 * 0.96^(t / 250)).
         momentum = 0.9 * (1.0 - 0.5 * 0.96 ** (0.004 * float(step)))
         following = 0.9 * (1.0 - 0.5 * 0.96 ** (0.004 * float(step + 1)))
-        product = float(optimizer.mu_product) * momentum
+        product = float(optimizer.mu_product) * momentum  # of the momenta up to this step
         optimizer.mu_product.fill_(product)
         optimizer.parameters.addcdiv_(gradient, scratch, value=-rate * (1.0 - momentum) / (1.0 - product))
         optimizer.parameters.addcdiv_(mean, scratch, value=-rate * following / (1.0 - product * following))
@@ -103,7 +104,7 @@ def clip_gradient(gradient: torch.Tensor, most: float) -> torch.Tensor:
     """
     norm: torch.Tensor = torch.linalg.vector_norm(gradient, dim=-1)
     if most > 0.0:
-        gradient.mul_(torch.clamp(most / (norm + 1e-6), max=1.0).unsqueeze(-1))
+        gradient.mul_(torch.clamp(most / (norm + 1e-6), max=1.0).unsqueeze(-1))  # 1e-6 as in torch's clip_grad_norm_
     return norm
 
 
@@ -130,7 +131,7 @@ def optimizer_step_from_python(optimizer: OptimizerState, learning_rate: float, 
         [optimizer.exp_avg],
         [optimizer.exp_avg_sq],
         [],
-        [taken.fill_(float(step - 1))],
+        [taken.fill_(float(step - 1))],  # torch adds this step itself
         fused=True,
         amsgrad=False,
         beta1=0.9,
@@ -168,11 +169,12 @@ class FlatParameters:
         named = dict(module.named_parameters())
         place = {
             name: (
+                # By parts, then what has no gradient behind, then what does not decay behind.
                 next(i for i, part in enumerate(parts) if name.startswith(part)),
-                not one.requires_grad,
+                not parameter.requires_grad,
                 not name.endswith("weight"),
             )
-            for name, one in named.items()
+            for name, parameter in named.items()
         }
         self._shapes: dict[str, torch.Size] = {}
         self._offsets: dict[str, int] = {}
@@ -181,7 +183,7 @@ class FlatParameters:
         size = 0
         for name in sorted(named, key=place.__getitem__):
             self._shapes[name], self._offsets[name] = named[name].shape, size
-            size += -(-named[name].numel() // _ALIGNMENT) * _ALIGNMENT
+            size += -(-named[name].numel() // _ALIGNMENT) * _ALIGNMENT  # rounded up to the alignment
         parameters, gradient, mean, square, scratch = (torch.zeros(size, device=device) for _ in range(5))
         step = torch.zeros((), dtype=torch.int64, device="cpu")
         self._products = torch.ones(len(parts), dtype=torch.float64, device="cpu")  # read at every step
@@ -190,7 +192,7 @@ class FlatParameters:
             parameters, gradient, mean, square, scratch, self._products[:1], step, kind, decay, self._decayed("")
         )
         for name, view in self.views(parameters).items():
-            view.copy_(named[name].data)
+            view.copy_(named[name].data)  # a copy of the first weights
         self._bind()
         self._taken = torch.zeros((), device=device)
         """Steps, as torch's own Adam counts them."""
@@ -264,7 +266,7 @@ class FlatParameters:
             tensor.copy_(saved)
 
     def _tensors(self) -> Iterator[torch.Tensor]:
-        yield from (one for one in self.optimizer if isinstance(one, torch.Tensor))
+        yield from (field for field in self.optimizer if isinstance(field, torch.Tensor))
         yield self._products
         yield from self.module.buffers()
 
@@ -289,9 +291,10 @@ class FlatParameters:
         targets = self._stored()
         if not moments:
             targets = {name: target for name, target in targets.items() if not name.startswith(_OPTIMIZER)}
+        # All are checked before any is written.
         sources = {name: fitting(arrays, name, tuple(target.shape)) for name, target in targets.items()}
         for name, target in targets.items():
-            target.copy_(torch.from_numpy(np.array(sources[name])))
+            target.copy_(torch.from_numpy(np.array(sources[name])))  # a copy: torch wants to write
 
     def _stored(self) -> dict[str, torch.Tensor]:
         weights = {f"model.{name}": view for name, view in self.views(self.optimizer.parameters).items()}

@@ -153,17 +153,17 @@ class PolicyUpdate:
 
     def learning_rate(self, progress: float) -> float:
         """At ``progress``, see :meth:`Algorithm.update`."""
-        own = self.hyperparameters
-        return scheduled(own.learning_rate, own.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, self._max_steps)
+        hyper, steps = self.hyperparameters, self._max_steps
+        return scheduled(hyper.learning_rate, hyper.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, steps)
 
     def numbers(self, progress: float) -> Numbers:
         """The hyperparameters at ``progress``."""
-        own, steps = self._own, self._max_steps
+        hyper, steps = self._own, self._max_steps
         return self._numbers(
-            epsilon=scheduled(own.epsilon, own.epsilon_schedule, progress, EPSILON_FLOOR, steps),
-            beta=scheduled(own.beta, own.beta_schedule, progress, BETA_FLOOR, steps),
+            epsilon=scheduled(hyper.epsilon, hyper.epsilon_schedule, progress, EPSILON_FLOOR, steps),
+            beta=scheduled(hyper.beta, hyper.beta_schedule, progress, BETA_FLOOR, steps),
             learning_rate=self.learning_rate(progress),
-            max_grad_norm=own.max_grad_norm,
+            max_grad_norm=hyper.max_grad_norm,
         )
 
     def _numbers(self, epsilon: float, beta: float, learning_rate: float, max_grad_norm: float | None) -> Numbers:
@@ -196,13 +196,14 @@ class PolicyUpdate:
             on_batch: told of minibatches; that waits for the device.
         """
         normalizer = self.network.normalizer
+        # Waits for the device, so it is asked until there are statistics.
         first = normalizer is not None and not self._observed and normalizer.untouched
         self._observed = not first
         if normalizer is not None and first:
             reader.observe(normalizer)
         samples = reader.samples(self.network)
-        values = self.values(samples.inputs, *samples.past)
-        advantage, returns = reader.advantages(values, self)
+        values = self.values(samples.inputs, *samples.past)  # [N, R]; the critic of before the update
+        advantage, returns = reader.advantages(values, self)  # [N, 1 or K] and [N, R]
         samples = samples._replace(advantage=advantage, returns=returns)
         stale = reader.stale(renormalized=first)
         if stale is not None:
@@ -226,12 +227,14 @@ class PolicyUpdate:
     ) -> torch.Tensor:
         """``forward`` over all rows, a piece at a time; sequences stay whole."""
         past = [values for values in (state, begins) if values is not None]
+        # Floats of a row, all sensors together.
         rows, numbers = len(inputs[0]), sum(math.prod(values.shape[1:]) for values in inputs)
         if rows <= (piece := max(1, min(_ROWS, _NUMBERS // max(1, numbers)))) or self._whole:
             return forward(inputs, *past)
-        cuts = np.arange(0, rows, piece)
+        cuts = np.arange(0, rows, piece)  # rows at which pieces of one size begin
         if begins is not None:
-            first = begins.nonzero()[:, 0].cpu().numpy()
+            first = begins.nonzero()[:, 0].cpu().numpy()  # row at which each sequence begins
+            # Each cut moves back to where its sequence begins.
             cuts = np.unique(first[np.searchsorted(first, cuts, side="right") - 1])
         parts = [slice(*ends) for ends in zip(cuts, (*cuts[1:], rows), strict=True)]
         pieces = [forward([values[part] for values in inputs], *(values[part] for values in past)) for part in parts]
@@ -239,7 +242,7 @@ class PolicyUpdate:
 
     def _log_prob(self, samples: Samples, rows: torch.Tensor | slice) -> torch.Tensor:
         """Log-probabilities [N, K] of the samples' actions: under the network of now in ``rows``, else as they were."""
-        some = samples if isinstance(rows, slice) else shuffled(samples, rows)
+        some = samples if isinstance(rows, slice) else shuffled(samples, rows)  # no copy where all rows are meant
         now, _ = evaluate(self.network, self.in_pieces(self.network.outputs, some.inputs, *some.past), some)
         return now if isinstance(rows, slice) else samples.log_prob.index_copy(0, rows, now)
 
@@ -251,6 +254,7 @@ class PolicyUpdate:
 
     def _epoch(self, samples: Samples, rows: Rows, minibatches: int, batch: int) -> tuple[Samples, Sequence[int]]:
         """Minibatches one behind the other, drawn anew, and their sizes here."""
+        # int64 [m * batch], or [P, m * batch]; what does not fill a minibatch is left out: another part each epoch.
         order = rows.order(samples.begins)[..., : minibatches * batch]
         epoch, sizes = rows.minibatches(samples, order, batch)
         if self._own.normalize_advantage == "minibatch":
@@ -269,11 +273,12 @@ class PolicyUpdate:
         rows = reader.rows
         samples = self._prepared(samples, rows)
         batch = min(self.hyperparameters.batch_size, rows.count)
+        # Older samples make epochs longer, not more steps: those follow from the new ones alone.
         whole, steps = rows.count // batch, self._passes * max(1, reader.new // batch)
         summaries: list[torch.Tensor] = []
         taken = 0
         while taken < steps:
-            minibatches = min(whole, steps - taken)
+            minibatches = min(whole, steps - taken)  # the last epoch may be a part of one
             epoch, sizes = self._epoch(samples, rows, minibatches, batch)
             statistics = new_statistics(epoch, len(epoch.returns), minibatches, rows.members)
             parts = 1 if publish is None else max(1, _PARTS * minibatches * batch // rows.count)
@@ -287,7 +292,7 @@ class PolicyUpdate:
                 if publish is not None:
                     publish()
             summary = summarize_epoch(epoch, statistics, numbers.epsilon, self.objective)
-            summaries.append(rows.summed(summary, len(epoch.returns), minibatches * batch))
+            summaries.append(rows.summed(summary, len(epoch.returns), minibatches * batch))  # [6], or [P, 6]
             taken += minibatches
             if self._target_kl is not None and bool(summaries[-1][3] > self._target_kl):  # who wants that waits for it
                 break
@@ -311,9 +316,12 @@ class PolicyUpdate:
         1 = all, 0 = none, negative = worse than a constant: the mean over columns, of which one whose returns do not
         vary counts as 0.
         """
+        # Of each stream [width], or [P, width].
         means = torch.split(rows.mean(values), [stream.width for stream in self.streams], dim=-1)
         names = [keys.value_estimate(stream.name) for stream in self.streams]
         estimates = {name: mean.mean(dim=-1) for name, mean in zip(names, means, strict=True)}
+        # [R], or [P, R]; float64, for large returns that hardly vary.
         variance, unexplained = rows.variance(returns), rows.variance(exact(returns) - values)
+        # A constant has no variance to explain.
         shares = torch.where(variance > 1e-12, 1.0 - unexplained / variance.clamp(min=1e-12), 0.0)
         return estimates | {keys.EXPLAINED_VARIANCE: shares.mean(dim=-1)}

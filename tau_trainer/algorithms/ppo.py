@@ -83,6 +83,7 @@ class RolloutReader(Reader):
 
     @override
     def observe(self, normalizer: Normalizer) -> None:
+        # Older ones were taken in by the update before.
         new = tuple(sensor[self._rollout.older :] for sensor in self._rollout.observations)
         normalizer.merge(self._network.vectors(new))
 
@@ -92,6 +93,7 @@ class RolloutReader(Reader):
         samples = Samples(
             inputs=network.prepare(rollout.observations),
             state=nothing,
+            # Raw samples, before the clip to what the environment gets.
             continuous=self._tensor(rollout.column("continuous")),
             discrete=self._tensor(rollout.column("discrete").astype(np.int64)),
             mask=nothing if rollout.mask is None else self._tensor(network.action.forbidden(rollout.mask)),
@@ -103,6 +105,7 @@ class RolloutReader(Reader):
         if self._sequences is None:
             return samples
         order, begins = self._sequences
+        # Of what arrived, for states after bootstrapped transitions.
         self._arrived = samples.inputs, self._tensor(rollout.column(MEMORY))
         samples = samples._replace(state=self._arrived[1])
         return shuffled(samples, self._tensor(order))._replace(begins=self._tensor(begins))
@@ -110,19 +113,25 @@ class RolloutReader(Reader):
     @override
     def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
         rollout, lambd = self._rollout, update.hyperparameters.lambd
+        # Row of each sample among what arrived.
         order = slice(None) if self._sequences is None else self._tensor(self._sequences[0])
-        current = exact(torch.empty_like(values))
+        current = exact(torch.empty_like(values))  # float64 [N, R], in order of arrival
         current[order] = exact(values)
+        # [m, R].
         bootstrap = update.values(self._network.prepare(rollout.bootstrap_observations), *self._states_after(update))
+        # Rows of decisions, of bootstrapped ends, and a 0 for real ends.
         after = torch.cat((current, exact(bootstrap), current.new_zeros(1, current.shape[1])))
-        after = after.index_select(0, self._tensor(rollout.after))
+        after = after.index_select(0, self._tensor(rollout.after))  # [N, R]: value of what came after each
+        # 0 where a trace ends; row of the next decision of the same agent.
         goes_on, following = self._tensor(rollout.goes_on).to(current.dtype), self._tensor(rollout.next)
         advantages, widths = list[torch.Tensor](), [stream.width for stream in update.streams]
         columns = torch.split(current, widths, dim=1), torch.split(after, widths, dim=1)
         for stream, now, later in zip(update.streams, *columns, strict=True):
+            # float64 [N, width]: long sums of small deltas.
             rewards = exact(self._tensor(stream.rewards(rollout))) * stream.strength
             advantages.append(gae(rewards, now, later, goes_on * (stream.gamma * lambd), stream.gamma, following))
-        returns = torch.cat(advantages, dim=1) + current
+        returns = torch.cat(advantages, dim=1) + current  # lambda-returns, [N, R]
+        # Streams add up; [N, 1] counts for all K.
         return sum(advantages[1:], advantages[0])[order].float(), returns[order].float()
 
     @override
@@ -138,7 +147,7 @@ class RolloutReader(Reader):
             return ()
         inputs, state = self._arrived
         rows = self._tensor(self._rollout.bootstrapped)
-        some = [values[rows] for values in inputs]
+        some = [values[rows] for values in inputs]  # rows [m, ...]
         return (update.in_pieces(lambda *piece: self._network(*piece).state, some, state[rows]),)
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:
@@ -171,8 +180,8 @@ class PPO(OnPolicy):
 
     def new_update(self) -> PolicyUpdate:
         """For the network and its parameters as they lie now."""
-        own, steps = self._hyperparameters, self.settings.max_steps
-        update = PolicyUpdate(self.network, self.parameters, own, self.streams, steps)
+        hyper, steps = self._hyperparameters, self.settings.max_steps
+        update = PolicyUpdate(self.network, self.parameters, hyper, self.streams, steps)
         if not self._fused:
             update.differentiate()
         return update
@@ -199,7 +208,7 @@ class PPO(OnPolicy):
         """The same, whatever is read. Raises NonFiniteError; then the network is not as before."""
 
         def show() -> None:
-            if publish is not None and self.parameters.finite():
+            if publish is not None and self.parameters.finite():  # NaN shall not act
                 publish(self.policy(self.weights(), self.version + 1))
 
         learned = self.policy_update.learn(reader, numbers, None if publish is None else show, self.on_batch)

@@ -62,13 +62,13 @@ class Ranks:
 
     def share(self, copies: int) -> slice:
         """Which of so many copies are its own. Raises SettingsError: they cannot be shared out evenly."""
-        own, rest = divmod(copies, self.count)
+        each, rest = divmod(copies, self.count)
         if rest:
             raise SettingsError(
                 f"environment.num_envs {copies} cannot be shared out to {self.count} devices; make it a multiple of "
                 f"{self.count}"
             )
-        return slice(self.rank * own, (self.rank + 1) * own)
+        return slice(self.rank * each, (self.rank + 1) * each)
 
     def add(self, values: torch.Tensor) -> torch.Tensor:
         """``values`` of all ranks added up, in place; the same numbers on every rank."""

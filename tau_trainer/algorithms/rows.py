@@ -50,7 +50,7 @@ class Rows:
             sizes: how many of them belong to each minibatch, which then counts for itself; as it is: all to one.
             batch: rows of a minibatch, over all ranks.
         """
-        parts = len(sizes) * (self.members[0] if self.members else 1)
+        parts = len(sizes) * (self.members[0] if self.members else 1)  # minibatches, of each member apart
         return normalized(values.view(parts, -1, values.shape[1])).view(values.shape)
 
     def variance(self, values: torch.Tensor) -> torch.Tensor:
@@ -80,35 +80,41 @@ class SharedRows(Rows):
 
     def __init__(self, ranks: Ranks, present: torch.Tensor, generator: torch.Generator) -> None:
         self._ranks = ranks
+        # int64 [T, ranks]: decisions that count.
         each = torch.zeros(len(present), ranks.count, dtype=torch.int64, device=present.device)
         each[:, ranks.rank] = present.sum(dim=(1, 2))
+        # [T, ranks]: rows that stand before a rank's of a step. `add` is in place: now `each` is of all ranks.
         before = ranks.add(each).flatten().cumsum(0).view_as(each) - each
-        flat = present.flatten(1)
-        within = flat.cumsum(1)[flat] - 1
+        flat = present.flatten(1)  # bool [T, e A]
+        within = flat.cumsum(1)[flat] - 1  # int64 [n]: which of its step's rows here
+        # By time, then by rank: as one process lays out all copies.
         self.places = before[flat.nonzero()[:, 0], ranks.rank] + within
         super().__init__(int(each.sum()), generator)
 
     @override
     def minibatches(self, samples: Samples, order: torch.Tensor, batch: int) -> tuple[Samples, list[int]]:
+        # int64 [count]: place among all -> row here; -1: on another rank.
         row = torch.full((self.count,), -1, dtype=torch.int64, device=order.device)
         row[self.places] = torch.arange(len(self.places), device=order.device)
-        chosen = row[order]
-        sizes: list[int] = (chosen >= 0).view(-1, batch).sum(dim=1).tolist()
+        chosen = row[order]  # int64 [m * batch]
+        sizes: list[int] = (chosen >= 0).view(-1, batch).sum(dim=1).tolist()  # waits for the device
         return shuffled(samples, chosen[chosen >= 0]), sizes
 
     @override
     def normalized(self, values: torch.Tensor, sizes: Sequence[int] = (0,), batch: int | None = None) -> torch.Tensor:
         sizes, batch = ([len(values)], self.count) if batch is None else (sizes, batch)
-        part = torch.arange(len(sizes), device=values.device).repeat_interleave(
+        part = torch.arange(len(sizes), device=values.device).repeat_interleave(  # int64 [n]: minibatch of each row
             torch.tensor(sizes, device=values.device), output_size=len(values)
         )
+        # float64 [parts, k]: the order of ranks' sums hardly shows.
         mean = self._mean(values.to(torch.float64), part, len(sizes), batch)
         apart = values - mean[part]
         deviation = self._mean(apart.square(), part, len(sizes), batch).sqrt()
-        return (apart / (deviation[part] + 1e-8)).to(values.dtype)
+        return (apart / (deviation[part] + 1e-8)).to(values.dtype)  # 1e-8: all may be equal
 
     @override
     def variance(self, values: torch.Tensor) -> torch.Tensor:
+        # Two passes: a difference of large squares would lose digits.
         return self.mean((exact(values) - self.mean(values)).square())
 
     @override
@@ -120,6 +126,7 @@ class SharedRows(Rows):
         share = here / of
         # The entropy of a minibatch is its share already, and its gradient's norm the same on every rank.
         weight = torch.tensor([share, share, 1.0, share, share, 1.0 / self._ranks.count], device=row.device)
+        # Where, not a product: means of a rank without rows are NaN.
         return self._ranks.add(torch.where(weight > 0.0, row * weight, 0.0))
 
     def _mean(self, values: torch.Tensor, part: torch.Tensor, parts: int, batch: int) -> torch.Tensor:
@@ -149,6 +156,6 @@ class MemberRows(Rows):
     @override
     def minibatches(self, samples: Samples, order: torch.Tensor, batch: int) -> tuple[Samples, list[int]]:
         count = len(order)
-        rows = order + self.count * torch.arange(count)[:, None]
-        rows = rows.view(count, -1, batch).transpose(0, 1)
+        rows = order + self.count * torch.arange(count)[:, None]  # [P, m * batch], among the rows of all members
+        rows = rows.view(count, -1, batch).transpose(0, 1)  # [m, P, batch]
         return shuffled(samples, rows.flatten().to(samples.returns.device)), [count * batch] * len(rows)

@@ -36,17 +36,17 @@ def experience_of(rollout: Rollout, network: ActorCritic, device: torch.device) 
     """All transitions of a rollout, but for their log-probability."""
     inputs = network.arrange(rollout.observations)
     following = network.arrange(tuple(rollout.next_observations(i) for i in range(len(rollout.observations))))
-    forbidden = np.zeros((len(rollout), network.action.choices.mask_size), np.bool_)
+    forbidden = np.zeros((len(rollout), network.action.choices.mask_size), np.bool_)  # bool [n, M]
     if rollout.mask is not None:
         forbidden = network.action.forbidden(rollout.mask)
     return Experience(
-        [as_tensor(one).to(device) for one in inputs],
-        [as_tensor(one).to(device) for one in following],
-        torch.from_numpy(1.0 - rollout.terminated.astype(np.float32)).to(device),
+        [as_tensor(values).to(device) for values in inputs],
+        [as_tensor(values).to(device) for values in following],
+        torch.from_numpy(1.0 - rollout.terminated.astype(np.float32)).to(device),  # 1 after a cut by a limit
         as_tensor(rollout.column("continuous")).to(device),
         torch.from_numpy(rollout.column("discrete").astype(np.int64)).to(device),
         torch.from_numpy(forbidden).to(device),
-        torch.zeros(0, device=device),
+        torch.zeros(0, device=device),  # whoever asks for rewards or a loss fills it in: the policy changes
     )
 
 
@@ -82,54 +82,57 @@ class Signal:
             self._expert = experience_of(rollout, network, self._device)
             self.model.observe(self._expert, expert=True)
 
-    def passes(self, own: Experience) -> dict[str, float]:
+    def passes(self, experience: Experience) -> dict[str, float]:
         """``num_epoch`` passes over transitions of the agents, in minibatches; numbers by TensorBoard name."""
-        self.model.observe(own, expert=False)
-        count = len(own.goes_on)
-        size, told = min(self._batch, count), list[dict[str, torch.Tensor]]()
+        self.model.observe(experience, expert=False)
+        count = len(experience.goes_on)
+        size, found = min(self._batch, count), list[dict[str, torch.Tensor]]()
         for _ in range(self._settings.num_epoch):
-            order = torch.randperm(count, generator=self.generator).to(self._device)
-            told += [self._step(own.part(order[i : i + size])) for i in range(0, count - size + 1, size)]
-        return self._means(told)
+            order = torch.randperm(count, generator=self.generator).to(self._device)  # int64 [n]
+            # The incomplete last one is left out.
+            found += [self._step(experience.part(order[i : i + size])) for i in range(0, count - size + 1, size)]
+        return self._means(found)
 
-    def steps(self, own: Experience, count: int) -> dict[str, float]:
-        """So many gradient steps, each from a minibatch of ``own`` that is drawn anew; numbers by TensorBoard name."""
-        self.model.observe(own, expert=False)
-        drawn = torch.randint(len(own.goes_on), (count, self._batch), generator=self.generator).to(self._device)
-        return self._means([self._step(own.part(rows)) for rows in drawn])
+    def steps(self, experience: Experience, count: int) -> dict[str, float]:
+        """So many gradient steps, each from a minibatch that is drawn anew; numbers by TensorBoard name."""
+        self.model.observe(experience, expert=False)
+        # int64 [count, B], with replacement.
+        drawn = torch.randint(len(experience.goes_on), (count, self._batch), generator=self.generator).to(self._device)
+        return self._means([self._step(experience.part(rows)) for rows in drawn])
 
-    def _step(self, own: Experience) -> dict[str, torch.Tensor]:
+    def _step(self, played: Experience) -> dict[str, torch.Tensor]:
         assert self._expert is not None
-        rows = torch.randint(len(self._expert.goes_on), (len(own.goes_on),), generator=self.generator)
+        # int64 [B], with replacement: as many as of the agents.
+        rows = torch.randint(len(self._expert.goes_on), (len(played.goes_on),), generator=self.generator)
         expert = self._expert.part(rows.to(self._device))
-        with torch.no_grad():
-            own, expert = (one._replace(log_prob=self._log_prob(one)) for one in (own, expert))
+        with torch.no_grad():  # the policy is not what this loss changes
+            played, expert = (side._replace(log_prob=self._log_prob(side)) for side in (played, expert))
         self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
-            loss, told = self.model.loss(own, expert)
+            loss, found = self.model.loss(played, expert)
             loss.backward()  # type: ignore[no-untyped-call]
         self.parameters.descend(self._settings.learning_rate)
-        return {name: value.detach() for name, value in told.items()}
+        return {name: value.detach() for name, value in found.items()}
 
-    def _means(self, told: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, float]:
+    def _means(self, found: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, float]:
         """Raises NonFiniteError."""
-        means = {name: float(torch.stack([one[name] for one in told]).mean()) for name in (told[0] if told else ())}
+        means = {name: float(torch.stack([row[name] for row in found]).mean()) for name in (found[0] if found else ())}
         if not all(np.isfinite(value) for value in means.values()) or not self.parameters.finite():
             raise NonFiniteError(f"the reward signal {self.name} became NaN or infinite; lower its learning_rate")
         return means
 
     @torch.no_grad()
-    def rewards(self, own: Experience, *, soft: bool) -> torch.Tensor:
+    def rewards(self, experience: Experience, *, soft: bool) -> torch.Tensor:
         """What is paid for transitions, float32 [n, 1], before the stream's strength.
 
         ``soft``: to an algorithm that adds the policy's entropy itself.
         """
         paid = []
-        for begin in range(0, len(own.goes_on), _ROWS):
-            one = own.part(slice(begin, begin + _ROWS))
-            log_prob = torch.zeros_like(one.goes_on) if soft else self._log_prob(one)
-            paid.append(self.model.rewards(one._replace(log_prob=log_prob)))
-        return torch.cat(paid)[:, None]
+        for begin in range(0, len(experience.goes_on), _ROWS):
+            piece = experience.part(slice(begin, begin + _ROWS))
+            log_prob = torch.zeros_like(piece.goes_on) if soft else self._log_prob(piece)  # SAC counts entropy itself
+            paid.append(self.model.rewards(piece._replace(log_prob=log_prob)))
+        return torch.cat(paid)[:, None]  # [n, 1]
 
     def backup(self) -> tuple[list[torch.Tensor], torch.Tensor]:
         """A copy of everything, to go back to."""
@@ -148,9 +151,9 @@ class Signal:
     def load(self, arrays: Arrays, *, fresh: bool) -> None:
         """Go on from :meth:`state`; ``fresh``: with random numbers of its own. Raises CheckpointError."""
         begin = f"signal.{self.name}."
-        own = {key.removeprefix(begin): values for key, values in arrays.items() if key.startswith(begin)}
-        random = fitting(own, "random.generator", tuple(self.generator.get_state().shape))
+        stored = {key.removeprefix(begin): values for key, values in arrays.items() if key.startswith(begin)}
+        random = fitting(stored, "random.generator", tuple(self.generator.get_state().shape))
         with torch.no_grad():
-            self.parameters.load(own)
+            self.parameters.load(stored)
         if not fresh:
             self.generator.set_state(torch.from_numpy(np.array(random)))

@@ -34,10 +34,11 @@ class Scores:
         """One step: float32 [E, A], bool [E, A] whose episode ended with it, bool [E, A] who had not left before."""
         self.returns += rewards
         self.lengths += present
-        ends = ended.to(torch.float32)
-        returns = (self.returns * ends).to(self.sums.dtype)
+        ends = ended.to(torch.float32)  # float: a product costs less than picking rows
+        returns = (self.returns * ends).to(self.sums.dtype)  # 0 for episodes that go on
+        # [E, A, 4] summed over copies.
         self.sums += torch.stack((ends, returns, returns.square(), self.lengths * ends), dim=2).sum(dim=0)
-        self.returns *= 1.0 - ends
+        self.returns *= 1.0 - ends  # those that ended begin at 0
         self.lengths *= 1.0 - ends
 
     def take(self) -> torch.Tensor:
@@ -83,6 +84,7 @@ def act_together(
     parts = [decided.actions for decided in acted.values()]
     if len(parts) == 1:
         return parts[0], acted
+    # Policies' agents back in the environment's order.
     order = torch.cat([agents for _, agents in policies.values()]).argsort()
     return torch.cat(parts, dim=1)[:, order], acted
 
@@ -130,6 +132,7 @@ class BatchedCollector:
         """Play so many steps of every copy; what each policy that is kept lived through."""
         env, rows = self._env, {name: _Rows() for name in self._kept}
         for _ in range(steps):
+            # As they are before the step: what is decided upon.
             observations, mask, present = self._observations, env.mask, env.state["present"]
             with self._timed("acting"):
                 actions, acted = act_together(
@@ -147,8 +150,10 @@ class BatchedCollector:
                     terminated=step.terminated,
                     truncated=step.truncated,
                     present=present,
+                    # Nothing to bootstrap from where nothing is cut.
                     final=step.final_observations if env.truncates else None,
                 )
+            # With `present` of before the step: who ended with it had played.
             self.scores.add(step.rewards, step.terminated | step.truncated, present)
             self._observations = step.observations
         self.steps += steps
@@ -174,7 +179,7 @@ class _Rows:
                 self._columns[name].append(_of(of_all, agents))
 
     def rollout(self, agents: torch.Tensor, after: torch.Tensor, after_mask: torch.Tensor | None) -> TensorRollout:
-        columns = {name: torch.stack(steps) for name, steps in self._columns.items()}
+        columns = {name: torch.stack(steps) for name, steps in self._columns.items()}  # [T, E, A, ...]
         return TensorRollout(
             observations=columns["observations"],
             actions=torch.stack([acted.actions for acted in self.acted]),

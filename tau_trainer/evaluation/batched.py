@@ -59,16 +59,17 @@ class BatchedEvaluation:
         env, policies = self._begun()
         observations = env.reset()
         env.watch(0 if self._settings.trace else None)
+        # float32 [E, A] each.
         returns, lengths = (torch.zeros(env.num_envs, env.num_agents, device=env.device) for _ in range(2))
         going = torch.ones(env.num_envs, 1, dtype=torch.bool, device=env.device)  # the copies' first episodes
         for step in range(self._settings.max_episode_steps):
-            if step % _LOOK == 0 and (stopped() or not bool(going.any())):
+            if step % _LOOK == 0 and (stopped() or not bool(going.any())):  # a look waits for the device
                 break
             present = env.state["present"]
             actions, _ = act_together(policies, observations, env.mask, present, deterministic=policies)
             taken = env.step(actions)
-            returns += taken.rewards * going
-            lengths += present & going
+            returns += taken.rewards * going  # second episodes of copies that were done early do not count
+            lengths += present & going  # decisions that were the agent's own
             going &= ~taken.over[:, None]
             observations = taken.observations
         if stopped():

@@ -93,5 +93,5 @@ def earned(returns: ArrayLike, groups: ArrayLike) -> FloatArray:
 
     ``returns`` [k], ``groups`` [k] or [0]: see :meth:`~tau_trainer.metrics.MetricsHub.episode`.
     """
-    own, shared = np.asarray(returns, np.float32), np.asarray(groups, np.float32)
-    return own + np.nan_to_num(shared) if len(shared) else own
+    alone, shared = np.asarray(returns, np.float32), np.asarray(groups, np.float32)
+    return alone + np.nan_to_num(shared) if len(shared) else alone

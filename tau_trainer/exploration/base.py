@@ -43,7 +43,7 @@ class Exploration:
 
     def __init__(self, settings: ExplorationSettings, actions: ActionSpec) -> None:
         self.actions = actions
-        ends = np.cumsum(actions.discrete_branches, dtype=np.int64).tolist()
+        ends = np.cumsum(actions.discrete_branches, dtype=np.int64).tolist()  # behind each branch's last value
         self._bounds = [(end - size, end) for end, size in zip(ends, actions.discrete_branches, strict=True)]
 
     def clock(self) -> Float64Array:
@@ -85,7 +85,7 @@ class Exploration:
     def decide(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
         """Choose in every branch by what a network says: integers [n, b] from values and forbidden [n, M]."""
         if isinstance(values, np.ndarray):
-            chosen = np.empty((len(values), len(self._bounds)), np.int32)
+            chosen = np.empty((len(values), len(self._bounds)), np.int32)  # [n, b]
         else:
             chosen = values.new_empty((len(values), len(self._bounds)), dtype=int)
         for branch, (begin, end) in enumerate(self._bounds):
@@ -127,10 +127,11 @@ def greedy(values: Values, forbidden: Values | None) -> Values:
 def uniform(values: Values, forbidden: Values | None, rng: Source) -> Values:
     """[n]: any of each row [n, k] that is not forbidden."""
     if not isinstance(rng, np.random.Generator):
+        # The largest of uniform numbers is any of those allowed.
         return greedy(values.new_empty(values.shape).uniform_(generator=rng), forbidden)
     if forbidden is None:
         return rng.integers(values.shape[1], size=len(values))
-    return greedy(rng.random(values.shape, dtype=np.float32), forbidden)
+    return greedy(rng.random(values.shape, dtype=np.float32), forbidden)  # only then is a number for each value needed
 
 
 def mixed(share: float, seldom: Callable[[], Values], often: Values, rng: Source) -> Values:

@@ -74,7 +74,7 @@ class Explorer:
             values: [n, k]; for ``softmax`` probabilities.
             forbidden: bool [n, k]; a row that is forbidden as a whole counts as free. None forbids nothing.
         """
-        if forbidden is not None:
+        if forbidden is not None:  # bool [n, k]
             forbidden = forbidden & ~forbidden.all(axis=1, keepdims=True)
         numbers = self.exploration.numbers(self.clock[0], self.clock[1:])
         chosen: IndexArray = self.exploration.choose(np.asarray(values, np.float32), forbidden, numbers, self._rng)
@@ -88,11 +88,13 @@ class Explorer:
         """
         actions = np.asarray(actions, np.float32)
         self._table.reserve(len(actions))
+        # Views of the first n rows.
         state = {column.name: self._table[column.name][: len(actions)] for column in self._table.columns}
         numbers = self.exploration.numbers(self.clock[0], self.clock[1:])
         noisy, after = self.exploration.perturb(actions, numbers, state, self._rng)
         for column in self._table.columns:
             self._table[column.name][: len(actions)] = after[column.name]
+        # Noise counts decisions alone.
         self.clock = self.exploration.tick(self.clock, np.zeros((len(actions), 0), np.int32))
         return noisy.clip(-1.0, 1.0)
 

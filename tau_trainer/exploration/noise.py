@@ -28,17 +28,17 @@ class GaussianWhiteNoise(Exploration):
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
         """Sigma [1]: ``sigma - (sigma - sigma_min) min(decisions / n, 1)``."""
-        own, sigma = self._own, self._own.sigma
-        if own.sigma_min is not None:
-            sigma -= (sigma - own.sigma_min) * own.fallen(decisions)
+        settings, sigma = self._own, self._own.sigma
+        if settings.sigma_min is not None:
+            sigma -= (sigma - settings.sigma_min) * settings.fallen(decisions)
         return np.array([sigma], np.float32)
 
     @override
     def perturb(
         self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
     ) -> tuple[FloatArray, Arrays]:
-        noise = rng.standard_normal(actions.shape, dtype=np.float32)
-        noise *= numbers
+        noise = rng.standard_normal(actions.shape, dtype=np.float32)  # float32 [n, c]
+        noise *= numbers  # sigma
         noise += np.float32(self._own.mu)
         noise += actions
         return noise, {}
@@ -59,13 +59,13 @@ class OrnsteinUhlenbeck(GaussianWhiteNoise):
     def perturb(
         self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
     ) -> tuple[FloatArray, Arrays]:
-        x, begun = state[_NOISE].copy(), state[_BEGUN]
+        x, begun = state[_NOISE].copy(), state[_BEGUN]  # a copy: the state before may be kept for learning
         mu = np.float32(self._own.mu)
-        if not begun.all():
+        if not begun.all():  # rows where an episode begins
             fresh = np.flatnonzero(~begun)
             x[fresh] = mu + numbers * rng.standard_normal((len(fresh), x.shape[1]), dtype=np.float32)
         noise = rng.standard_normal(x.shape, dtype=np.float32)
-        noise *= numbers * self._spread
-        x += (mu - x) * self._pull
+        noise *= numbers * self._spread  # sigma sqrt(dt) N(0, 1)
+        x += (mu - x) * self._pull  # theta (mu - x) dt
         x += noise
         return actions + x, {_NOISE: x, _BEGUN: np.ones(len(x), np.bool_)}

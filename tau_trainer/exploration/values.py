@@ -40,7 +40,7 @@ class Softmax(Exploration):
         """``values``: probabilities. Raises ValueError where they are none."""
         if not (values >= 0.0).all() or not (values.sum(axis=1) > 0.0).all():
             raise ValueError("softmax draws from probabilities: no row may be negative or nothing but zeros")
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # log 0 is -inf, which Gumbel noise never lifts
             return drawn(np.log(values), forbidden, rng)
 
     @override
@@ -57,10 +57,11 @@ class EpsGreedy(Exploration):
 
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
-        own, eps = self._own, at(self._own.eps, decisions)
-        if own.eps_min is not None and eps > 0:
-            share, linear = own.fallen(decisions), own.annealing == "linear"
-            eps = eps + share * (own.eps_min - eps) if linear else eps * (own.eps_min / eps) ** share
+        settings, eps = self._own, at(self._own.eps, decisions)
+        if settings.eps_min is not None and eps > 0:
+            share, linear = settings.fallen(decisions), settings.annealing == "linear"
+            # To eps_min, evenly or by a constant factor.
+            eps = eps + share * (settings.eps_min - eps) if linear else eps * (settings.eps_min / eps) ** share
         return np.array([eps], np.float32)
 
     @override
@@ -119,7 +120,7 @@ class BoltzmannGumbel(Exploration):
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
         """[M]: ``C / sqrt(count)``."""
-        return (self._c / np.sqrt(counts)).astype(np.float32)
+        return (self._c / np.sqrt(counts)).astype(np.float32)  # counts begin at 1, so nothing is divided by 0
 
     @override
     def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
@@ -137,7 +138,8 @@ class GumbelSoftmax(Exploration):
         """``softmax((values + Gumbel) / temperature)``, [n, k] (Jang et al. 2017)."""
         scores = (values + gumbel(rng, values)) / self._temperature
         if forbidden is not None:
-            scores = np.where(forbidden, -np.inf, scores)
+            scores = np.where(forbidden, -np.inf, scores)  # probability 0
+        # Of differences to the largest: nothing overflows.
         powers: FloatArray = np.exp(scores - scores.max(axis=1, keepdims=True))
         powers /= powers.sum(axis=1, keepdims=True)
         return powers

@@ -32,12 +32,12 @@ def gae(rewards: Numbers, values: Numbers, after: Numbers, decay: Numbers, gamma
     Returns:
         The same shape and type, in memory of its own.
     """
-    advantages: Numbers = rewards + gamma * after - values
+    advantages: Numbers = rewards + gamma * after - values  # d_t of every row
     if following is not None:
         return accumulate(advantages, decay, following)
     steps: Any = advantages  # time comes first of tensors alone, and these multiply and add in one operation
-    for t in range(len(rewards) - 2, -1, -1):
-        steps[t].addcmul_(decay[t][..., None], steps[t + 1])
+    for t in range(len(rewards) - 2, -1, -1):  # the last step's is its d_t already
+        steps[t].addcmul_(decay[t][..., None], steps[t + 1])  # A_t += decay_t A_t+1, all copies at once
     return advantages
 
 
@@ -55,9 +55,9 @@ def accumulate(delta: Numbers, factor: Numbers, following: Any) -> Numbers:
     Returns:
         [N, R].
     """
-    factor = factor[:, None]
-    while factor.any():
-        delta += factor * delta[following]
-        factor = factor * factor[following]
+    factor = factor[:, None]  # [N, 1]
+    while factor.any():  # numpy's and torch's any() alike; a device is waited for here
+        delta += factor * delta[following]  # reads A of before: all rows change at once
+        factor = factor * factor[following]  # the product of factors along the doubled stretch
         following = following[following]
     return delta

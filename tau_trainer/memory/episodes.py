@@ -71,34 +71,37 @@ class Episodes:
             self._open, self._slots, self._count = kept
 
         first, (open_numbers, open_episodes) = self._count, self._open
-        numbers = first + np.arange(len(before))
+        numbers = first + np.arange(len(before))  # in order of arrival
         self._count += len(before)
         self._overwrite(numbers % self._capacity, write)
-        before = np.where(before >= 0, self._number_of(before), -1)
-        episodes, old = numbers.copy(), (before >= 0) & (before < first)
+        before = np.where(before >= 0, self._number_of(before), -1)  # numbers of the rows before, or -1
+        episodes, old = numbers.copy(), (before >= 0) & (before < first)  # who came after an open row joins its episode
         episodes[old] = open_episodes[np.searchsorted(open_numbers, before[old])]
+        # [n]: first row of each new row's episode.
         episodes = episodes[_heads(np.where(before >= first, before - first, np.arange(len(before))))]
-        there = np.searchsorted(open_numbers, self._count - self._capacity)
+        there = np.searchsorted(open_numbers, self._count - self._capacity)  # open rows that are overwritten now
         numbers = np.concatenate((open_numbers[there:], numbers))
         episodes = np.concatenate((open_episodes[there:], episodes))
+        # An episode goes on while its last row waits.
         goes_on = np.isin(episodes, episodes[np.searchsorted(numbers, self._number_of(waiting))])
         self._open = numbers[goes_on], episodes[goes_on]
         if not goes_on.all():
-            order = np.argsort(episodes[~goes_on], kind="stable")
+            order = np.argsort(episodes[~goes_on], kind="stable")  # by episodes, in each by time
             self._close(numbers[~goes_on][order], episodes[~goes_on][order], write)
         return undo
 
     def _overwrite(self, places: Rows, write: _Write) -> None:
         """The rows in ``places``, by age, go: in every episode the oldest do."""
         gone = places[self._slot[places] > 0]
-        last = (self._end[gone] - 1) % len(self._begin)
+        last = (self._end[gone] - 1) % len(self._begin)  # slot of each one's last row
         write(self._begin, last, self._slot[gone] + 1)  # where one is written twice, the later counts
         write(self._slot, places, 0)
 
     def _close(self, numbers: Rows, episodes: Rows, write: _Write) -> None:
         """Give slots to the rows of episodes that have ended, which lie end to end."""
-        slots = self._slots + np.arange(len(numbers))
+        slots = self._slots + np.arange(len(numbers))  # consecutive, in order of time
         self._slots += len(numbers)
+        # Where episodes begin among them, and the end.
         bounds = np.flatnonzero(np.concatenate(([True], episodes[1:] != episodes[:-1], [True])))
         ends = self._slots - len(numbers) + bounds[1:]
         write(self._slot, numbers % self._capacity, slots)
@@ -116,12 +119,12 @@ class Episodes:
 
         ``chance``: float64 [n] in [0, 1): which of them.
         """
-        end = self._end[places]
-        begin = self._slot[places]
+        end = self._end[places]  # slot behind the last row
+        begin = self._slot[places]  # slot of the row itself
         if strategy != "future":
             begin = end - 1 if strategy == "final" else self._begin[(end - 1) % len(self._begin)]
-        slots = begin + (chance * (end - begin)).astype(np.intp)
-        return self._place(np.minimum(slots, end - 1))
+        slots = begin + (chance * (end - begin)).astype(np.intp)  # evenly among the slots that may be
+        return self._place(np.minimum(slots, end - 1))  # a chance of nearly 1 rounds up
 
     def whole(self, places: Rows) -> tuple[Rows, BoolArray]:
         """What is there of the episodes of the rows in ``places`` [m], all ended; an episode as often as it is named.
@@ -131,14 +134,14 @@ class Episodes:
         """
         end = self._end[places]
         begin = self._begin[(end - 1) % len(self._begin)]
-        first = np.cumsum(end - begin) - (end - begin)
+        first = np.cumsum(end - begin) - (end - begin)  # where each begins, laid end to end
         begins = np.zeros(int((end - begin).sum()), np.bool_)
         begins[first] = True
         return self._place(np.arange(len(begins)) + np.repeat(begin - first, end - begin)), begins
 
     def _number_of(self, places: Rows) -> Rows:
         newest = self._count - 1
-        numbers: Rows = newest - (newest - places) % self._capacity
+        numbers: Rows = newest - (newest - places) % self._capacity  # the newest number that lies in the place
         return numbers
 
     def _place(self, slots: Rows) -> Rows:

@@ -57,18 +57,20 @@ class Hindsight:
             Which of them got one, [m], and their goals, float32 [m, G], which are to be seen in all their inputs.
         """
         assert replay.episodes is not None
-        starts, length = ahead[:, 0], ahead.shape[1]
+        starts, length = ahead[:, 0], ahead.shape[1]  # [n]
+        # Only ended episodes: of others it is not known what will be reached.
         chosen = np.flatnonzero((chances[0] < self.share) & replay.episodes.ended(starts))
-        picked = replay.episodes.pick(starts[chosen], self.strategy, chances[1, chosen])
+        picked = replay.episodes.pick(starts[chosen], self.strategy, chances[1, chosen])  # [m]
         goals: FloatArray = replay.column(ACHIEVED, picked)
         if not len(chosen):
             return chosen, goals
-        places = np.maximum(ahead[chosen], 0).ravel()
-        achieved = replay.column(ACHIEVED, places)
+        places = np.maximum(ahead[chosen], 0).ravel()  # [m h]; -1 reads place 0, which the caller masks
+        achieved = replay.column(ACHIEVED, places)  # [m h, G]
         # An end that was none of the goal's, such as a fall, is one whatever the goal.
         ended = replay.column("terminated", places)
         if ended.any():
             ended[ended] = ~self.rule(achieved[ended], replay.column("input_0", places[ended])[:, self.goal])[1]
+        # Each goal for all h rows of its stretch.
         reward, reached = self.rule(achieved, np.repeat(goals, length, axis=0))
         rewards[chosen, :, self.stream] = self.paid(reward).reshape(-1, length)
         terminated[chosen] = (reached | ended).reshape(-1, length)

@@ -30,10 +30,10 @@ class Tree:
     def __init__(self, capacity: int, *, minima: bool = False) -> None:
         self._minima = minima
         empty = np.inf if minima else 0.0
-        sizes = [-(-capacity // _FANOUT)]
+        sizes = [-(-capacity // _FANOUT)]  # nodes of each level
         while sizes[-1] > 1:
             sizes.append(-(-sizes[-1] // _FANOUT))
-        self._levels = [np.full((size, _FANOUT), empty) for size in sizes]
+        self._levels = [np.full((size, _FANOUT), empty) for size in sizes]  # float64 [nodes, 16]
         """The numbers themselves, then the nodes over every 16 of those before."""
 
     @property
@@ -51,18 +51,19 @@ class Tree:
         """Change some; of a place that is named twice the last value counts."""
         self.numbers[places] = values
         for level, above in zip(self._levels, self._levels[1:], strict=False):
-            places = places // _FANOUT
-            below = level[places]
+            places = places // _FANOUT  # nodes above what changed
+            below = level[places]  # [n, 16]; a node named twice is worked out twice, alike
             above.reshape(-1)[places] = below.min(axis=1) if self._minima else below.sum(axis=1)
 
     def find(self, values: Float64Array) -> Rows:
         """[n]: the first place up to which the numbers add up to each of ``values`` [n] or more."""
         places = np.zeros(len(values), np.intp)
         each = np.arange(len(values))
-        rest = values.astype(np.float64)
+        rest = values.astype(np.float64)  # what is left of each value below the node
         for level in reversed(self._levels):
-            sums = np.zeros((len(values), _FANOUT + 1))
+            sums = np.zeros((len(values), _FANOUT + 1))  # [n, 17]: sums before each child, and behind the last
             np.cumsum(level[places], axis=1, out=sums[:, 1:])
+            # Rounding may leave a little behind the last child.
             child = np.minimum((sums[:, 1:] < rest[:, None]).sum(axis=1), _FANOUT - 1)
             rest -= sums[each, child]
             places = places * _FANOUT + child
@@ -95,7 +96,7 @@ class Priorities:
         self._all = normalize == "All"
         self._sums, self._minima = Tree(capacity), Tree(capacity, minima=True)
         self._size = 0
-        self._largest = 1.0
+        self._largest = 1.0  # what new rows get, so that each is soon drawn once
         self._steps = 0
         self._journal: list[tuple[Rows, Float64Array]] = []
         """Places that were changed since rows were added the last time, and what was there."""
@@ -123,12 +124,15 @@ class Priorities:
         while self._journal:
             places, values = self._journal.pop()
             self._sums.set(places, values)
+            # A row that was not there has sum 0 and minimum infinity.
             self._minima.set(places, np.where(values > 0.0, values, np.inf))
 
     def draw(self, uniform: Float64Array) -> tuple[Rows, FloatArray]:
         """Places and weights, each [minibatches, rows] as ``uniform``: random numbers from 0 to 1."""
+        # Rounding may point behind the last row.
         places = np.minimum(self._sums.find(uniform.ravel() * self._sums.root), self._size - 1).reshape(uniform.shape)
-        priorities = self._sums.numbers[places]
+        priorities = self._sums.numbers[places]  # [minibatches, rows]
+        # The rarest row has the largest weight.
         least = self._minima.root if self._all else priorities.min(axis=1, keepdims=True)
         # (N P)^-beta / (N P_min)^-beta
         return places, ((priorities / least) ** -self.beta).astype(np.float32)

@@ -38,31 +38,36 @@ def recorded(
         ended: bool [k], whether it is an end.
         truncated: bool [k], whether a limit brought it about.
     """
-    decisions = np.flatnonzero(~ended)
+    decisions = np.flatnonzero(~ended)  # messages that are decisions, int [n]
+    # Number of each message's record, 0 for ends; one spare for the index -1.
     record = np.zeros(len(ended) + 1, np.intp)
     record[decisions] = 1 + np.arange(len(decisions))
     goes_on = np.concatenate((~begins[1:], [False]))  # [k]: the next message is of the same episode
+    # [n]: whether the message before is a decision of the same episode.
     before = np.concatenate(([False], goes_on[:-1] & ~ended[:-1]))[decisions]
-    closed = goes_on[decisions]
+    closed = goes_on[decisions]  # [n]: whether the outcome is known
+    # Message with the outcome; its own where there is none, lest an index runs out.
     after = np.where(closed, decisions + 1, decisions)
     state = np.where(closed & ended[after], RecordState.TERMINATED, RecordState.LIVE).astype(np.uint8)
-    cut = closed & ended[after] & truncated[after]
+    cut = closed & ended[after] & truncated[after]  # ended by a limit: its observation is kept
     state[cut] = RecordState.TRUNCATED
     values = {f"obs_{i}": sensor[decisions] for i, sensor in enumerate(observations)}
     values |= {name: column[decisions] for name, column in columns.items() if column is not None}
     for name, reward in rewards.items():
+        # What came with the next message was for this action.
         values[f"reward.{name}"] = np.where(closed[:, None], reward[after], np.float32(0))
     values |= {
         "version": np.zeros(len(decisions), np.int32),
         "row": (np.cumsum(begins) - 1)[decisions].astype(np.int32),
         "previous": np.where(before, record[decisions - 1], 0),
-        "step": np.zeros(len(decisions), np.int32),
+        "step": np.zeros(len(decisions), np.int32),  # no horizon: traces are cut by episodes alone
         "state": state,
     }
+    # Record 0 is the sentinel.
     data: dict[str, Any] = {
         name: np.concatenate((np.zeros((1, *value.shape[1:]), value.dtype), value)) for name, value in values.items()
     }
-    last = after[cut]
+    last = after[cut]  # messages with the last observations
     finals = {f"final.obs_{i}": sensor[last] for i, sensor in enumerate(observations)}
     finals["final.record"] = 1 + np.flatnonzero(cut)
     return {**data, **finals, "horizon": _NEVER, "open": np.zeros(0, np.intp), "carried": 0}

@@ -99,8 +99,8 @@ class Replay:
     @property
     def row_bytes(self) -> int:
         """Bytes of a row that is taken."""
-        values = [self._table[one.name] for one in (*self.columns, *self.followed.values())]
-        return sum(one.itemsize * int(np.prod(one.shape[1:], dtype=np.int64)) for one in values)
+        values = [self._table[column.name] for column in (*self.columns, *self.followed.values())]
+        return sum(column.itemsize * int(np.prod(column.shape[1:], dtype=np.int64)) for column in values)
 
     @property
     def spares(self) -> int:
@@ -118,9 +118,10 @@ class Replay:
         """
         count = len(values[self.columns[0].name])
         kept = min(count, self.capacity)
-        places = (self._next + np.arange(kept)) % self.capacity
-        written = places[places < self._size]
+        places = (self._next + np.arange(kept)) % self.capacity  # places wrap around: the oldest go
+        written = places[places < self._size]  # those that hold a row already
         self.newest = places
+        # Copies, to be put back.
         before = self._size, self._next, {name: values.take(written, axis=0) for name, values in self._arrays().items()}
         relink = self._link(places, written, count, links, source) if links is not None else lambda: None
         for column in self.columns:
@@ -155,26 +156,27 @@ class Replay:
             links: of all of them.
             source: whose they are.
         """
-        after, first = self._table["after"], count - len(places)
+        after, first = self._table["after"], count - len(places)  # rows before `first` do not fit
         table = np.concatenate((np.full(first, -1, np.intp), places, [-1]))  # by row, and nowhere for none
         self._free += self._left
         self._left = _spares_of(after[written])
         before = self._waiting
         # Of rows that go, nobody waits for what came after.
-        self._waiting = {one: np.where(np.isin(rows, written), -1, rows) for one, rows in before.items()}
+        self._waiting = {other: np.where(np.isin(rows, written), -1, rows) for other, rows in before.items()}
         waiting = self._waiting.get(source, _NOBODY)
+        # Another number than was left open: decisions in between were lost, so nothing is linked to them.
         waiting = waiting if len(waiting) == len(links.resumed) else np.full(len(links.resumed), -1)
-        now = table[links.resumed]
-        known = (waiting >= 0) & (now >= 0)
+        now = table[links.resumed]  # places of what was still open when the rows before were added
+        known = (waiting >= 0) & (now >= 0)  # both are here
         resolved, unresolved = waiting[known], after[waiting[known]]
-        self._left += _spares_of(unresolved)
+        self._left += _spares_of(unresolved)  # what was aside for them: the open decision's observation
         after[resolved] = now[known]
-        own = table[links.following]
-        after[places] = np.where(own >= 0, own, table[:-1])[first:]
-        here = links.bootstrapped >= first
+        ahead = table[links.following]
+        after[places] = np.where(ahead >= 0, ahead, table[:-1])[first:]  # itself where nothing came after
+        here = links.bootstrapped >= first  # bool [m]
         spares = self._keep({name: values[here] for name, values in links.last.items()}, int(here.sum()))
-        after[table[links.bootstrapped[here]]] = -1 - spares
-        since = np.concatenate((waiting, [-1]))[links.carried]
+        after[table[links.bootstrapped[here]]] = -1 - spares  # below 0: aside
+        since = np.concatenate((waiting, [-1]))[links.carried]  # open in both: it waits since earlier
         self._waiting[source] = np.where(links.waiting >= 0, table[links.waiting], since)
         separate: Callable[[], None] | None = None
         if self.episodes is not None:
@@ -196,7 +198,7 @@ class Replay:
 
     def _keep(self, values: Arrays, count: int) -> Rows:
         """Put values [count, *shape] aside; where they are."""
-        lacking = max(0, count - len(self._free))
+        lacking = max(0, count - len(self._free))  # new spare places
         self._spares.reserve(self._used + lacking)
         free = self._free + list(range(self._used, self._used + lacking))
         self._used += lacking
@@ -209,7 +211,7 @@ class Replay:
     def recent(self, most: int) -> Rows:
         """Places of the rows that were added last, at most so many."""
         count = min(most, self._size)
-        return (self._next - 1 - np.arange(count)) % max(self._size, 1)
+        return (self._next - 1 - np.arange(count)) % max(self._size, 1)  # the newest first
 
     def take(self, places: Rows) -> dict[str, NDArray[Any]]:
         """Copies of the rows in ``places`` [n]: ``[n, *shape]`` for every column, and what came after."""
@@ -219,7 +221,7 @@ class Replay:
         after = self._table["after"][places]
         aside = np.flatnonzero(after < 0)
         for name, column in self.followed.items():
-            rows[name] = self._table[column.name].take(np.maximum(after, 0), axis=0)
+            rows[name] = self._table[column.name].take(np.maximum(after, 0), axis=0)  # -1 - spare reads place 0 for now
             rows[name][aside] = self._spares[column.name][-1 - after[aside]]
         return rows
 
@@ -242,10 +244,10 @@ class Replay:
         going = np.ones(len(starts), np.bool_)
         for step in range(1, longest):
             following = after[here]
-            going &= (following >= 0) & (following != here)
+            going &= (following >= 0) & (following != here)  # neither aside nor itself
             if not going.any():
                 break
-            here = np.where(going, following, here)
+            here = np.where(going, following, here)  # who has stopped stays where it is
             places[going, step] = here[going]
         return places
 
@@ -264,7 +266,7 @@ class Replay:
         if self.linked:
             after = arrays["after"].copy()
             aside = np.flatnonzero(after < 0)
-            spares = {f"aside.{one.name}": self._spares[one.name][-1 - after[aside]] for one in self.followed.values()}
+            spares = {f"aside.{key.name}": self._spares[key.name][-1 - after[aside]] for key in self.followed.values()}
             after[aside] = -1 - np.arange(len(aside))  # whatever happened before: the same rows, the same state
             arrays |= {"after": after, **spares}
         return arrays, self._next
@@ -295,6 +297,7 @@ class Replay:
             after = arrays["after"][places]
             followed = (after >= 0) & (after != places)
             came_before = np.full(size, -1, np.intp)
+            # By age, as rows are added again.
             came_before[(after[followed] - oldest) % self.capacity] = places[followed]
             self.episodes.clear(oldest)
             self.episodes.add(came_before, _NOBODY)

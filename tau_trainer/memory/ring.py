@@ -47,8 +47,9 @@ class Ring:
     def append(self, rows: Mapping[str, torch.Tensor], kept: torch.Tensor) -> None:
         """Take in those of ``n`` rows [n, ...] of every column that are ``kept`` (bool [n]), over the oldest."""
         rank = kept.cumsum(0)  # int64 [n]: the how-manieth of the kept ones each is, from 1
-        written = self._written + rank[-1]
+        written = self._written + rank[-1]  # int64 []
         kept = kept & (rank[-1] - rank < self.capacity)  # of more than it can hold, the newest
+        # int64 [n]; the spare row for all others.
         places = ((self._written + rank - 1) % self.capacity).where(kept, self.capacity)
         for name, column in self._columns.items():
             column.index_copy_(0, places, rows[name])
@@ -56,6 +57,7 @@ class Ring:
 
     def draw(self, count: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
         """``count`` rows of every column; zeros where nothing was ever taken in. ``generator``: on the device."""
+        # float64: float32 would never reach some rows of a large ring
         share = self._written.new_empty(count).double().uniform_(generator=generator)  # in [0, 1)
         places = (share * self.size).long()
         return {name: column[places] for name, column in self._columns.items()}

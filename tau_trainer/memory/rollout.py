@@ -71,7 +71,7 @@ class _Log:
         """Records at the beginning that were open when the log before was taken."""
         self.given: set[str] = set()
         """Columns that need no value, from the first one on that there was."""
-        self.records["step"][0] = -1
+        self.records["step"][0] = -1  # the first decision of an agent has record 0 before it, and step -1 + 1 = 0
 
     def give(self, column: Column) -> None:
         """From now on there are values for ``column``: until now its fill was meant, whatever the log held before."""
@@ -116,7 +116,7 @@ class RolloutMemory:
         self._facts = tuple(column for column in columns if column in KNOWN)
         self._observations = tuple(observations)
         self._rewards = tuple(Column(f"reward.{name}", (width,)) for name, width in rewards.items())
-        self._room = max(capacity, 1) + 1 + _SPARE
+        self._room = max(capacity, 1) + 1 + _SPARE  # record 0 is the sentinel
         self._log = self._new_log()
         self._free: deque[_Log] = deque()
         self._open = ColumnTable((Column("record", (), np.intp),), 64)
@@ -145,10 +145,10 @@ class RolloutMemory:
         count = len(rows)
         if count == 0:
             return
-        log, begin = self._log, self._log.size
+        log, begin = self._log, self._log.size  # records begin ... end - 1 are these decisions
         end = begin + count
         log.records.reserve(end)
-        previous = self._close(rows, known)
+        previous = self._close(rows, known)  # before they open: the same agents' last decisions, int [n]
         records = log.records
         if self._facts:
             values = {**values, **{column.name: getattr(known, column.name) for column in self._facts}}
@@ -159,14 +159,14 @@ class RolloutMemory:
                 records[column.name][begin:end] = value
             elif column.name in log.given:
                 records[column.name][begin:end] = column.fill
-        step = records["step"][previous] + 1
-        step[step == self.horizon] = 0
+        step = records["step"][previous] + 1  # place in the horizon, 0 ... horizon - 1
+        step[step == self.horizon] = 0  # the trace is cut behind the last one, and begins anew
         records["version"][begin:end] = version
         records["row"][begin:end] = rows
         records["previous"][begin:end] = previous
         records["step"][begin:end] = step
         records["state"][begin:end] = RecordState.LIVE
-        self._open["record"][rows] = np.arange(begin, end)
+        self._open["record"][rows] = np.arange(begin, end)  # the agents' open records, until their next message
         log.size = end
 
     def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
@@ -179,10 +179,10 @@ class RolloutMemory:
         if known.plays_on is not None:
             left = known.plays_on & ~truncated
             states[left] = RecordState.LEFT
-            kept |= left & (GROUP in self._facts)
+            kept |= left & (GROUP in self._facts)  # its group's future is bootstrapped from there
         self._log.records["state"][records] = states
         self._open["record"][rows] = 0
-        kept &= records > 0
+        kept &= records > 0  # an agent that never decided has no record to end
         if kept.any():
             self._keep_final(records[kept], [sensor[kept] for sensor in obs], known)
 
@@ -210,9 +210,9 @@ class RolloutMemory:
         taken, fresh = self._log, self._free.popleft() if self._free else self._new_log()
         fresh.clear()
         rows = self.open_rows
-        records = self._open["record"][rows]
+        records = self._open["record"][rows]  # ascending by agent, not by time
         self._carry(taken, fresh, records)
-        self._open["record"][rows] = np.arange(1, 1 + len(rows))
+        self._open["record"][rows] = np.arange(1, 1 + len(rows))  # in the new log they are the first
         self._log, self._completed = fresh, 0
         free, leases = self._free, [taken]
 
@@ -241,10 +241,10 @@ class RolloutMemory:
         end = 1 + len(records)
         target.records.reserve(end)
         target.given |= source.given - {GROUP_REWARD.name}
-        for name in (*target.given, "version", "row", "step"):
+        for name in (*target.given, "version", "row", "step"):  # rewards are not carried: they are still to come
             target.records[name][1:end] = source.records[name][records]
         for name in ("previous", "state"):
-            target.records[name][1:end] = 0
+            target.records[name][1:end] = 0  # no decision before them here; the trace was cut between two logs
         target.size = end
         target.carried = len(records)
 
@@ -252,7 +252,7 @@ class RolloutMemory:
         """Give rewards to the open records of ``rows`` and return them (0 where there is none)."""
         self._open.fit(rows)
         log = self._log
-        records: Rows = self._open["record"][rows]
+        records: Rows = self._open["record"][rows]  # [n]; 0: there is none
         for column in self._rewards:
             # Record 0 takes the rewards of rows without an open one; nobody reads it.
             log.records[column.name][records] = known.rewards[column.name.removeprefix("reward.")]
@@ -261,7 +261,7 @@ class RolloutMemory:
             log.records[GROUP_REWARD.name][records] = known.group_reward
         elif GROUP_REWARD.name in log.given:
             log.records[GROUP_REWARD.name][records] = 0
-        self._completed += int(np.count_nonzero(records))
+        self._completed += int(np.count_nonzero(records))  # sentinels are no transitions
         return records
 
     def _keep_final(self, records: Rows, obs: Sequence[NDArray[Any]], known: Known) -> None:

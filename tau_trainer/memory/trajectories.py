@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import MOMENT, Rows
 from tau_trainer.memory.advantages import gae
-from tau_trainer.memory.base import WorkData
+from tau_trainer.memory.base import Work, WorkData
 from tau_trainer.memory.rollout import GROUP_REWARD, RecordState
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
 
@@ -62,6 +62,7 @@ class Rollout:
     @cached_property
     def bootstrap_observations(self) -> Observations:
         """One [M, *shape] for each sensor: what came after transitions that have no successor here."""
+        # Decisions still open, then ends by a limit.
         return tuple(
             np.concatenate((self._data[name][self._hanging], self._data[f"final.{name}"])) for name in self._sensors
         )
@@ -79,6 +80,7 @@ class Rollout:
         if "mask" not in self._data:
             return None
         mask: BoolArray = self._data["mask"][self._hanging]
+        # Behind an end no decision came, so all is allowed there.
         return np.concatenate((mask, np.zeros((len(self._data["final.record"]), mask.shape[1]), np.bool_)))
 
     @cached_property
@@ -89,6 +91,7 @@ class Rollout:
 
     def _after(self, now: NDArray[Any], last: NDArray[Any]) -> NDArray[Any]:
         """[N]: of what is there ``now`` [N] and at the ``last`` [M], what came after each transition."""
+        # Itself where nothing came after, for an array without gaps.
         places = np.where(self.following >= 0, self.following, np.arange(len(self)))
         places = np.where(self.bootstrap >= 0, len(self) + self.bootstrap, places)
         return np.concatenate((now, last))[places]
@@ -188,6 +191,7 @@ class Rollout:
         """[N], what came after each transition, in a table of three: transitions, bootstrap observations, nothing."""
         boots = (self.bootstrap >= 0) & ~self.terminated
         nothing = len(self) + len(self._data["final.record"]) + len(self._hanging)
+        # Index N + M is the 0 of what comes after a real end.
         return np.where(self.following >= 0, self.following, np.where(boots, len(self) + self.bootstrap, nothing))
 
     @cached_property
@@ -223,10 +227,10 @@ class Rollout:
         Returns:
             Advantages and returns (advantage + value), float64 [N, R].
         """
-        reward = np.asarray(rewards, np.float64)
+        reward = np.asarray(rewards, np.float64)  # float64: errors would add up over a long trace
         current = np.asarray(values, np.float64).reshape(reward.shape)
         boot = np.asarray(bootstrap_values, np.float64).reshape(-1, reward.shape[1])
-        after = np.concatenate((current, boot, np.zeros((1, reward.shape[1]))))[self.after]
+        after = np.concatenate((current, boot, np.zeros((1, reward.shape[1]))))[self.after]  # [N, R]
         advantage = gae(reward, current, after, self.goes_on * np.float64(gamma * lambd), gamma, self.next)
         return advantage, advantage + current
 
@@ -239,10 +243,12 @@ class Rollout:
         Returns:
             Their indices [N], and where in this order a sequence begins, bool [N].
         """
-        order = np.argsort(self.rows, kind="stable")
+        order = np.argsort(self.rows, kind="stable")  # stable: an agent's transitions keep their order
         begins = np.ones(len(order), np.bool_)
+        # Also where a transition of another episode or agent follows.
         begins[1:] = self.following[order[:-1]] != order[1:]
         places = np.arange(len(order))
+        # Steps since the sequence began, cut at every multiple.
         begins |= (places - np.maximum.accumulate(np.where(begins, places, 0))) % longest == 0
         return order, begins
 
@@ -255,15 +261,16 @@ class Rollout:
     def _successor(self) -> Rows:
         """[records]: the record of the same agent's next decision, 0 = none."""
         successor = np.zeros(self._size, np.intp)
-        successor[self._data["previous"][1:]] = np.arange(1, self._size)
+        successor[self._data["previous"][1:]] = np.arange(1, self._size)  # a record that nobody came after keeps 0
         return successor
 
     @cached_property
     def _records(self) -> Rows:
         """[N]: which records are transitions."""
         state = self._data["state"]
+        # With a successor, or ended; open and void ones are none.
         closed = (self._successor > 0) | ((state != RecordState.LIVE) & (state != RecordState.VOID))
-        closed[0] = False
+        closed[0] = False  # the sentinel takes what belongs to nobody
         return np.flatnonzero(closed)
 
     @cached_property
@@ -299,10 +306,10 @@ def joined(older: WorkData, newer: WorkData) -> WorkData:
     last = len(older["row"]) - 1  # the newer log's own sentinel is left out
     result: dict[str, Any] = {"horizon": newer["horizon"], "open": newer["open"] + last, "carried": older["carried"]}
     for name in (older.keys() | newer.keys()) - result.keys():
-        skip = 0 if name.startswith("final.") else 1
+        skip = 0 if name.startswith("final.") else 1  # no sentinel twice
         result[name] = np.concatenate((_column(name, older, newer), _column(name, newer, older)[skip:]))
     previous = result["previous"]
-    previous[last + 1 :] += np.where(newer["previous"][1:] > 0, last, 0)
+    previous[last + 1 :] += np.where(newer["previous"][1:] > 0, last, 0)  # 0 stays 0: no decision before
     result["final.record"][len(older["final.record"]) :] += last
     still_open = older["open"]
     if newer["carried"] == len(still_open):  # they go on as the newer log's first; of two successors the later counts
@@ -310,18 +317,22 @@ def joined(older: WorkData, newer: WorkData) -> WorkData:
     return result | {"older": last}
 
 
-def gathered(parts: Sequence[WorkData]) -> WorkData:
-    """What memories of several collectors handed out, as one: nothing goes on from one part to the next.
+def gathered(parts: Sequence[Work]) -> WorkData:
+    """What memories of several sources handed out, source by source, as one rollout.
 
-    Moments are their collectors' own, so those of different parts are made different.
+    Successive takes of a source are joined; nothing goes on from one source to the next. Moments are a source's own,
+    so those of different ones are made different.
     """
-    whole = {**parts[0], "carried": 0}
-    for place, part in enumerate(parts[1:], start=1):
+    whole: dict[str, Any] = {}
+    for part, before in zip(parts, (None, *parts), strict=False):
         names = {MOMENT.name, f"final.{MOMENT.name}"} & part.keys()
-        moments = {name: part[name] + (place << _MOMENT_BITS) for name in names}
-        both = joined(whole | {"open": whole["open"][:0]}, {**part, **moments})
-        whole = {name: value for name, value in both.items() if name != "older"}
-    return whole | {"open": whole["open"][:0]}
+        data = {**part, **{name: part[name] + (part.source << _MOMENT_BITS) for name in names}}
+        if before is None:
+            whole = data
+            continue
+        known = whole if before.source == part.source else whole | {"open": whole["open"][:0]}
+        whole = {name: value for name, value in joined(known, data).items() if name != "older"}
+    return whole | {"open": whole["open"][:0], "carried": 0}
 
 
 def _column(name: str, data: WorkData, other: WorkData) -> NDArray[Any]:

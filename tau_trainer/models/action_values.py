@@ -56,11 +56,12 @@ class ActionValues(torch.nn.Module):
         )
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         """What goes in, :attr:`network` has prepared."""
+        # It sees what was normalised, and nobody explores with it.
         self.target.normalizer = self.target.exploration = None
         delattr(self.target, CLOCK)
         self.dueling = dueling
         sizes = self.network.action.choices.discrete_branches
-        shares = torch.zeros(sum(sizes), len(sizes))
+        shares = torch.zeros(sum(sizes), len(sizes))  # [M, b]
         for branch, (begin, end) in enumerate(branch_bounds(sizes)):
             shares[begin:end, branch] = 1.0 / (end - begin)
         self.shares: torch.Tensor
@@ -79,7 +80,8 @@ class ActionValues(torch.nn.Module):
         if not self.dueling:
             return network.outputs(inputs, state, begins, noise)
         answer = network(inputs, state, begins, noise)
-        advantages: torch.Tensor = answer.outputs
-        means = torch.mm(advantages, self.shares)
+        advantages: torch.Tensor = answer.outputs  # [n, M]
+        means = torch.mm(advantages, self.shares)  # [n, b], of each branch
+        # Q = V + A - mean A (Wang et al. 2016, equation 9), each branch for itself.
         worth: torch.Tensor = advantages - torch.mm(means, (self.shares > 0).float().t()) + answer.values
         return worth

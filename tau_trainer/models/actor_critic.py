@@ -90,7 +90,7 @@ class ActorCritic(torch.nn.Module):
         self.towers = towers
         self.noisy = False
         self._vectors, self._encoded = sensors_of(spec)
-        vectors = sum(spec.observations[i].size for i in self._vectors)
+        vectors = sum(spec.observations[i].size for i in self._vectors)  # D
         self.normalizer = Normalizer(vectors) if normalize and vectors else None
         self.encoders, self.memories = torch.nn.ModuleList(), torch.nn.ModuleList()
 
@@ -99,7 +99,7 @@ class ActorCritic(torch.nn.Module):
         self.exploration: Exploration | None = None
         if settings is not None:
             self.exploration = make_exploration(settings, self.action.choices)
-            self.register_buffer(CLOCK, torch.from_numpy(self.exploration.clock()))
+            self.register_buffer(CLOCK, torch.from_numpy(self.exploration.clock()))  # float64: it counts beyond 2^24
 
     @property
     def plain(self) -> bool:
@@ -136,7 +136,7 @@ class ActorCritic(torch.nn.Module):
     def vectors(self, obs: Observations) -> FloatArray:
         """All vector sensors side by side: float32 [n, D]."""
         rows = [obs[i] for i in self._vectors]
-        if len(rows) == 1:
+        if len(rows) == 1:  # no copy of a single sensor's
             return rows[0]
         return np.concatenate(rows, axis=1) if rows else np.zeros((len(obs[0]), 0), np.float32)
 
@@ -157,6 +157,7 @@ class ActorCritic(torch.nn.Module):
     def normalize(self, arranged: Sequence[torch.Tensor]) -> Inputs:
         """What was arranged as the layers take it, on the network's device."""
         weight = self.action.weight
+        # Images stay bytes: their encoder turns them to floats on the device.
         x, *others = (part.to(weight.device, weight.dtype if part.is_floating_point() else None) for part in arranged)
         return [x if self.normalizer is None else self.normalizer(x), *others]
 
@@ -177,10 +178,10 @@ class ActorCritic(torch.nn.Module):
             noise: of noisy weights; None = without.
         """
         actor, actor_state = self._tower(inputs, state, begins, ACTOR, noise)
-        critic, critic_state = actor, actor_state
+        critic, critic_state = actor, actor_state  # one tower: both heads see the same
         if self.towers > 1:
             critic, critic_state = self._tower(inputs, state, begins, self.towers - 1, noise)
-        states = [actor_state, critic_state][: self.towers]
+        states = [actor_state, critic_state][: self.towers]  # [n, towers, M]
         return Answer(self.action(actor, noise), self.value(critic, noise), torch.stack(states, dim=1))
 
     def outputs(
@@ -229,7 +230,7 @@ class ActorCritic(torch.nn.Module):
         tower: int,
         noise: Noise | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        x = goal = inputs[0]
+        x = goal = inputs[0]  # [n, D]; the goal is asked for only where encoders say it
         if self.encoders:
             x, goal = self._encoder(tower)(inputs)
         x = self.body(x, tower, noise)
@@ -238,7 +239,7 @@ class ActorCritic(torch.nn.Module):
         if not self.memories:
             return x, x.new_zeros(len(x), 0)
         memory = self._memory(tower)
-        before = x.new_zeros(len(x), memory.state_size) if state is None else state[:, tower]
+        before = x.new_zeros(len(x), memory.state_size) if state is None else state[:, tower]  # zeros begin an episode
         if begins is not None:
             return memory.unrolled(x, before, begins), x.new_zeros(len(x), 0)
         features, after = memory(x, before)
@@ -257,6 +258,7 @@ class ActorCritic(torch.nn.Module):
 
 def as_tensor(values: NDArray[Any]) -> torch.Tensor:
     """An array as a tensor on the CPU, without a copy where torch allows it (it may not wrap read-only memory)."""
+    # Policies hold read-only weights, which torch warns of.
     source = values if values.flags.writeable else values.copy()
     return torch.from_numpy(np.ascontiguousarray(source))
 

@@ -104,11 +104,13 @@ class Recurrent(torch.nn.Module, ABC):
             state: [n, M], of which only those at the beginning of a sequence count.
             begins: bool [n], where a sequence begins; the first row begins one in any case.
         """
+        # int64 [sequences]: first rows; row 0 begins one in any case.
         first = torch.cat((torch.zeros(1, dtype=torch.int64, device=x.device), begins[1:].nonzero()[:, 0] + 1))
-        sequence = torch.cat((begins.new_zeros(1), begins[1:])).cumsum(0)
-        step = torch.arange(len(x), device=x.device) - first[sequence]
+        sequence = torch.cat((begins.new_zeros(1), begins[1:])).cumsum(0)  # int64 [n]: number of each row's sequence
+        step = torch.arange(len(x), device=x.device) - first[sequence]  # int64 [n]: step within it
+        # [T, sequences, in]; what is padded behind short ones is never read.
         padded = x.new_zeros(int(step.max()) + 1, len(first), x.shape[1]).index_put((step, sequence), x)
-        return self.along(padded, state[first])[step, sequence]
+        return self.along(padded, state[first])[step, sequence]  # back to rows that lie end to end
 
 
 def kind_of(sensor: ObservationSpec) -> Kind:
@@ -144,6 +146,6 @@ def make_list_encoder(sensors: Sequence[ObservationSpec], seen: int, settings: N
 @contextmanager
 def drawn_from(generator: torch.Generator) -> Iterator[None]:
     """Inside, torch's own random numbers follow from ``generator``: for blocks that initialise themselves."""
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):  # the caller's own random numbers stay as they were
         torch.default_generator.manual_seed(int(torch.randint(2**62, (), generator=generator)))
         yield

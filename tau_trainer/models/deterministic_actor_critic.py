@@ -56,5 +56,5 @@ class DeterministicActorCritic(torch.nn.Module):
         self.q = TwinQ(seen, seen.actions, settings, streams, generator, estimates)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
         """What goes in, :attr:`network` has prepared."""
-        self.target.normalizer = None
+        self.target.normalizer = None  # what goes in is normalised already
         self.q_target = copy.deepcopy(self.q).requires_grad_(False)

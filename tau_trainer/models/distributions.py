@@ -81,13 +81,14 @@ def evaluate_actions(
     log_probs: list[torch.Tensor] = []
     entropy = torch.zeros(len(outputs), device=outputs.device)
     if size:
-        error = (continuous - outputs[:, :size]) * torch.exp(-log_sigma)
+        error = (continuous - outputs[:, :size]) * torch.exp(-log_sigma)  # (a - mu) / sigma, [n, c]
         log_probs.append(-0.5 * error * error - log_sigma - LOG_SQRT_2PI)
-        entropy = entropy + log_sigma.mean(dim=-1) + GAUSSIAN_ENTROPY
+        entropy = entropy + log_sigma.mean(dim=-1) + GAUSSIAN_ENTROPY  # H = log sigma + (1 + log 2 pi) / 2
     logits = outputs[:, size:] if mask is None else outputs[:, size:].masked_fill(mask, MASKED_LOGIT)
     for branch, (begin, end) in enumerate(branch_bounds(actions.discrete_branches)):
-        all_log_prob = torch.log_softmax(logits[:, begin:end], dim=1)
+        all_log_prob = torch.log_softmax(logits[:, begin:end], dim=1)  # [n, size]
         log_probs.append(all_log_prob.gather(1, discrete[:, branch : branch + 1]))
+        # -sum p log p; what is forbidden has p = 0 and a finite log p.
         entropy = entropy - (all_log_prob.exp() * all_log_prob).sum(dim=1)
     return torch.cat(log_probs, dim=1), entropy
 
@@ -98,7 +99,7 @@ def squashed_log_prob(raw: torch.Tensor, noise: torch.Tensor, log_sigma: torch.T
     The density of the Gaussian over the slope of tanh (Haarnoja et al. 2018, appendix C). The logarithm of that slope,
     ``1 - tanh(x)²``, is ``2 (log 2 - x - softplus(-2 x))``, which is exact where tanh has long been rounded to 1.
     """
-    slope = 2.0 * (math.log(2.0) - raw - torch.nn.functional.softplus(-2.0 * raw))
+    slope = 2.0 * (math.log(2.0) - raw - torch.nn.functional.softplus(-2.0 * raw))  # log(1 - tanh²), [n, c]
     return -0.5 * noise * noise - log_sigma - LOG_SQRT_2PI - slope
 
 
@@ -118,12 +119,12 @@ def action_log_prob(
         return evaluate_actions(choices, outputs, head.log_sigma, continuous, discrete, forbidden)[0]
     size = choices.continuous_size
     mean, log_sigma = outputs[:, :size], outputs[:, size : 2 * size].clamp(*LOG_SIGMA_RANGE)
-    raw = torch.atanh(continuous.clamp(-LARGEST_SQUASHED, LARGEST_SQUASHED))
+    raw = torch.atanh(continuous.clamp(-LARGEST_SQUASHED, LARGEST_SQUASHED))  # what was drawn, [n, c], before tanh
     log_prob = squashed_log_prob(raw, (raw - mean) * torch.exp(-log_sigma), log_sigma)
     if not choices.discrete_branches:
         return log_prob
     branches = ActionSpec(0, choices.discrete_branches)
     logits = outputs[:, head.logits :]
-    nothing = logits[:, :0]
+    nothing = logits[:, :0]  # no continuous actions in what follows
     others, _ = evaluate_actions(branches, logits, nothing[0], nothing, discrete, forbidden)
     return torch.cat((log_prob, others), dim=1)

@@ -88,6 +88,7 @@ class ActionHead(Head):
         branches = actions.discrete_branches if levels is None else (levels,) * leveled + actions.discrete_branches
         choices = ActionSpec(actions.continuous_size - leveled, branches)
         size = choices.continuous_size
+        # Columns before the logits: means, and sigmas where they are squashed.
         logits = 2 * size if acting.squashed and not acting.deterministic else size
         super().__init__(inputs, logits + choices.mask_size, noisy=acting.noisy)
         self.greedy = acting.exploration is not None
@@ -101,8 +102,9 @@ class ActionHead(Head):
         self.logits = logits
         """The column of the first logit."""
         if not self.squashed:
-            self.log_sigma = torch.nn.Parameter(torch.zeros(size))
+            self.log_sigma = torch.nn.Parameter(torch.zeros(size))  # sigma 1 at first
         with torch.no_grad():
+            # Small weights of means and logits alike: first actions are near zero, first choices nearly even.
             kaiming_normal_(self.weight[:, : self.logits], generator, MEAN_GAIN)
             kaiming_normal_(self.weight[:, self.logits :], generator, LOGITS_GAIN)
 
@@ -110,6 +112,7 @@ class ActionHead(Head):
         """The mask [n, sum of branches] over all of :attr:`choices` as acting and learning use it (``masks.py``)."""
         mask = effective_mask(mask, self.actions.discrete_branches)
         free = self.choices.mask_size - self.actions.mask_size
+        # bool [n, free]: levels of continuous actions are never forbidden.
         return mask if not free else np.concatenate([np.zeros((len(mask), free), np.bool_), mask], axis=1)
 
     def remembered(self, actions: Actions) -> tuple[FloatArray, IntArray]:
@@ -119,7 +122,7 @@ class ActionHead(Head):
         """
         continuous = actions.continuous.clip(-1.0, 1.0)
         if self.levels is not None:
-            index = np.rint((continuous + 1.0) * (0.5 * (self.levels - 1))).astype(np.int32)
+            index = np.rint((continuous + 1.0) * (0.5 * (self.levels - 1))).astype(np.int32)  # the nearest level
             return continuous[:, :0], np.concatenate((index, actions.discrete), axis=1)
         return continuous if self.squashed else continuous * np.float32(ACTION_LIMIT), actions.discrete
 

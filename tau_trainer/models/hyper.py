@@ -42,21 +42,25 @@ class HyperLayer(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.zeros(towers, 1, units))
         for layer in (self.first, self.second):
             kaiming_normal_(layer.weight, generator)
-        bound = math.sqrt(1.0 / (units * inputs))
+        bound = math.sqrt(1.0 / (units * inputs))  # as torch's own linear layers begin, with the inputs that W has
         with torch.no_grad():
             self.made.weight.uniform_(-bound, bound, generator=generator)
 
     def forward(self, x: torch.Tensor, goal: torch.Tensor, tower: int, *, frozen: bool = False) -> torch.Tensor:
         """Features [n, H] of one tower from inputs [n, I] and goals [n, G]; ``frozen``: gradients go to ``x`` alone."""
-        rows = max(1, _AT_ONCE // (self.inputs * self.size))
+        rows = max(1, _AT_ONCE // (self.inputs * self.size))  # goals whose weights are made at once
+        # Differing goals are found only where no gradient flows to them.
         groups = None if goal.requires_grad else _by_goal(goal, rows)
         if groups is None:
             each = zip(torch.split(x, rows), torch.split(goal, rows), strict=True)
+            # [part, H]: a product of its own for each row.
             products = [torch.bmm(part[:, None], self._weights(some, tower, frozen))[:, 0] for part, some in each]
             product = torch.cat(products)
         else:
             different, order, sizes = groups
+            # One product for all rows of a goal.
             each = zip(torch.split(x[order], sizes), self._weights(different, tower, frozen), strict=True)
+            # Rows in their own order again.
             product = torch.cat([part @ weights for part, weights in each])[order.argsort()]
         return torch.nn.functional.silu(product + (self.bias[tower].detach() if frozen else self.bias[tower]))
 
@@ -82,7 +86,7 @@ class HyperLayer(torch.nn.Module):
             for layer in (self.first, self.second):
                 goal = torch.nn.functional.silu(torch.addmm(layer.bias[tower], goal, layer.weight[tower]))
             goal = torch.nn.functional.layer_norm(goal, (self.size,), eps=NORM_EPSILON)
-            flat = torch.addmm(self.made.bias[tower], goal, self.made.weight[tower])
+            flat = torch.addmm(self.made.bias[tower], goal, self.made.weight[tower])  # [n, I H]
             return flat.view(-1, self.inputs, self.size)
 
 

@@ -37,6 +37,7 @@ class LSTM(Recurrent):
         self.input = torch.nn.Linear(inputs, _GATES * self.size)
         self.hidden = torch.nn.Linear(self.size, _GATES * self.size, bias=False)
         with torch.no_grad():
+            # Each gate for itself: fan-out is of one gate.
             for gate in (*self.input.weight.chunk(_GATES), *self.hidden.weight.chunk(_GATES)):
                 torch.nn.init.xavier_uniform_(gate)
             self.input.bias.zero_()
@@ -53,9 +54,11 @@ class LSTM(Recurrent):
 
     def _run(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """All steps in torch's own kernel: what it says [T, n, H], and h and c [1, n, H] after the last."""
-        h, c = (half.contiguous()[None] for half in (state[:, : self.size], state[:, self.size :]))
+        h, c = (half.contiguous()[None] for half in (state[:, : self.size], state[:, self.size :]))  # [1, n, H] each
         bias = self.input.bias
+        # Torch has two biases, and one would do.
         parameters = [self.input.weight, self.hidden.weight, bias, torch.zeros_like(bias)]
+        # Has biases, 1 layer, no dropout, not training, one way, time first.
         return torch.lstm(x, (h, c), parameters, True, 1, 0.0, False, False, False)
 
     @override

@@ -35,7 +35,9 @@ class NoisyPart(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, noise: Noise, tower: int = 0) -> torch.Tensor:
         """[n, units] for inputs [n, inputs]."""
+        # f(in) [n, inputs], f(out) [n, units]: new for every row.
         before, behind = (_root(noise(len(x), size)) for size in self.weight.shape[1:])
+        # x (W f(in) f(out)) row by row, without a matrix each.
         return torch.addmm(self.bias[tower], x * before, self.weight[tower]) * behind
 
 
@@ -74,7 +76,7 @@ class MLP(torch.nn.ModuleList):
     def __init__(
         self, inputs: int, units: int, layers: int, towers: int, generator: torch.Generator, *, noisy: bool = False
     ) -> None:
-        sizes = [inputs] + [units] * layers
+        sizes = [inputs] + [units] * layers  # inputs of each layer, and the last one's outputs
         super().__init__(Layer(towers, sizes[index], units, noisy=noisy) for index in range(layers))
         self.size = sizes[-1]
         """Features that come out."""
@@ -92,6 +94,7 @@ class MLP(torch.nn.ModuleList):
             linear = torch.addmm(layer.bias[tower], x, layer.weight[tower])
             if layer.noisy is not None and noise is not None:
                 linear = linear + layer.noisy(x, noise, tower)
+            # In place only where no gradient needs it.
             x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
         return x
 
@@ -102,7 +105,7 @@ class MLP(torch.nn.ModuleList):
         """
         for layer in self.layers:
             weight, bias = (layer.weight.detach(), layer.bias.detach()) if frozen else (layer.weight, layer.bias)
-            linear = torch.baddbmm(bias, x, weight)
+            linear = torch.baddbmm(bias, x, weight)  # [towers, n, H]
             x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
         return x
 

@@ -45,13 +45,14 @@ class BatchNorm(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[n, size] of inputs [n, size]."""
-        learning = self.training and torch.is_grad_enabled() and len(x) > 1
+        learning = self.training and torch.is_grad_enabled() and len(x) > 1  # one row has no variance
         return torch.nn.functional.batch_norm(
             x, self.mean, self.variance, self.scale, self.shift, learning, _MOMENTUM, _EPSILON
         )
 
     def write(self, graph: GraphWriter, x: str, output: str) -> str:
         """The same as nodes, with the running numbers."""
+        # (x - mean) / sqrt(var + eps) as one factor and one shift.
         factor = self.scale.detach() / torch.sqrt(self.variance + _EPSILON)
         rest = self.shift.detach() - self.mean * factor
         constants = (("scale", factor), ("shift", rest))
@@ -87,6 +88,7 @@ class Residual(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[n, units] of inputs [n, inputs]."""
+        # Zero at first: the block hands on what skip says.
         changed: torch.Tensor = self.second(torch.relu(self.first(x)))
         return changed + (x if self.skip is None else self.skip(x))
 
@@ -127,6 +129,7 @@ class NetArch(torch.nn.ModuleList):
         """
         if not frozen:
             return torch.stack([layers(features) for layers, features in zip(self, x, strict=True)])
+        # Weights without gradient, for Qs that only show the way.
         fixed = [{name: parameter.detach() for name, parameter in layers.named_parameters()} for layers in self]
         calls = zip(self, fixed, x, strict=True)
         return torch.stack([torch.func.functional_call(layers, weights, (rows,)) for layers, weights, rows in calls])

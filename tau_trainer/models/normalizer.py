@@ -37,7 +37,7 @@ class Normalizer(torch.nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.register_buffer("count", torch.ones((), dtype=torch.float64))
+        self.register_buffer("count", torch.ones((), dtype=torch.float64))  # the imagined row
         self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("squares", torch.ones(size, dtype=torch.float64))
 
@@ -57,9 +57,9 @@ class Normalizer(torch.nn.Module):
         if rows == 0:
             return
         count, mean, squares = (values.cpu().numpy() for values in (self.count, self.mean, self.squares))
-        batch_mean = batch.mean(axis=0, dtype=np.float64)
-        centred = batch - batch_mean
-        batch_squares = np.einsum("nd,nd->d", centred, centred)
+        batch_mean = batch.mean(axis=0, dtype=np.float64)  # float64 sums whatever the batch has
+        centred = batch - batch_mean  # [n, D]
+        batch_squares = np.einsum("nd,nd->d", centred, centred)  # sums of squares without an array of squares
         # Chan et al. 1983, equation 1.5: mean and sum of squares of two samples together.
         total, delta = count + rows, batch_mean - mean
         self.mean.copy_(torch.from_numpy(mean + delta * (rows / total)))
@@ -82,8 +82,8 @@ class Normalizer(torch.nn.Module):
         count = len(rows) if count is None else count
         if count == 0:
             return
-        mean = add(rows.sum(dim=0, dtype=torch.float64)) / count
-        squares = add((rows - mean).square_().sum(dim=0))
+        mean = add(rows.sum(dim=0, dtype=torch.float64)) / count  # two passes, each added up over processes
+        squares = add((rows - mean).square_().sum(dim=0))  # distances from the mean of all, so that sums may be added
         total, delta = self.count + count, mean - self.mean
         self.mean += delta * (count / total)
         self.squares += squares + delta.square() * (self.count * count / total)
@@ -92,6 +92,7 @@ class Normalizer(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Normalised observations [n, D]."""
         centred = x - self.mean.to(x.dtype)
+        # One reciprocal instead of n divisions; centred is ours to write.
         return centred.mul_(self.std.to(x.dtype).reciprocal()).clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def write(self, graph: GraphWriter, x: str) -> str:

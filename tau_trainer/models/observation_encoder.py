@@ -70,11 +70,14 @@ class ObservationEncoder(torch.nn.Module):
         vectors, *others = inputs
         x = vectors
         if self.images:
+            # [n, size] each.
             seen = [encoder(others[place]) for place, encoder in zip(self._images, self.images, strict=True)]
             x = torch.cat([x, *seen], dim=1)
         if self.lists is not None:
+            # Entities are seen beside everything else.
             x = torch.cat([x, self.lists([others[place] for place in self._lists], x)], dim=1)
         known = vectors.shape[1]
+        # Of the vectors themselves where goals are vectors: these need no gradient.
         goals = [(vectors if part.stop <= known else x)[:, part] for part in self._goals]
         return Seen(x, torch.cat(goals, dim=1) if goals else x[:, :0])
 

@@ -66,7 +66,7 @@ class OwnNetwork(ActorCritic):
         noise: Noise | None = None,
     ) -> Answer:
         outputs = self.outputs(inputs)
-        nothing = outputs.new_zeros(len(outputs), 0)
+        nothing = outputs.new_zeros(len(outputs), 0)  # no values and no memory
         return Answer(outputs, nothing, nothing[:, None])
 
     @override

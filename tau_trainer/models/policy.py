@@ -146,14 +146,14 @@ class _ActorPolicy(Policy):
         if self._exploration is not None:
             self.state_columns += self._exploration.state_columns
             clock = weights[CLOCK]
-            self._numbers = self._exploration.numbers(float(clock[0]), clock[1:])
+            self._numbers = self._exploration.numbers(float(clock[0]), clock[1:])  # once a policy
         self._action = template.action
         self._size = self._action.choices.continuous_size
         self._bounds = branch_bounds(self._action.choices.discrete_branches)
         if not self._action.squashed:
             log_sigma: FloatArray = weights["action.log_sigma"]
             self._sigma = np.exp(log_sigma)
-            self._log_prob_peak = -log_sigma - np.float32(LOG_SQRT_2PI)
+            self._log_prob_peak = -log_sigma - np.float32(LOG_SQRT_2PI)  # [c]: log-density at the mean
 
     @override
     def network(self) -> ActorCritic:
@@ -177,7 +177,7 @@ class _ActorPolicy(Policy):
             raise NonFiniteError(self._describe_non_finite(obs))
         rows, squashed, exploration = len(outputs), self._action.squashed, self._exploration
         source = None if deterministic or exploration is not None else rng
-        log_prob = np.empty((rows, self.spec.actions.components), np.float32)
+        log_prob = np.empty((rows, self.spec.actions.components), np.float32)  # filled column by column
         gaussians, logits = outputs[:, : self._action.logits], outputs[:, self._action.logits :]
         if squashed:
             continuous = self._sample_squashed(gaussians, source)
@@ -185,19 +185,19 @@ class _ActorPolicy(Policy):
             continuous = self._sample_continuous(gaussians, log_prob, source)
         forbidden = self._action.forbidden(mask) if mask is not None and self._bounds else None
         if self._bounds and exploration is not None and not deterministic:
-            discrete = exploration.decide(logits, forbidden, self._numbers, rng)
+            discrete = exploration.decide(logits, forbidden, self._numbers, rng)  # int32 [n, b]
         else:
             discrete = np.empty((rows, len(self._bounds)), np.int32)
             if forbidden is not None:
                 logits = np.where(forbidden, np.float32(MASKED_LOGIT), logits)
             self._sample_discrete(logits, discrete, log_prob, source)
-        before = {name: state[name] for name in after}
+        before = {name: state[name] for name in after}  # recurrent state before: where learning begins a sequence
         extras = before if squashed or exploration is not None else {"log_prob": log_prob, **before}
         if exploration is not None:
             kept: Arrays = {key.name: state[key.name] for key in exploration.state_columns if key.name in state}
             if self._size and not deterministic:
                 continuous, kept = exploration.perturb(continuous, self._numbers, kept, rng)
-                continuous = continuous.clip(-1.0, 1.0)
+                continuous = continuous.clip(-1.0, 1.0)  # noise may leave the range
             after = {**after, **kept}
         levels = self._action.leveled, self._action.levels or 0
         return Decision(continuous, discrete, self.version, extras, after, *levels, squashed)
@@ -208,7 +208,7 @@ class _ActorPolicy(Policy):
 
     def _sample_squashed(self, gaussians: FloatArray, rng: np.random.Generator | None) -> FloatArray:
         """Draw from Gaussians [n, 2c] (the mean without ``rng``) and squash: actions [n, c]; or from means [n, c]."""
-        mean = gaussians[:, : self._size]
+        mean = gaussians[:, : self._size]  # [n, c]
         if rng is None or self._action.deterministic:
             return np.tanh(mean)
         sample: FloatArray = np.exp(gaussians[:, self._size :].clip(*LOG_SIGMA_RANGE))  # sigma
@@ -220,10 +220,10 @@ class _ActorPolicy(Policy):
         """Draw from the Gaussians (the mean without ``rng``) and write the log-probabilities to their columns."""
         size = self._size
         if rng is None or size == 0:
-            log_prob[:, :size] = self._log_prob_peak
+            log_prob[:, :size] = self._log_prob_peak  # the mean itself is what is done
             return np.ascontiguousarray(mean)
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
-        continuous = noise * self._sigma
+        continuous = noise * self._sigma  # [n, c]
         continuous += mean
         # log N(x; mean, sigma) = -0.5 noise² - log sigma - 0.5 log 2 pi
         noise *= noise
@@ -237,12 +237,12 @@ class _ActorPolicy(Policy):
         """Choose in every branch by the Gumbel-max trick (the likeliest without ``rng``), log-probabilities too."""
         rows = np.arange(len(logits))
         for branch, (begin, end) in enumerate(self._bounds):
-            shifted = logits[:, begin:end] - logits[:, begin:end].max(axis=1, keepdims=True)
+            shifted = logits[:, begin:end] - logits[:, begin:end].max(axis=1, keepdims=True)  # no overflow
             scores = shifted if rng is None else shifted + gumbel(rng, shifted)
             choice = scores.argmax(axis=1)
             discrete[:, branch] = choice
-            total = np.exp(shifted).sum(axis=1)
-            log_prob[:, self._size + branch] = shifted[rows, choice] - np.log(total)
+            total = np.exp(shifted).sum(axis=1)  # [n]
+            log_prob[:, self._size + branch] = shifted[rows, choice] - np.log(total)  # log softmax of what was chosen
 
     def _describe_non_finite(self, obs: Observations) -> str:
         for sensor, values in zip(self.spec.observations, obs, strict=True):
@@ -273,7 +273,7 @@ class MLPPolicy(_ActorPolicy):
         self._most_rows = NUMPY_LIMIT // max(1, *(weight.size for weight, _ in (*self._body, self._head)))
         self._scale: tuple[FloatArray, FloatArray] | None = None
         if template.normalizer is not None:
-            std = np.sqrt(weights["normalizer.squares"] / weights["normalizer.count"])
+            std = np.sqrt(weights["normalizer.squares"] / weights["normalizer.count"])  # float64 until it is divided
             self._scale = weights["normalizer.mean"].astype(np.float32), np.float32(1.0) / std.astype(np.float32)
 
     @override
@@ -290,7 +290,7 @@ class MLPPolicy(_ActorPolicy):
                 hidden *= self._scale[1]
                 np.maximum(hidden, np.float32(-OBSERVATION_CLIP), out=hidden)
                 np.minimum(hidden, np.float32(OBSERVATION_CLIP), out=hidden)
-            if len(hidden) > self._most_rows:
+            if len(hidden) > self._most_rows:  # beyond that torch is faster, and obeys its number of threads
                 return self._large(hidden)
             for weight, bias in self._half_body:
                 h = hidden @ weight
@@ -298,7 +298,7 @@ class MLPPolicy(_ActorPolicy):
                 hidden = np.tanh(h)
                 hidden *= h
                 hidden += h
-            outputs: FloatArray = hidden @ self._head[0]
+            outputs: FloatArray = hidden @ self._head[0]  # [n, columns]
             outputs += self._head[1]
         return outputs
 

@@ -81,9 +81,10 @@ class TwinQ(torch.nn.Module):
             frozen: gradients go to the actions alone.
         """
         if frozen:
+            # Encoders learn nothing either; the actions' gradient is not cut.
             seen = [Seen(*(values.detach() for values in parts)) for parts in seen]
-        x = torch.stack([torch.cat((parts.features, continuous), dim=1) for parts in seen])
-        x = self.body.together(x, frozen=frozen)
+        x = torch.stack([torch.cat((parts.features, continuous), dim=1) for parts in seen])  # [E, n, features + c]
+        x = self.body.together(x, frozen=frozen)  # [E, n, H]
         if self.hyper is not None:
             x = self.hyper.together(x, [parts.goal for parts in seen], frozen=frozen)
         if begins is not None:
@@ -91,12 +92,13 @@ class TwinQ(torch.nn.Module):
                 [self._remembered(tower, x[tower], begins, frozen=frozen) for tower in range(self.estimates)]
             )
         weight, bias = (self.weight.detach(), self.bias.detach()) if frozen else (self.weight, self.bias)
-        return torch.baddbmm(bias, x, weight).view(self.estimates, len(continuous), self.streams, -1)
+        return torch.baddbmm(bias, x, weight).view(self.estimates, len(continuous), self.streams, -1)  # [E, n, S, A]
 
     def _remembered(self, tower: int, x: torch.Tensor, begins: torch.Tensor, *, frozen: bool) -> torch.Tensor:
         memory = self.memories[tower]
         assert isinstance(memory, Recurrent)
-        memory.requires_grad_(not frozen)
+        memory.requires_grad_(not frozen)  # torch's LSTM takes no detached copies of its weights
+        # The state that was stored is the policy's, not Q's.
         features = memory.unrolled(x, x.new_zeros(len(x), memory.state_size), begins)
         memory.requires_grad_(True)
         return features

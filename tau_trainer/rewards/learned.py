@@ -40,16 +40,16 @@ class LearnedReward(ABC, torch.nn.Module):
     """The model behind a reward stream. Made from the behavior's spec, the signal's settings, and a generator."""
 
     @abstractmethod
-    def loss(self, own: Experience, expert: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def loss(self, played: Experience, expert: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """What a gradient step makes smaller, and numbers to report by TensorBoard name.
 
         Args:
-            own: transitions of the agents that learn.
+            played: transitions of the agents that learn.
             expert: as many of the demonstrations.
         """
 
     @abstractmethod
-    def rewards(self, own: Experience) -> torch.Tensor:
+    def rewards(self, played: Experience) -> torch.Tensor:
         """float32 [n], before the stream's strength."""
 
     def observe(self, some: Experience, *, expert: bool) -> None:

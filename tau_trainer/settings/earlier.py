@@ -80,8 +80,10 @@ _ACTORS = {
 }
 """What stood in ``async_trainer``, and what says it now."""
 
-OPTS_ALONE = frozenset(key for key, new in _ACTORS.items() if "counted" in new)
-"""Of these what counted in gradient steps, of which nothing is left."""
+OPTS_ALONE = {key: 50_000 if key == "save_interval" else 5_000 for key, new in _ACTORS.items() if "counted" in new}
+"""Of these what counted in gradient steps, of which nothing is left, and how many they were unless a file said so."""
+LEFT_OUT = "is left out; summary_freq and checkpoint_interval count decisions instead of gradient steps"
+"""What is said of them."""
 
 
 def _new_key(location: tuple[str, ...], anywhere: str = "default_settings") -> str | None:
@@ -119,6 +121,15 @@ def moved(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
             if (new := _new_key(place)) is not None:
                 spread = _spread(_mapping(value)) if place[-1] in ("eps_min", "eps_max") else None
                 yield place, f"is {new} today; write {f'exploration: {_written(spread)}' if spread else 'that'}"
+
+
+def dropped(data: Mapping[str, Any]) -> list[Location]:
+    """Where a stored run says something in :data:`OPTS_ALONE` that it had not by itself: :func:`migrated` loses that.
+
+    A run stored every key, whoever had written it.
+    """
+    actors = _mapping(data.get("async_trainer"))
+    return [("async_trainer", key) for key, usual in OPTS_ALONE.items() if actors.get(key, usual) != usual]
 
 
 def migrated(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.batched import POLICIES, BatchedSettings, PolicySettings, PPOPolicySettings, is_batched
 from tau_trainer.settings.document import Document, Location, find_config, read_document
-from tau_trainer.settings.earlier import migrated, moved, moved_override, old_format
+from tau_trainer.settings.earlier import LEFT_OUT, dropped, migrated, moved, moved_override, old_format
 from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import Problems, did_you_mean, key_path, without_tags
@@ -96,6 +96,8 @@ def read_settings(
     else:
         document = read_document(find_config(path))
         if Path(document.name).name == STORED:
+            for place in dropped(document.data):
+                warn(f"{Problems(document).place(place)} {LEFT_OUT}")
             document = replace(document, data=migrated(document.data))
     return interpret(document, overrides, lenient, flags, warn, batched=batched)
 

@@ -109,7 +109,7 @@ _ENGINE = (
     "restarts_rate_limit_n",
     "restarts_rate_limit_period_s",
 )
-_REPLAYED = ("n_buffer", "channel_capacity", "samples_per_update", "max_policy_lag", "sync_interval")
+_REPLAYED = ("channel_capacity", "samples_per_update", "max_policy_lag", "sync_interval")
 _IMAGES = ("image_order", "flat_sensors")
 _PLAYER = ("no_graphics", "no_graphics_monitor")
 _SCREEN = ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
@@ -196,7 +196,7 @@ class Outlook:
             if trainer.save_param_only and getattr(trainer.hyperparameters, "save_replay_buffer", False):
                 yield replay, "has no effect beside save_param_only"
         if self._settings.execution == "async" and self._rollouts:
-            yield from self._unused("rollouts, of which each actor brings its share", async_trainer=_REPLAYED)
+            yield from self._unused("rollouts, which all actors fill together", async_trainer=_REPLAYED)
         path = self._settings.env_settings.env_path
         if path is None or path == EDITOR:
             yield from self._unused("the Unity editor", env_settings=_ENGINE, engine_settings=_PLAYER)

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from tau_trainer.settings.document import Document, Location, parse_document
-from tau_trainer.settings.earlier import MOVED, OPTS_ALONE, lesson_name, migrated, moved, old_kind
+from tau_trainer.settings.earlier import LEFT_OUT, MOVED, OPTS_ALONE, lesson_name, migrated, moved, old_kind
 from tau_trainer.settings.hyperparameters import Hyperparameters, PPOHyperparameters, SACHyperparameters
 from tau_trainer.settings.kinds import is_number
 from tau_trainer.settings.loading import interpret
@@ -94,8 +94,7 @@ def _of_today(document: Document, earlier: Sequence[tuple[Location, str]]) -> Up
     problems, result = Problems(document), Upgraded(migrated(document.data))
     for place, _ in earlier:
         if place[-1] in OPTS_ALONE:
-            text = "is left out; summary_freq and checkpoint_interval count decisions instead of gradient steps"
-            result.notes.append(f"{problems.place(place)} {text}")
+            result.notes.append(f"{problems.place(place)} {LEFT_OUT}")
     interpret(Document(document.name, result.data), {}, False, {})
     return result
 

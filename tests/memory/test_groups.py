@@ -237,11 +237,11 @@ def test_rollouts_with_and_without_group_rewards_are_joined() -> None:
 
 def test_moments_of_several_collectors_are_different_ones() -> None:
     parts = []
-    for _ in range(2):
+    for source in range(2):
         driver = Driver()
         for _ in range(2):
             driver.append([2, 3], 1.0)
-        parts.append(driver.memory.take().data)
+        parts.append(Work(driver.memory.take().data, source=source))
     both = Rollout(gathered(parts))
     first, second = both.column("moment")[:2], both.column("moment")[2:]
     assert first[0] == first[1] != second[0] == second[1]

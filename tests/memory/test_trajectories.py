@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.memory import Rollout, WorkData, gathered, joined
+from tau_trainer.memory import Rollout, Work, gathered, joined
 from tests.memory.test_rollout import Driver, operations
 
 
@@ -103,8 +103,8 @@ def test_two_takes_joined_are_what_one_would_have_been(
 @given(st.lists(operations(20), min_size=1, max_size=3), st.integers(1, 6), st.booleans())
 def test_what_is_gathered_is_what_each_brought(some: list[list[Any]], horizon: int, again: bool) -> None:
     """Every part begins in the middle of what its agents do, and none goes on in the next."""
-    parts, expected, counter = list[WorkData](), dict[float, tuple[Any, ...]](), 0
-    for happening in some:
+    parts, expected, counter = list[Work](), dict[float, tuple[Any, ...]](), 0
+    for source, happening in enumerate(some):
         driver = Driver(horizon, 1)
         driver.counter = counter
         driver.run([one for one in happening if one[0] != "take"], last=False)
@@ -112,10 +112,29 @@ def test_what_is_gathered_is_what_each_brought(some: list[list[Any]], horizon: i
             driver.memory.take()
             driver.run([("append", [0, 3], True), ("append", [3], False)], last=False)
         counter = driver.counter
-        parts.append(driver.memory.take().data)
+        parts.append(Work(driver.memory.take().data, source=source))
         expected |= story(Rollout(parts[-1]))
     whole = gathered(parts)
     assert story(Rollout(whole)) == expected
     assert list(story(Rollout(whole))) == list(expected), "in the order of the parts"
     assert Rollout(joined(whole, whole)).older == len(expected)
     assert "older" not in whole
+
+
+@given(operations(20), operations(20), operations(20), st.integers(1, 6))
+def test_successive_takes_of_a_source_go_on_in_what_is_gathered(
+    first: list[Any], second: list[Any], other: list[Any], horizon: int
+) -> None:
+    some = [[operation for operation in part if operation[0] != "take"] for part in (first, second, other)]
+    whole, halves, stranger = (Driver(horizon, 1) for _ in range(3))
+    parts, expected = list[Work](), dict[float, tuple[Any, ...]]()
+    for happening in some[:2]:
+        for driver in (whole, halves):
+            driver.run(happening, last=False)
+        parts.append(Work(halves.memory.take().data, source=1))
+    stranger.counter = whole.counter
+    stranger.run(some[2], last=False)
+    parts.append(Work(stranger.memory.take().data, source=2))
+    for data in (whole.memory.take().data, parts[-1].data):
+        expected |= story(Rollout(data))
+    assert story(Rollout(gathered(parts))) == expected

@@ -100,6 +100,22 @@ def test_what_a_run_of_actors_stored_is_read_as_what_it_said(tmp_path: Path) -> 
     assert settings.behaviors["A"].hyperparameters.model_dump()["buffer_init_steps"] == 50
 
 
+def test_what_a_run_stored_and_nobody_reads_any_more_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """But for what it had stored of itself: every run has that."""
+    file = tmp_path / "configuration.yaml"
+    file.write_text(f"{ACTORS}  record_agent_info_interval: 5000\n")
+    load_settings(file)
+    counted = "is left out; summary_freq and checkpoint_interval count decisions instead of gradient steps"
+    assert sorted(caplog.messages) == [
+        f"{file}:8: async_trainer.save_interval {counted}",
+        f"{file}:9: async_trainer.flush_record_interval {counted}",
+    ]
+    file.write_text(ACTORS.replace("save_interval: 60", "save_interval: 50000").replace(": 70", ": 5000"))
+    caplog.clear()
+    load_settings(file)
+    assert not caplog.messages
+
+
 OLD = "{file} is a file for ML-Agents 0.16 or older; convert it with: tau-train upgrade {file}"
 CURRICULUM = (
     "{file} is a curriculum file for ML-Agents 0.16 or older; convert it with: tau-train upgrade TRAINER-FILE {file}"

@@ -15,8 +15,8 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 40_250,
-    "characters in a line, mean": 42.0,
+    "code lines": 40_265,
+    "characters in a line, mean": 41.7,
     "lines in a function, median": 5,
     "files of more than 350 lines": 0,
     "folders of more than 20 files": 0,
@@ -24,9 +24,9 @@ CEILINGS = {
     "most attributes of a class": 20,
     "functions of more than 6 parameters": 30,
     "floors": 26,
-    "functions with a local `one`": 30,
-    "functions with a local `own`": 32,
-    "functions with a local `told`": 6,
+    "functions with a local `one`": 2,
+    "functions with a local `own`": 0,
+    "functions with a local `told`": 0,
 }
 """They are lowered by whoever comes below them."""
 
@@ -94,6 +94,12 @@ def test_code_is_what_is_neither_blank_comment_nor_docstring(module: house.Modul
         "return text",
     ]
     assert len(module.commented) == 2
+
+
+def test_a_comment_behind_code_makes_no_line_longer(module: house.Module) -> None:
+    bare = house.Module(module.path, SOURCE.replace("  # not more", ""))
+    mean = "characters in a line, mean"
+    assert house.counted([module])[mean] == house.counted([bare])[mean]
 
 
 def test_a_record_has_no_behaviour(module: house.Module) -> None:

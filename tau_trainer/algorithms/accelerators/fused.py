@@ -26,13 +26,13 @@ from tau_trainer.models.actor_critic import ActorCritic
 class Weights(NamedTuple):
     """Parameters, or their gradients: views of one flat vector. Shapes as in the module's own parameters."""
 
-    body_weight: list[torch.Tensor]
-    body_bias: list[torch.Tensor]
-    action_weight: torch.Tensor
-    action_bias: torch.Tensor
-    log_sigma: torch.Tensor
-    value_weight: torch.Tensor
-    value_bias: torch.Tensor
+    body_weight: list[torch.Tensor]  # a layer each, [towers, in, H]
+    body_bias: list[torch.Tensor]  # [towers, 1, H]
+    action_weight: torch.Tensor  # [H, c + M]
+    action_bias: torch.Tensor  # [c + M]
+    log_sigma: torch.Tensor  # [c]
+    value_weight: torch.Tensor  # [H, R]
+    value_bias: torch.Tensor  # [R]
 
 
 class Workspace(NamedTuple):
@@ -108,13 +108,15 @@ def forward(weights: Weights, space: Workspace, observations: torch.Tensor, valu
     for layer in range(layers):
         if layer == 0:
             towers = space.pre[0].size(0)
+            # A view [towers, B, D].
             source = observations.unsqueeze(0).expand(towers, observations.size(0), observations.size(1))
         else:
             source = space.post[layer - 1]
         torch.baddbmm(weights.body_bias[layer], source, weights.body_weight[layer], out=space.pre[layer])
         torch.ops.aten.silu(space.pre[layer], out=space.post[layer])
-    actor, critic = observations, observations
+    actor, critic = observations, observations  # [B, D]
     if layers > 0:
+        # [B, H]; -1: the second tower, or the shared one.
         actor, critic = space.post[layers - 1][0], space.post[layers - 1][-1]
     torch.addmm(weights.action_bias, actor, weights.action_weight, out=space.outputs)
     torch.addmm(weights.value_bias, critic, weights.value_weight, out=values)
@@ -126,7 +128,7 @@ def gaussian(numbers: Numbers, weights: Weights, space: Workspace, continuous: t
     # e = (a - mu) / sigma; log N(a; mu, sigma) = -e² / 2 - log sigma - log sqrt(2 pi)
     torch.sub(continuous, space.outputs[:, :size], out=space.error)
     space.error.mul_(torch.exp(-weights.log_sigma))
-    peak = -weights.log_sigma - 0.9189385332046727
+    peak = -weights.log_sigma - 0.9189385332046727  # [c], at the mean; log sqrt(2 pi)
     torch.addcmul(peak, space.error, space.error, value=-0.5, out=space.log_prob[:, :size])
     # H = log sigma + log sqrt(2 pi e), the mean over actions as in ML-Agents
     return weights.log_sigma.mean() + 1.4189385332046727
@@ -138,14 +140,15 @@ def categorical(
     """Write log-probabilities of the branches; returns all log-probabilities by branch, and entropies [B, b]."""
     begin = numbers.continuous
     if mask.size(0) > 0:
-        space.outputs[:, begin:].masked_fill_(mask, -1e8)
+        space.outputs[:, begin:].masked_fill_(mask, -1e8)  # MASKED_LOGIT
     all_log_prob: list[torch.Tensor] = []
     entropies: list[torch.Tensor] = []
     for branch, size in enumerate(numbers.branches):
-        row = torch.log_softmax(space.outputs[:, begin : begin + size], dim=1)
+        row = torch.log_softmax(space.outputs[:, begin : begin + size], dim=1)  # [B, size]
         column = numbers.continuous + branch
+        # [B, 1], of what was done.
         space.log_prob[:, column : column + 1] = row.gather(1, discrete[:, branch : branch + 1])
-        entropies.append((row.exp() * row).sum(dim=1, keepdim=True).neg_())
+        entropies.append((row.exp() * row).sum(dim=1, keepdim=True).neg_())  # H = -sum p log p
         all_log_prob.append(row)
         begin += size
     return all_log_prob, torch.cat(entropies, dim=1)
@@ -163,15 +166,15 @@ def surrogate(
     space.clipped.mul_(advantage)
     # The minimum passes a gradient where the unclipped objective is the smaller one, or where both are the same.
     # There dL/d log r = -r A / (B K).
-    active = torch.le(space.surrogate, space.clipped)
+    active = torch.le(space.surrogate, space.clipped)  # bool [B, K]
     space.surrogate.mul_(active).mul_(-1.0 / float(log_ratio.numel()))
 
 
 def backward_gaussian(numbers: Numbers, weights: Weights, gradient: Weights, space: Workspace) -> None:
     """Gradients at the means (into ``space.grad_outputs``) and at log sigma."""
     size = numbers.continuous
-    upstream = space.surrogate[:, :size]
-    at_mean = upstream * space.error
+    upstream = space.surrogate[:, :size]  # [B, c]: dL / d log pi
+    at_mean = upstream * space.error  # times sigma
     # d log N / d log sigma = e² - 1, and the entropy bonus: -beta / c
     torch.sum(at_mean * space.error - upstream, dim=[0], out=gradient.log_sigma)
     gradient.log_sigma.sub_(numbers.beta / float(size))
@@ -190,8 +193,8 @@ def backward_categorical(
     begin, rows = numbers.continuous, float(discrete.size(0))
     for branch, row in enumerate(all_log_prob):
         column = numbers.continuous + branch
-        upstream = space.surrogate[:, column : column + 1]
-        probability = row.exp()
+        upstream = space.surrogate[:, column : column + 1]  # [B, 1]
+        probability = row.exp()  # [B, size]
         # d(-beta * H / B) / d logit_j = beta / B * p_j * (log p_j + H)
         bonus = (row + entropies[:, branch : branch + 1]).mul_(probability).mul_(numbers.beta / rows)
         # d log p_a / d logit_j = [j = a] - p_j
@@ -218,13 +221,13 @@ def backward_body(weights: Weights, gradient: Weights, space: Workspace, observa
     towers = space.pre[last].size(0)
     torch.mm(space.grad_outputs, weights.action_weight.t(), out=space.grad[last][0])
     if towers == 1:
-        space.grad[last][0].addmm_(space.grad_values, weights.value_weight.t())
+        space.grad[last][0].addmm_(space.grad_values, weights.value_weight.t())  # a shared tower hears both heads
     else:
         torch.mm(space.grad_values, weights.value_weight.t(), out=space.grad[last][1])
     for step in range(last + 1):
         layer = last - step
         grad = space.grad[layer]
-        torch.ops.aten.silu_backward(grad, space.pre[layer], grad_input=grad)
+        torch.ops.aten.silu_backward(grad, space.pre[layer], grad_input=grad)  # in place: the gradient before the swish
         if layer == 0:
             source = observations.unsqueeze(0).expand(towers, observations.size(0), observations.size(1))
         else:
@@ -283,7 +286,7 @@ def run_epoch(
 ) -> None:
     """Learn from consecutive minibatches of shuffled ``samples``, as many as the workspace's rows fit into them."""
     batch, minibatches = space.outputs.size(0), statistics.entropy.size(0)
-    taken = int(optimizer.step.item())
+    taken = int(optimizer.step.item())  # asked once: it would cost more at every step
     for index in range(minibatches):
         begin, end = index * batch, (index + 1) * batch
         mask = samples.mask

@@ -72,12 +72,12 @@ def named_weights(views: dict[str, torch.Tensor], actor: str, q: str) -> SoftWei
 def value_after(target: SoftWeights, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
     """The least Q' [B, S] of what pi' does after each transition, with ``noise`` [B, c]."""
     following = batch.following[0]
-    x = following
+    x = following  # [B, D], then [B, H]
     for layer in range(len(target.body_weight)):
         x = torch.ops.aten.silu(torch.addmm(target.body_bias[layer][0], x, target.body_weight[layer][0]))
-    actions = torch.tanh(torch.addmm(target.action_bias, x, target.action_weight)) + noise
-    both = torch.cat((following, actions.clamp(-1.0, 1.0)), dim=1)
-    y = both.unsqueeze(0).expand(target.q_weight.size(0), both.size(0), both.size(1))
+    actions = torch.tanh(torch.addmm(target.action_bias, x, target.action_weight)) + noise  # [B, c]
+    both = torch.cat((following, actions.clamp(-1.0, 1.0)), dim=1)  # [B, D + c]
+    y = both.unsqueeze(0).expand(target.q_weight.size(0), both.size(0), both.size(1))  # [E, B, D + c], a view
     for layer in range(len(target.q_body_weight)):
         y = torch.ops.aten.silu(torch.baddbmm(target.q_body_bias[layer], y, target.q_body_weight[layer]))
     return torch.baddbmm(target.q_bias, y, target.q_weight).amin(dim=[0])
@@ -93,18 +93,18 @@ def compute_q_gradient(
     noise: torch.Tensor,
 ) -> torch.Tensor:
     """Write the gradient of the Qs' losses; returns these and the mean Q of each stream, [E + S]."""
-    goal = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, value_after(target, batch, noise))
+    goal = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, value_after(target, batch, noise))  # [B, S]
     both = torch.cat((batch.inputs[0], batch.continuous), dim=1)
-    x = both.unsqueeze(0).expand(weights.q_weight.size(0), both.size(0), both.size(1))
-    features = through(x, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)
-    q = torch.baddbmm(weights.q_bias, features, weights.q_weight)
+    x = both.unsqueeze(0).expand(weights.q_weight.size(0), both.size(0), both.size(1))  # [E, B, D + c], a view
+    features = through(x, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)  # [E, B, H]
+    q = torch.baddbmm(weights.q_bias, features, weights.q_weight)  # [E, B, S]
     error = q - goal
     weighted = weigh(error, batch)
-    grad = weighted * (1.0 / float(goal.numel()))
+    grad = weighted * (1.0 / float(goal.numel()))  # d 0.5 mean(w e²) / dq = w e / (B S)
     torch.bmm(features.transpose(1, 2), grad, out=gradient.q_weight)
     torch.sum(grad, dim=[1], keepdim=True, out=gradient.q_bias)
     if len(space.q_pre) > 0:
-        grad = torch.bmm(grad, weights.q_weight.transpose(1, 2))
+        grad = torch.bmm(grad, weights.q_weight.transpose(1, 2))  # at the features [E, B, H]
         back(x, grad, weights.q_body_weight, space.q_pre, space.q_post, gradient.q_body_weight, gradient.q_body_bias)
     return torch.cat((0.5 * (error * weighted).mean(dim=[1, 2]), q.mean(dim=[0, 1])))
 
@@ -113,15 +113,16 @@ def compute_policy_gradient(
     weights: SoftWeights, gradient: SoftWeights, space: Workspace, observations: torch.Tensor
 ) -> torch.Tensor:
     """Write the gradient of the actor's loss; returns that, []."""
-    x = observations.unsqueeze(0)
+    x = observations.unsqueeze(0)  # [1, B, D]
     features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)
-    actions = torch.tanh(torch.addmm(weights.action_bias, features[0], weights.action_weight))
-    y = torch.cat((observations, actions), dim=1)
+    actions = torch.tanh(torch.addmm(weights.action_bias, features[0], weights.action_weight))  # [B, c]
+    y = torch.cat((observations, actions), dim=1)  # [B, D + c]
     for layer in range(len(weights.q_body_weight)):  # of the first Q alone
         torch.addmm(weights.q_body_bias[layer][0], y, weights.q_body_weight[layer][0], out=space.q_pre[layer][0])
         y = torch.ops.aten.silu(space.q_pre[layer][0])
-    q = torch.addmm(weights.q_bias[0], y, weights.q_weight[0])
-    grad = torch.full_like(q, -1.0 / float(q.numel()))
+    q = torch.addmm(weights.q_bias[0], y, weights.q_weight[0])  # [B, S]
+    grad = torch.full_like(q, -1.0 / float(q.numel()))  # of -mean(Q)
+    # [B, c]; the slope of tanh is 1 - a².
     at_raw = back_to_actions(weights, grad, space.q_pre, actions.size(1)) * (1.0 - actions * actions)
     torch.mm(features[0].t(), at_raw, out=gradient.action_weight)
     torch.sum(at_raw, dim=[0], out=gradient.action_bias)
@@ -146,7 +147,7 @@ def run_steps(
 ) -> None:
     """A gradient step for each row of ``statistics`` [steps, 2 + E + S], from as many minibatches of ``drawn``."""
     steps = statistics.size(0)
-    size, taken = noise.size(0) // steps, int(q.step.item())
+    size, taken = noise.size(0) // steps, int(q.step.item())  # asked once: it would cost more at every step
     for index in range(steps):
         begin, end, step = index * size, (index + 1) * size, taken + index + 1
         batch = minibatch(drawn, begin, end)
@@ -155,7 +156,7 @@ def run_steps(
         if step % numbers.delay == 0:
             statistics[index, 0] = compute_policy_gradient(weights, gradient, space, batch.inputs[0])
             statistics[index, 1] = 1.0
-            optimizer_step(actor, numbers.learning_rate, step // numbers.delay)
+            optimizer_step(actor, numbers.learning_rate, step // numbers.delay)  # its own count, for Adam's bias
             followed.target.lerp_(followed.source, numbers.tau)
     q.step.add_(steps)
 
@@ -182,7 +183,7 @@ class FusedSteps:
     def run(self, numbers: Numbers, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
         """Learn from ``steps`` minibatches; returns a row of numbers for each."""
         weights, batch = self._weights, len(noise) // steps
-        if self._space is None or any(one.size(1) != batch for one in self._space.pre):
+        if self._space is None or any(layer.size(1) != batch for layer in self._space.pre):
             rooms = [
                 [bias.new_zeros(len(bias), batch, bias.size(2)) for bias in biases]
                 for biases in (weights.body_bias, weights.body_bias, weights.q_body_bias, weights.q_body_bias)

@@ -22,12 +22,12 @@ from tau_trainer.models.action_values import ActionValues
 class ValueWeights(NamedTuple):
     """Parameters of one network, or their gradients: views of one flat vector. Shapes as in its own parameters."""
 
-    body_weight: list[torch.Tensor]
-    body_bias: list[torch.Tensor]
-    action_weight: torch.Tensor
-    action_bias: torch.Tensor
-    value_weight: torch.Tensor
-    value_bias: torch.Tensor
+    body_weight: list[torch.Tensor]  # a layer each, [T, in, H]
+    body_bias: list[torch.Tensor]  # [T, 1, H]
+    action_weight: torch.Tensor  # [H, M]
+    action_bias: torch.Tensor  # [M]
+    value_weight: torch.Tensor  # [H, 1], or [H, 0] where nothing duels
+    value_bias: torch.Tensor  # [1], or [0]
 
 
 class Activations(NamedTuple):
@@ -88,23 +88,23 @@ def new_activations(weights: ValueWeights, rows: int) -> Activations:
 def features_of(weights: ValueWeights, x: torch.Tensor, space: Activations) -> torch.Tensor:
     """[T, n, H] from observations [n, in]; fills the activations."""
     towers = 2 if weights.value_weight.size(1) > 0 else 1
-    both = x.unsqueeze(0).expand(towers, x.size(0), x.size(1))
+    both = x.unsqueeze(0).expand(towers, x.size(0), x.size(1))  # a view [T, n, in]
     return through(both, weights.body_weight, weights.body_bias, space.pre, space.post)
 
 
 def worth_of(weights: ValueWeights, features: torch.Tensor, shares: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     """What actions are worth [n]: the mean over branches of the columns ``chosen`` [n, b]."""
-    scores = torch.addmm(weights.action_bias, features[0], weights.action_weight)
-    worth = scores.gather(1, chosen)
+    scores = torch.addmm(weights.action_bias, features[0], weights.action_weight)  # [n, M]
+    worth = scores.gather(1, chosen)  # [n, b]
     if weights.value_weight.size(1) > 0:
         value = torch.addmm(weights.value_bias, features[1], weights.value_weight)
-        worth = worth - torch.mm(scores, shares) + value
+        worth = worth - torch.mm(scores, shares) + value  # Wang et al. 2016, equation 9, in each branch
     return worth.mean(dim=1)
 
 
 def best_of(weights: ValueWeights, features: torch.Tensor, branches: Branches, forbidden: torch.Tensor) -> torch.Tensor:
     """The column [n, b] of each branch's best value that is not ``forbidden`` [n, M]."""
-    scores = torch.addmm(weights.action_bias, features[0], weights.action_weight).masked_fill(forbidden, -1e8)
+    scores = torch.addmm(weights.action_bias, features[0], weights.action_weight).masked_fill(forbidden, -1e8)  # [n, M]
     parts = torch.split(scores, branches.sizes, dim=1)
     return torch.stack([part.argmax(dim=1) for part in parts], dim=1) + branches.first
 
@@ -123,43 +123,45 @@ def compute_value_gradient(
 
     ``space`` has room for ``2 B`` rows where the network itself chooses what the target scores.
     """
-    x, rows = batch.inputs[0], batch.rewards.size(0)
-    following = features_of(target, batch.following[0], after)
+    x, rows = batch.inputs[0], batch.rewards.size(0)  # [B, D]
+    following = features_of(target, batch.following[0], after)  # [T, B, H]
     if numbers.double:  # what was seen and what came after, in one product a layer
-        x = torch.cat((x, batch.following[0]))
+        x = torch.cat((x, batch.following[0]))  # [2B, D]
     features = features_of(weights, x, space)
     if numbers.double:
         best = best_of(weights, features[:, rows:], branches, batch.forbidden_after)
     else:
         best = best_of(target, following, branches, batch.forbidden_after)
-    future = worth_of(target, following, branches.shares, best)
-    goal = torch.addcmul(batch.rewards[:, 0], batch.goes_on[:, 0], future, value=numbers.gamma)
-    seen, chosen = features[:, :rows], batch.discrete + branches.first
-    values = worth_of(weights, seen, branches.shares, chosen)
-    error = values - goal
+    future = worth_of(target, following, branches.shares, best)  # [B]
+    goal = torch.addcmul(batch.rewards[:, 0], batch.goes_on[:, 0], future, value=numbers.gamma)  # [B]
+    seen, chosen = features[:, :rows], batch.discrete + branches.first  # seen [T, B, H]; chosen int64 [B, b]
+    values = worth_of(weights, seen, branches.shares, chosen)  # [B]
+    error = values - goal  # temporal differences [B]
     size, limited = error.abs(), error.clamp(-numbers.limit, numbers.limit)
     loss = limited.abs()
-    loss = loss * torch.sub(size, loss, alpha=0.5)
-    upstream = limited * (1.0 / float(rows))
+    loss = loss * torch.sub(size, loss, alpha=0.5)  # Huber: |l| (|e| - |l| / 2)
+    upstream = limited * (1.0 / float(rows))  # at the worth [B], of the mean over B
     if batch.weights.size(0) > 0:
         batch.errors.copy_(size.clamp(max=numbers.clip))
         loss, upstream = loss * batch.weights, upstream * batch.weights
     count = float(len(branches.sizes))
-    each = upstream.unsqueeze(1) / count
-    grad_scores = torch.zeros(rows, branches.shares.size(0), device=x.device)
+    each = upstream.unsqueeze(1) / count  # [B, 1]: worth is the mean over branches
+    grad_scores = torch.zeros(rows, branches.shares.size(0), device=x.device)  # [B, M]
     grad_scores.scatter_(1, chosen, each.expand(rows, chosen.size(1)))
     dueling = weights.value_weight.size(1) > 0
-    grad = upstream.unsqueeze(1)
+    grad = upstream.unsqueeze(1)  # at V [B, 1]
     if dueling:
+        # Every value's share of the mean that is taken off.
         grad_scores.addcmul_(each, branches.shares.sum(dim=1), value=-1.0)
         torch.mm(seen[1].t(), grad, out=gradient.value_weight)
         torch.sum(grad, dim=[0], out=gradient.value_bias)
     torch.mm(seen[0].t(), grad_scores, out=gradient.action_weight)
     torch.sum(grad_scores, dim=[0], out=gradient.action_bias)
     if len(space.pre) > 0:
-        at_features = torch.mm(grad_scores, weights.action_weight.t()).unsqueeze(0)
+        at_features = torch.mm(grad_scores, weights.action_weight.t()).unsqueeze(0)  # [1, B, H]
         if dueling:
-            at_features = torch.cat((at_features, torch.mm(grad, weights.value_weight.t()).unsqueeze(0)))
+            at_features = torch.cat((at_features, torch.mm(grad, weights.value_weight.t()).unsqueeze(0)))  # [2, B, H]
+        # The rows behind only chose.
         pre, post = [layer[:, :rows] for layer in space.pre], [layer[:, :rows] for layer in space.post]
         source = x[:rows].unsqueeze(0).expand(at_features.size(0), rows, x.size(1))
         back(source, at_features, weights.body_weight, pre, post, gradient.body_weight, gradient.body_bias)
@@ -182,6 +184,7 @@ def run_value_steps(
 ) -> None:
     """A gradient step for each row of ``statistics`` [steps, 3], from as many minibatches of ``drawn``."""
     steps = statistics.size(0)
+    # Asked once: it would cost more at every step.
     size, taken = drawn.rewards.size(0) // steps, int(optimizer.step.item())
     for index in range(steps):
         begin, end = index * size, (index + 1) * size

@@ -25,15 +25,15 @@ class SoftWeights(NamedTuple):
     body_weight: list[torch.Tensor]
     """Of policy and V, as those below."""
     body_bias: list[torch.Tensor]
-    action_weight: torch.Tensor
-    action_bias: torch.Tensor
-    value_weight: torch.Tensor
-    value_bias: torch.Tensor
-    q_body_weight: list[torch.Tensor]
-    q_body_bias: list[torch.Tensor]
-    q_weight: torch.Tensor
-    q_bias: torch.Tensor
-    log_coefficients: torch.Tensor
+    action_weight: torch.Tensor  # [H, 2c + M]
+    action_bias: torch.Tensor  # [2c + M]
+    value_weight: torch.Tensor  # [H, S]
+    value_bias: torch.Tensor  # [S]
+    q_body_weight: list[torch.Tensor]  # [2, in, H]
+    q_body_bias: list[torch.Tensor]  # [2, 1, H]
+    q_weight: torch.Tensor  # [2, H, S A]
+    q_bias: torch.Tensor  # [2, 1, S A]
+    log_coefficients: torch.Tensor  # [1 + b], without the 1 or the b where there are no such actions
 
 
 class SoftTarget(NamedTuple):
@@ -142,19 +142,19 @@ def back(
 
 def back_to_actions(weights: SoftWeights, grad: torch.Tensor, pre: list[torch.Tensor], size: int) -> torch.Tensor:
     """Gradient at ``size`` continuous actions [B, c], from ``grad`` [B, S A] at the first Q of the rows of ``pre``."""
-    weight = weights.q_weight[0]
+    weight = weights.q_weight[0]  # [H, S A]
     for step in range(len(pre)):
         layer = len(pre) - 1 - step
         grad = torch.ops.aten.silu_backward(torch.mm(grad, weight.t()), pre[layer][0])
         weight = weights.q_body_weight[layer][0]
-    return torch.mm(grad, weight[weight.size(0) - size :].t())
+    return torch.mm(grad, weight[weight.size(0) - size :].t())  # actions lie last in what Qs see
 
 
 def weigh(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
     """Errors of both Qs [2, B, S] times what each transition counts; a prioritized memory learns them."""
     if batch.weights.size(0) == 0:
         return error
-    batch.errors.copy_(error.abs().mean(dim=[0, 2]))
+    batch.errors.copy_(error.abs().mean(dim=[0, 2]))  # [B]: mean over Qs and streams
     return error * batch.weights.view(1, -1, 1)
 
 
@@ -171,59 +171,60 @@ def compute_soft_gradient(
     observations, size, rows, streams = batch.inputs[0], numbers.continuous, noise.size(0), numbers.gammas.size(0)
     scale = 1.0 / float(rows)
     # y = r + gamma V'(s')
-    after = batch.following[0]
+    after = batch.following[0]  # [B, D], then [B, H], then V' [B, S]
     for layer in range(len(target.weight)):
         after = torch.addmm(target.bias[layer], after, target.weight[layer])
         if layer < len(target.weight) - 1:
             after = torch.ops.aten.silu(after)
-    backup = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, after)
-    x = observations.unsqueeze(0).expand(2, observations.size(0), observations.size(1))
+    backup = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, after)  # [B, S]
+    x = observations.unsqueeze(0).expand(2, observations.size(0), observations.size(1))  # [2, B, D], a view
     features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)
-    outputs = torch.addmm(weights.action_bias, features[0], weights.action_weight)
-    values = torch.addmm(weights.value_bias, features[1], weights.value_weight)
+    outputs = torch.addmm(weights.action_bias, features[0], weights.action_weight)  # [B, 2c + M]
+    values = torch.addmm(weights.value_bias, features[1], weights.value_weight)  # [B, S]
     coefficients = torch.exp(weights.log_coefficients)
     grad_outputs = torch.zeros_like(outputs)
-    cost = torch.zeros_like(outputs[:, 0])
+    cost = torch.zeros_like(outputs[:, 0])  # alpha log pi, [B]
     coefficient_loss = torch.zeros_like(coefficients[0])
     entropy = torch.zeros_like(coefficient_loss)
     log_sigma, noisy, action = noise, noise, noise
     if size > 0:
-        log_sigma = outputs[:, size : 2 * size].clamp(-20.0, 2.0)
-        noisy = torch.exp(log_sigma) * noise
-        raw = outputs[:, :size] + noisy
+        log_sigma = outputs[:, size : 2 * size].clamp(-20.0, 2.0)  # [B, c]
+        noisy = torch.exp(log_sigma) * noise  # sigma times noise
+        raw = outputs[:, :size] + noisy  # [B, c]
         action = torch.tanh(raw)
         # log pi = -e² / 2 - log sigma - log sqrt(2 pi) - 2 (log 2 - x - softplus(-2 x))
+        # Half of log pi, but for log sigma and constants.
         log_prob = torch.addcmul(raw + torch.nn.functional.softplus(raw * -2.0), noise, noise, value=-0.25)
         log_prob = (log_prob * 2.0 - log_sigma).sum(dim=1) - float(size) * (0.9189385332046727 + 2.0 * math.log(2.0))
         cost = log_prob * coefficients[0]
-        surplus = log_prob.mean() - float(size)
+        surplus = log_prob.mean() - float(size)  # above the aim, an entropy of -c
         gradient.log_coefficients[0] = -surplus
         coefficient_loss = -weights.log_coefficients[0] * surplus
         entropy = log_sigma.mean() + 1.4189385332046727
     # Q of what was done and of what the policy would do, in one product a layer
-    done = torch.cat((observations, batch.continuous), dim=1)
-    both = torch.cat((done, torch.cat((observations, action), dim=1)))
+    done = torch.cat((observations, batch.continuous), dim=1)  # [B, D + c]
+    both = torch.cat((done, torch.cat((observations, action), dim=1)))  # [2B, D + c]
     both = both.unsqueeze(0).expand(2, both.size(0), both.size(1))
-    q_features = through(both, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)
+    q_features = through(both, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)  # [2, 2B, H]
     all_q = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)
-    taken, drawn = all_q[:, :rows], all_q[:, rows:]
+    taken, drawn = all_q[:, :rows], all_q[:, rows:]  # [2, B, S A] each
     grad_q = torch.zeros_like(taken)
     grad_drawn = torch.full_like(drawn[0], -scale / float(streams))  # of the policy's loss, at the first Q
     if len(numbers.branches) > 0:
         count = len(numbers.branches)
-        logits = outputs[:, 2 * size :].masked_fill(batch.forbidden, -1e8)
+        logits = outputs[:, 2 * size :].masked_fill(batch.forbidden, -1e8)  # MASKED_LOGIT
         parts = torch.split(logits, numbers.branches, dim=1)
         log_prob = torch.cat([torch.log_softmax(part, dim=1) for part in parts], dim=1)
-        probability = torch.exp(log_prob)
-        by_stream = drawn.reshape(2, rows, streams, -1)
-        expected = (by_stream * probability.unsqueeze(1)).sum(dim=3) / float(count)
-        first_q = by_stream[0].mean(dim=1)
+        probability = torch.exp(log_prob)  # [B, M]
+        by_stream = drawn.reshape(2, rows, streams, -1)  # [2, B, S, M]
+        expected = (by_stream * probability.unsqueeze(1)).sum(dim=3) / float(count)  # [2, B, S]
+        first_q = by_stream[0].mean(dim=1)  # [B, M]
         begin = 0
         for branch, width in enumerate(numbers.branches):
             end, place = begin + width, coefficients.size(0) - count + branch
             p = probability[:, begin:end]
             weighed = p * log_prob[:, begin:end]
-            negative = weighed.sum(dim=1)
+            negative = weighed.sum(dim=1)  # minus the entropy [B]
             lacking = negative.mean() + numbers.aims[branch]
             gradient.log_coefficients[place] = lacking * (-1.0 / float(count))
             coefficient_loss = coefficient_loss - weights.log_coefficients[place] * lacking / float(count)
@@ -234,31 +235,32 @@ def compute_soft_gradient(
             worth = worth - (p * worth).sum(dim=1, keepdim=True)
             grad_outputs[:, 2 * size + begin : 2 * size + end] = p * worth * (scale / float(count))
             begin = end
-        chosen = (batch.discrete + numbers.first).unsqueeze(1).expand(rows, streams, count)
+        chosen = (batch.discrete + numbers.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
         chosen = chosen.unsqueeze(0).expand(2, rows, streams, count)
-        q = taken.reshape(2, rows, streams, -1).gather(3, chosen).mean(dim=3)
+        q = taken.reshape(2, rows, streams, -1).gather(3, chosen).mean(dim=3)  # [2, B, S]
         error = q - backup
         weighted = weigh(error, batch)
         upstream = (weighted * (scale / float(streams * count))).unsqueeze(3).expand(2, rows, streams, count)
         grad_q.view(2, rows, streams, -1).scatter_(3, chosen, upstream)
+        # A value counts as it is likely.
         grad_drawn = (grad_drawn.view(rows, streams, -1) * probability.unsqueeze(1) / float(count)).view(rows, -1)
     else:
         expected = drawn
         error = taken - backup
         weighted = weigh(error, batch)
         torch.mul(weighted, scale / float(streams), out=grad_q)
-    value_error = values - (torch.minimum(expected[0], expected[1]) - cost.unsqueeze(1))
+    value_error = values - (torch.minimum(expected[0], expected[1]) - cost.unsqueeze(1))  # [B, S]
     policy_loss = (cost - expected[0].mean(dim=1)).mean()
     if size > 0:
-        later = [one[:, rows:] for one in space.q_pre]
+        later = [units[:, rows:] for units in space.q_pre]  # [2, B, H]: of what the policy would do
         alpha = coefficients[0] * scale
         # d log pi / d x = 2 tanh(x), and the slope of tanh is 1 - tanh²
         at_raw = back_to_actions(weights, grad_drawn, later, size) * (1.0 - action * action)
         at_raw = torch.addcmul(at_raw, action, alpha, value=2.0)
-        grad_outputs[:, :size] = at_raw
+        grad_outputs[:, :size] = at_raw  # [B, c]
         inside = outputs[:, size : 2 * size].eq(log_sigma)  # what was clamped gets no gradient
         grad_outputs[:, size : 2 * size] = (at_raw * noisy - alpha) * inside
-    grad_values = value_error * (scale / float(streams))
+    grad_values = value_error * (scale / float(streams))  # of 0.5 mean(e²)
     torch.mm(features[0].t(), grad_outputs, out=gradient.action_weight)
     torch.sum(grad_outputs, dim=[0], out=gradient.action_bias)
     torch.mm(features[1].t(), grad_values, out=gradient.value_weight)
@@ -274,7 +276,7 @@ def compute_soft_gradient(
     torch.bmm(seen.transpose(1, 2), grad_q, out=gradient.q_weight)
     torch.sum(grad_q, dim=[1], keepdim=True, out=gradient.q_bias)
     if len(space.q_pre) > 0:
-        pre, post = [one[:, :rows] for one in space.q_pre], [one[:, :rows] for one in space.q_post]
+        pre, post = [units[:, :rows] for units in space.q_pre], [units[:, :rows] for units in space.q_post]
         grad = torch.bmm(grad_q, weights.q_weight.transpose(1, 2))
         back(both[:, :rows], grad, weights.q_body_weight, pre, post, gradient.q_body_weight, gradient.q_body_bias)
     single = torch.stack((policy_loss, 0.5 * value_error.square().mean(), coefficient_loss, entropy))
@@ -294,7 +296,7 @@ def run_soft_steps(
 ) -> None:
     """A gradient step for each row of ``statistics`` [steps, 6 + S], from as many minibatches of ``drawn``."""
     steps = statistics.size(0)
-    size, taken = noise.size(0) // steps, int(optimizer.step.item())
+    size, taken = noise.size(0) // steps, int(optimizer.step.item())  # asked once: it would cost more at every step
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
         batch = minibatch(drawn, begin, end)
@@ -332,7 +334,7 @@ class FusedSoftSteps:
     def run(self, numbers: SoftNumbers, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
         """Learn from ``steps`` minibatches; returns a row of numbers for each."""
         batch = len(noise) // steps
-        if self._space is None or any(one.size(1) != batch for one in self._space.pre):
+        if self._space is None or any(layer.size(1) != batch for layer in self._space.pre):
             self._space = new_soft_workspace(self._weights, batch)
         statistics = noise.new_empty(steps, 6 + len(numbers.gammas))
         self._steps(

@@ -45,7 +45,7 @@ def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> Behavi
             taken = ActionSpec(0, (int(actions.n),))
             first = int(actions.start)
         case spaces.MultiDiscrete():
-            taken = ActionSpec(0, tuple(int(one) for one in actions.nvec.ravel()))
+            taken = ActionSpec(0, tuple(int(size) for size in actions.nvec.ravel()))
             first = int(np.abs(actions.start).max())
         case spaces.Box():
             taken = ActionSpec(int(np.prod(actions.shape)), ())
@@ -62,7 +62,7 @@ def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> Behavi
 
 def forbidden_of(mask: torch.Tensor, branches: tuple[int, ...]) -> torch.Tensor:
     """Bool [n, k], True = forbidden, from what is allowed; a branch that allows nothing counts as free of masks."""
-    forbidden = ~mask
+    forbidden = ~mask  # bool [n, k]
     parts = [forbidden[:, begin:end] for begin, end in branch_bounds(branches)]
     return torch.cat([part & ~part.all(dim=1, keepdim=True) for part in parts], dim=1)
 
@@ -79,13 +79,13 @@ def draw(
         noise: float32 [n, c + b]: of :func:`noise_of`; None: means and most likely values.
     """
     size = head.choices.continuous_size
-    mean, logits = outputs[:, :size], outputs[:, size:]
+    mean, logits = outputs[:, :size], outputs[:, size:]  # [n, c], [n, M]
     log_probs = []
     continuous = mean
     if size:
         error = torch.zeros_like(mean) if noise is None else noise[:, :size]
-        log_sigma = sigma_of(head.log_sigma, len(outputs))
-        continuous = mean + error * log_sigma.exp()
+        log_sigma = sigma_of(head.log_sigma, len(outputs))  # [c], or [n, c] of members
+        continuous = mean + error * log_sigma.exp()  # not clipped: what is learned from is the sample itself
         log_probs.append(-0.5 * error * error - log_sigma - LOG_SQRT_2PI)
     if forbidden is not None:
         logits = logits.masked_fill(forbidden, MASKED_LOGIT)
@@ -94,14 +94,14 @@ def draw(
     for values, group in itertools.groupby(head.choices.discrete_branches):  # neighbours of one size at once
         count = len(list(group))
         end = begin + count * values
-        log_prob = logits[:, begin:end].reshape(-1, count, values).log_softmax(dim=2)
+        log_prob = logits[:, begin:end].reshape(-1, count, values).log_softmax(dim=2)  # [n, count, values]
         if noise is None:
             value = log_prob.argmax(dim=2, keepdim=True)
         else:  # the first value at which the sum of probabilities is above a share of all that was drawn
-            sums = log_prob.exp().cumsum(dim=2)
+            sums = log_prob.exp().cumsum(dim=2)  # not quite 1 at the end, so the share is of the last sum
             value = (sums <= noise[:, branch : branch + count, None] * sums[..., -1:]).sum(dim=2, keepdim=True)
         chosen.append(value.squeeze(2))
-        log_probs.append(log_prob.gather(2, value).squeeze(2))
+        log_probs.append(log_prob.gather(2, value).squeeze(2))  # [n, count]
         begin, branch = end, branch + count
     discrete = torch.cat(chosen, dim=1) if chosen else outputs.new_zeros(len(outputs), 0, dtype=torch.int64)
     return Drawn(continuous, discrete, torch.cat(log_probs, dim=1))
@@ -125,8 +125,8 @@ class ToEnv:
     def __init__(self, space: ActionSpace, head: ActionHead, device: torch.device) -> None:
         self._space, self._levels = space, head.levels
         if isinstance(space, spaces.Box):
-            low, high = (torch.as_tensor(np.asarray(one, np.float32), device=device) for one in (space.low, space.high))
-            self._middle, self._half = (low + high) / 2, (high - low) / 2
+            low, high = (torch.as_tensor(np.asarray(end, np.float32), device=device) for end in (space.low, space.high))
+            self._middle, self._half = (low + high) / 2, (high - low) / 2  # of the Box, in its own units
 
     def __call__(self, drawn: Drawn, envs: int, agents: int) -> torch.Tensor:
         """int64 [E, A], int64 [E, A, b] or float32 [E, A, c] from decisions of ``E * A`` agents."""
@@ -135,7 +135,7 @@ class ToEnv:
         if isinstance(self._space, spaces.MultiDiscrete):
             return drawn.discrete.view(envs, agents, *self._space.nvec.shape)
         if self._levels is not None:
-            share = drawn.discrete * (2.0 / (self._levels - 1)) - 1.0
+            share = drawn.discrete * (2.0 / (self._levels - 1)) - 1.0  # levels lie evenly over [-1, 1]
         else:
-            share = drawn.continuous.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT
+            share = drawn.continuous.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT  # in [-1, 1], as engines get it
         return self._middle + self._half * share.view(envs, agents, *self._space.shape)

@@ -64,6 +64,7 @@ class TensorRollout:
         found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
         for name, values in found.items():
             if isinstance(values, torch.Tensor):
+                # What comes after the last step has no time.
                 found[name] = values[copies] if name in ("after", "after_mask") else values[:, copies]
         return TensorRollout(**found | {"kept": {name: values[:, copies] for name, values in self.kept.items()}})
 

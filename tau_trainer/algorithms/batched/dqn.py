@@ -54,6 +54,7 @@ class DQNLearner(GradientLearner):
             )
         super().__init__(setup)
         self._hyperparameters = hyperparameters = cast("BatchedDQNHyperparameters", setup.settings.hyperparameters)
+        # Copies step together, so a gradient step that needs fewer decisions than one step of all waits for that.
         self.horizon = max(1, math.ceil(hyperparameters.steps_per_update / (setup.num_envs * setup.agents)))
         self._both = ActionValues(
             setup.spec,
@@ -107,11 +108,11 @@ class DQNLearner(GradientLearner):
         deterministic: bool = False,
     ) -> Acted:
         envs, agents = observations.shape[:2]
-        rows = observations.reshape(envs * agents, -1)
+        rows = observations.reshape(envs * agents, -1)  # [E A, D]
         forbidden = None if mask is None else forbidden_of(mask.reshape(envs * agents, -1), self._branches)
-        values = self.network.outputs(self.network.normalize([rows]))
+        values = self.network.outputs(self.network.normalize([rows]))  # Q of every value of every branch [E A, M]
         exploration = self._greedy if deterministic else self._exploration
-        chosen = exploration.decide(values, forbidden, self._numbers(), self.generator)
+        chosen = exploration.decide(values, forbidden, self._numbers(), self.generator)  # int64 [E A, b]
         space = self._setup.action_space
         shape = space.nvec.shape if isinstance(space, spaces.MultiDiscrete) else ()
         return Acted(chosen.view(envs, agents, *shape))
@@ -122,16 +123,18 @@ class DQNLearner(GradientLearner):
         hyperparameters, limit = self._hyperparameters, self._setup.max_steps
         self._remember(rollout)
         self._steps = progress * limit
-        self.network.get_buffer(CLOCK)[0].fill_(self._steps)
+        self.network.get_buffer(CLOCK)[0].fill_(self._steps)  # what policies explore by
         statistics = {keys.POLICY_EPSILON: self._number(self.epsilon)}
         if self._held < self._least:
             return statistics
+        # Who had left counts too: to count the others is to wait for the device.
         self._owed += rollout.decisions / hyperparameters.steps_per_update
-        steps, self._owed = int(self._owed), self._owed % 1.0
+        steps, self._owed = int(self._owed), self._owed % 1.0  # the fraction is left for the next update
         if not steps:
             return statistics
         schedule = hyperparameters.learning_rate, hyperparameters.learning_rate_schedule
         rate = scheduled(*schedule, progress, LEARNING_RATE_FLOOR, limit)
+        # [3], means over the steps.
         learned = torch.stack([self._update.step(self._drawn(), rate) for _ in range(steps)]).mean(dim=0)
         statistics |= dict(zip(names_of(EXTRINSIC), learned.unbind(), strict=True))
         return statistics | {keys.LEARNING_RATE: self._number(rate)}
@@ -139,37 +142,42 @@ class DQNLearner(GradientLearner):
     def _remember(self, rollout: TensorRollout) -> None:
         """Put a rollout's transitions into the ring."""
         size, after = self._setup.spec.observations[0].size, rollout.final
+        # Without limits what comes after is what is decided upon next; behind a real end nobody looks at it.
         if after is None:
             after = torch.cat((rollout.observations[1:], rollout.after[None]))
-        kept = rollout.present
+        kept = rollout.present  # bool [T, E, A]
         rewards = rollout.rewards
         if limit := self._hyperparameters.clip_reward:
             rewards = rewards.clamp(-limit, limit)
-        actions = rollout.actions.reshape(*rollout.rewards.shape, -1)
+        actions = rollout.actions.reshape(*rollout.rewards.shape, -1)  # int64 [T, E, A, b]
         columns = {
             "observation": rollout.observations.reshape(-1, size),
             "action": actions.flatten(0, 2),
             "reward": rewards.reshape(-1, 1),
+            # [T E A, 1]; 1 after a cut by a limit: the value goes on.
             "goes_on": 1.0 - rollout.terminated.reshape(-1, 1).to(torch.float32),
             "following": after.reshape(-1, size),
         }
         if rollout.mask is not None and rollout.after_mask is not None:
+            # bool [T E A, M], allowed.
             following = torch.cat((rollout.mask[1:], rollout.after_mask[None])).flatten(0, 2)
             columns["forbidden_after"] = forbidden_of(following, self._branches)
-            kept = kept & ~rollout.truncated
+            kept = kept & ~rollout.truncated  # behind a cut the next mask is of the new episode
         if self.ring is None:
             self.ring = self._new_ring(columns)
         if self.network.normalizer is not None:
+            # Who is alone is always there.
             there = rollout.present.flatten() if rollout.present.shape[2] > 1 else slice(None)
             self.network.normalizer.take_in(columns["observation"][there])
-        self.ring.append(columns, kept.flatten())
+        self.ring.append(columns, kept.flatten())  # rows in order of time: [T E A]
         self._held += rollout.decisions
 
     def _drawn(self) -> Transitions:
         """A minibatch."""
         assert self.ring is not None
         drawn = self.ring.draw(self._hyperparameters.batch_size, self.generator)
-        nothing = drawn["reward"].new_zeros(0)
+        nothing = drawn["reward"].new_zeros(0)  # columns that Q-learning does not read
+        # bool [n, M]: nothing forbidden.
         none = torch.zeros(len(drawn["reward"]), sum(self._branches), dtype=torch.bool, device=self.device)
         return Transitions(
             inputs=self.network.normalize([drawn["observation"]]),
@@ -214,6 +222,7 @@ class DQNLearner(GradientLearner):
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
         super().load(arrays, facts)
         for name, values in self._targets().items():
+            # A fresh run's target begins as the network.
             values.copy_(torch.from_numpy(targets[name].copy()) if resumed else self.network.state_dict()[name])
         self.ring = ring
         if resumed:

@@ -39,6 +39,7 @@ class GradientLearner(BatchedLearner):
     @override
     def policy(self, version: int) -> Policy:
         tensors = self.network.state_dict().items()
+        # Copies: whoever has the policy may read it while updates go on.
         weights = {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors}
         return make_policy(self.network, weights, version)
 
@@ -56,7 +57,7 @@ class GradientLearner(BatchedLearner):
         with torch.no_grad():  # moments of another optimizer are of no use
             self.parameters.load(arrays, moments=facts.get("optimizer") == kind)
         if generator is not None:
-            self.generator.set_state(torch.from_numpy(generator.copy()))
+            self.generator.set_state(torch.from_numpy(generator.copy()))  # a tensor on the CPU, for CUDA's too
 
     def resumes(self, facts: Mapping[str, Any]) -> bool:
         """Whether a run goes on; else another begins from it. Raises CheckpointError where it cannot go on."""

@@ -48,9 +48,10 @@ class A2CUpdate(PolicyUpdate):
 
     @override
     def numbers(self, progress: float) -> Numbers:
-        own, steps = self._a2c, self._max_steps
-        beta = scheduled(own.entropy_coeff, own.entropy_coeff_schedule, progress, BETA_FLOOR, steps)
-        return self._numbers(0.0, beta, self.learning_rate(progress), own.max_grad_norm)
+        a2c, steps = self._a2c, self._max_steps
+        beta = scheduled(a2c.entropy_coeff, a2c.entropy_coeff_schedule, progress, BETA_FLOOR, steps)
+        # Epsilon is 0, for no ratio is clipped.
+        return self._numbers(0.0, beta, self.learning_rate(progress), a2c.max_grad_norm)
 
     @override
     def told(self, numbers: Numbers) -> dict[str, float]:
@@ -68,6 +69,7 @@ class A2CUpdate(PolicyUpdate):
     def _epoch(self, samples: Samples, rows: Rows, minibatches: int, batch: int) -> tuple[Samples, Sequence[int]]:
         if batch == rows.count:  # in one piece there is no order
             return samples, [len(samples.returns)]
+        # An incomplete last minibatch is left out.
         return rows.minibatches(samples, rows.order(samples.begins)[: minibatches * batch], batch)
 
     @override
@@ -88,32 +90,32 @@ class OnPolicyLearner(GradientLearner):
     updates: type[PolicyUpdate]
 
     def __init__(self, setup: LearnerSetup) -> None:
-        own = setup.settings.hyperparameters
-        each = setup.num_envs * setup.agents
-        gathered = own.gathered(each) if isinstance(own, A2CHyperparameters) else own.buffer_size
+        hyper = setup.settings.hyperparameters
+        each = setup.num_envs * setup.agents  # decisions in one step of all copies
+        gathered = hyper.gathered(each) if isinstance(hyper, A2CHyperparameters) else hyper.buffer_size
         self.horizon = gathered // each
         if self.horizon < 1:
             raise SettingsError(
-                f"behaviors.{setup.spec.name}: hyperparameters.buffer_size {own.buffer_size:,} is less than one step "
+                f"behaviors.{setup.spec.name}: hyperparameters.buffer_size {hyper.buffer_size:,} is less than one step "
                 f"of {setup.num_envs:,} copies with {setup.agents:,} agents each; raise it to a multiple of {each:,}, "
                 "or lower environment.num_envs (--num-envs)"
             )
         super().__init__(setup)
         self._settings = setup.settings
-        drawn = torch.Generator().manual_seed(setup.seed)
+        drawn = torch.Generator().manual_seed(setup.seed)  # on the CPU: the same weights on every device
         self.network = ActorCritic(
             setup.spec,
             self._settings.network_settings,
             {EXTRINSIC: 1},
-            shared_critic=getattr(own, "shared_critic", False),
+            shared_critic=getattr(hyper, "shared_critic", False),
             generator=drawn,
         )
-        self.parameters = FlatParameters(self.network, self.device, own)
+        self.parameters = FlatParameters(self.network, self.device, hyper)
         self._to_env = ToEnv(setup.action_space, self.network.action, self.device)
         self._sampled: Callable[..., Drawn] = self._decide
         """The same, perhaps compiled."""
         streams = (RewardStream(EXTRINSIC, gamma=self._settings.gamma),)
-        numbers = cast("PPOHyperparameters | A2CHyperparameters", own)
+        numbers = cast("PPOHyperparameters | A2CHyperparameters", hyper)
         self._update = self.updates(self.network, self.parameters, numbers, streams, setup.max_steps, setup.ranks)
 
     @property
@@ -132,9 +134,11 @@ class OnPolicyLearner(GradientLearner):
     ) -> Acted:
         envs, agents = observations.shape[:2]
         count = envs * agents
-        rows = observations.reshape(count, -1)
+        rows = observations.reshape(count, -1)  # [E A, D]
+        # bool [E A, M].
         forbidden = None if mask is None else forbidden_of(mask.reshape(count, -1), self._choices.discrete_branches)
         still = deterministic or self._settings.network_settings.deterministic
+        # Drawn for who has left too: so draws do not hang on who is there.
         noise = None if still else self._noise(envs, agents)
         some = self._deciding(present)
         if some is None:
@@ -142,7 +146,8 @@ class OnPolicyLearner(GradientLearner):
         else:
             picked = (None if values is None else values.index_select(0, some) for values in (forbidden, noise))
             few = self._decide(rows.index_select(0, some), *picked)
-            drawn = Drawn(*(one.new_zeros(count, one.shape[1]).index_copy_(0, some, one) for one in few))
+            # Back to all rows; zeros for those who had left, from which nobody learns.
+            drawn = Drawn(*(values.new_zeros(count, values.shape[1]).index_copy_(0, some, values) for values in few))
         return Acted(self._to_env(drawn, envs, agents), self._kept(drawn, envs, agents))
 
     def _deciding(self, present: torch.Tensor | None) -> torch.Tensor | None:
@@ -158,12 +163,14 @@ class OnPolicyLearner(GradientLearner):
     def _noise(self, envs: int, agents: int) -> torch.Tensor:
         """Of this rank's copies: drawn for those of all."""
         ranks, head = self._setup.ranks, self.network.action
+        # Every rank draws for the copies of all, as one process would.
         noise = noise_of(head, envs * ranks.count * agents, self.generator)
+        # float32 [e A, c + b] of this rank's e copies.
         return noise.view(envs * ranks.count, agents, -1)[ranks.share(envs * ranks.count)].flatten(0, 1)
 
     @override
     def compile(self) -> None:
-        self._sampled = torch.compile(self._decide, dynamic=False)
+        self._sampled = torch.compile(self._decide, dynamic=False)  # E and A never change, so one compilation serves
 
     def _decide(self, rows: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None) -> Drawn:
         network = self.network

@@ -75,7 +75,7 @@ class Population(BatchedLearner):
         first = members[0]
         self._refuse(first)
         self.members = list(members)
-        self.horizon = -(-first.rollout_size // copies)
+        self.horizon = -(-first.rollout_size // copies)  # steps, rounded up: no less than a buffer of PPO's
         self._copies = copies
         self._hyperparameters = cast("PPOHyperparameters", first.settings.hyperparameters)
         self._stream, self._action, self._device = first.streams[0], first.network.action, first.device
@@ -84,9 +84,10 @@ class Population(BatchedLearner):
         normalizers = [member.network.normalizer for member in members if member.network.normalizer is not None]
         if normalizers:
             self._normalizer = StackedNormalizer(normalizers)
-        shape = count, first.parameters.optimizer.parameters.numel()
+        shape = count, first.parameters.optimizer.parameters.numel()  # [P, S]
         self._stack = {name: torch.zeros(shape, device=self._device) for name in STACKED}
         for index, member in enumerate(members):
+            # Its weights and moments become rows.
             member.lie_in(**{name: rows[index] for name, rows in self._stack.items()})
         self.frozen = torch.zeros(count, dtype=torch.bool, device=self._device)
         self.resting = torch.zeros_like(self.frozen)
@@ -94,13 +95,15 @@ class Population(BatchedLearner):
         """Decisions of each copy so far."""
         self.moves = 0
         """Grows with every decision and with what is learned, for who asks whether anything goes on."""
+        # int64 [P E]: a member draws by its own seed, whoever is beside it.
         self._seeds = torch.cat([seeds_of(member.seed, copies, self._device) for member in members])
         self._age = torch.zeros(count * copies, dtype=torch.int64, device=self._device)
         """Of each copy the decisions since its episode began or its trace was cut."""
         on_cpu = self._device.type == "cpu"
         threaded = on_cpu and threads > 1
+        # A pool thread computes alone: torch's own would contend for the cores.
         self._pool = ThreadPoolExecutor(threads, "population", torch.set_num_threads, (1,)) if threaded else None
-        together = -(-count // threads) if threaded else count
+        together = -(-count // threads) if threaded else count  # members that a thread has, rounded up
         self._parts = [
             (slice(begin * copies, (begin + together) * copies), self._network_of(slice(begin, begin + together)))
             for begin in range(0, count, together)
@@ -129,25 +132,25 @@ class Population(BatchedLearner):
         return self._stream.gamma > 0.0
 
     @staticmethod
-    def _refuse(one: PPO) -> None:
-        own, choices = one.settings.hyperparameters, one.network.action.choices
-        assert isinstance(one, PPO)
+    def _refuse(ppo: PPO) -> None:
+        hyperparameters, choices = ppo.settings.hyperparameters, ppo.network.action.choices
+        assert isinstance(ppo, PPO)
         reasons = {
-            "its network must be hidden layers over vectors: no memory, images, lists or goals": not one.network.plain,
-            "its actions must be continuous": one.spec.actions.discrete_size > 0 or not choices.components,
-            "the reward must be extrinsic alone": [stream.name for stream in one.streams] != [EXTRINSIC],
-            "optimizer must not be nadam": own.optimizer == "nadam",
-            "updates_per_buffer must be 1": one.rollout_size != own.buffer_size,
-            "target_kl must be null": getattr(own, "target_kl", None) is not None,
+            "its network must be hidden layers over vectors: no memory, images, lists or goals": not ppo.network.plain,
+            "its actions must be continuous": ppo.spec.actions.discrete_size > 0 or not choices.components,
+            "the reward must be extrinsic alone": [stream.name for stream in ppo.streams] != [EXTRINSIC],
+            "optimizer must not be nadam": hyperparameters.optimizer == "nadam",
+            "updates_per_buffer must be 1": ppo.rollout_size != hyperparameters.buffer_size,
+            "target_kl must be null": getattr(hyperparameters, "target_kl", None) is not None,
         }
         wrong = [reason for reason, is_so in reasons.items() if is_so]
         if wrong:
-            raise SettingsError(f"'{one.spec.short_name}' cannot be a population: {'; '.join(wrong)}")
+            raise SettingsError(f"'{ppo.spec.short_name}' cannot be a population: {'; '.join(wrong)}")
 
     def state_of(self, index: int) -> State:
         """One member's :meth:`PPO.state`, and what it needs of the population to go on bit for bit."""
         arrays, facts = self.members[index].state()
-        age = self._age.view(-1, self._copies)[index]
+        age = self._age.view(-1, self._copies)[index]  # int64 [E]
         frozen = bool(self.frozen[index])
         return arrays | {_AGE: age.cpu().numpy()}, facts | {"population": {"steps": self.steps, "frozen": frozen}}
 
@@ -190,19 +193,23 @@ class Population(BatchedLearner):
         deterministic: bool = False,
     ) -> Acted:
         choices = self._action.choices
+        # A hash of seed and step, without state.
         draws = Draws(self._seeds, torch.zeros_like(self._seeds), torch.full_like(self._seeds, self.steps))
-        noise = (draws.uniform if self._action.leveled else draws.normal)(0, choices.components)
+        noise = (draws.uniform if self._action.leveled else draws.normal)(0, choices.components)  # float32 [P E, K]
 
         def decide(part: tuple[slice, StackedNetwork]) -> Drawn:
             some, network = part
+            # Means or logits [n E, c + M] of this part's members.
             outputs = network.outputs(network.normalize([observations[some].flatten(1)]))
             return draw(network.action, outputs, None, None if deterministic else noise[some])
 
         parts = self._each(decide, self._parts)
-        drawn = Drawn(*(torch.cat(values) for values in zip(*parts, strict=True)))
+        drawn = Drawn(*(torch.cat(values) for values in zip(*parts, strict=True)))  # order of copies again
         self.steps += 1
         self.moves += 1
+        # A frozen member may act NaN: its environment shall not stop.
         actions = torch.nan_to_num(self._to_env(drawn, len(observations), 1))
+        # [P E, 1, ...]: one agent a copy.
         return Acted(actions, {name: values.unsqueeze(1) for name, values in drawn._asdict().items()})
 
     # Learning.
@@ -212,27 +219,29 @@ class Population(BatchedLearner):
         """See the contract; ``rewards`` may be [T, P E, 1, R], and statistics are [P]: NaN of whoever is frozen."""
         numbers = self.members[0].numbers(progress)
         age, self._age = self._ages(rollout)
-        cut = age.unsqueeze(2) == self.members[0].settings.time_horizon - 1
+        cut = age.unsqueeze(2) == self.members[0].settings.time_horizon - 1  # bool [T, P E, 1]
         rollout = replace(rollout, rewards=exact(rollout.rewards))  # as precise as PPO's of engines
         resting = self.resting & ~self.frozen
         learns = ~(self.frozen | resting)
+        # One sum for each member [P] is finite only where all its numbers are; a look at each number costs more.
         for values in (rollout.observations, rollout.rewards):
             learns &= torch.isfinite(values.view(len(values), len(self.members), -1).sum(dim=(0, 2)))
         learn = self._learn_alone if self._together is None else partial(self._learn_together, self._together)
         statistics, learned = learn(rollout, cut, numbers, learns)
-        self.frozen = ~(learned | resting)
+        self.frozen = ~(learned | resting)  # rest is no failure
         for member in self.members:
             member.version += 1
         count = self.horizon * self._copies
         minibatches = self._hyperparameters.num_epoch * (count // min(self._hyperparameters.batch_size, count))
-        told = self.members[0].policy_update.told(numbers) | {keys.MINIBATCHES: float(minibatches)}
-        statistics |= {name: torch.full(learned.shape, value, device=self._device) for name, value in told.items()}
+        common = self.members[0].policy_update.told(numbers) | {keys.MINIBATCHES: float(minibatches)}
+        statistics |= {name: torch.full(learned.shape, value, device=self._device) for name, value in common.items()}
+        # NaN of who did not learn, lest old numbers look new.
         return {name: torch.where(learned, values, torch.nan).float() for name, values in statistics.items()}
 
     def _ages(self, rollout: TensorRollout) -> tuple[torch.Tensor, torch.Tensor]:
         """Age [T, P E] of every decision, and what it is after the last."""
         limit, age, ages = self.members[0].settings.time_horizon, self._age, []
-        for ended in (rollout.terminated | rollout.truncated)[..., 0]:
+        for ended in (rollout.terminated | rollout.truncated)[..., 0]:  # bool [P E]
             ages.append(age)
             age = torch.where(ended | (age == limit - 1), 0, age + 1)
         return torch.stack(ages), age
@@ -252,7 +261,8 @@ class Population(BatchedLearner):
             return {}
 
         found = self._each(learn, range(len(self.members)))
-        nan, names = torch.tensor(torch.nan), max(found, key=len)
+        nan, names = torch.tensor(torch.nan), max(found, key=len)  # a member that failed has no names
+        # Each [P].
         statistics = {name: torch.stack([of_member.get(name, nan) for of_member in found]) for name in names}
         return statistics, torch.tensor([bool(of_member) for of_member in found])
 
@@ -265,22 +275,26 @@ class Population(BatchedLearner):
         learns: torch.Tensor,
     ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         """The same by one update of all. Whoever comes to NaN takes nobody along, and is as before."""
+        # All [P, ...].
         stack = [*self._stack.values(), *(() if self._normalizer is None else self._normalizer.buffers())]
         backup, taken = [rows.clone() for rows in stack], self._parameters.optimizer.step
+        # One count for all members: Adam corrects its bias alike.
         taken.fill_(max(int(member.parameters.optimizer.step) for member in self.members))
         learned = update.learn(PopulationReader(rollout, [member.generator for member in self.members], cut), numbers)
         for member in self.members:
             member.parameters.optimizer.step.copy_(taken)
+        # [P], NaN or infinite where any weight or loss is.
         sums = self._stack["parameters"].sum(dim=1) + learned.epochs.sum(dim=(0, 2))
-        whole = learns & torch.isfinite(sums)
+        whole = learns & torch.isfinite(sums)  # bool [P]
         for rows, before in zip(stack, backup, strict=True):
+            # Where, not a product: 0 * NaN is NaN.
             rows.copy_(torch.where(whole.view(-1, *[1] * (rows.dim() - 1)), rows, before))
         self.moves += 1
         return learned.statistics, whole
 
     def _each(self, work: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
         """``work`` on every item, in threads where there are several."""
-        return list(self._pool.map(work, items)) if self._pool is not None else [work(one) for one in items]
+        return list(self._pool.map(work, items)) if self._pool is not None else [work(item) for item in items]
 
     def close(self) -> None:
         """End its threads."""

@@ -39,12 +39,12 @@ class TensorReader(Reader):
         cut: torch.Tensor | None = None,
     ) -> None:
         self._rollout, self._ranks = rollout, ranks or Ranks()
-        ended = rollout.terminated | rollout.truncated
+        ended = rollout.terminated | rollout.truncated  # bool [T, E, A]
         self._goes_on = ~(ended if cut is None else ended | cut)
         present = rollout.present
         # Who is alone is there as long as its copy is.
         self._there = slice(None) if present.shape[2] == 1 else present.flatten().nonzero().squeeze(1)
-        self._inputs = self._flat(rollout.observations).flatten(1)
+        self._inputs = self._flat(rollout.observations).flatten(1)  # [N, D]
         if self._ranks.alone:
             self.rows = Rows(len(self._inputs), generator)
         else:
@@ -60,7 +60,7 @@ class TensorReader(Reader):
         """[T, E, A, k] of [N, k]; zeros where nobody was."""
         shape = self._rollout.terminated.shape
         everybody = values.new_zeros(shape.numel(), values.shape[1])
-        everybody[self._there] = values
+        everybody[self._there] = values  # the others' zeros meet nobody: traces are of one agent each
         return everybody.view(*shape, -1)
 
     @override
@@ -70,6 +70,7 @@ class TensorReader(Reader):
     @override
     def samples(self, network: ActorCritic) -> Samples:
         kept = {name: self._flat(values) for name, values in self._rollout.kept.items()}
+        # Empty: of no rows, of no columns.
         nothing, none, mask = self._inputs.new_zeros(0), self._inputs[:, :0], self._rollout.mask
         branches = network.action.choices.discrete_branches
         return Samples(
@@ -87,14 +88,15 @@ class TensorReader(Reader):
     @override
     def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
         (stream,), rewards = update.streams, self._rollout.rewards
-        rewards = rewards.view(*self._rollout.terminated.shape, -1)
+        rewards = rewards.view(*self._rollout.terminated.shape, -1)  # [T, E, A, R]
         if stream.strength != 1.0:
             rewards = rewards * stream.strength
-        current = self._spread(values).to(rewards.dtype)
+        current = self._spread(values).to(rewards.dtype)  # [T, E, A, R]
+        # Without a future nobody asks the critic what it is worth.
         after = torch.zeros_like(current) if stream.gamma == 0.0 else self._after(current, update)
-        decay = self._goes_on.to(rewards.dtype) * (stream.gamma * update.hyperparameters.lambd)
+        decay = self._goes_on.to(rewards.dtype) * (stream.gamma * update.hyperparameters.lambd)  # [T, E, A]
         advantages = self._flat(gae(rewards, current, after, decay, stream.gamma, None))
-        return advantages.float(), (advantages + values).float()
+        return advantages.float(), (advantages + values).float()  # lambda-returns
 
     def _after(self, values: torch.Tensor, update: PolicyUpdate) -> torch.Tensor:
         """Values [T, E, A, R] of what came after each decision, from those of the decisions; 0 after a real end."""
@@ -104,12 +106,13 @@ class TensorReader(Reader):
             """[n, R] of observations [n, ...]."""
             return update.values(update.network.normalize([observations.flatten(1)])).to(values.dtype)
 
-        last = value(rollout.after.flatten(0, 1)).view_as(values[:1])
+        last = value(rollout.after.flatten(0, 1)).view_as(values[:1])  # [1, E, A, R]
+        # A copy that ended has begun anew: what lies one step later is another episode's, and a real end is worth 0.
         after = torch.cat((values[1:], last)) * ~rollout.terminated[..., None]
         if rollout.final is None:
             return after
         if self._picks:
-            at = truncated.nonzero(as_tuple=True)
+            at = truncated.nonzero(as_tuple=True)  # t, e and a of each cut
             after[at] = value(rollout.final[at])
             return after
         return torch.where(truncated[..., None], self._spread(value(self._flat(rollout.final))), after)
@@ -137,6 +140,7 @@ class PopulationReader(TensorReader):
 
     @override
     def _flat(self, values: torch.Tensor) -> torch.Tensor:
+        # [T, P, E, ...].
         apart = values.view(len(values), self._members, values.shape[1] // self._members, *values.shape[3:])
         return apart.transpose(0, 1).flatten(0, 2)
 

@@ -34,14 +34,15 @@ class StackedNormalizer(Normalizer):
         super().__init__(members[0].mean.numel())
         self._members = members
         for name, of_one in list(self.named_buffers()):
+            # [P, 1, D], or [P, 1, 1] of counts.
             stack = torch.stack([member.get_buffer(name) for member in members]).view(len(members), 1, -1)
             setattr(self, name, stack)
             for member, row in zip(members, stack, strict=True):
-                setattr(member, name, row.view(of_one.shape))
+                setattr(member, name, row.view(of_one.shape))  # a view: member and stack share memory
 
     def part(self, some: slice) -> StackedNormalizer:
         """Of some members: their rows, which stay where they are."""
-        part = copy.copy(self)
+        part = copy.copy(self)  # shallow: modules and buffers are not copied
         part._members, part._buffers = self._members[some], {name: rows[some] for name, rows in self.named_buffers()}
         return part
 
@@ -88,7 +89,7 @@ class StackedNetwork:
     def __call__(self, inputs: Inputs, *past: torch.Tensor | None) -> Answer:
         """What the networks say of rows [P * n, D] that are normalised."""
         actor = self._features(inputs, ACTOR)
-        critic = actor if self._towers == 1 else self._features(inputs, self._towers - 1)
+        critic = actor if self._towers == 1 else self._features(inputs, self._towers - 1)  # [P, n, H]
         return Answer(self._said("action", actor), self._said("value", critic), actor.new_zeros(0))
 
     def outputs(self, inputs: Inputs) -> torch.Tensor:
@@ -107,6 +108,7 @@ class StackedNetwork:
         """[P, n, H]."""
         features = self._apart(inputs[0])
         for layer in range(self._layers):
+            # [P, in, H], [P, 1, H].
             weight, bias = (self._weights[f"body.{layer}.{name}"][:, tower] for name in ("weight", "bias"))
             linear = torch.baddbmm(bias, features, weight)
             features = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
@@ -114,6 +116,7 @@ class StackedNetwork:
 
     def _said(self, head: str, features: torch.Tensor) -> torch.Tensor:
         """[P * n, ...] of features [P, n, H]."""
+        # [P, 1, out], [P, H, out].
         bias, weight = self._weights[f"{head}.bias"].unsqueeze(1), self._weights[f"{head}.weight"]
         return torch.baddbmm(bias, features, weight).flatten(0, 1)
 
@@ -134,7 +137,7 @@ class StackedParameters:
         self.optimizer: OptimizerState = like.optimizer._replace(**stack, scratch=scratch, step=step)  # type: ignore[arg-type]
         self.weights = {name: view.requires_grad_() for name, view in like.views(stack["parameters"].detach()).items()}
         self._gradients = list(like.views(stack["gradient"]).values())
-        self._taken = torch.zeros((), device=scratch.device)
+        self._taken = torch.zeros((), device=scratch.device)  # steps, as torch's own Adam counts them
 
     def differentiate(self, loss: torch.Tensor) -> None:
         """See :meth:`FlatParameters.differentiate`."""

@@ -66,8 +66,9 @@ class OffPolicy(Replayed):
     @override
     def ready(self, counters: Counters) -> Work | None:
         every = self.numbers.steps_per_update
+        # Decisions that earn so many steps.
         worth = every * max(min(_STEPS_AN_UPDATE, _DECISIONS_AN_UPDATE // every), 1)
-        least = counters.push or (worth if counters.updates else self._first)
+        least = counters.push or (worth if counters.updates else self._first)  # an actor's push is taken as it comes
         return self.memory.take() if self.memory.completed >= max(least, 1) else None
 
     @property
@@ -104,7 +105,7 @@ class OffPolicy(Replayed):
                 self.network.tick(rollout.column("discrete"))
                 self.seen += len(rollout)
             elif self.priorities is not None:
-                self.priorities.mark()
+                self.priorities.mark()  # so that what is drawn below can be put back
                 undo = self.priorities.undo
             return self._descend(self._due() if work.gradient_steps is None else work.gradient_steps, progress)
         except BaseException:
@@ -132,11 +133,11 @@ class OffPolicy(Replayed):
         Those that were earned while there was no minibatch are not made up for: a burst of them would learn the few
         transitions there are by heart.
         """
-        own = self.numbers
-        earned = self._earned(own.steps_per_update)
-        if len(self.replay) < own.batch_size:
+        hyper = self.numbers
+        earned = self._earned(hyper.steps_per_update)
+        if len(self.replay) < hyper.batch_size:
             self.steps = max(self.steps, earned)
-            self.signal_steps = max(self.signal_steps, self._earned(own.reward_signal_steps_per_update))
+            self.signal_steps = max(self.signal_steps, self._earned(hyper.reward_signal_steps_per_update))
         return max(0, earned - self.steps)
 
     def _earned(self, every: float) -> int:
@@ -144,19 +145,20 @@ class OffPolicy(Replayed):
         return int((self.seen - self.numbers.buffer_init_steps) / every)
 
     def _descend(self, steps: int, progress: float) -> dict[str, float]:
-        own, rate = self.numbers, self.learning_rate(progress)
+        hyper, rate = self.numbers, self.learning_rate(progress)
         if not steps:
             return {}
-        told = self._teach_signals()
-        most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (own.batch_size * self.replay.row_bytes)))
+        rewarded = self._teach_signals()
+        most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (hyper.batch_size * self.replay.row_bytes)))
+        # Every step changes priorities; minibatches begin with a sequence.
         most = 1 if self.recurrence or self.priorities else most
         blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
-        numbers = torch.cat([self._stretch(block, rate) for block in blocks])
+        numbers = torch.cat([self._stretch(block, rate) for block in blocks])  # float32 [steps, m]
         self.check_finite(numbers)
         self.steps += steps
         return {
             **self.report(numbers.mean(dim=0).tolist()),
-            **told,
+            **rewarded,
             keys.LEARNING_RATE: rate,
             keys.MINIBATCHES: float(steps),
         }
@@ -175,9 +177,10 @@ class OffPolicy(Replayed):
         if self.priorities is None:
             return self.learn(self.draw(minibatches), minibatches, rate)
         shape = minibatches, self.numbers.batch_size
+        # float64 [1, B]: float32 could not reach every leaf of a large tree.
         uniform = torch.rand(shape, generator=self.generator, dtype=torch.float64)
         places, weights = self.priorities.draw(uniform.numpy())
-        errors = torch.zeros(places.size, device=self.device)
+        errors = torch.zeros(places.size, device=self.device)  # [B], written by the gradient step
         drawn = self._taken(places.ravel())._replace(weights=self.tensor(weights.ravel()), errors=errors)
         numbers = self.learn(drawn, minibatches, rate)
         self.priorities.update(places.ravel(), errors.cpu().numpy())
@@ -188,15 +191,15 @@ class OffPolicy(Replayed):
 
         They see the newest transitions: of older ones it is too late to ask how likely they are.
         """
-        own = self.numbers
-        earned = self._earned(own.reward_signal_steps_per_update)
+        hyper = self.numbers
+        earned = self._earned(hyper.reward_signal_steps_per_update)
         due, self.signal_steps = max(0, earned - self.signal_steps), max(earned, self.signal_steps)
-        told: dict[str, float] = {}
+        statistics: dict[str, float] = {}
         if self.signals and due:
-            newest = self._experience(self.replay.take(self.replay.recent(_NEWEST * own.batch_size)))
+            newest = self._experience(self.replay.take(self.replay.recent(_NEWEST * hyper.batch_size)))
             for signal in self.signals:
-                told |= signal.steps(newest, due)
-        return told
+                statistics |= signal.steps(newest, due)
+        return statistics
 
     @override
     def state(self) -> State:

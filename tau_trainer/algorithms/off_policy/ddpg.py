@@ -35,7 +35,7 @@ def squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
     """Squared errors [E, n, S], each times what it counts, where a prioritized memory says; it learns of them."""
     if not len(batch.weights):
         return error.square()
-    batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))
+    batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))  # [n]: mean over Qs and streams
     return error.square() * batch.weights[None, :, None]
 
 
@@ -68,7 +68,7 @@ class DDPG(OffPolicy):
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
         self._tau = cast("DDPGHyperparameters", self.numbers).tau
-        self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
+        self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)  # float32 [S]
         actor, q, *_ = self.parts
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
         module = self.module
@@ -105,7 +105,7 @@ class DDPG(OffPolicy):
         if self._fused is not None:
             return self._fused.run(Numbers(self._gammas, self._tau, self.delay, learning_rate), drawn, noise, steps)
         each = zip(minibatches(drawn, steps), noise.chunk(steps), strict=True)
-        return torch.stack([self._step(batch, own, learning_rate) for batch, own in each])
+        return torch.stack([self._step(batch, part, learning_rate) for batch, part in each])
 
     def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """What the Qs minimise, differentiable.
@@ -119,18 +119,19 @@ class DDPG(OffPolicy):
         """
         module = self.module
         with torch.no_grad():
-            after = (torch.tanh(module.target.outputs(batch.following)) + noise).clamp(-1.0, 1.0)
+            after = (torch.tanh(module.target.outputs(batch.following)) + noise).clamp(-1.0, 1.0)  # [n, c] in [-1, 1]
+            # [n, S]; the smaller, see td3.
             value = module.q_target(module.q_target.see(batch.following), after).squeeze(3).amin(dim=0)
             goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, S]
-        q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)
+        q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)  # [E, n, S]
         return 0.5 * squares(q - goal, batch).mean(dim=(1, 2)), q
 
     def policy_loss(self, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
         """What the actor minimises, []: minus the first Q of what it would do; no gradient reaches the Qs."""
         q = self.module.q
-        with torch.no_grad():
+        with torch.no_grad():  # the Qs' encoders learn from their own losses alone
             seen = q.see(batch.inputs)
-        actions = torch.tanh(self.network.outputs(batch.inputs))
+        actions = torch.tanh(self.network.outputs(batch.inputs))  # [n, c]; gradients go through them
         first: torch.Tensor = q(seen, actions, frozen=True)[0]
         return -first.mean()
 
@@ -145,22 +146,22 @@ class DDPG(OffPolicy):
         with torch.enable_grad():
             losses, q = self.q_losses(batch, noise)
             losses.sum().backward()  # type: ignore[no-untyped-call]
-        step = int(optimizer.step.add_(1))
+        step = int(optimizer.step.add_(1))  # one count for both; see the actor's below
         optimizer_step(self._q, learning_rate, step)
-        policy = losses.new_zeros(2)
+        policy = losses.new_zeros(2)  # loss, and whether there is one
         if step % self.delay == 0:
             with torch.enable_grad():
                 loss = self.policy_loss(batch, noise)
                 loss.backward()  # type: ignore[no-untyped-call]
-            optimizer_step(self._actor, learning_rate, step // self.delay)
+            optimizer_step(self._actor, learning_rate, step // self.delay)  # counted by its own steps, for Adam's bias
             for follow in self._follow:
                 follow(self._tau)
             policy[0], policy[1] = loss.detach(), 1.0
-        return torch.cat((policy, losses, q.flatten(0, -2).mean(dim=0))).detach()
+        return torch.cat((policy, losses, q.flatten(0, -2).mean(dim=0))).detach()  # q as [E n, S]
 
     @override
     def report(self, means: list[float]) -> dict[str, float]:
-        policy, learned, *others = means
+        policy, learned, *others = means  # share of the steps in which the actor moved
         names = [*(keys.Q1_LOSS, keys.Q2_LOSS)[: self.estimates], *(keys.value(stream.name) for stream in self.streams)]
         result = {keys.POLICY_LOSS: policy / learned} if learned else {}
         return result | dict(zip(names, others, strict=True))

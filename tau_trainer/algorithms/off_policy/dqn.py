@@ -84,7 +84,7 @@ class DQN(OffPolicy):
     @override
     def paid(self, rewards: FloatArray) -> FloatArray:
         """float32 [n, 1]: of all streams together."""
-        total: FloatArray = rewards.sum(axis=1, keepdims=True)
+        total: FloatArray = rewards.sum(axis=1, keepdims=True)  # before anything is learned: one discount for all
         limit = self._hyperparameters.clip_reward
         return total if limit is None else np.clip(total, -limit, limit)
 
@@ -109,6 +109,7 @@ class DQN(OffPolicy):
         )
 
     def _noise(self, rows: int, size: int) -> torch.Tensor:
+        # From the CPU: the same on every device.
         return torch.randn(rows, size, generator=self.generator).to(self.device)
 
     @override

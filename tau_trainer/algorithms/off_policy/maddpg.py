@@ -53,7 +53,8 @@ def together(moment: NDArray[np.int64], group: IntArray) -> IndexArray:
     Returns:
         [k]: by moments, groups, and those who are alone.
     """
-    alone = np.where(group == 0, 1 + np.arange(len(group)), 0)
+    alone = np.where(group == 0, 1 + np.arange(len(group)), 0)  # [k]: a number of its own, 0 for who is in a group
+    # Rows that are alike in moment, being alone and group are one decision.
     _, joint = np.unique(np.stack((moment, alone, group), axis=1), axis=0, return_inverse=True)
     return np.asarray(joint, np.intp).reshape(-1)
 
@@ -69,6 +70,7 @@ class MADDPG(DDPG):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup, fused=False)
         others = [[other for other in range(self._agents) if other != agent] for agent in range(self._agents)]
+        # int64 [N, N]: an agent, then the others.
         self._order = torch.tensor([[agent, *rest] for agent, rest in enumerate(others)], device=self.device)
 
     @property
@@ -165,12 +167,12 @@ class MADDPG(DDPG):
     @override
     def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
         """Moments as the ring keeps them, [m, N, ...]."""
-        moment = together(rollout.column(MOMENT.name), rollout.column(GROUP.name))
+        moment = together(rollout.column(MOMENT.name), rollout.column(GROUP.name))  # [k], 0 ... m - 1
         moments = int(moment.max(initial=-1)) + 1
-        order = np.lexsort((rollout.rows, moment))
-        first = np.searchsorted(moment[order], np.arange(moments))
+        order = np.lexsort((rollout.rows, moment))  # by moments; in each by rows in memory
+        first = np.searchsorted(moment[order], np.arange(moments))  # [m]: where each moment begins in that order
         place = np.empty(len(order), np.intp)
-        place[order] = np.arange(len(order)) - first[moment[order]]
+        place[order] = np.arange(len(order)) - first[moment[order]]  # seat of each agent in its moment
         rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
         following = tuple(rollout.next_observations(i) for i in range(len(self.spec.observations)))
         values = {
@@ -184,16 +186,18 @@ class MADDPG(DDPG):
             "terminated": rollout.terminated,
             "here": np.ones(len(rollout), np.bool_),
         }
+        # Zeros for who was missing.
         rows = {column.name: np.zeros((moments, *column.shape), column.dtype) for column in self.replay.columns}
         for name, of_agents in values.items():
-            rows[name][moment, place] = of_agents
+            rows[name][moment, place] = of_agents  # [m, N, ...]
         return rows
 
     @override
     def _taken(self, places: Rows) -> Transitions:
         """Moments: all that is by agent has the shape [n, N, ...], and who was not there a weight of 0."""
         rows = {name: self.tensor(values) for name, values in self.replay.take(places).items()}
-        here = rows["here"].float()
+        here = rows["here"].float()  # [n, N]
+        # Behind the statistics: a 0 that was normalised is none any more.
         inputs, following = (self.network.normalize([rows[side]])[0] * here[..., None] for side in ("input", "next"))
         nothing = torch.zeros(0, device=self.device)
         return Transitions(
@@ -203,7 +207,7 @@ class MADDPG(DDPG):
             discrete=rows["discrete"].long(),
             forbidden=rows["forbidden"],
             rewards=rows["rewards"],
-            goes_on=1.0 - rows["terminated"].float()[..., None],
+            goes_on=1.0 - rows["terminated"].float()[..., None],  # [n, N, 1]
             state=nothing,
             begins=nothing,
             forbidden_after=rows["next_forbidden"],
@@ -215,42 +219,45 @@ class MADDPG(DDPG):
     def noise(self, drawn: Transitions) -> torch.Tensor:
         """Gumbel noise of the target's choices and of the actor's, [n, 2, N, M]."""
         count, agents, size = drawn.forbidden.shape
-        exponential = torch.empty(count, 2, agents, size).exponential_(generator=self.generator)
-        return -exponential.clamp_(min=1e-30).log_().to(self.device)
+        exponential = torch.empty(count, 2, agents, size).exponential_(generator=self.generator)  # Exp(1)
+        return -exponential.clamp_(min=1e-30).log_().to(self.device)  # -log of that is Gumbel; clamped, for log 0
 
     @override
     def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         module, weights = self.module, batch.weights
         with torch.no_grad():
-            outputs = module.target.outputs([batch.following[0].flatten(0, 1)])
-            after = self._actions(outputs, batch.forbidden_after, noise[:, 0])
+            outputs = module.target.outputs([batch.following[0].flatten(0, 1)])  # [n N, c + M]
+            after = self._actions(outputs, batch.forbidden_after, noise[:, 0])  # [n, N, A]
+            # [n, N, S].
             value = self._central(module.q_target, batch.following[0], self._ordered(after, weights)).amin(dim=0)
             goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, N, S]
-        q = self._central(module.q, batch.inputs[0], self._ordered(self._done(batch), weights))
-        error = (q - goal).square().mean(dim=3) * weights
-        return 0.5 * error.sum(dim=(1, 2)) / weights.sum(), q
+        q = self._central(module.q, batch.inputs[0], self._ordered(self._done(batch), weights))  # [E, n, N, S]
+        error = (q - goal).square().mean(dim=3) * weights  # [E, n, N]
+        return 0.5 * error.sum(dim=(1, 2)) / weights.sum(), q  # mean over who was there
 
     @override
     def policy_loss(self, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
         outputs = self.network.outputs([batch.inputs[0].flatten(0, 1)])
         actions = self._actions(outputs, batch.forbidden, noise[:, 1])  # [n, N, A], what gradients go through
-        others = self._ordered(self._done(batch), batch.weights)[:, :, 1:]
+        others = self._ordered(self._done(batch), batch.weights)[:, :, 1:]  # [n, N, N - 1, A], as they were
+        # Its own action comes first.
         q = self._central(self.module.q, batch.inputs[0], torch.cat((actions[:, :, None], others), dim=2), frozen=True)
-        weights = batch.weights / batch.weights.sum()
-        cost = OUTPUT_COST * outputs.square().mean(dim=1).view_as(weights)
+        weights = batch.weights / batch.weights.sum()  # sum to 1
+        cost = OUTPUT_COST * outputs.square().mean(dim=1).view_as(weights)  # [n, N]
         return ((cost - q[0].mean(dim=2)) * weights).sum()
 
     def _actions(self, outputs: torch.Tensor, forbidden: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
         """What agents do by their actor's ``outputs`` [n N, c + M]: [n, N, A], differentiable."""
-        outputs = outputs.view(*forbidden.shape[:2], -1)
+        outputs = outputs.view(*forbidden.shape[:2], -1)  # [n, N, c + M]
         if self.spec.actions.continuous_size:
             return torch.tanh(outputs)
+        # One draw of Gumbel softmax.
         scores = (outputs.masked_fill(forbidden, MASKED_LOGIT) + gumbel) / self._temperature
         choices = []
         for begin, end in branch_bounds(self.spec.actions.discrete_branches):
             soft = torch.softmax(scores[..., begin:end], dim=2)
-            hard = torch.nn.functional.one_hot(soft.argmax(dim=2), end - begin)
-            choices.append(hard + soft - soft.detach())
+            hard = torch.nn.functional.one_hot(soft.argmax(dim=2), end - begin)  # one-hot, without gradient
+            choices.append(hard + soft - soft.detach())  # its value is hard, its gradient that of soft
         return torch.cat(choices, dim=2)
 
     def _done(self, batch: Transitions) -> torch.Tensor:
@@ -262,12 +269,12 @@ class MADDPG(DDPG):
 
     def _ordered(self, actions: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """[n, N, N, A]: for each agent its own actions, and then the others'; nothing of who was not there."""
-        return (actions * weights[..., None])[:, self._order]
+        return (actions * weights[..., None])[:, self._order]  # rows of the actions, in each agent's order
 
     def _central(self, q: Any, obs: torch.Tensor, actions: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
         """Q [E, n, N, S] of what all agents see, [n, N, D], and do, [n, N, N, A]."""
         count, agents = obs.shape[:2]
-        everybody = obs[:, self._order].reshape(count * agents, -1)
+        everybody = obs[:, self._order].reshape(count * agents, -1)  # [n N, N D]
         seen = [Seen(everybody, everybody)] * self.estimates
         found: torch.Tensor = q(seen, actions.reshape(count * agents, -1), frozen=frozen)
         return found.view(self.estimates, count, agents, -1)

@@ -61,10 +61,11 @@ class QLearning:
         """
         network, target = self._module.network, self._module.target
         worth = self._after(target, batch)  # [n, M]
-        scores = self._after(network, batch) if self._hyperparameters.double else worth
+        scores = self._after(network, batch) if self._hyperparameters.double else worth  # [n, M]: who chooses
         scores = scores.masked_fill(batch.forbidden_after, MASKED_LOGIT)
+        # int64 [n, b]: columns.
         best = torch.stack([begin + scores[:, begin:end].argmax(dim=1) for begin, end in self._bounds], dim=1)
-        following = worth.gather(1, best).mean(dim=1)
+        following = worth.gather(1, best).mean(dim=1)  # [n]
         return torch.addcmul(batch.rewards[:, 0], batch.goes_on[:, 0], following, value=self._gamma)
 
     @torch.no_grad()
@@ -75,9 +76,9 @@ class QLearning:
             Loss, mean value of what was done, and norm of the gradient, [3]: see :func:`names_of`.
         """
         with torch.enable_grad():
-            values = self.values(batch)
+            values = self.values(batch)  # [n, M]; the only part that torch differentiates
         chosen = batch.discrete + self._begins  # columns [n, b]
-        worth = values.detach().gather(1, chosen).mean(dim=1)
+        worth = values.detach().gather(1, chosen).mean(dim=1)  # [n], of what was done
         errors = worth - self.goals(batch)  # temporal differences [n]
         sizes, limited = errors.abs(), errors.clamp(-self.limit, self.limit)
         weights = batch.weights if len(batch.weights) else None
@@ -86,12 +87,13 @@ class QLearning:
         gradient = torch.zeros_like(values).scatter_(1, chosen, upstream[:, None].expand_as(chosen))
         self._parameters.optimizer.gradient.zero_()
         values.backward(gradient)  # type: ignore[no-untyped-call]
+        # [], before it was clipped.
         norm = clip_gradient(self._parameters.optimizer.gradient, self._hyperparameters.max_grad_norm or 0.0)
         self._parameters.descend(learning_rate)
         if int(self._parameters.optimizer.step) % self._hyperparameters.target_update_interval == 0:
             self._follow(self._hyperparameters.tau)
         if len(batch.errors):
-            batch.errors.copy_(sizes.clamp(max=self.clip))
+            batch.errors.copy_(sizes.clamp(max=self.clip))  # what the memory draws by
         # Huber: e²/2, and beyond the limit d (|e| - d/2)
         losses = limited.abs() * (sizes - 0.5 * limited.abs())
         return torch.stack(((losses if weights is None else losses * weights).mean(), worth.mean(), norm))

@@ -87,17 +87,19 @@ class Replayed(GradientAlgorithm):
 
         Of recurrent networks: sequences whose first transitions are drawn so, cut where the minibatch is full.
         """
-        rows = minibatches * self.numbers.batch_size
+        rows = minibatches * self.numbers.batch_size  # transitions
         if self.recurrence is None:
             return self._taken(self._drawn(rows))
         sequences = [
+            # As many as would do if all were of full length.
             self.replay.walk(self._drawn(rows // self.recurrence.sequence_length), self.recurrence.sequence_length)
         ]
         while (lacking := rows - sum(len(places) for places, _ in sequences)) > 0:
             places, begins = sequences[-1]  # they tell how long sequences are
+            # Sequences lacking, by their mean length so far.
             starts = self._drawn(-(-lacking * int(begins.sum()) // len(places)))
             sequences.append(self.replay.walk(starts, self.recurrence.sequence_length))
-        places, begins = (np.concatenate(parts)[:rows] for parts in zip(*sequences, strict=True))
+        places, begins = (np.concatenate(parts)[:rows] for parts in zip(*sequences, strict=True))  # the last one is cut
         return self._taken(places)._replace(begins=self.tensor(begins))
 
     def _drawn(self, count: int) -> Rows:
@@ -106,26 +108,30 @@ class Replayed(GradientAlgorithm):
     def _taken(self, places: Rows) -> Transitions:
         """What is in these places, as hindsight looks at it, with the rewards of ``n_step`` of them added up."""
         rows, n_step, chosen, goals = self.replay.take(places), self.numbers.n_step, _NOBODY, _NO_GOALS
+        # [n, k] places; -1: there is none any more.
         ahead = places[:, None] if n_step == 1 else self.replay.follow(places, n_step)
-        rewards, ended = rows["rewards"][:, None], rows["terminated"][:, None]
+        rewards, ended = rows["rewards"][:, None], rows["terminated"][:, None]  # [n, 1, S], [n, 1]
         if n_step > 1:
+            # [n, k, S], [n, k]; a -1 looks at place 0, which does not count below.
             rewards, ended = (self.replay.column(name, np.maximum(ahead, 0)) for name in ("rewards", "terminated"))
         if self.hindsight is not None:
-            chances = torch.rand(2, len(places), generator=self.generator, dtype=torch.float64).numpy()
+            chances = torch.rand(2, len(places), generator=self.generator, dtype=torch.float64).numpy()  # [2, n]
             chosen, goals = self.hindsight.relabel(rewards, ended, ahead, self.replay, chances)
-        goes_on = 1.0 - ended[:, 0].astype(np.float32)[:, None]
+        goes_on = 1.0 - ended[:, 0].astype(np.float32)[:, None]  # [n, 1]
         if n_step > 1:
-            there = ahead >= 0
+            there = ahead >= 0  # bool [n, k]
+            # Nothing counts behind a real end, hindsight's among them.
             there[:, 1:] &= ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
-            steps, every = there.sum(axis=1), np.arange(len(ahead))
-            discounts = self.gammas ** np.arange(n_step, dtype=np.float32)[:, None]
+            steps, every = there.sum(axis=1), np.arange(len(ahead))  # int [n]: steps that count
+            discounts = self.gammas ** np.arange(n_step, dtype=np.float32)[:, None]  # [k, S]: 1, gamma, gamma²...
             rows["rewards"] = np.einsum("nks,ks->ns", rewards * there[:, :, None], discounts)
-            after = self.replay.take(ahead[every, steps - 1])
+            after = self.replay.take(ahead[every, steps - 1])  # the last step that counts
             rows |= {name: after[name] for name in self.replay.followed}
+            # gamma^(steps - 1): the algorithm multiplies once more.
             goes_on = (1.0 - ended[every, steps - 1].astype(np.float32)[:, None]) * discounts[steps - 1]
         if self.hindsight is not None:
             for name in ("input_0", "next_0"):
-                rows[name][chosen, self.hindsight.goal] = goals
+                rows[name][chosen, self.hindsight.goal] = goals  # wanted before and after alike
         return self._transitions(rows, goes_on)
 
     @cached_property
@@ -160,7 +166,7 @@ class Replayed(GradientAlgorithm):
             return -1, -1
         sensors = self.spec.observations
         names = [sensor.name for sensor in sensors]
-        signals = [one.name for one in sensors if one.observation_type is ObservationType.GOAL_SIGNAL]
+        signals = [sensor.name for sensor in sensors if sensor.observation_type is ObservationType.GOAL_SIGNAL]
         if chosen.goal is None and len(signals) != 1:
             what = f"{len(signals)} goal signals ({', '.join(signals)})" if signals else "no goal signal"
             raise SettingsError(f"has {what} among its sensors; name the one that is wanted with hindsight.goal")
@@ -184,7 +190,7 @@ class Replayed(GradientAlgorithm):
             goes_on = 1.0 - rows["terminated"].astype(np.float32)[:, None]
         tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
         nothing = torch.zeros(0, device=self.device)
-        count = sum(name.startswith("input_") for name in tensors)
+        count = sum(name.startswith("input_") for name in tensors)  # inputs of the network, vectors first
         inputs, following = (
             self.network.normalize([tensors[f"{side}_{i}"] for i in range(count)]) for side in ("input", "next")
         )
@@ -204,19 +210,19 @@ class Replayed(GradientAlgorithm):
         )
 
     def _new_priorities(self) -> Priorities | None:
-        own = self.numbers.prioritized
-        return None if own is None else Priorities(self.numbers.buffer_size, **own.model_dump())
+        prioritized = self.numbers.prioritized
+        return None if prioritized is None else Priorities(self.numbers.buffer_size, **prioritized.model_dump())
 
     def _rewards(self, rows: Mapping[str, NDArray[Any]]) -> torch.Tensor:
         """What is paid for stored transitions [n, S]: learned streams pay what their models think of them now."""
-        paid = torch.from_numpy(rows["rewards"])
+        paid = torch.from_numpy(rows["rewards"])  # [n, S]
         if not self.signals:
             return paid
-        own, columns = self._experience(rows), list(torch.split(paid, 1, dim=1))
+        experience, columns = self._experience(rows), list(torch.split(paid, 1, dim=1))
         models = {signal.name: signal for signal in self.signals}
         for place, stream in enumerate(self.streams):
             if stream.name in models:
-                columns[place] = models[stream.name].rewards(own, soft=self.soft).cpu() * stream.strength
+                columns[place] = models[stream.name].rewards(experience, soft=self.soft).cpu() * stream.strength
         return torch.cat(columns, dim=1)
 
     def _experience(self, rows: Mapping[str, NDArray[Any]]) -> Experience:
@@ -240,6 +246,7 @@ class Replayed(GradientAlgorithm):
             for i, values in enumerate(self.network.arrange(nobody))
         ]
         choices = self.network.action.choices
+        # What came after is looked up, not stored twice.
         linked = self.recurrence is not None or self.numbers.n_step > 1
         twice = [] if linked else [seen[0], Column("next_0", seen[0].shape)]
         followed = {f"next_{i}": seen[i] for i in range(bool(twice), len(seen))}

@@ -78,9 +78,10 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     choices = module.network.action.choices
     answer = module.network(batch.inputs, batch.state if begins is not None else None, begins)
     size, branches = choices.continuous_size, choices.discrete_branches
-    logarithms = module.log_coefficients
-    coefficients = logarithms.detach().exp()
+    logarithms = module.log_coefficients  # [1 + b], without the 1 or the b where there are no such actions
+    coefficients = logarithms.detach().exp()  # constants in all losses but their own
     with torch.no_grad():
+        # V'(s') [n, S].
         after = module.target.values(batch.following) if begins is None else values_after(module.target.values, batch)
         backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, after)  # [n, S]
     drawn = noise
@@ -88,35 +89,40 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     cost = torch.zeros_like(backup[:, 0])
     coefficient_loss = entropy = cost.new_zeros(())
     if size:
+        # [n, c] each.
         mean, log_sigma = answer.outputs[:, :size], answer.outputs[:, size : 2 * size].clamp(*LOG_SIGMA_RANGE)
+        # [n, c], before tanh; reparametrised, so gradients reach mean and sigma.
         raw = torch.addcmul(mean, log_sigma.exp(), noise)
-        log_prob = squashed_log_prob(raw, noise, log_sigma).sum(dim=1)
-        cost, drawn = coefficients[0] * log_prob, torch.tanh(raw)
-        coefficient_loss = -logarithms[0] * (log_prob.detach().mean() - size)
+        log_prob = squashed_log_prob(raw, noise, log_sigma).sum(dim=1)  # [n] (appendix C)
+        cost, drawn = coefficients[0] * log_prob, torch.tanh(raw)  # cost [n]
+        coefficient_loss = -logarithms[0] * (log_prob.detach().mean() - size)  # aims at an entropy of -c
         entropy = log_sigma.detach().mean() + GAUSSIAN_ENTROPY
     seen = module.q.see(batch.inputs)
+    # [2, n, S, A]; no gradient at Qs' weights through `drawn`.
     q, q_of_drawn = module.q(seen, batch.continuous, begins), module.q(seen, drawn, begins, frozen=True)
     if branches:
-        logits = answer.outputs[:, module.network.action.logits :].masked_fill(batch.forbidden, MASKED_LOGIT)
+        logits = answer.outputs[:, module.network.action.logits :].masked_fill(batch.forbidden, MASKED_LOGIT)  # [n, M]
         bounds = branch_bounds(branches)
-        log_prob = torch.cat([torch.log_softmax(logits[:, begin:end], dim=1) for begin, end in bounds], dim=1)
+        log_prob = torch.cat([torch.log_softmax(logits[:, begin:end], dim=1) for begin, end in bounds], dim=1)  # [n, M]
         probability = log_prob.exp()
-        terms = probability * log_prob
+        terms = probability * log_prob  # [n, M]: p log p
         negative = torch.stack([terms[:, begin:end].sum(dim=1) for begin, end in bounds], dim=1)  # [n, b]
         count = len(branches)
         cost = cost + (negative * coefficients[-count:]).mean(dim=1)
-        aims = negative.new_tensor([DISCRETE_TARGET * math.log(branch) for branch in branches])
-        lacking = negative.detach().mean(dim=0) + aims
+        aims = negative.new_tensor([DISCRETE_TARGET * math.log(branch) for branch in branches])  # float32 [b]
+        lacking = negative.detach().mean(dim=0) + aims  # [b]: entropy that is missing
         coefficient_loss = coefficient_loss - (logarithms[-count:] * lacking).mean()
         entropy = entropy - negative.detach().sum(dim=1).mean()
-        first = batch.discrete.new_tensor([begin for begin, _ in bounds])
-        chosen = (batch.discrete + first)[None, :, None].expand(len(q), -1, q.shape[2], -1)
-        q = q.gather(3, chosen).mean(dim=3)
+        first = batch.discrete.new_tensor([begin for begin, _ in bounds])  # int64 [b]
+        chosen = (batch.discrete + first)[None, :, None].expand(len(q), -1, q.shape[2], -1)  # int64 [2, n, S, b]
+        q = q.gather(3, chosen).mean(dim=3)  # [2, n, S]
+        # Expectation over values, mean over branches.
         q_of_drawn = (q_of_drawn * probability[:, None]).sum(dim=3) / count
     else:
         q, q_of_drawn = q.squeeze(3), q_of_drawn.squeeze(3)
+    # [n, S]; teaches V, and neither policy nor Qs.
     goal = (torch.minimum(q_of_drawn[0], q_of_drawn[1]) - cost[:, None]).detach()
-    squares = (q - backup).square()
+    squares = (q - backup).square()  # [2, n, S]
     if len(batch.weights):
         batch.errors.copy_((q - backup).detach().abs().mean(dim=(0, 2)))
         squares = squares * batch.weights[None, :, None]
@@ -160,16 +166,17 @@ class SAC(OffPolicy):
 
     @override
     def build(self) -> SoftActorCritic:
-        own = cast("SACHyperparameters", self.numbers)
+        hyper = cast("SACHyperparameters", self.numbers)
         streams = {stream.name: stream.width for stream in self.streams}
         self.module = SoftActorCritic(
-            self.spec, self.settings.network_settings, streams, own.init_entcoef, self.generator
+            self.spec, self.settings.network_settings, streams, hyper.init_entcoef, self.generator
         )
         self.network = self.module.network
         return self.module
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        # For all steps at once: one call.
         noise = torch.randn(drawn.continuous.shape, generator=self.generator).to(self.device)
         if self._fused is not None:
             size = self.network.action.choices.continuous_size
@@ -178,13 +185,14 @@ class SAC(OffPolicy):
             )
             return self._fused.run(numbers, drawn, noise, steps)
         each = zip(minibatches(drawn, steps), noise.chunk(steps), strict=True)
-        return torch.stack([self._step(batch, own, learning_rate) for batch, own in each])
+        return torch.stack([self._step(batch, part, learning_rate) for batch, part in each])
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
         self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
             found = losses(self.module, batch, noise, self._gammas)
+            # All with the weights of before, so one backward and one step do for all.
             (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
         self.parameters.descend(learning_rate)
         self._follow(self._own.tau)

@@ -29,11 +29,12 @@ class TD3(DDPG):
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup, fused=fused)
-        own = cast("TD3Hyperparameters", self.numbers)
-        self.delay = own.policy_delay
-        self._deviation, self._limit = own.target_policy_noise, own.target_noise_clip
+        hyper = cast("TD3Hyperparameters", self.numbers)
+        self.delay = hyper.policy_delay
+        self._deviation, self._limit = hyper.target_policy_noise, hyper.target_noise_clip
 
     @override
     def noise(self, drawn: Transitions) -> torch.Tensor:
+        # [n, c], in units of actions.
         noise = torch.randn(drawn.continuous.shape, generator=self.generator).to(self.device)
         return noise.mul_(self._deviation).clamp_(-self._limit, self._limit)

@@ -45,8 +45,8 @@ class Transitions(NamedTuple):
 def minibatch(drawn: Transitions, begin: int, end: int) -> Transitions:
     """Views of some of them; TorchScript understands it."""
     return Transitions(
-        [one[begin:end] for one in drawn.inputs],
-        [one[begin:end] for one in drawn.following],
+        [values[begin:end] for values in drawn.inputs],
+        [values[begin:end] for values in drawn.following],
         drawn.continuous[begin:end],
         drawn.discrete[begin:end],
         drawn.forbidden[begin:end],
@@ -62,7 +62,7 @@ def minibatch(drawn: Transitions, begin: int, end: int) -> Transitions:
 
 def minibatches(drawn: Transitions, steps: int) -> list[Transitions]:
     """So many consecutive ones, all of one size."""
-    size = len(drawn.rewards) // steps
+    size = len(drawn.rewards) // steps  # rows of each minibatch
     return [minibatch(drawn, begin, begin + size) for begin in range(0, steps * size, size)]
 
 
@@ -74,11 +74,11 @@ def values_after(ask: Callable[[Inputs, torch.Tensor, torch.Tensor], torch.Tenso
         batch: sequences.
     """
     rows = torch.arange(len(batch.begins), device=batch.begins.device)
-    last = torch.cat((batch.begins[1:], batch.begins.new_ones(1)))
+    last = torch.cat((batch.begins[1:], batch.begins.new_ones(1)))  # bool [n]: a sequence's last transition
     # Every sequence, and behind it what came after its last transition.
-    order = torch.cat((2 * rows, 2 * rows[last] + 1)).argsort()
-    inputs = [torch.cat((one, two[last]))[order] for one, two in zip(batch.inputs, batch.following, strict=True)]
+    order = torch.cat((2 * rows, 2 * rows[last] + 1)).argsort()  # int64 [n + sequences]
+    inputs = [torch.cat((now, later[last]))[order] for now, later in zip(batch.inputs, batch.following, strict=True)]
     state = torch.cat((batch.state, batch.state[last]))[order]
-    begins = torch.cat((batch.begins, batch.begins.new_zeros(int(last.sum()))))[order]
-    places = order.argsort()[: len(rows)]
-    return ask(inputs, state, begins)[places + 1]
+    begins = torch.cat((batch.begins, batch.begins.new_zeros(int(last.sum()))))[order]  # what came after begins nothing
+    places = order.argsort()[: len(rows)]  # int64 [n]: where each transition lies in that order
+    return ask(inputs, state, begins)[places + 1]  # the row behind a transition is what came after it

@@ -27,15 +27,17 @@ class AWAC(OfflineCritic):
 
     @override
     def losses(self, batch: Transitions) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        outputs, forbidden = self.network.outputs(batch.inputs), batch.forbidden
-        of_actions = self.of_actions(self.module.q, batch)
+        outputs, forbidden = self.network.outputs(batch.inputs), batch.forbidden  # outputs [n, c + M]
+        of_actions = self.of_actions(self.module.q, batch)  # [2, n, S]
         with torch.no_grad():
             outputs_after = self.network.outputs(batch.following)
+            # [n, S], the smaller.
             after = self.of_policy(self.module.target, batch.following, outputs_after, None).amin(dim=0)
-            backup = torch.addcmul(batch.rewards, batch.goes_on * self.discounts, after)
+            backup = torch.addcmul(batch.rewards, batch.goes_on * self.discounts, after)  # [n, S]
             masked = forbidden if forbidden.shape[1] else None
-            value = self.of_policy(self.module.q, batch.inputs, outputs, masked).amin(dim=0)
+            value = self.of_policy(self.module.q, batch.inputs, outputs, masked).amin(dim=0)  # [n, S]
+            # [n]; no gradient: constants of the policy's loss.
             weights = self.weights_of(of_actions.amin(dim=0) - value)
-        q = (of_actions - backup).square().mean(dim=(1, 2))
+        q = (of_actions - backup).square().mean(dim=(1, 2))  # [2]
         policy = -(weights * self.log_prob_of(outputs, batch)).mean()
         return policy + q.sum(), [policy, q[0], q[1]]

@@ -103,8 +103,10 @@ class Offline(OffPolicy):
             return {}
         random = self.generator.get_state()  # whoever looks changes nothing
         sums = torch.zeros(len(self.reported))
+        # Sequences in one piece, lest one is cut.
         for begin in range(0, count, count if self.recurrence else _HELD_OUT_ROWS):
             rows = np.arange(begin, min(begin + _HELD_OUT_ROWS, count) if self.recurrence is None else count)
+            # Held-out sequences begin where they began.
             batch = self._transitions(self.held_out.take(rows))._replace(begins=self._begins)
             sums += torch.stack(self.losses(batch)[1]).cpu() * len(rows)
         self.generator.set_state(random)
@@ -130,7 +132,7 @@ class Offline(OffPolicy):
     def log_prob_of(self, outputs: torch.Tensor, batch: Transitions) -> torch.Tensor:
         """Log-probability [n] of what was done, from what the actor says."""
         head = self.network.action
-        sigma = head.log_sigma.clamp(min=LEAST_LOG_SIGMA)
+        sigma = head.log_sigma.clamp(min=LEAST_LOG_SIGMA)  # only for losses: acting keeps what was learned
         mask = batch.forbidden if batch.forbidden.shape[1] else None
         return evaluate_actions(head.choices, outputs, sigma, batch.continuous, batch.discrete, mask)[0].sum(dim=1)
 
@@ -152,7 +154,9 @@ class Offline(OffPolicy):
 def _set_aside(episodes: int, share: float, seed: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which episodes are: at least one of several, never all; bool [episodes]."""
     aside = np.zeros(episodes, np.bool_)
+    # At least one learns, and one is aside.
     count = min(max(round(share * episodes), 1), episodes - 1) if share > 0.0 else 0
+    # A stream of its own: weights do not hang on it.
     aside[np.random.default_rng([seed, 4]).permutation(episodes)[:count]] = True
     return aside
 
@@ -164,7 +168,7 @@ class OfflineCritics(torch.nn.Module):
         super().__init__()
         self.network = network
         self.q = q
-        self.target = copy.deepcopy(q).requires_grad_(False)
+        self.target = copy.deepcopy(q).requires_grad_(False)  # never differentiated
 
 
 class OfflineCritic(Offline):
@@ -199,11 +203,13 @@ class OfflineCritic(Offline):
 
     def of_actions(self, q: TwinQ, batch: Transitions) -> torch.Tensor:
         """Q [2, n, S] of what was done; over branches the mean, as in SAC."""
+        # [2, n, S, A]; Qs see what the environment gets.
         values: torch.Tensor = q(q.see(batch.inputs), batch.continuous / ACTION_LIMIT)
         if not self._bounds:
             return values.squeeze(3)
+        # int64 [b]: column of each branch's first value.
         first = batch.discrete.new_tensor([begin for begin, _ in self._bounds])
-        chosen = (batch.discrete + first)[None, :, None].expand(len(values), -1, values.shape[2], -1)
+        chosen = (batch.discrete + first)[None, :, None].expand(len(values), -1, values.shape[2], -1)  # [2, n, S, b]
         return values.gather(3, chosen).mean(dim=3)
 
     def of_policy(
@@ -213,11 +219,12 @@ class OfflineCritic(Offline):
         head = self.network.action
         size = head.choices.continuous_size
         noise = torch.randn((len(outputs), size), generator=self.generator).to(self.device)
-        raw = outputs[:, :size] + noise * head.log_sigma.exp()
+        raw = outputs[:, :size] + noise * head.log_sigma.exp()  # [n, c]
         values: torch.Tensor = q(q.see(inputs), raw.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT)
         if not self._bounds:
             return values.squeeze(3)
         logits = outputs[:, size:] if forbidden is None else outputs[:, size:].masked_fill(forbidden, MASKED_LOGIT)
+        # [n, M].
         probability = torch.cat([torch.softmax(logits[:, begin:end], dim=1) for begin, end in self._bounds], dim=1)
         return (values * probability[:, None]).sum(dim=3) / len(self._bounds)
 

@@ -34,11 +34,13 @@ class IQL(OfflineCritic):
         expectile = cast("IQLHyperparameters", self.own).expectile
         answer = self.network(batch.inputs)
         with torch.no_grad():
+            # [n, S].
             backup = torch.addcmul(batch.rewards, batch.goes_on * self.discounts, self.network.values(batch.following))
-            advantage = self.of_actions(self.module.target, batch).amin(dim=0) - answer.values
-            weights = self.weights_of(advantage)
-            better = torch.where(advantage > 0.0, expectile, 1.0 - expectile)
+            advantage = self.of_actions(self.module.target, batch).amin(dim=0) - answer.values  # [n, S]
+            weights = self.weights_of(advantage)  # [n]
+            better = torch.where(advantage > 0.0, expectile, 1.0 - expectile)  # |tau - 1(u < 0)|, [n, S]
+        # The sum is the advantage again, now with V's gradient.
         value = (better * (advantage + answer.values.detach() - answer.values).square()).mean()
-        q = (self.of_actions(self.module.q, batch) - backup).square().mean(dim=(1, 2))
+        q = (self.of_actions(self.module.q, batch) - backup).square().mean(dim=(1, 2))  # [2]
         policy = -(weights * self.log_prob_of(answer.outputs, batch)).mean()
         return policy + value + q.sum(), [policy, value, q[0], q[1]]

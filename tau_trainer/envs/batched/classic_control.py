@@ -81,12 +81,14 @@ class CartPole(ClassicControl):
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
         """By Euler's method; 1 for each step, the last one too."""
         x, speed, angle, spin = state[MOTION].unbind(dim=1)
-        force = actions[:, 0].to(x.dtype) * (2 * _FORCE) - _FORCE
+        force = actions[:, 0].to(x.dtype) * (2 * _FORCE) - _FORCE  # [E], -10 or 10
         sin, cos = torch.sin(angle), torch.cos(angle)
         push = (force + _POLE * _HALF * spin.square() * sin) / _TOTAL
+        # Accelerations of pole and cart (Florian 2007, equations 23 and 24, without friction), [E] each.
         spun = (_GRAVITY * sin - cos * push) / (_HALF * (4.0 / 3.0 - _POLE * cos.square() / _TOTAL))
         pushed = push - _POLE * _HALF * spun * cos / _TOTAL
         x, speed = x + _CART_SECONDS * speed, speed + _CART_SECONDS * pushed
+        # By the speeds of before: explicit Euler.
         angle, spin = angle + _CART_SECONDS * spin, spin + _CART_SECONDS * spun
         fallen = (x.abs() > _FARTHEST) | (angle.abs() > _STEEPEST)
         return self.moved(state, (x, speed, angle, spin), torch.ones_like(x), fallen)
@@ -128,7 +130,8 @@ class Acrobot(ClassicControl):
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
         """By a step of Runge and Kutta's method; -1 for each step but the last."""
         old = state[MOTION].unbind(dim=1)
-        torque = actions[:, 0].to(old[0].dtype) - 1.0
+        torque = actions[:, 0].to(old[0].dtype) - 1.0  # [E], -1, 0 or 1
+        # Slopes at the beginning, twice in the middle, and at the end; weighed 1, 2, 2, 1.
         first = _slope(old, torque)
         second = _slope(_along(old, first, _LINK_SECONDS / 2), torque)
         third = _slope(_along(old, second, _LINK_SECONDS / 2), torque)
@@ -141,7 +144,7 @@ class Acrobot(ClassicControl):
         upper_speed, lower_speed = (
             speed.clamp(-most, most) for speed, most in zip((upper_speed, lower_speed), _LINK_FASTEST, strict=True)
         )
-        up = -torch.cos(upper) - torch.cos(upper + lower) > 1.0
+        up = -torch.cos(upper) - torch.cos(upper + lower) > 1.0  # bool [E]: the tip above the line
         return self.moved(state, (upper, lower, upper_speed, lower_speed), up.to(torch.float32) - 1.0, up)
 
     def observe(self, state: State) -> torch.Tensor:
@@ -168,6 +171,7 @@ def _slope(motion: tuple[torch.Tensor, ...], torque: torch.Tensor) -> tuple[torc
     """Speeds and accelerations, [E] each."""
     upper, lower, upper_speed, lower_speed = motion
     cos, sin = torch.cos(lower), torch.sin(lower)
+    # Inertias d1 and d2, gravity's and the swing's torques: names of Sutton and Barto's equations, [E] each.
     d1 = _MASS * (_CENTRE**2 + _LENGTH**2 + _CENTRE**2 + 2 * _LENGTH * _CENTRE * cos) + 2 * _INERTIA
     d2 = _MASS * (_CENTRE**2 + _LENGTH * _CENTRE * cos) + _INERTIA
     pull = _MASS * _CENTRE * _GRAVITY * torch.sin(upper + lower)
@@ -214,11 +218,11 @@ class Pendulum(ClassicControl):
         """By semi-implicit Euler; what is paid is what was seen before."""
         angle, speed = state[MOTION].unbind(dim=1)
         torque = actions[:, 0, 0].to(angle.dtype).clamp(-_STRONGEST, _STRONGEST)
-        off = torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
-        cost = off.square() + 0.1 * speed.square() + 0.001 * torque.square()
+        off = torch.remainder(angle + math.pi, 2 * math.pi) - math.pi  # from upright, in [-pi, pi)
+        cost = off.square() + 0.1 * speed.square() + 0.001 * torque.square()  # of the state before the torque works
         speed = speed + (1.5 * _ROD_GRAVITY * torch.sin(angle) + 3.0 * torque) * _ROD_SECONDS
         speed = speed.clamp(-_ROD_FASTEST, _ROD_FASTEST)
-        angle = angle + speed * _ROD_SECONDS
+        angle = angle + speed * _ROD_SECONDS  # by the new speed: semi-implicit
         return self.moved(state, (angle, speed), -cost, torch.zeros_like(cost, dtype=torch.bool))
 
     def observe(self, state: State) -> torch.Tensor:
@@ -269,11 +273,11 @@ class _Valley(ClassicControl):
         """Drive; the left end is a wall."""
         x, speed = state[MOTION].unbind(dim=1)
         chosen = actions[:, 0].to(x.dtype)
-        speed = speed + self.driven(chosen) - _CAR_GRAVITY * torch.cos(3 * x)
+        speed = speed + self.driven(chosen) - _CAR_GRAVITY * torch.cos(3 * x)  # the height is sin(3 x)
         speed = speed.clamp(-_CAR_FASTEST, _CAR_FASTEST)
         x = (x + speed).clamp(_LEFT, _RIGHT)
-        speed = torch.where(x <= _LEFT, speed.clamp(min=0.0), speed)
-        there = (x >= self.goal) & (speed >= 0.0)
+        speed = torch.where(x <= _LEFT, speed.clamp(min=0.0), speed)  # the wall takes it
+        there = (x >= self.goal) & (speed >= 0.0)  # bool [E]
         return self.moved(state, (x, speed), self.paid(chosen, there), there)
 
     def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:

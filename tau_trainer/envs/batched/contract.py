@@ -192,12 +192,12 @@ class BatchedEnv(ABC):
         present = state["present"]
         state = {**state, "step": state["step"] + 1}
         found = self.advance(state, actions, Draws(state["seed"], state["episode"], state["step"]))
-        terminated = found.terminated & present
-        truncated = found.truncated & present & ~terminated
+        terminated = found.terminated & present  # who had left does not end again
+        truncated = found.truncated & present & ~terminated  # a real end goes before a limit
         still = present & ~terminated & ~truncated
-        over = ~still.any(dim=1)
+        over = ~still.any(dim=1)  # bool [E]: nobody is left
         state = {**state, **found.state, "present": still}
-        final = self.observe(state)
+        final = self.observe(state)  # of the episode that ends, before a new one begins
         rewards = found.rewards * present
         return state, BatchedStep(final, rewards, terminated, truncated, final, over)
 
@@ -217,7 +217,7 @@ class BatchedEnv(ABC):
             if self._pool is None:
                 seeds = seeds_of(0, self._pool_size, self.device)
                 self._pool = self.begin(Draws(seeds, torch.zeros_like(seeds), torch.zeros_like(seeds)))
-            which = Draws(seed, episode, zeros).integers(_POOL_STREAM, 0, self._pool_size)
+            which = Draws(seed, episode, zeros).integers(_POOL_STREAM, 0, self._pool_size)  # int64 [E]
             begun = {name: values[which] for name, values in self._pool.items()}
         else:
             begun = self.begin(Draws(seed, zeros if self.starts == "fixed" else episode, zeros))

@@ -85,5 +85,5 @@ class Draws:
     def normal(self, stream: int, *shape: int) -> torch.Tensor:
         """float32 [E, *shape], standard normal (Box and Muller 1958)."""
         pair = self.uniform(stream, 2, *shape)
-        radius = torch.sqrt(-2.0 * torch.log1p(-pair[:, 0]))
+        radius = torch.sqrt(-2.0 * torch.log1p(-pair[:, 0]))  # 1 - u is never 0, u may be
         return radius * torch.cos((2.0 * math.pi) * pair[:, 1])

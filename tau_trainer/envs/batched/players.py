@@ -47,8 +47,9 @@ class RandomPlayer:
             return self._low + (self._high - self._low) * share
         discrete = isinstance(self._space, spaces.Discrete)
         sizes = branches(self._space)
+        # Of several uniform numbers any is the largest.
         ranks = draws.uniform(_STREAM, self._all, sum(sizes))[:, self._agents]
         if mask is not None:
-            ranks = torch.where(mask, ranks, -1.0)
+            ranks = torch.where(mask, ranks, -1.0)  # below any allowed one
         chosen = torch.stack([branch.argmax(dim=2) for branch in torch.split(ranks, sizes, dim=2)], dim=2)
         return chosen[..., 0] if discrete else chosen

@@ -190,16 +190,16 @@ class TagContinuous(BatchedEnv):
         direction = torch.remainder(state["direction"] + moves.turns[actions[..., 1]], _TURN) * alive
         acceleration = state["acceleration"] + moves.accelerations[actions[..., 0]]
         speed = torch.minimum((state["speed"] + acceleration).clamp_min(0.0), moves.top_speed) * alive
-        acceleration = acceleration * ((speed > 0) & (speed < moves.top_speed))
+        acceleration = acceleration * ((speed > 0) & (speed < moves.top_speed))  # none is left at either limit
         far_x, far_y = state["x"] + speed * torch.cos(direction), state["y"] + speed * torch.sin(direction)
-        x, y = far_x.clamp(0.0, limit), far_y.clamp(0.0, limit)
+        x, y = far_x.clamp(0.0, limit), far_y.clamp(0.0, limit)  # [E, A]
 
         rewards = (paid.edge * ((x != far_x) | (y != far_y)) + paid.step) * alive
         caught, by = self._caught(x, y, alive)
-        rewards = rewards + paid.caught * caught
+        rewards = rewards + paid.caught * caught  # bool [E, A] says who
         rewards = rewards.scatter_add(1, by, caught[:, self.runner_ids] * paid.tag)
-        left = alive & ~caught if self.exits else alive
-        late = (state["step"] >= self.episode_length)[:, None]
+        left = alive & ~caught if self.exits else alive  # who goes on
+        late = (state["step"] >= self.episode_length)[:, None]  # bool [E, 1]
         rewards = rewards + paid.end * (left & late)
 
         over = late | ~left[:, self.runner_ids].any(dim=1, keepdim=True)
@@ -214,7 +214,7 @@ class TagContinuous(BatchedEnv):
         seen = features.new_empty(*alive.shape, *self.observation_space.shape)
         seen[..., -1] = (state["step"] / self.episode_length)[:, None] * alive
         found = seen[..., :-1].view(*alive.shape, 7, -1)  # the same memory, [E, A, 7, O]
-        relative = found[:, :, :5]
+        relative = found[:, :, :5]  # a view: what follows changes `found`
         if self._nearest:
             nearest, there = self._neighbours(state["x"], state["y"], alive)
             everybody = features[:, None].expand(-1, self.num_agents, -1, -1)
@@ -233,12 +233,12 @@ class TagContinuous(BatchedEnv):
         for own_x, other_x, own_y in self._chunks(self.num_agents**2, x, x.masked_fill(~alive, math.inf), y):
             distance = (own_x[:, :, None] - other_x[:, None]).square_()
             distance += (own_y[:, :, None] - own_y[:, None]).square_()
-            distance.diagonal(dim1=1, dim2=2).fill_(math.inf)
+            distance.diagonal(dim1=1, dim2=2).fill_(math.inf)  # nobody is near itself
             # A number of at least 0 has its bits in order, and a float32 leaves 29 of 64 empty: room for the agent.
             keys = distance.to(torch.float64).view(torch.int64).bitwise_or_(self._ids)
             parts.append(keys.topk(self._nearest or 1, dim=2, largest=False).values)
         keys = torch.cat(parts)
-        return keys & (2**29 - 1), keys < _NOWHERE
+        return keys & (2**29 - 1), keys < _NOWHERE  # the agents' numbers; an infinite distance is nobody
 
     def _caught(self, x: torch.Tensor, y: torch.Tensor, alive: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Who is caught, bool [E, A], and each runner's nearest tagger, int64 [E, runners]."""
@@ -246,7 +246,7 @@ class TagContinuous(BatchedEnv):
         for some_x, some_y in self._chunks(len(self.tagger_ids) * len(self.runner_ids), x, y):
             distance = (some_x[:, self.runner_ids, None] - some_x[:, None, self.tagger_ids]).square_()
             distance += (some_y[:, self.runner_ids, None] - some_y[:, None, self.tagger_ids]).square_()
-            found.append(distance.min(dim=2))
+            found.append(distance.min(dim=2))  # [e, runners]
         nearest, taggers = (torch.cat(parts) for parts in zip(*found, strict=True))
         close = torch.zeros_like(alive)
         close[:, self.runner_ids] = nearest < self.tagging_distance**2
@@ -299,7 +299,7 @@ class _Player:
         """
         x, y = state["x"], state["y"]
         distance = (x[:, self._agents, None] - x[:, None, among]).square()
-        distance += (y[:, self._agents, None] - y[:, None, among]).square()
+        distance += (y[:, self._agents, None] - y[:, None, among]).square()  # [E, P, among]
         least = distance.masked_fill_(~state["present"][:, None, among], math.inf).min(dim=2)
         place = among[least.indices]
         far_x = (x + state["speed"] * torch.cos(state["direction"])).clamp(0.0, self._env.grid_length)
@@ -327,7 +327,7 @@ class _Chaser(_Player):
     def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
         x, y, to_x, to_y = self._nearest(state, self._env.runner_ids)
         directions, wanted = self._directions(state), torch.atan2(to_y - y, to_x - x)
-        ahead = torch.cos(directions - wanted)
+        ahead = torch.cos(directions - wanted)  # 1 straight at it
         turn = ahead.argmax(dim=2)
         way = (torch.hypot(to_x - x, to_y - y) * ahead.amax(dim=2, keepdim=True)).clamp_min(0.0)
         return torch.stack(((self._speeds(state) - way).abs().argmin(dim=2), turn), dim=2)

@@ -102,20 +102,20 @@ class TagGridworld(BatchedEnv):
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
         """Move, pay, tag."""
-        moved = state["place"] + functional.embedding(actions, self._moves).mT
+        moved = state["place"] + functional.embedding(actions, self._moves).mT  # [E, 2, A]
         place = moved.clamp(0, self.grid_length)
-        hit_x, hit_y = (place != moved).unbind(dim=1)
+        hit_x, hit_y = (place != moved).unbind(dim=1)  # bool [E, A]
         same_x, same_y = (place[..., :-1] == place[..., -1:]).unbind(dim=1)
-        tagged = (same_x & same_y).any(dim=1, keepdim=True)
-        rewards = torch.where(tagged, self._tagged_rewards, self._step_rewards)
+        tagged = (same_x & same_y).any(dim=1, keepdim=True)  # bool [E, 1]
+        rewards = torch.where(tagged, self._tagged_rewards, self._step_rewards)  # [E, A]
         rewards = rewards - self.wall_hit_penalty * (hit_x.to(torch.float32) + hit_y)
-        over = tagged | (state["step"] >= self.episode_length)[:, None]
+        over = tagged | (state["step"] >= self.episode_length)[:, None]  # bool [E, 1]
         terminated = over.expand_as(rewards)
         return Outcome({"place": place}, rewards, terminated, self._nobody.expand_as(rewards))
 
     def observe(self, state: State) -> torch.Tensor:
         """See ``use_full_observation``."""
-        place = state["place"] / self.grid_length
+        place = state["place"] / self.grid_length  # shares [E, 2, A]
         count = len(place)
         seen = self._blank.expand(count, -1, -1).clone()
         seen[..., -1] = (state["step"] / self.episode_length)[:, None]
@@ -123,14 +123,14 @@ class TagGridworld(BatchedEnv):
             seen[..., : 2 * self.num_agents] = place.view(count, 1, -1)
         else:
             seen[..., :2] = place.mT
-            seen[:, :-1, 2:4] = place[:, None, :, -1]
+            seen[:, :-1, 2:4] = place[:, None, :, -1]  # taggers see the runner
             seen[:, -1, 2:4] = self._nearest(state["place"]).squeeze(2) / self.grid_length
         return seen
 
     def _nearest(self, place: torch.Tensor) -> torch.Tensor:
         """Where the tagger is that is nearest to the runner, the first of several, [E, 2, 1]."""
         taggers = place[..., :-1]
-        distance = (taggers - place[..., -1:]).square().sum(dim=1, keepdim=True)
+        distance = (taggers - place[..., -1:]).square().sum(dim=1, keepdim=True)  # [E, 1, taggers]
         return taggers.gather(2, distance.argmin(dim=2, keepdim=True).expand(-1, 2, -1))
 
     def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
@@ -153,7 +153,7 @@ class _Chaser:
 
     def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
         place = state["place"]
-        x, y = (place[..., -1:] - place[..., self._agents]).unbind(dim=1)
+        x, y = (place[..., -1:] - place[..., self._agents]).unbind(dim=1)  # ways to the runner [E, P]
         along_x = torch.where(x > 0, 1, torch.where(x < 0, 2, 0))
         along_y = torch.where(y > 0, 3, 4)
         return torch.where(x.abs() >= y.abs(), along_x, along_y)
@@ -170,8 +170,8 @@ class _Evader:
         env, place = self._env, state["place"]
         there = (place[:, None, :, self._agents] + env._moves[:, :, None]).clamp(0, env.grid_length)  # [E, 5, 2, P]
         ways = (there[..., None] - place[:, None, :, None, : env.num_taggers]).abs().sum(dim=2)  # [E, 5, P, taggers]
-        off_centre = (there - env.grid_length / 2).abs().sum(dim=2)
-        return (ways.amin(dim=3) - 1e-3 * off_centre).argmax(dim=1)
+        off_centre = (there - env.grid_length / 2).abs().sum(dim=2)  # [E, 5, P]
+        return (ways.amin(dim=3) - 1e-3 * off_centre).argmax(dim=1)  # too little to outweigh a step
 
 
 TagGridworld.players = {"chaser": _Chaser, "evader": _Evader}

@@ -56,7 +56,7 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
         """
         env = self.batched
         mask = (options or {}).get("reset_mask")
-        chosen = torch.ones(env.num_envs, dtype=torch.bool)
+        chosen = torch.ones(env.num_envs, dtype=torch.bool)  # bool [E]
         if mask is not None:
             chosen = torch.as_tensor(np.asarray(mask, np.bool_).reshape(env.num_envs, env.num_agents).any(axis=1))
         if seed is not None:
@@ -77,8 +77,8 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
         dtype = torch.float32 if isinstance(env.action_space, spaces.Box) else torch.int64
         given = torch.as_tensor(actions).to(env.device, dtype)
         step = env.step(given.view(env.num_envs, env.num_agents, *(env.action_space.shape or ())))
-        over = np.repeat(step.over.cpu().numpy(), env.num_agents)
-        self._terminated |= self._rows(step.terminated)
+        over = np.repeat(step.over.cpu().numpy(), env.num_agents)  # bool [rows]
+        self._terminated |= self._rows(step.terminated)  # remembered until the copy ends
         terminated, truncated = over & self._terminated, over & ~self._terminated
         self._terminated[over] = False
         infos = self._told()
@@ -87,7 +87,7 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
             for row, seen in zip(np.flatnonzero(over), self._rows(step.final_observations)[over], strict=True):
                 last[row] = seen
             infos |= {"final_obs": last, "_final_obs": over, "final_info": {}, "_final_info": over}
-        rewards = self._rows(step.rewards).astype(np.float64)
+        rewards = self._rows(step.rewards).astype(np.float64)  # Gymnasium's vectors pay in float64
         return self._rows(step.observations), rewards, terminated, truncated, infos
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:

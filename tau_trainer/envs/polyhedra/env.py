@@ -138,14 +138,14 @@ class Polyhedra(BatchedEnv):
         """The turn, and for an agent what the host names next."""
         position, chosen = _position(state), actions[:, 0]
         if self.role == "host":
-            coords = self._subsets[chosen]
+            coords = self._subsets[chosen]  # bool [E, d]
             valid = None
             axis = self._opponent(view_of(position, draws, coords, self.rules))
         else:
             coords, axis = state["coords"], chosen
             valid = allowed_axes(position, coords, self.rules).gather(1, axis[:, None])[:, 0]
         after = ordered(played(position, coords, axis, self.rules))
-        was, ended = over(position, self.rules), over(after, self.rules)
+        was, ended = over(position, self.rules), over(after, self.rules)  # starts may be over already
         cut = torch.zeros_like(ended)
         if self._step_threshold is not None:
             cut |= state["step"] >= self._step_threshold
@@ -213,7 +213,7 @@ class Polyhedra(BatchedEnv):
             paid = 1.0 - won
             if valid is not None:
                 paid = torch.where(valid, paid, invalid)
-        return paid * ~was
+        return paid * ~was  # what was over pays nothing
 
 
 def _position(state: State) -> Position:

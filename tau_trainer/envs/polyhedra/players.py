@@ -105,6 +105,7 @@ def zeillinger_lex(view: View) -> torch.Tensor:
     """As :func:`zeillinger`, but of all pairs with that character the one whose coordinates come first."""
     d = view.points.shape[2]
     lowest, highest, best = _differences(view.points)
+    # [B]: both coordinates as one number, so that the least comes first.
     code = torch.where(best, lowest * d + highest, d * d).amin(dim=1)
     return _pair_action(code // d, code % d, d)
 
@@ -117,22 +118,22 @@ def spivakovsky(view: View) -> torch.Tensor:
     is a shifted orthant; then take the fewest coordinates more that sum to 1 or more in every point: in the variant
     ``original`` of the polyhedron, otherwise of what is left of it.
     """
-    points, d = view.points.to(torch.float64) / view.unit, view.points.shape[2]
+    points, d = view.points.to(torch.float64) / view.unit, view.points.shape[2]  # float64: sums are compared with 1
     here = available(view.points)
-    inside = torch.ones_like(points[:, 0], dtype=torch.bool)
+    inside = torch.ones_like(points[:, 0], dtype=torch.bool)  # bool [B, d]: coordinates that are left
     chosen = torch.zeros_like(inside)
-    going = here.sum(dim=1) >= 2
+    going = here.sum(dim=1) >= 2  # bool [B]
     for _ in range(d):
         least = torch.where(here[..., None], points, torch.inf).amin(dim=1, keepdim=True)
-        shifted = torch.where(here[..., None] & inside[:, None], points - least, 0.0)
+        shifted = torch.where(here[..., None] & inside[:, None], points - least, 0.0)  # [B, n, d]
         total = torch.where(here, shifted.sum(dim=2), torch.inf)
         nearest = total.amin(dim=1, keepdim=True)
         going = going & here.any(dim=1) & (nearest[:, 0] > 1e-9)
-        nearest = torch.where(going[:, None], nearest, 1.0)
-        taken = ((total <= nearest * (1 + 1e-9))[..., None] & (shifted > 0)).any(dim=1) & going[:, None]
+        nearest = torch.where(going[:, None], nearest, 1.0)  # nothing is divided by 0
+        taken = ((total <= nearest * (1 + 1e-9))[..., None] & (shifted > 0)).any(dim=1) & going[:, None]  # bool [B, d]
         chosen |= taken
         shifted = shifted / nearest[..., None]
-        part = (shifted * taken[:, None]).sum(dim=2)
+        part = (shifted * taken[:, None]).sum(dim=2)  # [B, n]: from 1 on it is not projected
         below = here & (part < 1 - _NEARLY)
         projected = torch.where((inside & ~taken)[:, None], shifted, 0.0) / torch.where(below, 1 - part, 1.0)[..., None]
         here = torch.where(going[:, None], below, here)
@@ -140,11 +141,13 @@ def spivakovsky(view: View) -> torch.Tensor:
         points = torch.where(going[:, None, None], projected, points)
     if view.choices is None:
         every = _small_first(d, points.device)
+        # bool [B, n, sets].
         enough = (torch.einsum("bnd,md->bnm", points, every.to(points.dtype)) > 1 - _NEARLY) | ~here[..., None]
-        fits = enough.all(dim=1) & ~(every & ~inside[:, None]).any(dim=2)
+        fits = enough.all(dim=1) & ~(every & ~inside[:, None]).any(dim=2)  # bool [B, sets], the smallest first
         last = every[fits.to(torch.int8).argmax(dim=1)]
         chosen |= last & here.any(dim=1, keepdim=True)
     masks = subsets(d, points.device)
+    # bool [B, k]: sets that hold all that was chosen.
     more = _all_choices(view) & ~(chosen[:, None] & ~masks).any(dim=2)
     return torch.where(more, masks.sum(dim=1), d + 1).argmin(dim=1)
 
@@ -153,7 +156,7 @@ def weak_spivakovsky(view: View) -> torch.Tensor:
     """The fewest coordinates of which every point has one that is not 0; of such sets the first as lists are sorted."""
     hits, masks = _hitting(view.points)
     used = (view.points > 0).any(dim=1)
-    hits &= ~(masks & ~used[:, None]).any(dim=2)
+    hits &= ~(masks & ~used[:, None]).any(dim=2)  # a coordinate that is 0 everywhere serves nothing
     order = _small_first_as_lists(masks.shape[1], masks.device)
     return order[hits[:, order].to(torch.int8).argmax(dim=1)]
 
@@ -242,8 +245,8 @@ def _all_choices(view: View) -> torch.Tensor:
 
 def _one_of(choices: torch.Tensor, view: View, role: Role) -> torch.Tensor:
     """int64 [B]: one of each row's (bool [B, k]), all equally likely."""
-    so_far = choices.cumsum(dim=1)
-    which = (view.draws.uniform(_STREAMS[role])[:, None] * so_far[:, -1:]).floor()
+    so_far = choices.cumsum(dim=1)  # [B, k]
+    which = (view.draws.uniform(_STREAMS[role])[:, None] * so_far[:, -1:]).floor()  # [B, 1], 0 ... allowed - 1
     return (so_far <= which).sum(dim=1).clamp(max=choices.shape[1] - 1)
 
 
@@ -255,10 +258,11 @@ def _differences(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
     n = points.shape[1]
     first, second = torch.triu_indices(n, n, min(1, n - 1), device=points.device)
     here = available(points)
-    both = here[:, first] & here[:, second]
-    difference = points[:, first] - points[:, second]
+    both = here[:, first] & here[:, second]  # bool [B, P]
+    difference = points[:, first] - points[:, second]  # [B, P, d]
     greatest, least = difference.amax(dim=2), difference.amin(dim=2)
-    spread = torch.where(both, greatest - least, torch.inf)
+    spread = torch.where(both, greatest - least, torch.inf)  # [B, P]
+    # How often the greatest and the least entry occur.
     often = (difference == greatest[..., None]).sum(dim=2) + (difference == least[..., None]).sum(dim=2)
     close = spread == spread.amin(dim=1, keepdim=True)
     often = torch.where(close, often, 2 * points.shape[2] + 1)
@@ -277,5 +281,5 @@ def _pair_action(first: torch.Tensor, second: torch.Tensor, d: int) -> torch.Ten
 def _hitting(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Bool [B, k]: hosts' actions of whose coordinates every point has one that is not 0; and :func:`subsets`."""
     masks = subsets(points.shape[2], points.device)
-    missed = (points[:, :, None] > 0).logical_and(masks).any(dim=3).logical_not()
+    missed = (points[:, :, None] > 0).logical_and(masks).any(dim=3).logical_not()  # bool [B, n, k]
     return ~(missed & available(points)[..., None]).any(dim=1), masks

@@ -32,7 +32,7 @@ def count(points: torch.Tensor) -> torch.Tensor:
 
 def features(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """[B, n, d] as players see it, rows by their first coordinate, the largest first; int64 [B, n]: which they were."""
-    order = points[..., 0].argsort(dim=1, descending=True, stable=True)
+    order = points[..., 0].argsort(dim=1, descending=True, stable=True)  # padding is -1, so it comes last
     return points.gather(1, order[..., None].expand_as(points)), order
 
 
@@ -59,6 +59,7 @@ def action_of(coords: torch.Tensor) -> torch.Tensor:
     """int64 [B]: the host's action that means ``coords`` (bool [B, d], two or more); see :func:`subsets`."""
     powers = 1 << torch.arange(coords.shape[1], device=coords.device)
     mask = (coords * powers).sum(dim=1)
+    # Below a number with this highest bit lie 0 and so many powers of two, which are no actions.
     highest = (coords * torch.arange(coords.shape[1], device=coords.device)).amax(dim=1)
     return mask - highest - 2
 
@@ -77,7 +78,7 @@ def moved(points: torch.Tensor, coords: torch.Tensor, axis: torch.Tensor, less: 
     A game whose ``axis`` is not in its ``coords`` stays as it is.
     """
     valid = coords.gather(1, axis[:, None])
-    hot = (torch.arange(points.shape[2], device=points.device) == axis[:, None]) & valid
+    hot = (torch.arange(points.shape[2], device=points.device) == axis[:, None]) & valid  # bool [B, d]
     here = available(points)[..., None] & hot[:, None]
     return torch.where(here, (sums(points, coords) - less)[..., None], points)
 
@@ -90,18 +91,18 @@ def reduced(points: torch.Tensor) -> torch.Tensor:
     n, here = points.shape[1], available(points)
     # Games come last: then what is compared lies side by side in memory, which is twice as fast on a CPU.
     columns = torch.where(here[..., None], points, torch.inf).permute(2, 1, 0).contiguous()
-    above = columns[0, :, None] >= columns[0, None]
+    above = columns[0, :, None] >= columns[0, None]  # bool [n, n, B]: row i nowhere less than row j
     for column in columns[1:]:
         above &= column[:, None] >= column[None]
-    earlier = torch.ones(n, n, dtype=torch.bool, device=points.device).tril(-1)
-    gone = (above & (earlier[..., None] | ~above.transpose(0, 1))).any(dim=1)
+    earlier = torch.ones(n, n, dtype=torch.bool, device=points.device).tril(-1)  # of equal points the first stays
+    gone = (above & (earlier[..., None] | ~above.transpose(0, 1))).any(dim=1)  # [n, B]
     return torch.where((here & ~gone.T)[..., None], points, PADDING)
 
 
 def repositioned(points: torch.Tensor) -> torch.Tensor:
     """[B, n, d] moved so that the least of each coordinate is 0."""
     here = available(points)[..., None]
-    least = torch.where(here, points, torch.inf).amin(dim=1, keepdim=True)
+    least = torch.where(here, points, torch.inf).amin(dim=1, keepdim=True)  # [B, 1, d]
     return torch.where(here, points - least, PADDING)
 
 
@@ -123,7 +124,8 @@ def reduced_exactly(points: torch.Tensor) -> torch.Tensor:
         here = available(left)
         others = here.clone()
         others[:, row] = False
-        above = left.to(torch.float64) - left[:, row, None].to(torch.float64)
+        above = left.to(torch.float64) - left[:, row, None].to(torch.float64)  # [B, n, d]
+        # Entries of about 1, so that one tolerance fits all games.
         size = torch.where(others[..., None], above.abs(), 0.0).amax(dim=(1, 2), keepdim=True)
         value = _value(above / torch.where(size > 0, size, 1.0), others)
         gone = here[:, row] & (value <= 8 * torch.finfo(points.dtype).eps)
@@ -144,23 +146,24 @@ def _value(entries: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     slack = torch.eye(d, dtype=entries.dtype, device=entries.device).expand(batch, d, d)
     right = torch.ones_like(lifted[:, :, :1])
     goal = torch.nn.functional.pad(-columns.to(entries.dtype), (0, d + 1))
+    # [B, d + 1, n + d + 1], the goal last.
     table = torch.cat((torch.cat((lifted, slack, right), dim=2), goal[:, None]), dim=1)
-    basis = torch.arange(n, n + d, device=entries.device).expand(batch, d)
+    basis = torch.arange(n, n + d, device=entries.device).expand(batch, d)  # the slack at first
     games = torch.arange(batch, device=entries.device)
     for _ in range(_PIVOTS):
         improving = table[:, -1, :-1] < -1e-12
         going = improving.any(dim=1)
         if entries.device.type == "cpu" and not going.any():
             break
-        entering = improving.to(torch.int8).argmax(dim=1)
-        column = table[games, :, entering]
+        entering = improving.to(torch.int8).argmax(dim=1)  # Bland's rule: the first that improves, so it cannot cycle
+        column = table[games, :, entering]  # [B, d + 1]
         ratio = torch.where(column[:, :-1] > 1e-12, table[:, :-1, -1] / column[:, :-1], torch.inf)
         tied = ratio <= ratio.amin(dim=1, keepdim=True) + 1e-12  # of numbers about 1
-        leaving = torch.where(tied, basis, n + d).argmin(dim=1)
-        pivot = table[games, leaving] / column.gather(1, leaving[:, None])
+        leaving = torch.where(tied, basis, n + d).argmin(dim=1)  # of those tied the lowest number
+        pivot = table[games, leaving] / column.gather(1, leaving[:, None])  # [B, n + d + 1]
         after = table - column[..., None] * pivot[:, None]
         chosen = torch.arange(d + 1, device=entries.device) == leaving[:, None]
         after = torch.where(chosen[..., None], pivot[:, None], after)
-        table = torch.where(going[:, None, None], after, table)
+        table = torch.where(going[:, None, None], after, table)  # games that are solved stay
         basis = torch.where(going[:, None] & chosen[:, :-1], entering[:, None], basis)
     return 1.0 / table[:, -1, -1] - 2.0

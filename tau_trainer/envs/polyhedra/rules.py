@@ -98,13 +98,14 @@ def played(position: Position, coords: torch.Tensor, axis: torch.Tensor, rules: 
         valid &= allowed[:, 0]
     if rules.freeze:
         valid &= ~over(position, rules)
-    coords = coords & valid[:, None]
+    coords = coords & valid[:, None]  # none: then nothing moves
     if position.weights is not None:
         coords = coords & allowed_axes(position, coords, rules).gather(1, axis[:, None])
     points, weights, distinguished = position
     points = _settled(moved(points, coords, axis, rules.unit if rules.variant == "original" else 0.0), rules)
     if weights is not None:
         others = coords & (torch.arange(coords.shape[1], device=coords.device) != axis[:, None])
+        # The named axis' weight is taken off the others.
         weights = torch.where(others, weights - weights.gather(1, axis[:, None]), weights)
     if distinguished is not None:
         here = available(points).gather(1, distinguished.clamp(min=0)[:, None])[:, 0]
@@ -117,7 +118,7 @@ def ordered(position: Position) -> Position:
     points, order = features(position.points)
     distinguished = position.distinguished
     if distinguished is not None:
-        row = (order == distinguished[:, None]).to(torch.int8).argmax(dim=1)
+        row = (order == distinguished[:, None]).to(torch.int8).argmax(dim=1)  # where its point has gone
         distinguished = torch.where(distinguished >= 0, row, -1)
     return Position(points, position.weights, distinguished)
 
@@ -139,7 +140,7 @@ def allowed_subsets(position: Position, coords: torch.Tensor | None, rules: Rule
     points = position.points
     if coords is None:
         coords = subsets(points.shape[2], points.device).expand(len(points), -1, -1)
-    totals = points @ coords.to(points.dtype).transpose(1, 2)
+    totals = points @ coords.to(points.dtype).transpose(1, 2)  # [B, n, k]
     return ((totals >= rules.unit) | ~available(points)[..., None]).all(dim=1)
 
 

@@ -68,7 +68,7 @@ def search_depth(position: Position, host: str | Player, rules: Rules = _BASIC) 
     for depth in range(_DEEPEST):
         if not going.any():
             return depth
-        position = _unique(_rows(position, going))
+        position = _unique(_rows(position, going))  # games that are over reply nothing
         if len(position.points) > _WIDEST:
             raise TauError(f"after {depth} turns there are over {_WIDEST:,} positions; name another host")
         _, position, _, _ = _replies(position, host, rules)
@@ -110,9 +110,9 @@ def _replies(
 ) -> tuple[torch.Tensor, Position, torch.Tensor, torch.Tensor]:
     """What the host names (bool [B, d]), positions after each reply, whose each is (int64), and the reply (int64)."""
     zeros = torch.zeros(len(position.points), dtype=torch.int64)
-    draws = Draws(zeros, zeros, zeros)
+    draws = Draws(zeros, zeros, zeros)  # hosts that draw draw the same for all positions of a depth
     coords = subsets(position.points.shape[2], position.points.device)[host(view_of(position, draws, None, rules))]
-    owners, axes = allowed_axes(position, coords, rules).nonzero(as_tuple=True)
+    owners, axes = allowed_axes(position, coords, rules).nonzero(as_tuple=True)  # [replies] each, positions in order
     return coords, played(_rows(position, owners), coords[owners], axes, rules), owners, axes
 
 
@@ -126,6 +126,7 @@ def _unique(position: Position) -> Position:
     if position.distinguished is not None:
         flat = torch.cat((flat, position.distinguished[:, None].double()), dim=1)
     _, inverse = torch.unique(flat, dim=0, return_inverse=True)
+    # The first row of each kind, so that positions keep their order.
     first = torch.full((int(inverse.max()) + 1,), len(flat)).scatter_reduce(0, inverse, torch.arange(len(flat)), "amin")
     return _rows(position, first)
 

@@ -60,22 +60,29 @@ class EntityAttention(ListEncoder):
     @override
     def forward(self, lists: Sequence[torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
         functional = torch.nn.functional
-        agent = None if self.own is None else functional.silu(self.own(seen))
-        there = [entities.square().sum(dim=2) > ABSENT for entities in lists]
+        agent = None if self.own is None else functional.silu(self.own(seen))  # [n, 128]
+        there = [entities.square().sum(dim=2) > ABSENT for entities in lists]  # bool [n, most]
         lengths = [longest(rows) for rows in there]  # most lists are far from full: what is absent counts for nothing
         embedded = [
             self._embed(i, entities[:, :length], agent)
             for i, (entities, length) in enumerate(zip(lists, lengths, strict=True))
         ]
+        # bool [n, entities of all lists].
         present = torch.cat([rows[:, :length] for rows, length in zip(there, lengths, strict=True)], dim=1)
+        # [n, entities, 128].
         x = functional.layer_norm(functional.silu(torch.cat(embedded, dim=1)), (WIDTH,), eps=NORM_EPSILON)
+        # [n, heads, entities, 32].
         query, key, value = (
             layer(x).unflatten(2, (HEADS, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
         )
+        # [n, 1, 1, entities]: added to logits of all heads and queries.
         unheard = ((~present).to(x.dtype) * UNHEARD)[:, None, None]
+        # Scale by the whole width, as ML-Agents, not by a head's.
         heard = functional.scaled_dot_product_attention(query, key, value, unheard, scale=WIDTH**-0.5)
+        # Residual, then normalised.
         x = functional.layer_norm(self.out(heard.transpose(1, 2).flatten(2)) + x, (WIDTH,), eps=NORM_EPSILON)
         counted = present.to(x.dtype)
+        # Mean of those that are there, [n, 128].
         return torch.bmm(counted[:, None], x)[:, 0] / (counted.sum(dim=1, keepdim=True) + NOBODY)
 
     def _embed(self, index: int, entities: torch.Tensor, agent: torch.Tensor | None) -> torch.Tensor:
@@ -88,7 +95,7 @@ class EntityAttention(ListEncoder):
         assert isinstance(weight, torch.Tensor)
         assert isinstance(bias, torch.Tensor)
         beside = torch.addmm(bias, agent, weight[:, :WIDTH].T)
-        return torch.nn.functional.linear(entities, weight[:, WIDTH:]) + beside[:, None]
+        return torch.nn.functional.linear(entities, weight[:, WIDTH:]) + beside[:, None]  # [n, length, 128]
 
     @override
     def write(self, graph: GraphWriter, lists: Sequence[str], seen: str) -> str:

@@ -29,7 +29,7 @@ class _Convolutional(VisualEncoder):
     @override
     def map(self, x: torch.Tensor) -> torch.Tensor:
         for convolution in self.convolutions:
-            x = torch.nn.functional.leaky_relu(convolution(x), LEAK, inplace=True)
+            x = torch.nn.functional.leaky_relu(convolution(x), LEAK, inplace=True)  # [n, channels, side, side]
         return x
 
     @override

@@ -29,7 +29,8 @@ class Residual(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Maps [n, channels, H, W] of maps of the same shape."""
         swish = torch.nn.functional.silu
-        inner = self.first(swish(x))
+        inner = self.first(swish(x))  # before the convolution: pre-activation (He et al. 2016b)
+        # In place only where no gradient needs it.
         result: torch.Tensor = x + self.second(swish(inner, inplace=not inner.requires_grad))
         return result
 
@@ -50,7 +51,7 @@ class Stack(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Maps [n, channels, (H - 1) // 2, (W - 1) // 2] of maps [n, inputs, H, W]."""
-        x = torch.nn.functional.max_pool2d(self.convolution(x), 3, 2)
+        x = torch.nn.functional.max_pool2d(self.convolution(x), 3, 2)  # about half the side
         for block in self.blocks:
             x = block(x)
         return x

@@ -54,6 +54,7 @@ class VisualEncoder(Encoder):
         self.size = settings.hidden_units
         self.build(channels)
         with torch.no_grad():
+            # By trying: sizes follow from kernels and strides.
             self.flat = self.map(torch.zeros(1, *sensor.shape)).numel()
         self.dense = torch.nn.Linear(self.flat, self.size)
         torch.nn.init.normal_(self.dense.weight, std=DENSE_GAIN / math.sqrt(self.flat))
@@ -84,7 +85,7 @@ class VisualEncoder(Encoder):
         images = x.to(self.dense.weight.dtype, memory_format=self.layout)
         if x.dtype == torch.uint8:
             images = images.mul_(1.0 / 255.0)  # it is a copy of our own
-        return self.activate(self.dense(self.map(images).flatten(1)))
+        return self.activate(self.dense(self.map(images).flatten(1)))  # [n, flat], then [n, size]
 
     @override
     def write(self, graph: GraphWriter, x: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from tau_trainer.memory import NO_TRANSITIONS, Work, gathered
+from tau_trainer.models import Policy
 from tau_trainer.remote.process import Publisher
 from tau_trainer.settings import AsyncTrainerSettings
 from tau_trainer.training.actors.figures import Figures
@@ -63,6 +64,8 @@ class AsyncTrainer:
         self._open = False
         self.publish()
         self._task = None if self._in_rounds else asyncio.create_task(self._run())
+        if self.pace.rollouts and not self._in_rounds:
+            learner.updates.shown = self._write
 
     @property
     def _in_rounds(self) -> bool:
@@ -73,8 +76,8 @@ class AsyncTrainer:
     async def put(self, push: Push) -> None:
         """Take a push in, once there is room for it: after that it is acknowledged, and nothing takes it away.
 
-        What makes a rollout whole is acknowledged when that is learned from: its actor waits, or what it brings next
-        would be older than an update. Raises what learning has failed by.
+        What makes a rollout whole is acknowledged once that is learned from, and all while its update runs as late as
+        pairs act on beside one: so the weights that act are new. Raises what learning has failed by.
         """
         rollouts = self.pace.rollouts
         if rollouts:
@@ -85,6 +88,8 @@ class AsyncTrainer:
         self._raise()
         if not rollouts:
             self._take(push)
+        elif (bound := self.learner.bound).reached:
+            await bound.wait(lambda: self._open or self.learner.updates.error is not None)
 
     def _take(self, push: Push) -> None:
         self._queue.append(push)
@@ -196,7 +201,9 @@ class AsyncTrainer:
             self.recorded.took_in(push.samples, push.receiving_seconds, self.pace.lags(push))
             learner.progress.samples += push.samples
         if self.pace.rollouts:
-            work = Work(gathered([push.work for push in sorted(pushes, key=lambda push: push.actor)]))
+            work = Work(
+                gathered([push.work for push in sorted(pushes, key=lambda push: push.actor)])
+            )  # each one in time
         elif pushes:
             work = replace(pushes[0].work, gradient_steps=steps, anew=anew)
         else:
@@ -233,8 +240,11 @@ class AsyncTrainer:
 
     def publish(self) -> None:
         """Let actors have the newest weights."""
-        policy = self.learner.policy
-        self.pace.published()
+        self._write(self.learner.policy)
+
+    def _write(self, policy: Policy) -> None:
+        """May be called from the learner's thread, with the policy so far, while an update runs."""
+        self.pace.published(policy.version)
         self.weights.write(policy.weights, policy.version, self.learner.progress.opts)
 
     @property

@@ -67,9 +67,9 @@ class Pace(ABC):
         self._progress = learner.progress
         self._opts_of = {learner.policy.version: learner.progress.opts}
 
-    def published(self) -> None:
-        """Actors get the learner's weights of now."""
-        self._opts_of[self._learner.policy.version] = self._progress.opts
+    def published(self, version: int) -> None:
+        """Actors get this version of the weights."""
+        self._opts_of[version] = self._progress.opts
 
     def opts_behind(self, version: int) -> int:
         """Opts behind a version of the weights that actors got."""

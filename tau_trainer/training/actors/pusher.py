@@ -37,10 +37,6 @@ class Pusher(Sink):
         super().__init__(make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"])))
         self.decisions = 0
         """Made by this process."""
-        size = self.algorithm.rollout_size
-        self._least = -(-size // self._async.actors) if size else self._async.n_buffer
-        """Transitions that are pushed at once: an actor's share of a rollout, where learning is from whole ones."""
-        self._rollouts = size > 0
         self._weights = trainer.parent.newest(facts["weights"])
         self._trainer = trainer
         self._uncounted = 0
@@ -55,6 +51,16 @@ class Pusher(Sink):
     def _rng(self, generation: int, lives: int = 0) -> np.random.Generator:
         seed, index = self._words
         return np.random.default_rng([seed, 1, index, generation, lives])
+
+    @property
+    def _rollouts(self) -> bool:
+        return self.algorithm.rollout_size > 0
+
+    @property
+    def _least(self) -> int:
+        """Transitions that are pushed at once: in lock step an actor's share, where learning is from whole rollouts."""
+        share, few = -(-self.algorithm.rollout_size // self._async.actors), self._async.n_buffer
+        return few if not share else share if self._async.mode == "lock_step" else min(few, share)
 
     @property
     def done(self) -> bool:

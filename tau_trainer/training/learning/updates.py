@@ -58,6 +58,7 @@ class Updates:
         actor: acts with the newest policy from its next forward pass on, also of those in the middle of an update.
         error: why learning has failed for good.
         after: awaited after every update, before the next begins (to write a checkpoint, say).
+        shown: told of policies in the middle of an update, in its thread.
         laps: what the thread spends its time on.
     """
 
@@ -69,6 +70,7 @@ class Updates:
         self.actor = actor
         self.error: Exception | None = None
         self.after: Callable[[], Awaitable[None]] | None = None
+        self.shown: Callable[[Policy], None] | None = None
         self.laps = Laps(shared.hub.timers.part("learners", parallel=True).part(progress.name))
         self._handle, self._progress, self._judge, self._bound = handle, progress, judge, bound
         self._shared = shared
@@ -140,6 +142,8 @@ class Updates:
     def _publish(self, policy: Policy) -> None:
         """Let the next forward pass use ``policy``. May be called from any thread."""
         self.actor.policy = policy
+        if self.shown is not None:
+            self.shown(policy)
 
     def _batch(self, minibatches: int, statistics: Mapping[str, float] | None) -> None:
         """Minibatches are learned from (in the thread, or told by its process); None: that begins."""

@@ -256,7 +256,7 @@ def test_actors_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert not any("on a policy at most" in one for one in report["differences"])
     assert main(["check", *words]) == 0
     assert "  plays: 3 actors, each gym:Pendulum-v1" in capsys.readouterr().out
-    rollouts = checked(capsys, "CartPole", "--execution", "async", "--set", "async_trainer.n_buffer=50")
+    rollouts = checked(capsys, "CartPole", "--execution", "async", "--set", "async_trainer.sync_interval=50")
     assert rollouts["problems"] == []
-    assert any("own processes" in one or "a rollout ahead of learning" in one for one in rollouts["differences"])
-    assert any("async_trainer.n_buffer has no effect with rollouts" in one for one in rollouts["without_effect"])
+    assert any("in processes of their own, a rollout ahead of learning" in one for one in rollouts["differences"])
+    assert any("async_trainer.sync_interval has no effect with rollouts" in one for one in rollouts["without_effect"])

@@ -18,6 +18,7 @@ from tau_trainer.remote.weights import WeightMemory, layout_of
 from tau_trainer.settings import AsyncTrainerSettings, SACTrainerSettings
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.actors.pace import Push
+from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.progress import Progress
 from tests.memory.test_rollout import SENSORS
@@ -44,6 +45,7 @@ class FakeLearner:
         self.progress = Progress("Agent", MetricsHub(), 100, 1000)
         self.progress.record = lambda statistics: None
         self.updates = SimpleNamespace(error=None)
+        self.bound = AgeBound(1, on_policy=True)
         self.done = False
         self.remembers = True
         self.taken: list[tuple[int | None, int, int]] = []
