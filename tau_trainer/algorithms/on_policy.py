@@ -13,7 +13,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.parameters import FlatParameters
-from tau_trainer.algorithms.signals import experience_of
+from tau_trainer.algorithms.signals import Signal, experience_of
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, joined
 from tau_trainer.models import ActorCritic
@@ -32,7 +32,7 @@ class OnPolicy(GradientAlgorithm):
         self.network = self.build_network()
         self.parameters = FlatParameters(self.network, self.device, setup.settings.hyperparameters)
         self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
-        self.signals = self.make_signals()
+        self.signals, self.cloning = self.make_signals(), self.make_cloning()
 
     def build_network(self) -> ActorCritic:
         """The network; weights come from :attr:`generator`."""
@@ -71,24 +71,39 @@ class OnPolicy(GradientAlgorithm):
     ) -> dict[str, float]:
         older, self._older = self._older, None
         self.check_input(rollout)
-        rollout = rollout if older is None else Rollout(joined(older, work))
-        rewarded = self._pay(rollout)
-        result = self.learn(rollout, progress, publish) | rewarded
+        everything = rollout if older is None else Rollout(joined(older, work))
+        statistics = self._pay(everything, rollout) if self.signals else {}
+        statistics |= self.learn(everything, progress, publish)
+        if self.cloning is not None:
+            statistics |= self.cloning.learn(progress)
         if self.rollout_size < self.settings.hyperparameters.buffer_size:
-            self._older = {
-                name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()
-            }
-        return result
-
-    def _pay(self, rollout: Rollout) -> dict[str, float]:
-        """Teach the learned reward streams with what is new, and let them pay for everything."""
-        statistics: dict[str, float] = {}
-        if self.signals:
-            experience = experience_of(rollout, self.network, self.device)
-            for signal in self.signals:
-                statistics |= signal.passes(experience.part(slice(rollout.older, None)))
-                rollout.rewards[signal.name] = signal.rewards(experience, soft=self.soft).cpu().numpy()
+            kept = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()}
+            paid = {f"reward.{signal.name}": rollout.rewards[signal.name] for signal in self._novel}
+            self._older = kept | {name: rollout.as_column(rewards) for name, rewards in paid.items()}
         return statistics
+
+    def _pay(self, everything: Rollout, new: Rollout) -> dict[str, float]:
+        """Let the learned reward streams learn from what is new and pay for everything; what was novel stays so."""
+        statistics: dict[str, float] = {}
+        experience, older = experience_of(everything, self.network, self.device), everything.older
+        fresh = experience.part(slice(older, None))
+        for signal in self.signals:
+            signal.model.observe(fresh, expert=False)
+            if signal in self._novel:
+                paid, earlier = signal.rewards(fresh, soft=self.soft).cpu().numpy(), everything.rewards
+                if older:
+                    paid = np.concatenate((earlier[signal.name][:older], paid))
+                statistics |= signal.passes(fresh)
+            else:
+                statistics |= signal.passes(fresh)
+                paid = signal.rewards(experience, soft=self.soft).cpu().numpy()
+            everything.rewards[signal.name], new.rewards[signal.name] = paid, paid[older:]
+        return statistics | self.earned(new)
+
+    @property
+    def _novel(self) -> list[Signal]:
+        """The streams that pay for what is new."""
+        return [signal for signal in self.signals if signal.settings.novelty]
 
     @abstractmethod
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:

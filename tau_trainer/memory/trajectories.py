@@ -50,6 +50,12 @@ class Rollout:
         values: NDArray[Any] = self._data[name]
         return values[self._rows]
 
+    def as_column(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What belongs to the transitions [N, *shape], as the data that this is read from has its columns."""
+        column = np.zeros((self._size, *values.shape[1:]), values.dtype)
+        column[self._records] = values
+        return column
+
     @cached_property
     def observations(self) -> Observations:
         """One [N, *shape] for each sensor."""
@@ -182,9 +188,23 @@ class Rollout:
     @cached_property
     def after(self) -> Rows:
         """[N], what came after each transition, in a table of three: transitions, bootstrap observations, nothing."""
-        boots = (self.bootstrap >= 0) & ~self.terminated
-        nothing = len(self) + len(self._data["final.record"]) + len(self._hanging)
-        return np.where(self.following >= 0, self.following, np.where(boots, len(self) + self.bootstrap, nothing))
+        return np.where(self.terminated, self._nothing, self.beyond)
+
+    @cached_property
+    def beyond(self) -> Rows:
+        """The same, as if limits had brought about all ends, where the memory keeps ``ends``."""
+        boots = np.where(self.bootstrap >= 0, len(self) + self.bootstrap, self._nothing)
+        return np.where(self.following >= 0, self.following, boots)
+
+    @property
+    def _nothing(self) -> int:
+        return len(self) + len(self._data["final.record"]) + len(self._hanging)
+
+    @cached_property
+    def begins(self) -> BoolArray:
+        """Bool [N]: nothing is known of the agent before the transition: most often an episode begins with it."""
+        begins: BoolArray = (self._data["previous"][self._records] == 0) & (self._records > self._data["carried"])
+        return begins
 
     @cached_property
     def goes_on(self) -> BoolArray:

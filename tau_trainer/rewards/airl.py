@@ -70,27 +70,28 @@ class AIRL(LearnedReward):
         self.ends[0 if expert else 1] = (count + 0.5) / (len(some.goes_on) + 1.0)
 
     @override
-    def loss(self, own: Experience, expert: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def loss(self, played: Experience, expert: Experience | None) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        assert expert is not None
         # [n] each: the logits f - log pi by which the discriminator tells both sides apart
-        of_own, of_expert = (self._f(side) - side.log_prob.clamp(min=LEAST_LOG_PROB) for side in (own, expert))
+        of_own, of_expert = (self._f(side) - side.log_prob.clamp(min=LEAST_LOG_PROB) for side in (played, expert))
         # The logarithm of D over 1 - D is f - log pi, so this is -log D of the expert and -log(1 - D) of the policy.
         loss = torch.nn.functional.softplus(-of_expert).mean() + torch.nn.functional.softplus(of_own).mean()
-        loss = loss + GRADIENT_PENALTY * self._steepness(own, expert)
+        loss = loss + GRADIENT_PENALTY * self._steepness(played, expert)
         statistics = {LOSS: loss, EXPERT_ESTIMATE: of_expert.sigmoid().mean(), POLICY_ESTIMATE: of_own.sigmoid().mean()}
         return loss, statistics
 
     @override
-    def rewards(self, own: Experience) -> torch.Tensor:
+    def rewards(self, played: Experience) -> torch.Tensor:
         for_ever = self.gamma / max(1.0 - self.gamma, LEAST_PATIENCE) * (self.ends[0] / self.ends[1]).log()
-        return self._f(own) + (1.0 - own.goes_on) * for_ever - own.log_prob.clamp(min=LEAST_LOG_PROB)
+        return self._f(played) + (1.0 - played.goes_on) * for_ever - played.log_prob.clamp(min=LEAST_LOG_PROB)
 
-    def _steepness(self, own: Experience, expert: Experience) -> torch.Tensor:
+    def _steepness(self, played: Experience, expert: Experience) -> torch.Tensor:
         """How far the gradient of ``f`` by the vectors is from 1 between both sides: mean square, []."""
-        share = torch.rand(len(own.goes_on), 1, generator=self._generator).to(own.goes_on.device)
-        pairs = [(own.inputs, expert.inputs), (own.following, expert.following)]
+        share = torch.rand(len(played.goes_on), 1, generator=self._generator).to(played.goes_on.device)
+        pairs = [(played.inputs, expert.inputs), (played.following, expert.following)]
         between = [torch.lerp(mine[0], theirs[0], share).requires_grad_() for mine, theirs in pairs]
         inputs, following = ([vectors, *mine[1:]] for vectors, (mine, _) in zip(between, pairs, strict=True))
-        f = self._f(own._replace(inputs=inputs, following=following))
+        f = self._f(played._replace(inputs=inputs, following=following))
         slopes = torch.autograd.grad(f.sum(), between, create_graph=True)
         norm = torch.linalg.vector_norm(torch.cat(slopes, dim=1), dim=1)
         penalty: torch.Tensor = (norm - 1.0).square().mean()
