@@ -7,6 +7,7 @@ decisions. Recurrent networks learn from sequences that begin without a past.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,19 +30,24 @@ if TYPE_CHECKING:
 
 _EPOCHS = 3
 _PREFIX = "cloning."
-_MOMENTS = "exp_avg", "exp_avg_sq"
+_RANDOM = "random.generator"
 
 
-def likelihood(
-    network: ActorCritic,
-    outputs: torch.Tensor,
-    continuous: torch.Tensor,
-    discrete: torch.Tensor,
-    forbidden: torch.Tensor,
-) -> torch.Tensor:
-    """Log-likelihood [n] of whole actions, as the memory has them, from what the actor says; see LEAST_LOG_SIGMA."""
-    mask = forbidden if forbidden.shape[1] else None
-    return action_log_prob(network.action, outputs, continuous, discrete, mask, LEAST_LOG_SIGMA).sum(dim=1)
+def likelihood(network: ActorCritic, outputs: torch.Tensor, actions: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Log-likelihood [n] of whole actions, from what the actor says; see :data:`LEAST_LOG_SIGMA`.
+
+    ``actions``: continuous, discrete and what was forbidden, [n, ...] each, as the memory has them.
+    """
+    continuous, discrete, forbidden = actions
+    each = action_log_prob(
+        network.action,
+        outputs,
+        continuous,
+        discrete,
+        forbidden if forbidden.shape[1] else None,
+        LEAST_LOG_SIGMA,
+    )
+    return each.sum(dim=1)
 
 
 class Cloning:
@@ -66,8 +72,12 @@ class Cloning:
         self._batch = settings.batch_size or setup.settings.hyperparameters.batch_size
         self.generator = torch.Generator().manual_seed(setup.seed)
         vector = parameters.optimizer.parameters
-        self._moments = {name: torch.zeros_like(vector) for name in _MOMENTS}
-        self._step, self._taken = torch.zeros((), dtype=torch.int64), torch.zeros((), device=vector.device)
+        self._moments = {
+            "exp_avg": torch.zeros_like(vector),
+            "exp_avg_sq": torch.zeros_like(vector),
+        }
+        self._step = torch.zeros((), dtype=torch.int64)
+        self._taken = torch.zeros((), device=vector.device)
         self._inputs: list[torch.Tensor] = []
         self._actions: list[torch.Tensor] = []
         """Continuous, discrete and what was forbidden, [k, ...] each."""
@@ -77,28 +87,31 @@ class Cloning:
             self._read(setup)
 
     def _read(self, setup: Setup) -> None:
-        rollout, network = demonstrated(self._settings.demo_path, setup, self._network), self._network
-        device, memory = self._parameters.optimizer.parameters.device, setup.settings.network_settings.memory
-        order, begins = np.arange(len(rollout)), np.zeros(0, np.bool_)
+        network, memory = self._network, setup.settings.network_settings.memory
+        rollout = demonstrated(self._settings.demo_path, setup, network)
+        forbidden = np.zeros((len(rollout), network.action.choices.mask_size), np.bool_)
+        if rollout.mask is not None:
+            forbidden = network.action.forbidden(rollout.mask)
+        inputs = network.arrange(rollout.observations)
+        discrete = rollout.column("discrete").astype(np.int64)
+        order, past = np.arange(len(rollout)), list[NDArray[Any]]()
         if memory is not None:
             order, begins = rollout.sequences(memory.sequence_length)
-        nothing = np.zeros((len(rollout), network.action.choices.mask_size), np.bool_)
-        forbidden = nothing if rollout.mask is None else network.action.forbidden(rollout.mask)
-        actions = rollout.column("continuous"), rollout.column("discrete").astype(np.int64), forbidden
-        past = [rollout.column(MEMORY)[order], begins] if memory is not None else []
-        self._inputs, self._actions, self._past = (
-            [as_tensor(values).to(device) for values in columns]
-            for columns in (
-                [values[order] for values in network.arrange(rollout.observations)],
-                [values[order] for values in actions],
-                past,
-            )
-        )
+            past = [rollout.column(MEMORY)[order], begins]
+        self._inputs = self._on_device(values[order] for values in inputs)
+        self._actions = self._on_device(values[order] for values in (rollout.column("continuous"), discrete, forbidden))
+        self._past = self._on_device(past)
+
+    def _on_device(self, columns: Iterable[NDArray[Any]]) -> list[torch.Tensor]:
+        device = self._taken.device
+        return [as_tensor(values).to(device) for values in columns]
 
     def rate(self, progress: float) -> float:
         """Step size at ``progress``, see :meth:`Algorithm.update`; 0 once the ``steps`` are over."""
         steps = self._settings.steps
-        return self._rate * max(0.0, 1.0 - progress * self._decisions / steps) if steps else self._rate
+        if not steps:
+            return self._rate
+        return self._rate * max(0.0, 1.0 - progress * self._decisions / steps)
 
     def learn(self, progress: float) -> dict[str, float]:
         """``num_epoch`` passes, each over at most ``samples_per_update`` decisions; numbers by TensorBoard name.
@@ -109,12 +122,15 @@ class Cloning:
         rate, count = self.rate(progress), len(self._actions[0])
         if not rate:
             return {}
-        size, begins, losses = min(self._batch, count), self._past[-1:], list[torch.Tensor]()
+        size = min(self._batch, count)
         most = max(size, self._settings.samples_per_update or count)
+        begins = self._past[-1] if self._past else torch.zeros(0)
+        losses = list[torch.Tensor]()
         for _ in range(self._settings.num_epoch or _EPOCHS):
-            order = shuffled_order(begins[0] if begins else torch.zeros(0), count, self.generator)[:most]
-            order = order.to(self._actions[0].device)
-            losses += [self._descend(order[i : i + size], rate) for i in range(0, len(order) - size + 1, size)]
+            order = shuffled_order(begins, count, self.generator)
+            for rows in order[:most].to(self._taken.device).split(size):
+                if len(rows) == size:
+                    losses.append(self._descend(rows, rate))
         loss = float(torch.stack(losses).mean())
         if not np.isfinite(loss) or not self._parameters.finite():
             raise NonFiniteError("behavioral_cloning made the policy NaN or infinite; lower its strength")
@@ -137,27 +153,36 @@ class Cloning:
         """Of these rows [n] of the demonstrations, []: the mean over them."""
         inputs = self._network.normalize([values[rows] for values in self._inputs])
         outputs = self._network.outputs(inputs, *(values[rows] for values in self._past))
-        return -likelihood(self._network, outputs, *(values[rows] for values in self._actions)).mean()
+        actions = [values[rows] for values in self._actions]
+        return -likelihood(self._network, outputs, actions).mean()
 
-    def backup(self) -> list[torch.Tensor]:
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        return {**self._moments, "step": self._step}
+
+    def backup(self) -> dict[str, torch.Tensor]:
         """A copy of everything but the policy, to go back to."""
-        return [self.generator.get_state(), *(values.clone() for values in (self._step, *self._moments.values()))]
+        copies = {name: values.clone() for name, values in self._tensors().items()}
+        return {**copies, _RANDOM: self.generator.get_state()}
 
-    def restore(self, backup: list[torch.Tensor]) -> None:
+    def restore(self, backup: Mapping[str, torch.Tensor]) -> None:
         """Go back to a :meth:`backup`."""
-        self.generator.set_state(backup[0])
-        for values, saved in zip((self._step, *self._moments.values()), backup[1:], strict=True):
-            values.copy_(saved)
+        self.generator.set_state(backup[_RANDOM])
+        for name, values in self._tensors().items():
+            values.copy_(backup[name])
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything but the policy that is needed to go on bit for bit."""
-        tensors = {**self._moments, "step": self._step, "generator": self.generator.get_state()}
-        return {_PREFIX + name: values.to("cpu", copy=True).numpy() for name, values in tensors.items()}
+        return {_PREFIX + name: values.cpu().numpy() for name, values in self.backup().items()}
 
     def load(self, arrays: Arrays, *, fresh: bool) -> None:
-        """Go on from :meth:`state`; ``fresh``: as if nothing had been imitated yet. Raises CheckpointError."""
-        if fresh:
-            return
-        tensors = {**self._moments, "step": self._step, "generator": self.generator.get_state()}
-        found = {name: fitting(arrays, _PREFIX + name, tuple(values.shape)) for name, values in tensors.items()}
-        self.restore([torch.from_numpy(np.array(found[name])) for name in ("generator", "step", *_MOMENTS)])
+        """Go on from :meth:`state`; ``fresh``: as if nothing had been imitated yet.
+
+        Raises:
+            CheckpointError: something is missing or of another shape; nothing is changed then.
+        """
+        found = dict[str, torch.Tensor]()
+        for name, values in () if fresh else self.backup().items():
+            kept = fitting(arrays, _PREFIX + name, tuple(values.shape))
+            found[name] = torch.from_numpy(np.array(kept))
+        if found:
+            self.restore(found)

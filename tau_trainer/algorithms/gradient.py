@@ -117,14 +117,20 @@ class GradientAlgorithm(Algorithm):
 
     def earned(self, rollout: Rollout, source: int = 0) -> dict[str, float]:
         """What episodes earned that end in a rollout which is paid for, by TensorBoard name."""
-        rewards = [stream.rewards(rollout).mean(axis=1) * stream.strength for stream in self.streams]
+        rewards = []
+        for stream in self.streams:
+            paid = stream.rewards(rollout).mean(axis=1)
+            rewards.append(paid * stream.strength)
         sums = self._sums.add(rollout, np.stack(rewards, axis=1), source)
+        statistics: dict[str, float] = {}
         if not len(sums):
-            return {}
-        names, learned = [stream.name for stream in self.streams], [signal.name for signal in self.signals]
-        sizes = {keys.return_size(name): size for name, size in zip(names, np.abs(sums).mean(axis=0), strict=True)}
-        means = zip(names, sums.mean(axis=0).tolist(), strict=True)
-        return sizes | {keys.episode_reward(name): mean for name, mean in means if name in learned}
+            return statistics
+        for stream, earned in zip(self.streams, sums.T, strict=True):
+            size = float(np.abs(earned).mean())
+            statistics[keys.return_size(stream.name)] = size
+            if stream.name in LEARNED:
+                statistics[keys.episode_reward(stream.name)] = float(earned.mean())
+        return statistics
 
     def log_prob(self, some: Experience) -> torch.Tensor:
         """Log-probability [n] of whole actions under the policy of now, of networks without memory."""

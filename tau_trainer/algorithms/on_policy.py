@@ -13,7 +13,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.parameters import FlatParameters
-from tau_trainer.algorithms.signals import Signal, experience_of
+from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, joined
 from tau_trainer.models import ActorCritic
@@ -78,8 +78,11 @@ class OnPolicy(GradientAlgorithm):
             statistics |= self.cloning.learn(progress)
         if self.rollout_size < self.settings.hyperparameters.buffer_size:
             kept = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()}
-            paid = {f"reward.{signal.name}": rollout.rewards[signal.name] for signal in self._novel}
-            self._older = kept | {name: rollout.as_column(rewards) for name, rewards in paid.items()}
+            for signal in self.signals:
+                if signal.settings.novelty:
+                    paid = rollout.rewards[signal.name]
+                    kept[f"reward.{signal.name}"] = rollout.as_column(paid)
+            self._older = kept
         return statistics
 
     def _pay(self, everything: Rollout, new: Rollout) -> dict[str, float]:
@@ -89,21 +92,18 @@ class OnPolicy(GradientAlgorithm):
         fresh = experience.part(slice(older, None))
         for signal in self.signals:
             signal.model.observe(fresh, expert=False)
-            if signal in self._novel:
-                paid, earlier = signal.rewards(fresh, soft=self.soft).cpu().numpy(), everything.rewards
+            if not signal.settings.novelty:
+                statistics |= signal.passes(fresh)
+            seen = fresh if signal.settings.novelty else experience
+            paid = signal.rewards(seen, soft=self.soft).cpu().numpy()
+            if signal.settings.novelty:
+                statistics |= signal.passes(fresh)
                 if older:
-                    paid = np.concatenate((earlier[signal.name][:older], paid))
-                statistics |= signal.passes(fresh)
-            else:
-                statistics |= signal.passes(fresh)
-                paid = signal.rewards(experience, soft=self.soft).cpu().numpy()
-            everything.rewards[signal.name], new.rewards[signal.name] = paid, paid[older:]
+                    earlier = everything.rewards[signal.name][:older]
+                    paid = np.concatenate((earlier, paid))
+            everything.rewards[signal.name] = paid
+            new.rewards[signal.name] = paid[older:]
         return statistics | self.earned(new)
-
-    @property
-    def _novel(self) -> list[Signal]:
-        """The streams that pay for what is new."""
-        return [signal for signal in self.signals if signal.settings.novelty]
 
     @abstractmethod
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:

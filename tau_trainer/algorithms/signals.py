@@ -79,12 +79,14 @@ class Signal:
         self._device = torch.device(setup.device)
         self.generator = torch.Generator().manual_seed(setup.seed)
         spec = replace(setup.spec, actions=network.action.choices)
-        self.model: LearnedReward = plugins.resolve(LEARNED[name])(spec, self.settings, self.generator)
+        make = plugins.resolve(LEARNED[name])
+        self.model: LearnedReward = make(spec, self.settings, self.generator)
         self.parameters = FlatParameters(self.model, self._device)
         self._expert: Experience | None = None
         path: str | None = getattr(self.settings, "demo_path", None)
         if setup.learns and path is not None:
-            self._expert = experience_of(demonstrated(path, setup, network), network, self._device)
+            rollout = demonstrated(path, setup, network)
+            self._expert = experience_of(rollout, network, self._device)
             self.model.observe(self._expert, expert=True)
 
     def passes(self, played: Experience) -> dict[str, float]:
@@ -93,7 +95,9 @@ class Signal:
         size, statistics = min(self._batch, count), list[dict[str, torch.Tensor]]()
         for _ in range(self._epochs):
             order = torch.randperm(count, generator=self.generator).to(self._device)
-            statistics += [self._step(played.part(order[i : i + size])) for i in range(0, count - size + 1, size)]
+            for rows in order.split(size):
+                if len(rows) == size:
+                    statistics.append(self._step(played.part(rows)))
         return self._means(statistics)
 
     def steps(self, draw: Callable[[Rows], Experience], count: int, steps: int) -> dict[str, float]:
@@ -123,7 +127,10 @@ class Signal:
     def _means(self, statistics: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, float]:
         """Raises NonFiniteError."""
         names = statistics[0] if statistics else ()
-        means = {name: float(torch.stack([step[name] for step in statistics]).mean()) for name in names}
+        means = dict[str, float]()
+        for name in names:
+            values = torch.stack([step[name] for step in statistics])
+            means[name] = float(values.mean())
         if not all(np.isfinite(value) for value in means.values()) or not self.parameters.finite():
             raise NonFiniteError(f"the reward signal {self.name} became NaN or infinite; lower its learning_rate")
         return means

@@ -203,7 +203,8 @@ class Rollout:
     @cached_property
     def begins(self) -> BoolArray:
         """Bool [N]: nothing is known of the agent before the transition: most often an episode begins with it."""
-        begins: BoolArray = (self._data["previous"][self._records] == 0) & (self._records > self._data["carried"])
+        alone = self._data["previous"][self._records] == 0
+        begins: BoolArray = alone & (self._records > self._data["carried"])
         return begins
 
     @cached_property

@@ -32,7 +32,9 @@ class Features(torch.nn.Module):
     ) -> None:
         super().__init__()
         vectors = sum(spec.observations[i].size for i in sensors_of(spec)[0])
-        self.normalizer = Normalizer(vectors) if settings.normalize and vectors else None
+        self.normalizer: Normalizer | None = None
+        if settings.normalize and vectors:
+            self.normalizer = Normalizer(vectors)
         self.encoders, size, goal = make_encoders(spec, settings, 1, generator)
         self.body, self.hyper = make_body(size + beside, goal, settings, 1, generator)
         self.size: int = self.body.size if self.hyper is None else self.hyper.size
@@ -47,15 +49,21 @@ class Features(torch.nn.Module):
         """What :meth:`ActorCritic.arrange` made of observations, as floats: vectors normalised, images in [0, 1]."""
         # Bytes of images have nothing between them, floats do: what lies between two images is one.
         vectors, *others = (x.float() / 255.0 if x.dtype == torch.uint8 else x.float() for x in inputs)
-        return [vectors if self.normalizer is None else self.normalizer(vectors), *others]
+        if self.normalizer is not None:
+            vectors = self.normalizer(vectors)
+        return [vectors, *others]
 
     def forward(self, prepared: Sequence[torch.Tensor], beside: torch.Tensor | None = None) -> torch.Tensor:
         """Features [n, H] of what was prepared and of further numbers [n, beside]."""
         x = goal = prepared[0]
         if self.encoders:
             x, goal = self.encoders[0](list(prepared))
-        x = self.body(x if beside is None else torch.cat((x, beside), dim=1), 0)
-        return x if self.hyper is None else self.hyper(x, goal, 0)
+        if beside is not None:
+            x = torch.cat((x, beside), dim=1)
+        x = self.body(x, 0)
+        if self.hyper is not None:
+            x = self.hyper(x, goal, 0)
+        return x
 
 
 class Readout(torch.nn.Module):

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.models.soft_actor_critic import TwinQ
-from tau_trainer.rewards.learned import Experience, LearnedReward
+from tau_trainer.rewards.learned import Experience, LearnedReward, Loss
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class AIRL(LearnedReward):
         self.ends[0 if expert else 1] = (count + 0.5) / (len(some.goes_on) + 1.0)
 
     @override
-    def loss(self, played: Experience, expert: Experience | None) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def loss(self, played: Experience, expert: Experience | None) -> Loss:
         assert expert is not None
         # [n] each: the logits f - log pi by which the discriminator tells both sides apart
         of_own, of_expert = (self._f(side) - side.log_prob.clamp(min=LEAST_LOG_PROB) for side in (played, expert))

@@ -18,13 +18,14 @@ from typing_extensions import override
 
 from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.models.features import Features, Readout
-from tau_trainer.rewards.learned import Experience, LearnedReward, flat_actions
+from tau_trainer.rewards.learned import Experience, LearnedReward, Loss, flat_actions
 
 if TYPE_CHECKING:
     from tau_trainer.settings.signals import CuriositySettings
     from tau_trainer.specs import BehaviorSpec
 
-FORWARD_LOSS, INVERSE_LOSS = "Losses/Curiosity Forward Loss", "Losses/Curiosity Inverse Loss"
+FORWARD_LOSS = "Losses/Curiosity Forward Loss"
+INVERSE_LOSS = "Losses/Curiosity Inverse Loss"
 BETA = 0.2
 LOSS_FACTOR = 10.0
 """On the whole loss, beside which nothing stands: with Adam it says how small a gradient counts as none."""
@@ -49,7 +50,8 @@ class Curiosity(LearnedReward):
         self._most = 1.0 / settings.strength if settings.strength > 0.0 else torch.inf
         self.register_buffer("learned", torch.zeros(()))
         self.features = Features(spec, settings.network_settings, generator)
-        size, actions = self.features.size, spec.actions.continuous_size + spec.actions.mask_size
+        size = self.features.size
+        actions = spec.actions.continuous_size + spec.actions.mask_size
         self.inverse = Readout(2 * size, HIDDEN, actions, generator)
         self.forward_model = Readout(size + actions, HIDDEN, size, generator)
 
@@ -58,33 +60,39 @@ class Curiosity(LearnedReward):
         self.features.take_in(some.inputs[0])
 
     @override
-    def loss(self, played: Experience, expert: Experience | None) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def loss(self, played: Experience, expert: Experience | None) -> Loss:
         self.learned.fill_(1.0)
         before, after = self._features(played)
-        forward, inverse = self._error(played, before, after).mean(), self._inverse_loss(played, before, after)
+        forward = self._error(played, before, after).mean()
+        inverse = self._inverse_loss(played, before, after)
         loss = LOSS_FACTOR * (BETA * forward + (1.0 - BETA) * inverse)
         return loss, {FORWARD_LOSS: forward, INVERSE_LOSS: inverse}
 
     @override
     def rewards(self, played: Experience) -> torch.Tensor:
-        return self._error(played, *self._features(played)).clamp(max=self._most) * self.learned
+        error = self._error(played, *self._features(played))
+        return error.clamp(max=self._most) * self.learned
 
     def _features(self, some: Experience) -> tuple[torch.Tensor, torch.Tensor]:
         """Of what was there before and after, [n, H] each."""
-        before, after = (self.features(self.features.prepare(seen)) for seen in (some.inputs, some.following))
-        return before, after
+        before = self.features.prepare(some.inputs)
+        after = self.features.prepare(some.following)
+        return self.features(before), self.features(after)
 
     def _error(self, some: Experience, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
         """Of the forward model, [n]."""
-        predicted = self.forward_model(torch.cat((before, flat_actions(some, self._actions)), dim=1))
+        actions = flat_actions(some, self._actions)
+        predicted = self.forward_model(torch.cat((before, actions), dim=1))
         error: torch.Tensor = 0.5 * (after - predicted).square().sum(dim=1)
         return error
 
     def _inverse_loss(self, some: Experience, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
         """Squared error of continuous actions plus cross entropy of every branch, []."""
-        told, size = self.inverse(torch.cat((before, after), dim=1)), self._actions.continuous_size
-        loss = (some.continuous - told[:, :size]).square().sum(dim=1).mean()
-        for branch, (begin, end) in enumerate(branch_bounds(self._actions.discrete_branches)):
-            logits = told[:, size + begin : size + end]
+        guess = self.inverse(torch.cat((before, after), dim=1))
+        size = self._actions.continuous_size
+        loss = (some.continuous - guess[:, :size]).square().sum(dim=1).mean()
+        bounds = branch_bounds(self._actions.discrete_branches)
+        for branch, (begin, end) in enumerate(bounds):
+            logits = guess[:, size + begin : size + end]
             loss = loss + torch.nn.functional.cross_entropy(logits, some.discrete[:, branch])
         return loss

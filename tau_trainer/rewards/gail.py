@@ -18,18 +18,22 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.models.features import Features, Readout
-from tau_trainer.rewards.learned import Experience, LearnedReward, flat_actions
+from tau_trainer.rewards.learned import Experience, LearnedReward, Loss, flat_actions
 
 if TYPE_CHECKING:
     from tau_trainer.settings.signals import GAILSettings
     from tau_trainer.specs import BehaviorSpec
 
-LOSS, KL_LOSS = "Losses/GAIL Loss", "Losses/GAIL KL Loss"
-EXPERT_ESTIMATE, POLICY_ESTIMATE = "Policy/GAIL Expert Estimate", "Policy/GAIL Policy Estimate"
-PENALTY, BETA = "Policy/GAIL Grad Mag Loss", "Policy/GAIL Beta"
+LOSS = "Losses/GAIL Loss"
+KL_LOSS = "Losses/GAIL KL Loss"
+EXPERT_ESTIMATE = "Policy/GAIL Expert Estimate"
+POLICY_ESTIMATE = "Policy/GAIL Policy Estimate"
+PENALTY = "Policy/GAIL Grad Mag Loss"
+BETA = "Policy/GAIL Beta"
 GRADIENT_PENALTY = 10.0
 EPSILON = 1e-7
-ESTIMATE_GAIN, CODE_GAIN = 0.2, 0.1
+ESTIMATE_GAIN = 0.2
+CODE_GAIN = 0.1
 """Factors on the initial weights of the layers that say D and the code's mean."""
 CODE_SIZE = 128
 INFORMATION = 0.5
@@ -54,27 +58,31 @@ class GAIL(LearnedReward):
         super().__init__()
         self._actions = spec.actions if settings.use_actions else None
         self._generator = generator
-        beside = 0 if self._actions is None else self._actions.continuous_size + self._actions.mask_size + 1
+        beside = 0
+        if settings.use_actions:
+            beside = spec.actions.continuous_size + spec.actions.mask_size + 1
         self.features = Features(spec, settings.network_settings, generator, beside)
         self.code: Readout | None = None
         if settings.use_vail:
             self.code = Readout(self.features.size, 0, CODE_SIZE, generator, CODE_GAIN)
             self.sigma = torch.nn.Parameter(torch.ones(CODE_SIZE))
             self.register_buffer("beta", torch.zeros(()))
-        self.estimate = Readout(self.features.size if self.code is None else CODE_SIZE, 0, 1, generator, ESTIMATE_GAIN)
+        size = self.features.size if self.code is None else CODE_SIZE
+        self.estimate = Readout(size, 0, 1, generator, ESTIMATE_GAIN)
 
     @override
     def observe(self, some: Experience, *, expert: bool) -> None:
         self.features.take_in(some.inputs[0])
 
     @override
-    def loss(self, played: Experience, expert: Experience | None) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def loss(self, played: Experience, expert: Experience | None) -> Loss:
         assert expert is not None
         of_own, of_expert = self._seen(played), self._seen(expert)
         logits, code = self._logits(of_own, noisy=True)
         expert_logits, expert_code = self._logits(of_expert, noisy=True)
         # -log(1 - D) of the policy and -log D of the expert
-        loss = torch.nn.functional.softplus(logits).mean() + torch.nn.functional.softplus(-expert_logits).mean()
+        loss = torch.nn.functional.softplus(logits).mean()
+        loss = loss + torch.nn.functional.softplus(-expert_logits).mean()
         penalty = GRADIENT_PENALTY * self._steepness(of_own, of_expert)
         statistics = {
             LOSS: loss,
@@ -103,12 +111,16 @@ class GAIL(LearnedReward):
         seen = self.features.prepare(some.inputs)
         if self._actions is None:
             return seen
-        return [*seen, torch.cat((flat_actions(some, self._actions), 1.0 - some.goes_on[:, None]), dim=1)]
+        ended = 1.0 - some.goes_on[:, None]
+        done = flat_actions(some, self._actions)
+        return [*seen, torch.cat((done, ended), dim=1)]
 
     def _logits(self, seen: list[torch.Tensor], *, noisy: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """[n]: of D; and the mean of the code [n, CODE_SIZE], or of length 0."""
-        observed, beside = (seen, None) if self._actions is None else (seen[:-1], seen[-1])
-        x = self.features(observed, beside)
+        beside: torch.Tensor | None = None
+        if self._actions is not None:
+            *seen, beside = seen
+        x = self.features(seen, beside)
         mean = x[:0]
         if self.code is not None:
             x = mean = self.code(x)
@@ -123,9 +135,12 @@ class GAIL(LearnedReward):
             for mine, theirs in zip(played, expert, strict=True)
         ]
         estimate = self._logits(between, noisy=True)[0].sigmoid()
-        slopes = torch.autograd.grad(estimate.sum(), [x for x in between if x.numel()], create_graph=True)
-        squares = torch.stack([slope.flatten(1).square().sum(dim=1) for slope in slopes]).sum(dim=0)
-        penalty: torch.Tensor = ((squares + EPSILON).sqrt() - 1.0).square().mean()
+        sides = [x for x in between if x.numel()]
+        slopes = torch.autograd.grad(estimate.sum(), sides, create_graph=True)
+        squares = estimate.new_full((), EPSILON)
+        for slope in slopes:
+            squares = squares + slope.flatten(1).square().sum(dim=1)
+        penalty: torch.Tensor = (squares.sqrt() - 1.0).square().mean()
         return penalty
 
     def uniform(self, like: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,9 @@ import torch
 
 from tau_trainer.specs import ActionSpec
 
+Loss = tuple[torch.Tensor, dict[str, torch.Tensor]]
+"""What a gradient step makes smaller, [], and numbers to report by TensorBoard name, [] each."""
+
 
 class Experience(NamedTuple):
     """``n`` transitions, as a reward's model sees them."""
@@ -48,8 +51,8 @@ class LearnedReward(ABC, torch.nn.Module):
     """
 
     @abstractmethod
-    def loss(self, played: Experience, expert: Experience | None) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """What a gradient step makes smaller, and numbers to report by TensorBoard name.
+    def loss(self, played: Experience, expert: Experience | None) -> Loss:
+        """What is learned from a minibatch.
 
         Args:
             played: transitions of the agents that learn.

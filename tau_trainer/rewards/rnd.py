@@ -13,7 +13,7 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.models.features import Features
-from tau_trainer.rewards.learned import Experience, LearnedReward
+from tau_trainer.rewards.learned import Experience, LearnedReward, Loss
 
 if TYPE_CHECKING:
     from tau_trainer.settings.signals import RNDSettings
@@ -43,7 +43,7 @@ class RND(LearnedReward):
         self.predictor.take_in(some.inputs[0])
 
     @override
-    def loss(self, played: Experience, expert: Experience | None) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def loss(self, played: Experience, expert: Experience | None) -> Loss:
         loss = self.rewards(played).mean()
         return loss, {LOSS: loss}
 

@@ -34,7 +34,8 @@ class EpisodeSums:
         first = np.flatnonzero(begins)
         last = order[np.append(first[1:], len(order)) - 1]
         sums = np.add.reduceat(rewards[order].astype(np.float64), first, axis=0)
-        rows, known = rollout.rows[last], self._open.get(source, np.zeros((0, self._streams)))
+        rows = rollout.rows[last]
+        known = self._open.get(source, np.zeros((0, self._streams)))
         room = np.zeros((max(int(rows.max()) + 1, len(known)), self._streams))
         room[: len(known)] = known
         sums += np.where(rollout.begins[order[first], None], 0.0, room[rows])

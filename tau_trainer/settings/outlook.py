@@ -92,16 +92,11 @@ def _lessons(file: RunSettings) -> Iterator[Finding]:
 def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
     for name, signal in settings.reward_signals.items():
         where = (*place, "reward_signals", name)
-        if name not in ("extrinsic", *LEARNED):
-            yield where, f"asks for the reward signal {name}, {_YET}; remove it"
-        elif name in LEARNED and settings.trainer_type not in LEARNED_BESIDE:
+        if name in LEARNED and settings.trainer_type not in LEARNED_BESIDE:
             text = f"is learned beside {' and '.join(LEARNED_BESIDE)} alone, not beside {settings.trainer_type}"
             yield where, f"{text}; remove it, or change trainer_type"
         elif signal.asks_policy and settings.network_settings.memory is not None:
             yield where, "is not for a policy with a memory, for it sees no past; remove it, or network_settings.memory"
-    if not {"extrinsic", *LEARNED} & settings.reward_signals.keys():
-        text = "has no extrinsic signal and none that is learned; add `extrinsic: {}`"
-        yield (*place, "reward_signals"), text
 
 
 _TYPICAL = {
@@ -246,7 +241,7 @@ class Outlook:
             if cloning and not cloning.samples_per_update and isinstance(numbers, OffPolicyHyperparameters):
                 text = f"learns all recordings with every update, of which {trainer.trainer_type} has one every few"
                 yield self._at(place, "behavioral_cloning"), f"{text} decisions; set samples_per_update, say to 512"
-            if not any(signal.strength for signal in trainer.reward_signals.values()):
+            if not cloning and not any(signal.strength for signal in trainer.reward_signals.values()):
                 yield self._at(place, "reward_signals"), "has no strength but 0, so there is nothing to learn from"
             for section, values in (("hyperparameters", numbers), ("network_settings", network)):
                 for key, (low, high) in _TYPICAL.items():

@@ -14,7 +14,7 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 40_190,
+    "code lines": 40_730,
     "characters in a line, mean": 42.0,
     "lines in a function, median": 5,
     "files of more than 350 lines": 0,
@@ -23,9 +23,9 @@ CEILINGS = {
     "most attributes of a class": 20,
     "functions of more than 6 parameters": 30,
     "floors": 27,
-    "functions with a local `one`": 30,
-    "functions with a local `own`": 32,
-    "functions with a local `told`": 6,
+    "functions with a local `one`": 26,
+    "functions with a local `own`": 20,
+    "functions with a local `told`": 2,
 }
 """They are lowered by whoever comes below them."""
 

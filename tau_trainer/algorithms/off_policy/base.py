@@ -126,7 +126,8 @@ class OffPolicy(Replayed):
         for signal in self.signals:
             if not signal.settings.asks_policy:
                 signal.model.observe(new, expert=False)
-            rollout.rewards[signal.name] = signal.rewards(new, soft=self.soft).cpu().numpy()
+            paid = signal.rewards(new, soft=self.soft)
+            rollout.rewards[signal.name] = paid.cpu().numpy()
         statistics = self.earned(rollout, source)
         for signal in self.signals:
             rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
@@ -217,7 +218,8 @@ class OffPolicy(Replayed):
             places = np.arange(len(self.replay))
             if signal.settings.asks_policy:
                 places = self.replay.recent(_NEWEST * numbers.batch_size)
-                signal.model.observe(self._experience(self.replay.take(places)), expert=False)
+                newest = self._experience(self.replay.take(places))
+                signal.model.observe(newest, expert=False)
             draw = partial(self._experience_at, places)
             statistics |= signal.steps(draw, len(places), due)
         return statistics

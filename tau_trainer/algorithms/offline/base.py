@@ -128,7 +128,8 @@ class Offline(OffPolicy):
 
     def log_prob_of(self, outputs: torch.Tensor, batch: Transitions) -> torch.Tensor:
         """Log-probability [n] of what was done, from what the actor says."""
-        return likelihood(self.network, outputs, batch.continuous, batch.discrete, batch.forbidden)
+        actions = batch.continuous, batch.discrete, batch.forbidden
+        return likelihood(self.network, outputs, actions)
 
     def new_network(self) -> ActorCritic:
         """Actor and value, with first weights."""
