@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -139,10 +140,10 @@ def gail(rng: np.random.Generator, *, actions: bool = False, vail: bool = False)
     provider._discriminator_network = discriminator
     played, expert = rows_of(HYBRID, rng, 0.0), rows_of(HYBRID, rng, 0.5)
     batches = [buffer_of(rows, HYBRID) for rows in (played, expert)]
-    rewards, drawn, before = provider.evaluate(batches[0]), Drawn(), (torch.rand, torch.randn_like)
-    torch.rand, torch.randn_like = (drawn.keeping(draw) for draw in before)
-    loss, said = discriminator.compute_loss(*batches)
-    torch.rand, torch.randn_like = before
+    rewards, drawn = provider.evaluate(batches[0]), Drawn()
+    watched = {name: drawn.keeping(getattr(torch, name)) for name in ("rand", "randn_like")}
+    with mock.patch.multiple(torch, **watched):
+        loss, said = discriminator.compute_loss(*batches)
     loss.backward()
     arrays = {**played, **{f"expert.{name}": values for name, values in expert.items()}, "rewards": rewards}
     arrays |= {f"said.{name}": np.float64(value) for name, value in said.items()}
@@ -158,9 +159,8 @@ def cloning(rng: np.random.Generator, actions: ActionSpec) -> Arrays:
     module.policy = SimpleNamespace(behavior_spec=spec, actor=actor, use_recurrent=False, sequence_length=1, m_size=0)
     module.n_sequences = ROWS
     module.optimizer = torch.optim.SGD(actor.parameters(), lr=0.0)
-    before, torch.randn_like = torch.randn_like, torch.zeros_like
-    loss = module._update_batch(buffer_of(rows, actions), ROWS)["loss"]
-    torch.randn_like = before
+    with mock.patch.object(torch, "randn_like", torch.zeros_like):
+        loss = module._update_batch(buffer_of(rows, actions), ROWS)["loss"]
     return {**rows, "loss": np.float64(loss), **module_arrays("", actor)}
 
 
