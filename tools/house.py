@@ -134,7 +134,7 @@ def floors(modules: list[Module]) -> int:
 
     def height(path: str, above: frozenset[str]) -> int:
         if path not in heights:
-            tops = [height(other, above | {path}) for other in below[path] if other not in above]
+            tops = [height(other, above | {path}) for other in sorted(below[path]) if other not in above]
             heights[path] = 1 + max(tops, default=0)
         return heights[path]
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tau_trainer.algorithms.batch import shuffled_order
 from tau_trainer.algorithms.offline.recordings import demonstrated
 from tau_trainer.algorithms.parameters import FlatParameters, fitting, optimizer_step_from_python
+from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import keys
@@ -66,10 +67,15 @@ class Cloning:
     def __init__(
         self, settings: BehavioralCloningSettings, setup: Setup, network: ActorCritic, parameters: FlatParameters
     ) -> None:
-        self._settings, self._network, self._parameters = settings, network, parameters
-        self._rate = setup.settings.hyperparameters.learning_rate * settings.strength
+        self._settings = settings
+        self._network = network
+        self._parameters = parameters
+        numbers, steps = setup.settings.hyperparameters, setup.settings.max_steps
+        kind = numbers.learning_rate_schedule
+        first = scheduled(numbers.learning_rate, kind, 0.0, LEARNING_RATE_FLOOR, steps)
+        self._rate = first * settings.strength
         self._decisions = setup.decisions
-        self._batch = settings.batch_size or setup.settings.hyperparameters.batch_size
+        self._batch = settings.batch_size or numbers.batch_size
         self.generator = torch.Generator().manual_seed(setup.seed)
         vector = parameters.optimizer.parameters
         self._moments = {
@@ -128,9 +134,10 @@ class Cloning:
         losses = list[torch.Tensor]()
         for _ in range(self._settings.num_epoch or _EPOCHS):
             order = shuffled_order(begins, count, self.generator)
-            for rows in order[:most].to(self._taken.device).split(size):
-                if len(rows) == size:
-                    losses.append(self._descend(rows, rate))
+            order = order[:most].to(self._taken.device)
+            for begin in range(0, len(order) - size + 1, size):
+                rows = order[begin : begin + size]
+                losses.append(self._descend(rows, rate))
         loss = float(torch.stack(losses).mean())
         if not np.isfinite(loss) or not self._parameters.finite():
             raise NonFiniteError("behavioral_cloning made the policy NaN or infinite; lower its strength")
@@ -152,7 +159,8 @@ class Cloning:
     def loss(self, rows: torch.Tensor) -> torch.Tensor:
         """Of these rows [n] of the demonstrations, []: the mean over them."""
         inputs = self._network.normalize([values[rows] for values in self._inputs])
-        outputs = self._network.outputs(inputs, *(values[rows] for values in self._past))
+        state, begins = (values[rows] for values in self._past) if self._past else (None, None)
+        outputs = self._network.outputs(inputs, state, begins)
         actions = [values[rows] for values in self._actions]
         return -likelihood(self._network, outputs, actions).mean()
 

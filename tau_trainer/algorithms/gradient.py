@@ -108,7 +108,9 @@ class GradientAlgorithm(Algorithm):
     def make_cloning(self) -> Cloning | None:
         """What imitates, if that is asked for; call once there are parameters. Raises DataError."""
         settings = self.settings.behavioral_cloning
-        return settings and Cloning(settings, self._setup, self.network, self.parameters)
+        if settings is None:
+            return None
+        return Cloning(settings, self._setup, self.network, self.parameters)
 
     @property
     def _beside(self) -> tuple[Signal | Cloning, ...]:

@@ -88,7 +88,8 @@ class OnPolicy(GradientAlgorithm):
     def _pay(self, everything: Rollout, new: Rollout) -> dict[str, float]:
         """Let the learned reward streams learn from what is new and pay for everything; what was novel stays so."""
         statistics: dict[str, float] = {}
-        experience, older = experience_of(everything, self.network, self.device), everything.older
+        experience = experience_of(everything, self.network, self.device)
+        older = everything.older
         fresh = experience.part(slice(older, None))
         for signal in self.signals:
             signal.model.observe(fresh, expert=False)

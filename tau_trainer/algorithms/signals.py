@@ -95,9 +95,9 @@ class Signal:
         size, statistics = min(self._batch, count), list[dict[str, torch.Tensor]]()
         for _ in range(self._epochs):
             order = torch.randperm(count, generator=self.generator).to(self._device)
-            for rows in order.split(size):
-                if len(rows) == size:
-                    statistics.append(self._step(played.part(rows)))
+            for begin in range(0, count - size + 1, size):
+                rows = order[begin : begin + size]
+                statistics.append(self._step(played.part(rows)))
         return self._means(statistics)
 
     def steps(self, draw: Callable[[Rows], Experience], count: int, steps: int) -> dict[str, float]:

@@ -60,10 +60,10 @@ class Features(torch.nn.Module):
             x, goal = self.encoders[0](list(prepared))
         if beside is not None:
             x = torch.cat((x, beside), dim=1)
-        x = self.body(x, 0)
+        features: torch.Tensor = self.body(x, 0)
         if self.hyper is not None:
-            x = self.hyper(x, goal, 0)
-        return x
+            features = self.hyper(features, goal, 0)
+        return features
 
 
 class Readout(torch.nn.Module):

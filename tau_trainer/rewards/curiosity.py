@@ -90,7 +90,7 @@ class Curiosity(LearnedReward):
         """Squared error of continuous actions plus cross entropy of every branch, []."""
         guess = self.inverse(torch.cat((before, after), dim=1))
         size = self._actions.continuous_size
-        loss = (some.continuous - guess[:, :size]).square().sum(dim=1).mean()
+        loss: torch.Tensor = (some.continuous - guess[:, :size]).square().sum(dim=1).mean()
         bounds = branch_bounds(self._actions.discrete_branches)
         for branch, (begin, end) in enumerate(bounds):
             logits = guess[:, size + begin : size + end]

@@ -42,4 +42,5 @@ class EpisodeSums:
         over = (rollout.terminated | rollout.truncated)[last]
         room[rows[~over]] = sums[~over]
         self._open[source] = room
-        return sums[over]
+        ended: Float64Array = sums[over]
+        return ended

@@ -26,8 +26,8 @@ VECTORS = BehaviorSpec("Walker", (ObservationSpec("vector", (4,)),), HYBRID)
 IMAGES = BehaviorSpec(
     "Seer", (ObservationSpec("vector", (4,)), ObservationSpec("camera", (3, 6, 6), dtype=np.uint8)), HYBRID
 )
-SMALL = {"hidden_units": 8, "num_layers": 1, "vis_encode_type": "match3"}
-NUMBERS = {
+SMALL: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "vis_encode_type": "match3"}
+NUMBERS: dict[str, dict[str, Any]] = {
     "ppo": {"batch_size": 32, "buffer_size": 128, "num_epoch": 2, "updates_per_buffer": 1},
     "sac": {"batch_size": 32, "steps_per_update": 8.0, "save_replay_buffer": True},
 }
@@ -172,7 +172,8 @@ def test_what_is_new_is_paid_for_before_it_is_learned_from(tmp_path: Path) -> No
 @pytest.mark.parametrize("kind", ["ppo", "sac"])
 def test_what_episodes_earned_of_a_stream_is_told(kind: str, tmp_path: Path) -> None:
     """The sum of an episode's rewards times the strength, and of every stream how large that is."""
-    one = learner(kind, ("gail",), tmp_path, **({"steps_per_update": 1e9} if kind == "sac" else {}))
+    numbers: dict[str, Any] = {"steps_per_update": 1e9} if kind == "sac" else {}
+    one = learner(kind, ("gail",), tmp_path, **numbers)
     rollout = Rollout(work := rollout_of(one))
     own = experience_of(rollout, one.network, one.device)
     told = one.update(work, 0.0, None)
@@ -253,9 +254,12 @@ def test_what_is_forgotten_would_be_new_again(tmp_path: Path, monkeypatch: pytes
         one.update(rollout_of(one, seed=seed), 0.0, None)
     counts: list[int] = []
     steps = one.signals[0].steps
-    monkeypatch.setattr(
-        one.signals[0], "steps", lambda draw, count, due: counts.append(count) or steps(draw, count, due)
-    )
+
+    def watched(draw: Any, count: int, due: int) -> Any:
+        counts.append(count)
+        return steps(draw, count, due)
+
+    monkeypatch.setattr(one.signals[0], "steps", watched)
     one.update(rollout_of(one, seed=4), 0.0, None)
     assert counts == [len(one.replay)]
     assert len(one.replay) > 16 * 32
@@ -302,7 +306,8 @@ def opened_by(monkeypatch: pytest.MonkeyPatch, signals: dict[str, Any], seed: in
             "time_horizon": 24,
         }
     )
-    return learn_in(make_algorithm(Setup(spec, settings, seed=seed)), 60_000, copies=32)
+    one: Any = make_algorithm(Setup(spec, settings, seed=seed))
+    return learn_in(one, 60_000, copies=32)
 
 
 def test_curiosity_finds_a_reward_that_ppo_alone_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_it_pays_and_learns_as_mlagents_does() -> None:
     loss, said = made.loss(played, None)
     for name in (FORWARD_LOSS, INVERSE_LOSS):
         same(said[name], case[f"said.{name}"], name)
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     same_gradients(made, parameters(case, "g", LAYERS))
 
 
@@ -86,7 +86,7 @@ def test_images_and_statistics_are_its_own(network: dict[str, object]) -> None:
     base = experience_in(case)
     played = Experience([base.inputs[0], images], [base.following[0], images.flip(0)], *base[2:])
     loss, _ = made.loss(played, None)
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     touched = [
         name for name, parameter in made.named_parameters() if parameter.grad is not None and parameter.grad.any()
     ]

@@ -55,7 +55,7 @@ def test_it_pays_and_learns_as_mlagents_does(
         if f"said.{key}" in case:
             same(value, case[f"said.{key}"], key)
     same(loss, case["loss"][0])
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     same_gradients(made, parameters(case, "g", LAYERS))
 
 
@@ -76,7 +76,7 @@ def test_the_bottleneck_is_that_of_mlagents_but_that_beta_moves_after_the_step()
         same(value, case[f"said.{key}"], key)
     made.beta.copy_(case["said.Policy/GAIL Beta"])
     drawing(made, case)
-    made.loss(played, expert)[0].backward()
+    made.loss(played, expert)[0].backward()  # type: ignore[no-untyped-call]
     same_gradients(made, parameters(case, "g", VAIL) | {"sigma": case["g._z_sigma"]})
 
 
@@ -176,7 +176,7 @@ def test_images_are_told_apart_too() -> None:
     for _ in range(60):
         optimizer.zero_grad()
         loss, said = made.loss(*sides)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     assert float(said[gail.EXPERT_ESTIMATE].detach()) > float(said[gail.POLICY_ESTIMATE].detach()) + 0.2
     paid, to_expert = (made.rewards(side).detach().mean() for side in sides)

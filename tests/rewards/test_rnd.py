@@ -33,7 +33,7 @@ def test_it_pays_and_learns_as_mlagents_does() -> None:
     same(made.rewards(played), case["rewards"])
     loss, said = made.loss(played, None)
     same(said[LOSS], case[f"said.{LOSS}"])
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     same_gradients(made, parameters(case, "g", PREDICTOR))
 
 
@@ -56,7 +56,7 @@ def test_what_was_seen_often_is_worth_less_than_what_was_not() -> None:
     optimizer = torch.optim.Adam(made.predictor.parameters(), 3e-3)
     for _ in range(200):
         optimizer.zero_grad()
-        made.loss(played, None)[0].backward()
+        made.loss(played, None)[0].backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     assert float(made.rewards(played).detach().mean()) < 0.05 * float(before)
     assert float(made.rewards(other).detach().mean()) > 0.3 * float(before_other)
