@@ -15,6 +15,7 @@ from tau_trainer.errors import CheckpointError, DataError, NonFiniteError
 from tau_trainer.models.distributions import LEAST_LOG_SIGMA, LOG_SQRT_2PI
 from tau_trainer.settings import RewardSignalSettings, trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.training.learning.parameters_only import lean, whole
 from tests.algorithms.demonstrations import LINE, PENDULUM, demo_file, learn_in, played, swing, walk, worth
 from tests.algorithms.test_learned_streams import IMAGES, NUMBERS, SMALL, VECTORS, rollout_of, states_equal
 from tests.networks import observations
@@ -123,6 +124,8 @@ def test_its_step_size_falls_to_nothing_over_its_steps(tmp_path: Path) -> None:
     fading, steady = learner("ppo", demo, steps=400, strength=0.5), learner("ppo", demo, strength=0.5)
     rates = [round(fading.cloning.rate(progress), 9) for progress in (0.0, 0.1, 0.4, 0.8)]
     assert rates == [5e-4, 3.75e-4, 0.0, 0.0]
+    points = {"learning_rate": [[0, 2e-3], [1000, 1e-3]]}
+    assert learner("ppo", demo, numbers=points).cloning.rate(0.5) == 2e-3, "the first of a schedule"
     assert steady.cloning.rate(0.9) == 5e-4
     work = rollout_of(fading)
     assert LOSS not in fading.update(work, 0.5, None)
@@ -195,6 +198,18 @@ def test_a_checkpoint_without_it_is_none_to_go_on_from_but_to_begin_from(tmp_pat
     with pytest.raises(CheckpointError, match=r"no tensor 'cloning\."):
         one.load(bare, facts)
     one.load(bare, {name: fact for name, fact in facts.items() if name != "version"})
+
+
+def test_a_checkpoint_of_parameters_alone_begins_to_imitate_anew(tmp_path: Path) -> None:
+    first, again = (learner("ppo", recording(tmp_path, VECTORS)) for _ in range(2))
+    first.update(rollout_of(first), 0.0, None)
+    arrays, facts = first.state()
+    kept, values = lean(arrays, {"algorithm": facts})
+    assert not any(name.startswith("cloning.") for name in kept)
+    everything, values = whole(kept, values, again.state)
+    again.load(everything, values["algorithm"])
+    assert int(again.cloning._step) == 0 < int(first.cloning._step)
+    np.testing.assert_array_equal(again.weights()["action.weight"], first.weights()["action.weight"])
 
 
 def test_an_update_that_fails_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
