@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Algorithm, Publish, Setup, State, policy_age
+from tau_trainer.algorithms.cloning import Cloning
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
 from tau_trainer.algorithms.signals import Signal
@@ -31,6 +32,7 @@ from tau_trainer.models.distributions import action_log_prob
 from tau_trainer.models.policy import all_finite
 from tau_trainer.rewards.learned import Experience
 from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.rewards.sums import EpisodeSums
 from tau_trainer.settings.networks import expanded
 from tau_trainer.settings.signals import LEARNED
 from tau_trainer.specs import Observations, ObservationType
@@ -58,6 +60,8 @@ class GradientAlgorithm(Algorithm):
     """Whether the entropy of the policy is a part of what it aims at, as a reward for each decision."""
     signals: tuple[Signal, ...] = ()
     """Reward streams that are learned beside the policy."""
+    cloning: Cloning | None = None
+    """What imitates demonstrations beside."""
 
     def __init__(self, setup: Setup) -> None:
         spec, settings = setup.spec, setup.settings
@@ -70,16 +74,17 @@ class GradientAlgorithm(Algorithm):
         self.device = torch.device(setup.device)
         self.generator = torch.Generator().manual_seed(setup.seed)  # on the CPU: draws are the same whatever the device
         self._setup = setup
+        self._sums = EpisodeSums(len(self.streams))
 
     def new_memory(self, capacity: int, horizon: int, *, ends: bool = False) -> RolloutMemory:
-        """Where transitions of this behavior are collected."""
+        """Where transitions of this behavior are collected; ``ends``: see there."""
         return RolloutMemory(
             observation_columns(self.spec),
             (*action_columns(self.spec, self.network.action.choices), *self.columns),
             rewards=self._paid,
             capacity=capacity,
             horizon=horizon,
-            ends=ends,
+            ends=ends or not all(stream.episodic for stream in self.streams),
         )
 
     def learning_rate(self, progress: float) -> float:
@@ -92,13 +97,42 @@ class GradientAlgorithm(Algorithm):
     @property
     def _paid(self) -> dict[str, int]:
         """Width of each stream that is paid while agents act; the engine's rewards come, learned from or not."""
-        widths = {stream.name: stream.width for stream in self.streams if stream.name not in LEARNED}
-        return {EXTRINSIC: self._setup.reward_width} | widths
+        paid = {stream.name: stream.width for stream in self.streams if stream.name not in LEARNED}
+        return {EXTRINSIC: self._setup.reward_width} | paid
 
     def make_signals(self) -> tuple[Signal, ...]:
         """The learned streams; call once there is a network. Raises DataError."""
         names = [stream.name for stream in self.streams if stream.name in LEARNED]
         return tuple(Signal(name, self._setup, self.network, self.log_prob) for name in names)
+
+    def make_cloning(self) -> Cloning | None:
+        """What imitates, if that is asked for; call once there are parameters. Raises DataError."""
+        settings = self.settings.behavioral_cloning
+        if settings is None:
+            return None
+        return Cloning(settings, self._setup, self.network, self.parameters)
+
+    @property
+    def _beside(self) -> tuple[Signal | Cloning, ...]:
+        """What is learned beside the policy's own update."""
+        return self.signals if self.cloning is None else (*self.signals, self.cloning)
+
+    def earned(self, rollout: Rollout, source: int = 0) -> dict[str, float]:
+        """What episodes earned that end in a rollout which is paid for, by TensorBoard name."""
+        rewards = []
+        for stream in self.streams:
+            paid = stream.rewards(rollout).mean(axis=1)
+            rewards.append(paid * stream.strength)
+        sums = self._sums.add(rollout, np.stack(rewards, axis=1), source)
+        statistics: dict[str, float] = {}
+        if not len(sums):
+            return statistics
+        for stream, earned in zip(self.streams, sums.T, strict=True):
+            size = float(np.abs(earned).mean())
+            statistics[keys.return_size(stream.name)] = size
+            if stream.name in LEARNED:
+                statistics[keys.episode_reward(stream.name)] = float(earned.mean())
+        return statistics
 
     def log_prob(self, some: Experience) -> torch.Tensor:
         """Log-probability [n] of whole actions under the policy of now, of networks without memory."""
@@ -133,15 +167,18 @@ class GradientAlgorithm(Algorithm):
         """No half of what is learned inside stays, whatever ends it."""
         # The generator too: a second try draws the same.
         backup, random_state = self.parameters.backup(), self.generator.get_state()
-        signals = [signal.backup() for signal in self.signals]
+        besides = [beside.backup() for beside in self._beside]
         try:
             yield
         except BaseException:  # Ctrl-C too
             self.parameters.restore(backup)
             self.generator.set_state(random_state)
-            for signal, saved in zip(self.signals, signals, strict=True):
-                signal.restore(saved)
+            self._restore(besides)
             raise
+
+    def _restore(self, besides: Sequence[Any]) -> None:
+        for beside, saved in zip(self._beside, besides, strict=True):
+            beside.restore(saved)
 
     @abstractmethod
     def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
@@ -168,8 +205,8 @@ class GradientAlgorithm(Algorithm):
     def state(self) -> State:
         arrays = self.parameters.state()
         arrays["random.generator"] = self.generator.get_state().numpy()
-        for signal in self.signals:
-            arrays |= signal.state()
+        for beside in self._beside:
+            arrays |= beside.state()
         return arrays, {**self.facts(), "version": self.version}
 
     @override
@@ -186,15 +223,14 @@ class GradientAlgorithm(Algorithm):
                     f"'{self.spec.short_name}' needs {wanted!r}; use the settings that the run was started with."
                 )
         random_state = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
-        backups = [signal.backup() for signal in self.signals]
+        besides = [beside.backup() for beside in self._beside]
         try:
-            for signal in self.signals:
-                signal.load(arrays, fresh="version" not in facts)
+            for beside in self._beside:
+                beside.load(arrays, fresh="version" not in facts)
             with torch.no_grad():
                 self.parameters.load(arrays, moments=moments)
         except CheckpointError:
-            for signal, saved in zip(self.signals, backups, strict=True):
-                signal.restore(saved)
+            self._restore(besides)
             raise
         self.version = int(facts.get("version", 0))
         if "version" in facts:

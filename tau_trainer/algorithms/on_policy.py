@@ -32,7 +32,7 @@ class OnPolicy(GradientAlgorithm):
         self.network = self.build_network()
         self.parameters = FlatParameters(self.network, self.device, setup.settings.hyperparameters)
         self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
-        self.signals = self.make_signals()
+        self.signals, self.cloning = self.make_signals(), self.make_cloning()
 
     def build_network(self) -> ActorCritic:
         """The network; weights come from :attr:`generator`."""
@@ -69,27 +69,40 @@ class OnPolicy(GradientAlgorithm):
     ) -> dict[str, float]:
         older, self._older = self._older, None  # taken out first: after a failure there is nothing to learn from again
         self.check_input(rollout)
-        rollout = rollout if older is None else Rollout(joined(older, work))  # older transitions first
-        rewarded = self._pay(rollout)
-        result = self.learn(rollout, progress, publish) | rewarded
+        everything = rollout if older is None else Rollout(joined(older, work))
+        statistics = self._pay(everything, rollout) if self.signals else {}
+        statistics |= self.learn(everything, progress, publish)
+        if self.cloning is not None:
+            statistics |= self.cloning.learn(progress)
         if self.rollout_size < self.settings.hyperparameters.buffer_size:
-            # Copies: the memory's arrays are given back after this update.
-            self._older = {
-                name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()
-            }
-        return result
-
-    def _pay(self, rollout: Rollout) -> dict[str, float]:
-        """Teach the learned reward streams with what is new, and let them pay for everything."""
-        statistics: dict[str, float] = {}
-        if self.signals:
-            experience = experience_of(rollout, self.network, self.device)
+            kept = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in work.items()}
             for signal in self.signals:
-                # Of older ones it learned then.
-                statistics |= signal.passes(experience.part(slice(rollout.older, None)))
-                # [N, 1], as of now.
-                rollout.rewards[signal.name] = signal.rewards(experience, soft=self.soft).cpu().numpy()
+                if signal.settings.novelty:
+                    paid = rollout.rewards[signal.name]
+                    kept[f"reward.{signal.name}"] = rollout.as_column(paid)
+            self._older = kept
         return statistics
+
+    def _pay(self, everything: Rollout, new: Rollout) -> dict[str, float]:
+        """Let the learned reward streams learn from what is new and pay for everything; what was novel stays so."""
+        statistics: dict[str, float] = {}
+        experience = experience_of(everything, self.network, self.device)
+        older = everything.older
+        fresh = experience.part(slice(older, None))
+        for signal in self.signals:
+            signal.model.observe(fresh, expert=False)
+            if not signal.settings.novelty:
+                statistics |= signal.passes(fresh)
+            seen = fresh if signal.settings.novelty else experience
+            paid = signal.rewards(seen, soft=self.soft).cpu().numpy()
+            if signal.settings.novelty:
+                statistics |= signal.passes(fresh)
+                if older:
+                    earlier = everything.rewards[signal.name][:older]
+                    paid = np.concatenate((earlier, paid))
+            everything.rewards[signal.name] = paid
+            new.rewards[signal.name] = paid[older:]
+        return statistics | self.earned(new)
 
     @abstractmethod
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:

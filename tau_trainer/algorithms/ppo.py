@@ -120,14 +120,14 @@ class RolloutReader(Reader):
         # [m, R].
         bootstrap = update.values(self._network.prepare(rollout.bootstrap_observations), *self._states_after(update))
         # Rows of decisions, of bootstrapped ends, and a 0 for real ends.
-        after = torch.cat((current, exact(bootstrap), current.new_zeros(1, current.shape[1])))
-        after = after.index_select(0, self._tensor(rollout.after))  # [N, R]: value of what came after each
+        table = torch.cat((current, exact(bootstrap), current.new_zeros(1, current.shape[1])))
+        after, beyond = (table.index_select(0, self._tensor(rows)) for rows in (rollout.after, rollout.beyond))
         # 0 where a trace ends; row of the next decision of the same agent.
         goes_on, following = self._tensor(rollout.goes_on).to(current.dtype), self._tensor(rollout.next)
         advantages, widths = list[torch.Tensor](), [stream.width for stream in update.streams]
-        columns = torch.split(current, widths, dim=1), torch.split(after, widths, dim=1)
-        for stream, now, later in zip(update.streams, *columns, strict=True):
-            # float64 [N, width]: long sums of small deltas.
+        columns = (torch.split(values, widths, dim=1) for values in (current, after, beyond))
+        for stream, now, in_episode, in_life in zip(update.streams, *columns, strict=True):
+            later = in_episode if stream.episodic else in_life
             rewards = exact(self._tensor(stream.rewards(rollout))) * stream.strength
             advantages.append(gae(rewards, now, later, goes_on * (stream.gamma * lambd), stream.gamma, following))
         returns = torch.cat(advantages, dim=1) + current  # lambda-returns, [N, R]
@@ -176,7 +176,7 @@ class PPO(OnPolicy):
         self._fused = fused
         self.policy_update = self.new_update()
         self.large = len(self.network.encoders) > 0
-        self.holds_lock = not self.policy_update.scripted or bool(self.signals)
+        self.holds_lock = not self.policy_update.scripted or bool(self._beside)
 
     def new_update(self) -> PolicyUpdate:
         """For the network and its parameters as they lie now."""

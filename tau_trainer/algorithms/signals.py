@@ -1,8 +1,14 @@
-"""Reward streams that are learned beside the policy: each with an optimizer and a random order of its own."""
+"""Reward streams that are learned beside the policy: each with an optimizer and a random order of its own.
+
+A stream that pays for what is new pays by what its model knew before it learned from that, as in ML-Agents: else it
+would call familiar what it has just been shown. One that compares with demonstrations learns first, so that the policy
+follows the newest discriminator (Ho and Ermon 2016, algorithm 1).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -10,11 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from tau_trainer import plugins
-from tau_trainer.algorithms.offline.recordings import recorded_work
+from tau_trainer.algorithms.offline.recordings import demonstrated
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
-from tau_trainer.bridge.demonstrations import read_demonstrations
-from tau_trainer.columns import Arrays
-from tau_trainer.errors import DataError, NonFiniteError
+from tau_trainer.columns import Arrays, Rows
+from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Rollout
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.actor_critic import as_tensor
@@ -23,7 +28,7 @@ from tau_trainer.settings.signals import LEARNED
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms.base import Setup
-    from tau_trainer.settings.signals import AIRLSettings
+    from tau_trainer.settings.signals import ModelledSignalSettings
 
 LogProb = Callable[[Experience], torch.Tensor]
 """Log-probability [n] of the actions of transitions under the policy of now."""
@@ -61,78 +66,89 @@ class Signal:
 
     Raises:
         DataError: the demonstrations cannot be read, or are of other agents.
+        SettingsError: its network cannot be built for this behavior.
     """
 
     def __init__(self, name: str, setup: Setup, network: ActorCritic, log_prob: LogProb) -> None:
-        settings = cast("AIRLSettings", setup.settings.reward_signals[name])
+        self.settings = cast("ModelledSignalSettings", setup.settings.reward_signals[name])
         self.name = name
-        self._settings = settings
-        self._batch = setup.settings.hyperparameters.batch_size
+        numbers = setup.settings.hyperparameters
+        self._batch: int = numbers.batch_size
+        self._epochs: int = getattr(self.settings, "num_epoch", 0) or getattr(numbers, "num_epoch", 1)
         self._log_prob = log_prob
         self._device = torch.device(setup.device)
         self.generator = torch.Generator().manual_seed(setup.seed)
-        self.model: LearnedReward = plugins.resolve(LEARNED[name])(setup.spec, settings, self.generator)
+        spec = replace(setup.spec, actions=network.action.choices)
+        make = plugins.resolve(LEARNED[name])
+        self.model: LearnedReward = make(spec, self.settings, self.generator)
         self.parameters = FlatParameters(self.model, self._device)
         self._expert: Experience | None = None
-        if setup.learns:
-            recorded = read_demonstrations([settings.demo_path], setup.spec, setup.images)
-            rollout = Rollout(recorded_work(recorded, network))
-            if not len(rollout):
-                raise DataError(f"demonstration '{settings.demo_path}' holds no decision whose outcome is known")
+        path: str | None = getattr(self.settings, "demo_path", None)
+        if setup.learns and path is not None:
+            rollout = demonstrated(path, setup, network)
             self._expert = experience_of(rollout, network, self._device)
             self.model.observe(self._expert, expert=True)
 
-    def passes(self, experience: Experience) -> dict[str, float]:
+    def passes(self, played: Experience) -> dict[str, float]:
         """``num_epoch`` passes over transitions of the agents, in minibatches; numbers by TensorBoard name."""
-        self.model.observe(experience, expert=False)
-        count = len(experience.goes_on)
-        size, found = min(self._batch, count), list[dict[str, torch.Tensor]]()
-        for _ in range(self._settings.num_epoch):
-            order = torch.randperm(count, generator=self.generator).to(self._device)  # int64 [n]
-            # The incomplete last one is left out.
-            found += [self._step(experience.part(order[i : i + size])) for i in range(0, count - size + 1, size)]
-        return self._means(found)
+        count = len(played.goes_on)
+        size, statistics = min(self._batch, count), list[dict[str, torch.Tensor]]()
+        for _ in range(self._epochs):
+            order = torch.randperm(count, generator=self.generator).to(self._device)
+            for begin in range(0, count - size + 1, size):
+                rows = order[begin : begin + size]
+                statistics.append(self._step(played.part(rows)))
+        return self._means(statistics)
 
-    def steps(self, experience: Experience, count: int) -> dict[str, float]:
-        """So many gradient steps, each from a minibatch that is drawn anew; numbers by TensorBoard name."""
-        self.model.observe(experience, expert=False)
-        # int64 [count, B], with replacement.
-        drawn = torch.randint(len(experience.goes_on), (count, self._batch), generator=self.generator).to(self._device)
-        return self._means([self._step(experience.part(rows)) for rows in drawn])
+    def steps(self, draw: Callable[[Rows], Experience], count: int, steps: int) -> dict[str, float]:
+        """So many gradient steps, each from a minibatch that is drawn anew; numbers by TensorBoard name.
+
+        ``draw``: gives the transitions of these numbers, below ``count``.
+        """
+        drawn = torch.randint(count, (steps, self._batch), generator=self.generator).numpy()
+        return self._means([self._step(draw(rows)) for rows in drawn])
 
     def _step(self, played: Experience) -> dict[str, torch.Tensor]:
-        assert self._expert is not None
-        # int64 [B], with replacement: as many as of the agents.
-        rows = torch.randint(len(self._expert.goes_on), (len(played.goes_on),), generator=self.generator)
-        expert = self._expert.part(rows.to(self._device))
-        with torch.no_grad():  # the policy is not what this loss changes
-            played, expert = (side._replace(log_prob=self._log_prob(side)) for side in (played, expert))
+        expert = self._expert
+        if expert is not None:
+            rows = torch.randint(len(expert.goes_on), (len(played.goes_on),), generator=self.generator)
+            expert = expert.part(rows.to(self._device))
+        if self.settings.asks_policy:
+            with torch.no_grad():
+                played = played._replace(log_prob=self._log_prob(played))
+                expert = expert and expert._replace(log_prob=self._log_prob(expert))
         self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
-            loss, found = self.model.loss(played, expert)
-            loss.backward()  # type: ignore[no-untyped-call]
-        self.parameters.descend(self._settings.learning_rate)
-        return {name: value.detach() for name, value in found.items()}
+            loss, statistics = self.model.loss(played, expert)
+            self.parameters.differentiate(loss)
+        self.parameters.descend(self.settings.learning_rate)
+        return {name: value.detach() for name, value in statistics.items()}
 
-    def _means(self, found: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, float]:
+    def _means(self, statistics: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, float]:
         """Raises NonFiniteError."""
-        means = {name: float(torch.stack([row[name] for row in found]).mean()) for name in (found[0] if found else ())}
+        names = statistics[0] if statistics else ()
+        means = dict[str, float]()
+        for name in names:
+            values = torch.stack([step[name] for step in statistics])
+            means[name] = float(values.mean())
         if not all(np.isfinite(value) for value in means.values()) or not self.parameters.finite():
             raise NonFiniteError(f"the reward signal {self.name} became NaN or infinite; lower its learning_rate")
         return means
 
     @torch.no_grad()
-    def rewards(self, experience: Experience, *, soft: bool) -> torch.Tensor:
+    def rewards(self, played: Experience, *, soft: bool) -> torch.Tensor:
         """What is paid for transitions, float32 [n, 1], before the stream's strength.
 
         ``soft``: to an algorithm that adds the policy's entropy itself.
         """
         paid = []
-        for begin in range(0, len(experience.goes_on), _ROWS):
-            piece = experience.part(slice(begin, begin + _ROWS))
-            log_prob = torch.zeros_like(piece.goes_on) if soft else self._log_prob(piece)  # SAC counts entropy itself
-            paid.append(self.model.rewards(piece._replace(log_prob=log_prob)))
-        return torch.cat(paid)[:, None]  # [n, 1]
+        for begin in range(0, len(played.goes_on), _ROWS):
+            part = played.part(slice(begin, begin + _ROWS))
+            if self.settings.asks_policy:
+                log_prob = torch.zeros_like(part.goes_on) if soft else self._log_prob(part)
+                part = part._replace(log_prob=log_prob)
+            paid.append(self.model.rewards(part))
+        return torch.cat(paid)[:, None]
 
     def backup(self) -> tuple[list[torch.Tensor], torch.Tensor]:
         """A copy of everything, to go back to."""
@@ -151,9 +167,9 @@ class Signal:
     def load(self, arrays: Arrays, *, fresh: bool) -> None:
         """Go on from :meth:`state`; ``fresh``: with random numbers of its own. Raises CheckpointError."""
         begin = f"signal.{self.name}."
-        stored = {key.removeprefix(begin): values for key, values in arrays.items() if key.startswith(begin)}
-        random = fitting(stored, "random.generator", tuple(self.generator.get_state().shape))
+        found = {key.removeprefix(begin): values for key, values in arrays.items() if key.startswith(begin)}
+        random = fitting(found, "random.generator", tuple(self.generator.get_state().shape))
         with torch.no_grad():
-            self.parameters.load(stored)
+            self.parameters.load(found)
         if not fresh:
             self.generator.set_state(torch.from_numpy(np.array(random)))

@@ -46,7 +46,7 @@ constant, the majority answer) and supervised learners (ridge, nearest neighbour
 _RECORD = """Play an environment and write what happens as a demonstration (.demo).
 
 PLAYER is a run's id or folder, `random`, or MODULE:FUNCTION, a function from spec, observations and mask to actions. \
-The file can be learned from here (bc, iql, awac, airl) and by mlagents-learn."""
+The file can be learned from here (bc, iql, awac, gail, airl, behavioral_cloning) and by mlagents-learn."""
 _EXPORT = """Write a run's policy as ONNX for Unity.
 
 The file is checked with onnxruntime against the network before the command returns."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tau_trainer.memory.base import Known, Memory, Work, WorkData
 from tau_trainer.memory.hindsight import ACHIEVED, Hindsight, RewardDone
+from tau_trainer.memory.joining import gathered, joined
 from tau_trainer.memory.prioritized import Priorities
 from tau_trainer.memory.recorded import recorded
 from tau_trainer.memory.replay import Links, Replay
 from tau_trainer.memory.rollout import RolloutMemory
-from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout, gathered, joined
+from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout
 
 __all__ = [
     "ACHIEVED",

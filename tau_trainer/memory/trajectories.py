@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,12 +10,9 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import MOMENT, Rows
 from tau_trainer.memory.advantages import gae
-from tau_trainer.memory.base import Work, WorkData
+from tau_trainer.memory.base import WorkData
 from tau_trainer.memory.rollout import GROUP_REWARD, RecordState
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
-
-_MOMENT_BITS = 48
-"""That a collector's own moments have room in."""
 
 NO_TRANSITIONS: WorkData = {
     "row": np.zeros(1, np.int32),
@@ -53,6 +49,12 @@ class Rollout:
         """[N, *shape] of a declared column. Raises KeyError for one that no decision brought a value for."""
         values: NDArray[Any] = self._data[name]
         return values[self._rows]
+
+    def as_column(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What belongs to the transitions [N, *shape], as the data that this is read from has its columns."""
+        column = np.zeros((self._size, *values.shape[1:]), values.dtype)
+        column[self._records] = values
+        return column
 
     @cached_property
     def observations(self) -> Observations:
@@ -189,10 +191,24 @@ class Rollout:
     @cached_property
     def after(self) -> Rows:
         """[N], what came after each transition, in a table of three: transitions, bootstrap observations, nothing."""
-        boots = (self.bootstrap >= 0) & ~self.terminated
-        nothing = len(self) + len(self._data["final.record"]) + len(self._hanging)
-        # Index N + M is the 0 of what comes after a real end.
-        return np.where(self.following >= 0, self.following, np.where(boots, len(self) + self.bootstrap, nothing))
+        return np.where(self.terminated, self._nothing, self.beyond)
+
+    @cached_property
+    def beyond(self) -> Rows:
+        """The same, as if limits had brought about all ends, where the memory keeps ``ends``."""
+        boots = np.where(self.bootstrap >= 0, len(self) + self.bootstrap, self._nothing)
+        return np.where(self.following >= 0, self.following, boots)
+
+    @property
+    def _nothing(self) -> int:
+        return len(self) + len(self._data["final.record"]) + len(self._hanging)
+
+    @cached_property
+    def begins(self) -> BoolArray:
+        """Bool [N]: nothing is known of the agent before the transition: most often an episode begins with it."""
+        alone = self._data["previous"][self._records] == 0
+        begins: BoolArray = alone & (self._records > self._data["carried"])
+        return begins
 
     @cached_property
     def goes_on(self) -> BoolArray:
@@ -296,49 +312,3 @@ class Rollout:
     def _hanging(self) -> Rows:
         """The records of those decisions."""
         return self._successor[self._records[self._hanging_after]]
-
-
-def joined(older: WorkData, newer: WorkData) -> WorkData:
-    """What two successive takes handed out, as one: decisions that were open in between go on.
-
-    Where the memory was cleared in between, trajectories are cut there.
-    """
-    last = len(older["row"]) - 1  # the newer log's own sentinel is left out
-    result: dict[str, Any] = {"horizon": newer["horizon"], "open": newer["open"] + last, "carried": older["carried"]}
-    for name in (older.keys() | newer.keys()) - result.keys():
-        skip = 0 if name.startswith("final.") else 1  # no sentinel twice
-        result[name] = np.concatenate((_column(name, older, newer), _column(name, newer, older)[skip:]))
-    previous = result["previous"]
-    previous[last + 1 :] += np.where(newer["previous"][1:] > 0, last, 0)  # 0 stays 0: no decision before
-    result["final.record"][len(older["final.record"]) :] += last
-    still_open = older["open"]
-    if newer["carried"] == len(still_open):  # they go on as the newer log's first; of two successors the later counts
-        previous[last + 1 : last + 1 + len(still_open)] = older["previous"][still_open]
-    return result | {"older": last}
-
-
-def gathered(parts: Sequence[Work]) -> WorkData:
-    """What memories of several sources handed out, source by source, as one rollout.
-
-    Successive takes of a source are joined; nothing goes on from one source to the next. Moments are a source's own,
-    so those of different ones are made different.
-    """
-    whole: dict[str, Any] = {}
-    for part, before in zip(parts, (None, *parts), strict=False):
-        names = {MOMENT.name, f"final.{MOMENT.name}"} & part.keys()
-        data = {**part, **{name: part[name] + (part.source << _MOMENT_BITS) for name in names}}
-        if before is None:
-            whole = data
-            continue
-        known = whole if before.source == part.source else whole | {"open": whole["open"][:0]}
-        whole = {name: value for name, value in joined(known, data).items() if name != "older"}
-    return whole | {"open": whole["open"][:0], "carried": 0}
-
-
-def _column(name: str, data: WorkData, other: WorkData) -> NDArray[Any]:
-    """A column, or zeros like the other's where no decision brought a value for it."""
-    values: NDArray[Any] | None = data.get(name)
-    if values is not None:
-        return values
-    like: NDArray[Any] = other[name]
-    return np.zeros((len(data["row"]), *like.shape[1:]), like.dtype)

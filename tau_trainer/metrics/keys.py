@@ -22,6 +22,7 @@ CONTINUOUS_COEFFICIENT = "Policy/Continuous Entropy Coeff"
 DISCRETE_COEFFICIENT = "Policy/Discrete Entropy Coeff"
 POLICY_LOSS = "Losses/Policy Loss"
 VALUE_LOSS = "Losses/Value Loss"
+PRETRAINING_LOSS = "Losses/Pretraining Loss"
 Q_LOSS = "Losses/Q Loss"
 Q1_LOSS = "Losses/Q1 Loss"
 Q2_LOSS = "Losses/Q2 Loss"
@@ -73,6 +74,11 @@ def share_of_time(part: str) -> str:
 def episode_reward(stream: str) -> str:
     """``Policy/Extrinsic Reward``, ``Policy/Curiosity Reward``, ...: the sum of an episode's rewards."""
     return f"Policy/{stream.capitalize()} Reward"
+
+
+def return_size(stream: str) -> str:
+    """``Train/Extrinsic Return Size``, ...: the mean absolute sum of an episode's rewards, where streams compete."""
+    return f"Train/{stream.capitalize()} Return Size"
 
 
 def held_out(key: str) -> str:

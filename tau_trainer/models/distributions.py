@@ -21,6 +21,9 @@ MASKED_LOGIT = -1e8
 """Logit of a forbidden action (ML-Agents' number); its probability is exactly 0 in float32."""
 LOG_SIGMA_RANGE = -20.0, 2.0
 """Limits of a log sigma that depends on the observation (Haarnoja et al. 2018, and ML-Agents)."""
+LEAST_LOG_SIGMA = -4.0
+"""Of Gaussians that imitate: recordings of a player who never errs would make them so narrow that nothing else is
+learned."""
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 GAUSSIAN_ENTROPY = 0.5 + LOG_SQRT_2PI
 """Entropy of a Gaussian with sigma 1, in nats."""
@@ -109,17 +112,20 @@ def action_log_prob(
     continuous: torch.Tensor,
     discrete: torch.Tensor,
     forbidden: torch.Tensor | None,
+    least_log_sigma: float = LOG_SIGMA_RANGE[0],
 ) -> torch.Tensor:
     """Log-probability [n, c + b] of actions as the memory has them, whatever they are: squashed, of levels, or neither.
 
-    Arguments as in :func:`evaluate_actions`, with ``outputs`` and sizes of ``head``.
+    Arguments as in :func:`evaluate_actions`, with ``outputs`` and sizes of ``head``; sigmas count as at least so wide.
     """
     choices = head.choices
     if not head.squashed:
-        return evaluate_actions(choices, outputs, head.log_sigma, continuous, discrete, forbidden)[0]
+        log_sigma = head.log_sigma.clamp(min=least_log_sigma)
+        return evaluate_actions(choices, outputs, log_sigma, continuous, discrete, forbidden)[0]
     size = choices.continuous_size
-    mean, log_sigma = outputs[:, :size], outputs[:, size : 2 * size].clamp(*LOG_SIGMA_RANGE)
-    raw = torch.atanh(continuous.clamp(-LARGEST_SQUASHED, LARGEST_SQUASHED))  # what was drawn, [n, c], before tanh
+    mean = outputs[:, :size]
+    log_sigma = outputs[:, size : 2 * size].clamp(least_log_sigma, LOG_SIGMA_RANGE[1])
+    raw = torch.atanh(continuous.clamp(-LARGEST_SQUASHED, LARGEST_SQUASHED))
     log_prob = squashed_log_prob(raw, (raw - mean) * torch.exp(-log_sigma), log_sigma)
     if not choices.discrete_branches:
         return log_prob

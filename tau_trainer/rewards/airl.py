@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.models.soft_actor_critic import TwinQ
-from tau_trainer.rewards.learned import Experience, LearnedReward
+from tau_trainer.rewards.learned import Experience, LearnedReward, Loss
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class AIRL(LearnedReward):
         self.ends[0 if expert else 1] = (count + 0.5) / (len(some.goes_on) + 1.0)
 
     @override
-    def loss(self, played: Experience, expert: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    def loss(self, played: Experience, expert: Experience | None) -> Loss:
+        assert expert is not None
         # [n] each: the logits f - log pi by which the discriminator tells both sides apart
         of_own, of_expert = (self._f(side) - side.log_prob.clamp(min=LEAST_LOG_PROB) for side in (played, expert))
         # The logarithm of D over 1 - D is f - log pi, so this is -log D of the expert and -log(1 - D) of the policy.
@@ -82,18 +83,15 @@ class AIRL(LearnedReward):
     @override
     def rewards(self, played: Experience) -> torch.Tensor:
         for_ever = self.gamma / max(1.0 - self.gamma, LEAST_PATIENCE) * (self.ends[0] / self.ends[1]).log()
-        # [n]; f - log pi, and what follows an end for ever.
         return self._f(played) + (1.0 - played.goes_on) * for_ever - played.log_prob.clamp(min=LEAST_LOG_PROB)
 
     def _steepness(self, played: Experience, expert: Experience) -> torch.Tensor:
         """How far the gradient of ``f`` by the vectors is from 1 between both sides: mean square, []."""
-        share = torch.rand(len(played.goes_on), 1, generator=self._generator).to(played.goes_on.device)  # [n, 1]
+        share = torch.rand(len(played.goes_on), 1, generator=self._generator).to(played.goes_on.device)
         pairs = [(played.inputs, expert.inputs), (played.following, expert.following)]
-        # [n, D] before and after.
         between = [torch.lerp(mine[0], theirs[0], share).requires_grad_() for mine, theirs in pairs]
         inputs, following = ([vectors, *mine[1:]] for vectors, (mine, _) in zip(between, pairs, strict=True))
         f = self._f(played._replace(inputs=inputs, following=following))
-        # Rows do not meet in f, so each has its own slope.
         slopes = torch.autograd.grad(f.sum(), between, create_graph=True)
         norm = torch.linalg.vector_norm(torch.cat(slopes, dim=1), dim=1)  # [n]
         penalty: torch.Tensor = (norm - 1.0).square().mean()

@@ -1,4 +1,7 @@
-"""Rewards that are learned beside the policy: the contract, one file each (:mod:`.airl`)."""
+"""Rewards that are learned beside the policy: the contract, one file each.
+
+:mod:`.curiosity` and :mod:`.rnd` pay for what is new, :mod:`.gail` and :mod:`.airl` for what demonstrations show.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,11 @@ from typing import NamedTuple
 
 import torch
 
+from tau_trainer.specs import ActionSpec
+
+Loss = tuple[torch.Tensor, dict[str, torch.Tensor]]
+"""What a gradient step makes smaller, [], and numbers to report by TensorBoard name, [] each."""
+
 
 class Experience(NamedTuple):
     """``n`` transitions, as a reward's model sees them."""
@@ -14,7 +22,7 @@ class Experience(NamedTuple):
     inputs: list[torch.Tensor]
     """What :meth:`~tau_trainer.models.ActorCritic.arrange` makes of the observations: nothing is normalised."""
     following: list[torch.Tensor]
-    """The same of what came after; after a real end anything."""
+    """The same of what came after; of demonstrations, after a real end, anything."""
     goes_on: torch.Tensor
     """float32 [n]: 0 after a real end."""
     continuous: torch.Tensor
@@ -24,7 +32,7 @@ class Experience(NamedTuple):
     forbidden: torch.Tensor
     """bool [n, sum of branches]."""
     log_prob: torch.Tensor
-    """float32 [n], of the whole action under the policy of now; [0] where nobody worked it out."""
+    """float32 [n], of the whole action under the policy of now; [0] where nobody asked for it."""
 
     def part(self, rows: torch.Tensor | slice) -> Experience:
         """Some of them: views of a slice, copies by index."""
@@ -37,15 +45,18 @@ class Experience(NamedTuple):
 
 
 class LearnedReward(ABC, torch.nn.Module):
-    """The model behind a reward stream. Made from the behavior's spec, the signal's settings, and a generator."""
+    """The model behind a reward stream. Made from the behavior's spec, the signal's settings, and a generator.
+
+    The spec has the sensors that the policy sees, and the actions as the memory has them.
+    """
 
     @abstractmethod
-    def loss(self, played: Experience, expert: Experience) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """What a gradient step makes smaller, and numbers to report by TensorBoard name.
+    def loss(self, played: Experience, expert: Experience | None) -> Loss:
+        """What is learned from a minibatch.
 
         Args:
             played: transitions of the agents that learn.
-            expert: as many of the demonstrations.
+            expert: as many of the demonstrations; None where the signal's settings name none.
         """
 
     @abstractmethod
@@ -54,3 +65,12 @@ class LearnedReward(ABC, torch.nn.Module):
 
     def observe(self, some: Experience, *, expert: bool) -> None:
         """Take transitions into its statistics, where it has any: all of the ``expert``'s, or the policy's newest."""
+
+
+def flat_actions(some: Experience, actions: ActionSpec) -> torch.Tensor:
+    """What was done [n, c + M]: continuous actions, then a one in the place of every branch's value."""
+    ones = [
+        torch.nn.functional.one_hot(some.discrete[:, branch], size)
+        for branch, size in enumerate(actions.discrete_branches)
+    ]
+    return torch.cat([some.continuous, *ones], dim=1)

@@ -27,6 +27,8 @@ class RewardStream:
     """Discount."""
     strength: float = 1.0
     """Factor on the reward."""
+    episodic: bool = True
+    """Whether an episode's real end is the end of its returns; else it is bootstrapped as a limit's is."""
 
     def rewards(self, rollout: Rollout) -> FloatArray:
         """float32 [N, R], before ``strength``: what was paid for each transition, its group's share included."""
@@ -37,6 +39,6 @@ class RewardStream:
 def paid_streams(signals: Mapping[str, RewardSignalSettings], width: int) -> tuple[RewardStream, ...]:
     """The streams that ``reward_signals`` ask for; ``width`` numbers in one extrinsic reward."""
     return tuple(
-        RewardStream(name, width if name == EXTRINSIC else 1, signal.gamma, signal.strength)
+        RewardStream(name, width if name == EXTRINSIC else 1, signal.gamma, signal.strength, not signal.novelty)
         for name, signal in signals.items()
     )

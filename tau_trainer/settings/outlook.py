@@ -44,8 +44,9 @@ def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
         return
     if settings.self_play is not None:
         yield (*place, "self_play"), f"asks for self-play, {_YET}; remove it"
-    if settings.behavioral_cloning is not None:
-        yield (*place, "behavioral_cloning"), f"asks for imitation, {_YET}; remove it"
+    if settings.behavioral_cloning is not None and settings.trainer_type not in LEARNED_BESIDE:
+        text = f"is beside {' and '.join(LEARNED_BESIDE)} alone, not beside {settings.trainer_type}"
+        yield (*place, "behavioral_cloning"), f"{text}; remove it, or change trainer_type"
     yield from _signals(place, settings)
 
 
@@ -77,18 +78,13 @@ def _lessons(file: RunSettings) -> Iterator[Finding]:
 
 
 def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
-    for name in settings.reward_signals:
+    for name, signal in settings.reward_signals.items():
         where = (*place, "reward_signals", name)
-        if name not in ("extrinsic", *LEARNED):
-            yield where, f"asks for the reward signal {name}, {_YET}; remove it"
-        elif name in LEARNED and settings.trainer_type not in LEARNED_BESIDE:
+        if name in LEARNED and settings.trainer_type not in LEARNED_BESIDE:
             text = f"is learned beside {' and '.join(LEARNED_BESIDE)} alone, not beside {settings.trainer_type}"
             yield where, f"{text}; remove it, or change trainer_type"
-        elif name in LEARNED and settings.network_settings.memory is not None:
+        elif signal.asks_policy and settings.network_settings.memory is not None:
             yield where, "is not for a policy with a memory, for it sees no past; remove it, or network_settings.memory"
-    if not {"extrinsic", *LEARNED} & settings.reward_signals.keys():
-        text = "has no extrinsic signal and none that is learned; add `extrinsic: {}`"
-        yield (*place, "reward_signals"), text
 
 
 _TYPICAL = {
@@ -192,6 +188,10 @@ class Outlook:
             yield from (
                 ((*place, key), text) for key, (so, text) in idle.items() if so and self._written((*place, key))
             )
+            for name, signal in trainer.reward_signals.items():
+                if signal.network_settings.memory is not None:
+                    text = "has no effect: the signal's own network sees single steps"
+                    yield (*place, "reward_signals", name, "network_settings", "memory"), text
             replay = (*place, "hyperparameters", "save_replay_buffer")
             if trainer.save_param_only and getattr(trainer.hyperparameters, "save_replay_buffer", False):
                 yield replay, "has no effect beside save_param_only"
@@ -233,7 +233,11 @@ class Outlook:
             if network.deterministic and not self._settings.checkpoint_settings.inference:
                 text = "is on while training: an agent that always takes its best action explores nothing"
                 yield self._at(place, "network_settings", "deterministic"), text
-            if not any(signal.strength for signal in trainer.reward_signals.values()):
+            cloning = trainer.behavioral_cloning
+            if cloning and not cloning.samples_per_update and isinstance(numbers, OffPolicyHyperparameters):
+                text = f"learns all recordings with every update, of which {trainer.trainer_type} has one every few"
+                yield self._at(place, "behavioral_cloning"), f"{text} decisions; set samples_per_update, say to 512"
+            if not cloning and not any(signal.strength for signal in trainer.reward_signals.values()):
                 yield self._at(place, "reward_signals"), "has no strength but 0, so there is nothing to learn from"
             for section, values in (("hyperparameters", numbers), ("network_settings", network)):
                 for key, (low, high) in _TYPICAL.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
@@ -30,10 +30,17 @@ class RewardSignalSettings(Section):
     """Factor on the signal before it is learned from."""
     network_settings: NetworkSettings = NetworkSettings()
     """Network of the signal's own model, where it has one."""
+    novelty: ClassVar[bool] = False
+    """Whether it pays for what is new: by what its model knew before, and beyond an episode's end."""
+    asks_policy: ClassVar[bool] = False
+    """Whether it asks how likely the policy finds an action, which a policy with a memory cannot say of single ones."""
 
 
-class _ModelledSignalSettings(RewardSignalSettings):
+class ModelledSignalSettings(RewardSignalSettings):
     """A signal that comes from a network of its own."""
+
+    learning_rate: PositiveFloat = 3e-4
+    """Step size of the model's optimizer."""
 
     @model_validator(mode="before")
     @classmethod
@@ -47,39 +54,38 @@ class _ModelledSignalSettings(RewardSignalSettings):
         return kept
 
 
-class CuriositySettings(_ModelledSignalSettings):
+class CuriositySettings(ModelledSignalSettings):
     """``curiosity``: the error of a forward model."""
 
-    learning_rate: PositiveFloat = 3e-4
-    """Step size of the model's optimizer."""
+    novelty: ClassVar[bool] = True
 
 
-class GAILSettings(_ModelledSignalSettings):
+class GAILSettings(ModelledSignalSettings):
     """``gail``: likeness to demonstrations."""
 
     demo_path: Text
     """A ``.demo`` file or a folder of them."""
-    learning_rate: PositiveFloat = 3e-4
-    """Step size of the discriminator's optimizer."""
     use_actions: Bool = False
     """Compare actions as well as observations."""
     use_vail: Bool = False
     """Put a variational bottleneck into the discriminator."""
 
 
-class AIRLSettings(_ModelledSignalSettings):
+class AIRLSettings(ModelledSignalSettings):
     """``airl``: a reward that is learned from demonstrations and the policy's own experience; not in ML-Agents."""
+
+    asks_policy: ClassVar[bool] = True
 
     demo_path: Text
     """A ``.demo`` file or a folder of them."""
-    learning_rate: PositiveFloat = 3e-4
-    """Step size of the model's optimizer."""
     num_epoch: PositiveInt = 3
     """Passes over each buffer of an on-policy trainer; for SAC, reward_signal_steps_per_update counts."""
 
 
-class RNDSettings(_ModelledSignalSettings):
+class RNDSettings(ModelledSignalSettings):
     """``rnd``: the error of predicting a random network."""
+
+    novelty: ClassVar[bool] = True
 
     learning_rate: PositiveFloat = 1e-4
     """Step size of the predictor's optimizer."""
@@ -97,11 +103,16 @@ class SignalTable(TypedDict, total=False):
     airl: AIRLSettings
 
 
-LEARNED = {"airl": "tau_trainer.rewards.airl:AIRL"}
+LEARNED = {
+    "curiosity": "tau_trainer.rewards.curiosity:Curiosity",
+    "rnd": "tau_trainer.rewards.rnd:RND",
+    "gail": "tau_trainer.rewards.gail:GAIL",
+    "airl": "tau_trainer.rewards.airl:AIRL",
+}
 """Signals that are learned beside the policy: ``module:Class`` of a
 :class:`tau_trainer.rewards.learned.LearnedReward`."""
 LEARNED_BESIDE = ("ppo", "sac")
-"""Trainers that can: their policies say how likely an action is."""
+"""Trainers beside which they are, and beside which recordings are imitated."""
 
 
 class BehavioralCloningSettings(Section):

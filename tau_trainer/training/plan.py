@@ -27,6 +27,7 @@ from tau_trainer.settings import (
     TrainerSettings,
 )
 from tau_trainer.settings.parameters import AnyParameter
+from tau_trainer.settings.signals import LEARNED
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.task import Task, task_of
 
@@ -214,6 +215,11 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         f"--env {path} trains by ppo alone; set trainer_type: ppo, or use --env headless:tau": any(
             trainer.trainer_type != "ppo" for trainer in trainers
         ),
+        f"--env {path} is learned from its own reward alone; remove behavioral_cloning and whatever stands beside "
+        "extrinsic in reward_signals, or use --env headless:tau": any(
+            trainer.behavioral_cloning is not None or trainer.reward_signals.keys() & LEARNED.keys()
+            for trainer in trainers
+        ),
     }
     for sentence, is_so in wrong.items():
         if is_so:
@@ -252,7 +258,7 @@ def _trainers(settings: RunSettings) -> list[tuple[str, TrainerSettings]]:
 
 def _check_demonstrations(trainer: TrainerSettings) -> None:
     """Raises DataError for a demonstration that is not there, before anything is started."""
-    for section in (trainer, *trainer.reward_signals.values()):
+    for section in (trainer, trainer.behavioral_cloning, *trainer.reward_signals.values()):
         path = getattr(section, "demo_path", None)
         if path is not None:
             demonstration_files([path])

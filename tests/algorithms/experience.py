@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,18 +13,18 @@ from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.memory import Known, WorkData
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings
-from tau_trainer.settings.signals import CuriositySettings
-from tau_trainer.settings.trainers import PPOTrainerSettings
+from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.reference_ppo import Trajectory
 from tests.networks import observations
 
+Settings = TypeVar("Settings", bound=TrainerSettings)
 VECTORS = (ObservationSpec("vector", (4,)), ObservationSpec("more", (3,)))
 AGENTS = 5
 CONTINUOUS, DISCRETE, HYBRID = ActionSpec(2), ActionSpec(0, (3, 2)), ActionSpec(2, (3, 2))
 TWO_STREAMS = {
     "extrinsic": RewardSignalSettings(gamma=0.9, strength=0.5),
-    "curiosity": CuriositySettings(gamma=0.6, strength=2.0),
+    "bonus": RewardSignalSettings(gamma=0.6, strength=2.0),
 }
 
 
@@ -32,16 +32,21 @@ def behavior(actions: ActionSpec, *more: ObservationSpec) -> BehaviorSpec:
     return BehaviorSpec("Walker?team=0", (*VECTORS, *more), actions)
 
 
+def paying(options: Settings, signals: dict[str, Any] | None) -> Settings:
+    """The same with other streams, also such as no file can name: a ``bonus`` that is paid while agents act."""
+    return options if signals is None else options.model_copy(update={"reward_signals": signals})
+
+
 def settings(
     network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
 ) -> PPOTrainerSettings:
     numbers = {"batch_size": 32, "buffer_size": 200, "num_epoch": 2, **numbers}
-    return PPOTrainerSettings(
+    options = PPOTrainerSettings(
         hyperparameters=PPOHyperparameters(**numbers),
         network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
-        reward_signals=signals or {"extrinsic": RewardSignalSettings()},
         time_horizon=1000,
     )
+    return paying(options, signals)
 
 
 def ppo(

@@ -14,19 +14,19 @@ from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.memory import Known, WorkData
 from tau_trainer.models.distributions import effective_mask
-from tau_trainer.settings import DQNHyperparameters, NetworkSettings, RewardSignalSettings, SACHyperparameters
+from tau_trainer.settings import DQNHyperparameters, NetworkSettings, SACHyperparameters
 from tau_trainer.settings.trainers import DQNTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tests.algorithms.experience import AGENTS, behavior
+from tests.algorithms.experience import AGENTS, behavior, paying
 from tests.networks import observations
 
 
 def settings(network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any) -> Any:
-    return SACTrainerSettings(
+    options = SACTrainerSettings(
         hyperparameters=SACHyperparameters(**{"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2} | numbers),
         network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
-        reward_signals=signals or {"extrinsic": RewardSignalSettings()},
     )
+    return paying(options, signals)
 
 
 def sac(
@@ -48,15 +48,15 @@ def random_everywhere(learner: SAC | DDPG, seed: int = 0) -> None:
 def dqn_settings(
     network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
 ) -> DQNTrainerSettings:
-    return DQNTrainerSettings(
+    options = DQNTrainerSettings(
         hyperparameters=DQNHyperparameters(
             **{"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2, "learning_rate_schedule": "constant"}
             | {"buffer_init_steps": 0, "steps_per_update": 1, "double": False}
             | numbers
         ),
         network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
-        reward_signals=signals or {"extrinsic": RewardSignalSettings()},
     )
+    return paying(options, signals)
 
 
 def dqn(

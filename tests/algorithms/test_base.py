@@ -55,7 +55,7 @@ def test_a_network_that_cannot_be_built_is_told_with_the_behavior() -> None:
 
 def test_streams_of_a_setup() -> None:
     setup = Setup(behavior(HYBRID), settings(signals=TWO_STREAMS), 1, reward_width=4)
-    assert setup.streams == (RewardStream("extrinsic", 4, 0.9, 0.5), RewardStream("curiosity", 1, 0.6, 2.0))
+    assert setup.streams == (RewardStream("extrinsic", 4, 0.9, 0.5), RewardStream("bonus", 1, 0.6, 2.0))
 
 
 def test_age_of_the_policies_that_acted() -> None:

@@ -35,7 +35,7 @@ PATHS: dict[str, dict[str, Any]] = {"fused": NORMALIZED, "autograd": NORMALIZED,
 DEVICE = "cuda"
 PLACES = {
     "reward.extrinsic": "reward 'extrinsic'",
-    "reward.curiosity": "reward 'curiosity'",
+    "reward.bonus": "reward 'bonus'",
     "obs_1": "observation 'more'",
     "log_prob": "log prob",
     "continuous": "action",

@@ -314,7 +314,7 @@ def test_every_stream_has_an_estimate_of_its_own() -> None:
         learner.network.value.bias.copy_(torch.tensor([1.0, 2.0, 3.0, 4.0, 7.0]))
     result = learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
     assert result["Policy/Extrinsic Value Estimate"] == 2.5
-    assert result["Policy/Curiosity Value Estimate"] == 7.0
+    assert result["Policy/Bonus Value Estimate"] == 7.0
 
 
 def test_target_kl_ends_an_update_early() -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms import Algorithm, Setup, make_algorithm, signals
+from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
 from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.offline import recordings
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
@@ -226,7 +227,7 @@ def test_recordings_are_read_in_the_order_of_the_setup(cartpole: str, monkeypatc
         asked.append(images)
         return read_demonstrations(paths, spec)
 
-    monkeypatch.setattr(signals, "read_demonstrations", read)
+    monkeypatch.setattr(recordings, "read_demonstrations", read)
     setup, order = setup_of("ppo", CARTPOLE, cartpole, PPO_NUMBERS), ImageOrder(flat=("heat",))
     for each in (setup, replace(setup, images=order)):
         make_algorithm(each)

@@ -11,7 +11,10 @@ from tau_trainer.settings.signals import CuriositySettings
 
 def test_credit_by_component_widens_the_extrinsic_stream_alone() -> None:
     signals = {"extrinsic": RewardSignalSettings(gamma=0.9), "curiosity": CuriositySettings(gamma=0.5, strength=0.1)}
-    assert paid_streams(signals, 3) == (RewardStream("extrinsic", 3, 0.9, 1.0), RewardStream("curiosity", 1, 0.5, 0.1))
+    assert paid_streams(signals, 3) == (
+        RewardStream("extrinsic", 3, 0.9, 1.0),
+        RewardStream("curiosity", 1, 0.5, 0.1, episodic=False),
+    )
 
 
 def test_a_paid_stream_reads_what_was_paid() -> None:

@@ -177,11 +177,7 @@ behaviors:
     hyperparameters: {batch_size: 256, buffer_size: 500000, steps_per_update: 20.0}
     reward_signals: {extrinsic: {gamma: 0.995}}
 """,
-}
-
-UNTRAINABLE = {
-    "ppo/PyramidsRND": (
-        """
+    "ppo/PyramidsRND": """
 behaviors:
   Pyramids:
     trainer_type: ppo
@@ -191,10 +187,7 @@ behaviors:
       extrinsic: {gamma: 0.99}
       rnd: {gamma: 0.99, strength: 0.01, network_settings: {hidden_units: 64, num_layers: 3}, learning_rate: 0.0001}
 """,
-        "behaviors.Pyramids.reward_signals.rnd asks for the reward signal rnd",
-    ),
-    "imitation/Pyramids": (
-        """
+    "imitation/Pyramids": """
 behaviors:
   Pyramids:
     trainer_type: ppo
@@ -205,8 +198,9 @@ behaviors:
     behavioral_cloning: {demo_path: Project/Demos/ExpertPyramid.demo, steps: 150000, strength: 0.5,
       samples_per_update: 0}
 """,
-        "behaviors.Pyramids.behavioral_cloning asks for imitation",
-    ),
+}
+
+UNTRAINABLE = {
     "poca/SoccerTwos": (
         """
 behaviors:

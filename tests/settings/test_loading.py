@@ -173,13 +173,16 @@ def test_settings_cannot_be_changed(path: Path) -> None:
 def test_what_cannot_be_trained_is_told_together_with_its_place(path: Path) -> None:
     path.write_text("""
 behaviors:
-  A: {behavioral_cloning: {demo_path: x.demo}, self_play: {}}
+  A: {trainer_type: dqn, behavioral_cloning: {demo_path: x.demo}, self_play: {}}
 """)
     with pytest.raises(SettingsError) as error:
         load_settings(path)
     lines = str(error.value).splitlines()
     assert lines[0] == "2 problems in the settings:"
-    assert any(":3: behaviors.A.behavioral_cloning asks for imitation" in line for line in lines)
+    assert any(
+        ":3: behaviors.A.behavioral_cloning is beside ppo and sac alone, not beside dqn; remove" in line
+        for line in lines
+    )
 
 
 def test_untrainable_defaults_are_told_too(path: Path) -> None:

@@ -68,6 +68,11 @@ def test_updates_of_off_policy_trainers(kind: type[TrainerSettings]) -> None:
         ("{A: {network_settings: {deterministic: on}}}", "behaviors.A.network_settings.deterministic", "is on while"),
         ("{A: {reward_signals: {extrinsic: {strength: 0}}}}", "behaviors.A.reward_signals", "has no strength but 0"),
         (
+            "{A: {trainer_type: sac, behavioral_cloning: {demo_path: x}, reward_signals: {extrinsic: {strength: 0}}}}",
+            "behaviors.A.behavioral_cloning",
+            "learns all recordings with every update, of which sac has one every few decisions",
+        ),
+        (
             "{A: {trainer_type: ppo, hyperparameters: {learning_rate: 3}}}",
             "behaviors.A.hyperparameters.learning_rate",
             "is 3, far from what is usual (1e-05 to 0.001)",
@@ -125,6 +130,11 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
             "has no effect beside save_param_only",
         ),
         ("checkpoint_settings: {train_model: true}", "checkpoint_settings.train_model", "has no effect"),
+        (
+            "behaviors: {A: {reward_signals: {rnd: {network_settings: {memory: {}}}}, network_settings: {memory: {}}}}",
+            "behaviors.A.reward_signals.rnd.network_settings.memory",
+            "has no effect: the signal's own network sees single steps",
+        ),
         ("env_settings: {base_port: 6000}", "env_settings.base_port", "has no effect with the Unity editor"),
         (
             "env_settings: {env_path: 'headless:tau'}\nengine_settings: {time_scale: 3}",

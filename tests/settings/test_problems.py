@@ -149,9 +149,9 @@ CASES = {
         "behaviors: {A: {reward_signals: {}}}",
         "behaviors.A.reward_signals is empty, so there is nothing to learn from; add `extrinsic: {}`",
     ),
-    "no extrinsic signal": (
-        "behaviors: {A: {reward_signals: {gail: {demo_path: x}}}}",
-        "behaviors.A.reward_signals has no extrinsic signal and none that is learned; add `extrinsic: {}`",
+    "curiosity beside what cannot have it": (
+        "behaviors: {A: {trainer_type: td3, reward_signals: {extrinsic: {}, curiosity: {}}}}",
+        "behaviors.A.reward_signals.curiosity is learned beside ppo and sac alone, not beside td3; remove it",
     ),
     "a learned signal without a policy that it could ask": (
         "behaviors: {A: {trainer_type: bc, demo_path: x, reward_signals: {extrinsic: {}, airl: {demo_path: x}}}}",

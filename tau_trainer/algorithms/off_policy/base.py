@@ -14,13 +14,15 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.off_policy.replayed import Replayed
 from tau_trainer.algorithms.off_policy.transitions import Transitions
-from tau_trainer.columns import Arrays
+from tau_trainer.algorithms.signals import experience_of
+from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import (
     Rollout,
     Work,
 )
 from tau_trainer.metrics import keys
+from tau_trainer.rewards.learned import Experience
 
 _STEPS_AN_UPDATE = 4
 """Gradient steps for which an update is worth beginning: what is done once in each takes longer than one of them."""
@@ -32,7 +34,7 @@ _BYTES_AT_ONCE = 2**26
 """The same for images."""
 
 _NEWEST = 16
-"""Minibatches of the newest transitions, which learned reward streams tell from demonstrations."""
+"""Minibatches of the newest transitions, which reward streams see that ask how likely actions are."""
 
 _REPLAY = "replay."
 """What the names of the replay memory's columns begin with in a checkpoint."""
@@ -51,7 +53,7 @@ class OffPolicy(Replayed):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.signals = self.make_signals()
+        self.signals, self.cloning = self.make_signals(), self.make_cloning()
         if self.signals and self.numbers.n_step > 1:
             raise SettingsError(f"{self.signals[0].name} pays for single steps; set n_step: 1")
         if setup.environment:
@@ -91,15 +93,14 @@ class OffPolicy(Replayed):
     @override
     def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
         before = self.seen, self.steps, self.signal_steps
-        for signal in self.signals:  # they pay when transitions are drawn
-            rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
-        source = work.source
+        source, statistics = work.source, dict[str, float]()
         if work.anew:
             self.replay.forget_all()
         undo: Callable[[], None] = partial(self.replay.forget, source) if len(rollout) else lambda: None
         try:
             if len(rollout):
                 self.check_input(rollout)
+                statistics = self._meet(rollout, source) if self.signals else {}
                 undo = self._store(rollout, source)
                 self.observe(rollout.observations)
                 self.network.tick(rollout.column("discrete"))
@@ -107,11 +108,31 @@ class OffPolicy(Replayed):
             elif self.priorities is not None:
                 self.priorities.mark()  # so that what is drawn below can be put back
                 undo = self.priorities.undo
-            return self._descend(self._due() if work.gradient_steps is None else work.gradient_steps, progress)
+            steps = self._due() if work.gradient_steps is None else work.gradient_steps
+            statistics |= self._descend(steps, progress)
+            if self.cloning is not None and steps:
+                statistics |= self.cloning.learn(progress)
+            return statistics
         except BaseException:
             undo()
             self.seen, self.steps, self.signal_steps = before
             raise
+
+    def _meet(self, rollout: Rollout, source: int) -> dict[str, float]:
+        """Show what is new to the learned reward streams; what episodes earned in their eyes, by TensorBoard name.
+
+        That is for people: the ring holds zeros in its place, for the streams pay when transitions are drawn.
+        """
+        new = experience_of(rollout, self.network, self.device)
+        for signal in self.signals:
+            if not signal.settings.asks_policy:
+                signal.model.observe(new, expert=False)
+            paid = signal.rewards(new, soft=self.soft)
+            rollout.rewards[signal.name] = paid.cpu().numpy()
+        statistics = self.earned(rollout, source)
+        for signal in self.signals:
+            rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
+        return statistics
 
     def _store(self, rollout: Rollout, source: int) -> Callable[[], None]:
         """Put a collector's transitions into the ring; returns what takes them, and their priorities, out again."""
@@ -189,17 +210,26 @@ class OffPolicy(Replayed):
     def _teach_signals(self) -> dict[str, float]:
         """The gradient steps of learned reward streams that are due, numbers by TensorBoard name.
 
-        They see the newest transitions: of older ones it is too late to ask how likely they are.
+        Who asks how likely actions are sees the newest transitions: of older ones it is too late to ask. The others see
+        all: what is forgotten would be new again.
         """
-        hyper = self.numbers
-        earned = self._earned(hyper.reward_signal_steps_per_update)
+        numbers = self.numbers
+        earned = self._earned(numbers.reward_signal_steps_per_update)
         due, self.signal_steps = max(0, earned - self.signal_steps), max(earned, self.signal_steps)
         statistics: dict[str, float] = {}
-        if self.signals and due:
-            newest = self._experience(self.replay.take(self.replay.recent(_NEWEST * hyper.batch_size)))
-            for signal in self.signals:
-                statistics |= signal.steps(newest, due)
+        for signal in self.signals if due else ():
+            places = np.arange(len(self.replay))
+            if signal.settings.asks_policy:
+                places = self.replay.recent(_NEWEST * numbers.batch_size)
+                newest = self._experience(self.replay.take(places))
+                signal.model.observe(newest, expert=False)
+            draw = partial(self._experience_at, places)
+            statistics |= signal.steps(draw, len(places), due)
         return statistics
+
+    def _experience_at(self, places: Rows, rows: Rows) -> Experience:
+        """What reward models see of some of these places of the ring."""
+        return self._experience(self.replay.take(places[rows]))
 
     @override
     def state(self) -> State:

@@ -68,6 +68,9 @@ class Replayed(GradientAlgorithm):
         self.parameters = FlatParameters(self.build(), self.device, self.numbers, self.parts)
         self.gammas = np.array([stream.gamma for stream in self.streams][: self.rewards_kept], np.float32)
         """Discounts of the rewards that the ring keeps, float32 [S]."""
+        self._ends = np.array([stream.episodic for stream in self.streams][: self.rewards_kept], np.float32)
+        """Which of them end with an episode, float32 [S]; [1] where all do."""
+        self._ends = self._ends[:1] if self._ends.all() else self._ends
         self.achieved, self.goal = self._goal_sensors()
         """Which sensors say what is reached and what is wanted, for hindsight; -1: none does."""
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
@@ -117,7 +120,7 @@ class Replayed(GradientAlgorithm):
         if self.hindsight is not None:
             chances = torch.rand(2, len(places), generator=self.generator, dtype=torch.float64).numpy()  # [2, n]
             chosen, goals = self.hindsight.relabel(rewards, ended, ahead, self.replay, chances)
-        goes_on = 1.0 - ended[:, 0].astype(np.float32)[:, None]  # [n, 1]
+        goes_on = 1.0 - ended[:, :1].astype(np.float32) * self._ends  # [n, S]
         if n_step > 1:
             there = ahead >= 0  # bool [n, k]
             # Nothing counts behind a real end, hindsight's among them.
@@ -187,7 +190,7 @@ class Replayed(GradientAlgorithm):
     def _transitions(self, rows: Mapping[str, NDArray[Any]], goes_on: FloatArray | None = None) -> Transitions:
         """What was stored, on the device and normalised; ``goes_on``: see there, None: as for single steps."""
         if goes_on is None:
-            goes_on = 1.0 - rows["terminated"].astype(np.float32)[:, None]
+            goes_on = 1.0 - rows["terminated"].astype(np.float32)[:, None] * self._ends
         tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
         nothing = torch.zeros(0, device=self.device)
         count = sum(name.startswith("input_") for name in tensors)  # inputs of the network, vectors first

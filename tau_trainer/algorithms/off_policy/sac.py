@@ -162,7 +162,7 @@ class SAC(OffPolicy):
         self._follow = follower(self.module.target, self.module.network)
         self._fused = FusedSoftSteps(self.module, self.parameters) if fused and self.network.plain else None
         self.large = len(self.network.encoders) > 0
-        self.holds_lock = self._fused is None or not self._fused.scripted or bool(self.signals)
+        self.holds_lock = self._fused is None or not self._fused.scripted or bool(self._beside)
 
     @override
     def build(self) -> SoftActorCritic:

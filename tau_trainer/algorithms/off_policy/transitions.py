@@ -27,8 +27,8 @@ class Transitions(NamedTuple):
     """float32 [n, S], of all streams, times their strength; the discounted sum of up to ``n_step`` of them."""
     goes_on: torch.Tensor
     """float32 [n, 1]: 0 after a real end, else 1. An episode that a limit cut goes on as far as its values are
-    concerned. With ``n_step`` [n, S], the discount of all steps but the first, so times gamma it is what the value of
-    :attr:`following` counts."""
+    concerned. [n, S] where a stream's returns go on beyond a real end; and with ``n_step``: the discount of all steps
+    but the first, so times gamma it is what the value of :attr:`following` counts."""
     state: torch.Tensor
     """float32 [n, towers, M], of recurrent networks: their state when the decision was made; else of length 0."""
     begins: torch.Tensor

@@ -12,6 +12,7 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Counters, Setup
+from tau_trainer.algorithms.cloning import likelihood
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
@@ -23,13 +24,11 @@ from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.memory import Replay, Rollout, Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
-from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds, evaluate_actions
+from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.models.soft_actor_critic import TwinQ
 from tau_trainer.settings import OfflineCriticHyperparameters, OfflineTrainerSettings
 
-LEAST_LOG_SIGMA = -4.0
-"""Of the Gaussians: recordings of a player who never errs would make them so narrow that nothing else is learned."""
 _HELD_OUT_ROWS = 4096
 
 
@@ -131,10 +130,8 @@ class Offline(OffPolicy):
 
     def log_prob_of(self, outputs: torch.Tensor, batch: Transitions) -> torch.Tensor:
         """Log-probability [n] of what was done, from what the actor says."""
-        head = self.network.action
-        sigma = head.log_sigma.clamp(min=LEAST_LOG_SIGMA)  # only for losses: acting keeps what was learned
-        mask = batch.forbidden if batch.forbidden.shape[1] else None
-        return evaluate_actions(head.choices, outputs, sigma, batch.continuous, batch.discrete, mask)[0].sum(dim=1)
+        actions = batch.continuous, batch.discrete, batch.forbidden
+        return likelihood(self.network, outputs, actions)
 
     def new_network(self) -> ActorCritic:
         """Actor and value, with first weights."""

@@ -29,7 +29,5 @@ class BC(Offline):
     @override
     def losses(self, batch: Transitions) -> tuple[torch.Tensor, list[torch.Tensor]]:
         past = (batch.state, batch.begins) if len(batch.begins) else ()
-        # [n, c + M].
-        outputs = self.network(batch.inputs, *past).outputs if past else self.network.outputs(batch.inputs)
-        loss = -self.log_prob_of(outputs, batch).mean()
+        loss = -self.log_prob_of(self.network.outputs(batch.inputs, *past), batch).mean()
         return loss, [loss]

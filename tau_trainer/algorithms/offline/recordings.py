@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from tau_trainer.bridge.demonstrations import Demonstration
-from tau_trainer.memory import WorkData, recorded
+from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
+from tau_trainer.errors import DataError
+from tau_trainer.memory import Rollout, WorkData, recorded
 from tau_trainer.models import ActorCritic
 from tau_trainer.rewards.streams import EXTRINSIC
+
+if TYPE_CHECKING:
+    from tau_trainer.algorithms.base import Setup
 
 
 def recorded_work(demonstration: Demonstration, network: ActorCritic) -> WorkData:
@@ -22,3 +28,15 @@ def recorded_work(demonstration: Demonstration, network: ActorCritic) -> WorkDat
         ended=demonstration.ended,
         truncated=demonstration.truncated,
     )
+
+
+def demonstrated(path: str, setup: Setup, network: ActorCritic) -> Rollout:
+    """All transitions of the demonstrations at ``path``.
+
+    Raises:
+        DataError: they cannot be read, are of other agents, or there is none.
+    """
+    rollout = Rollout(recorded_work(read_demonstrations([path], setup.spec, setup.images), network))
+    if not len(rollout):
+        raise DataError(f"demonstration '{path}' holds no decision whose outcome is known")
+    return rollout

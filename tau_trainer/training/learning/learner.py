@@ -19,6 +19,7 @@ from tau_trainer.settings import TrainerSettings
 from tau_trainer.specs import Aggregation, BehaviorSpec, FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning.age_bound import AgeBound
+from tau_trainer.training.learning.drowning import Drowning
 from tau_trainer.training.learning.handles import LearnerHandle
 from tau_trainer.training.learning.judge import Judge
 from tau_trainer.training.learning.parameters_only import whole
@@ -50,6 +51,7 @@ class Learner(Sink):
         self.stopped, self.remembers = False, True
         settings, decisions = setup.settings, setup.decisions
         self.progress = Progress(name, shared.hub, decisions, settings.summary_every(decisions))
+        self.progress.drowning = Drowning(settings.reward_signals)
         self.judge = Judge(self.progress, EpisodeReturns(settings), shared.validator, shared.callbacks)
         self.bound = AgeBound(shared.max_policy_age, on_policy=algorithm.on_policy)
         rng = np.random.default_rng([setup.seed, 1])

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tau_trainer.algorithms import State
 from tau_trainer.columns import Arrays
 
-_LEFT_OUT = ("optimizer.", "random.", "replay.", "older.")
-"""What the names of the optimizer's moments, of random numbers and of experience begin with."""
+_LEFT_OUT = ("optimizer.", "random.", "replay.", "older.", "cloning.")
+"""What the names of the optimizers' moments, of random numbers and of experience begin with."""
 _MARK = "parameters_only"
 
 

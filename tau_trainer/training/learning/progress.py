@@ -8,6 +8,7 @@ from typing import Any
 
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.metrics.summary import Statistics
+from tau_trainer.training.learning.drowning import Drowning
 from tau_trainer.training.learning.scores import LastRewards
 
 
@@ -23,6 +24,7 @@ class Progress:
         update_seconds: that these took.
         policy_age: of what the newest update learned from, in versions.
         rewards: of the newest summary.
+        drowning: finds reward signals that are too large beside the environment's.
         record: takes the statistics of every update.
         before_summary: tells what there is to tell with every summary.
         next_summary: decisions after which one is due: every ``summary_freq`` of them, and a few in every run.
@@ -33,7 +35,7 @@ class Progress:
         self.decisions = self.opts = self.samples = self.updates = 0
         self.update_seconds = self.policy_age = 0.0
         self.max_steps = max_steps
-        self.rewards = LastRewards()
+        self.rewards, self.drowning = LastRewards(), Drowning(())
         self.record: Callable[[Mapping[str, float]], None] = partial(hub.add_all, name)
         self.before_summary: Callable[[], None] = lambda: None
         self.name, self.hub = name, hub
@@ -68,7 +70,10 @@ class Progress:
         """Write a summary now."""
         self.before_summary()
         self._plan_summary()
-        self.rewards.take(self.hub.flush(self.name, self.decisions, training=training))
+        summary = self.hub.flush(self.name, self.decisions, training=training)
+        self.rewards.take(summary)
+        for sentence in self.drowning.found(summary.statistics):
+            self.hub.warning(sentence, behavior=self.name)
 
     def _plan_summary(self) -> None:
         self.next_summary = (self.decisions // self._summary_freq + 1) * self._summary_freq

@@ -21,13 +21,12 @@ from tau_trainer.settings import (
     DDPGHyperparameters,
     DDPGTrainerSettings,
     NetworkSettings,
-    RewardSignalSettings,
     TD3Hyperparameters,
     TD3TrainerSettings,
 )
 from tau_trainer.settings.exploration import GaussianWhiteNoiseSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
+from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior, paying
 from tests.algorithms.reference_sac import hidden, q_values
 from tests.algorithms.replayed import Collector, random_everywhere, trained
 from tests.networks import IMAGE, LIST
@@ -53,8 +52,8 @@ def make(
     options = settings(
         hyperparameters=hyperparameters(**numbers),
         network_settings=NetworkSettings().model_copy(update={"hidden_units": 16, **(network or {})}),
-        reward_signals=signals or {"extrinsic": RewardSignalSettings()},
     )
+    options = paying(options, signals)
     spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
     learner: DDPG = kind(Setup(spec, options, seed), fused=fused)
     return learner
@@ -300,7 +299,7 @@ def test_what_is_reported(name: str) -> None:
         "Losses/Policy Loss",
         "Losses/Q1 Loss",
         "Policy/Extrinsic Value",
-        "Policy/Curiosity Value",
+        "Policy/Bonus Value",
         "Policy/Learning Rate",
     }
     wanted |= {"Losses/Q2 Loss"} if name == "td3" else set()

@@ -19,7 +19,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Known
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings, SACTrainerSettings, trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec, ObservationType
-from tests.algorithms.experience import TWO_STREAMS
+from tests.algorithms.experience import TWO_STREAMS, paying
 from tests.networks import IMAGE
 
 AGENTS = 3
@@ -49,7 +49,7 @@ HERE = "tests.algorithms.off_policy.test_hindsight"
 
 def settings(signals: Any = None, trainer: str = "sac", **hindsight: Any) -> Any:
     numbers = hindsight.pop("numbers", {})
-    return trainer_type(trainer).settings.model_validate(
+    options = trainer_type(trainer).settings.model_validate(
         {
             "hyperparameters": {
                 "batch_size": 64,
@@ -60,9 +60,10 @@ def settings(signals: Any = None, trainer: str = "sac", **hindsight: Any) -> Any
             | {"hindsight": {"reward_done": f"{HERE}:same", **hindsight}}
             | numbers,
             "network_settings": {"hidden_units": 4, "num_layers": 1},
-            "reward_signals": signals or {"extrinsic": {"strength": STRENGTH, "gamma": 0.9}},
+            "reward_signals": {"extrinsic": {"strength": STRENGTH, "gamma": 0.9}},
         }
     )
+    return paying(options, signals)
 
 
 def learner_of(options: Any = None, spec: BehaviorSpec = SPEC, **more: Any) -> OffPolicy:
@@ -284,12 +285,12 @@ def test_images_are_in_memory_once() -> None:
 
 
 def test_the_extrinsic_reward_alone_is_worked_out_anew() -> None:
-    signals = {"curiosity": TWO_STREAMS["curiosity"], "extrinsic": RewardSignalSettings(strength=2.0)}
+    signals = {"bonus": TWO_STREAMS["bonus"], "extrinsic": RewardSignalSettings(strength=2.0)}
     learner = learner_of(settings(signals))
     walked(learner)
     rewards = learner.draw(10).rewards.numpy()
-    at = [stream.name for stream in learner.streams].index("curiosity")
-    np.testing.assert_array_equal(rewards[:, at], STEP * TWO_STREAMS["curiosity"].strength)
+    at = [stream.name for stream in learner.streams].index("bonus")
+    np.testing.assert_array_equal(rewards[:, at], STEP * TWO_STREAMS["bonus"].strength)
     assert set(rewards[:, 1 - at].tolist()) == {STEP * 2, 14.0, 6.0}
 
 
@@ -298,7 +299,7 @@ def test_deep_q_learning_cuts_rewards_off_as_ever_and_refuses_others_beside() ->
     learner = learner_of(settings(trainer="dqn", numbers={"clip_reward": 2.0}), spec)
     walked(learner)
     assert set(learner.draw(10).rewards[:, 0].tolist()) == {STRENGTH * STEP, 3.0 * STRENGTH, 2.0}
-    signals = {"extrinsic": {"gamma": 0.9}, "curiosity": {"gamma": 0.9}}
+    signals = dict.fromkeys(("extrinsic", "bonus"), RewardSignalSettings(gamma=0.9))
     with pytest.raises(SettingsError, match="dqn adds all rewards up, and hindsight changes one; leave the others out"):
         learner_of(settings(signals, "dqn"), spec, environment=("x",))
 
@@ -375,7 +376,7 @@ def test_a_rule_that_is_none(name: str, said: str) -> None:
 
 
 def test_a_reward_without_an_extrinsic_stream() -> None:
-    options = settings({"curiosity": TWO_STREAMS["curiosity"]})
+    options = settings({"bonus": TWO_STREAMS["bonus"]})
     with pytest.raises(SettingsError, match="hindsight is about the extrinsic reward"):
         learner_of(options, environment=("x",))
 

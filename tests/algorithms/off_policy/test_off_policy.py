@@ -208,7 +208,7 @@ def spoilt(work: WorkData, name: str, value: float, record: int = 20) -> WorkDat
 @pytest.mark.parametrize(
     ("place", "value", "told"),
     [
-        ("reward.curiosity", np.nan, r"reward 'curiosity' is NaN or infinite in 1 of \d+ transitions \(first: agent"),
+        ("reward.bonus", np.nan, r"reward 'bonus' is NaN or infinite in 1 of \d+ transitions \(first: agent"),
         ("continuous", np.inf, "action is NaN or infinite in 1 of"),
         ("obs_1", np.nan, "observation 'more' is NaN or infinite in 1 of"),
         ("final.obs_1", np.nan, "the next observation 'more' is NaN or infinite in 1 of"),

@@ -223,7 +223,7 @@ def test_what_is_reported() -> None:
         "Policy/Discrete Entropy Coeff",
         "Policy/Entropy",
         "Policy/Extrinsic Value",
-        "Policy/Curiosity Value",
+        "Policy/Bonus Value",
         "Policy/Learning Rate",
     }
     assert all(math.isfinite(value) for value in result.values())

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.algorithms.offline.base import LEAST_LOG_SIGMA, Offline
+from tau_trainer.algorithms.offline.base import Offline
 from tau_trainer.bridge.demonstrations import Demonstration
 from tau_trainer.errors import CheckpointError, DataError, NonFiniteError, SettingsError
+from tau_trainer.models.distributions import LEAST_LOG_SIGMA
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, demo_file, played, swing, worth

@@ -249,6 +249,10 @@ def _spoiled(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:
         ({"env_settings__env_path": "batched:cartpole"}, "play batched:tau; `tau-train batch`"),
         ({"env_settings__env_args": ["--step-ms", "1"]}, "leave --env-args out"),
         ({"environment_parameters": {"split": 1.0}}, "reads no environment_parameters"),
+        (
+            {"behaviors__TauAgent__reward_signals": {"extrinsic": {}, "curiosity": {}}},
+            "is learned from its own reward alone; remove behavioral_cloning and whatever stands beside extrinsic",
+        ),
     ],
 )
 def test_what_no_population_does_is_refused_at_once(tmp_path: Path, more: dict[str, Any], told: str) -> None:

@@ -1,0 +1,196 @@
+"""Behavioral cloning beside reinforcement learning: after every update some gradient steps towards demonstrations.
+
+What they make smaller is what :mod:`.offline.bc` does, the negative log-likelihood of whole actions. Their optimizer is
+one of its own over the policy's parameters, Adam as in ML-Agents, and their step size falls to 0 over ``steps``
+decisions. Recurrent networks learn from sequences that begin without a past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tau_trainer.algorithms.batch import shuffled_order
+from tau_trainer.algorithms.offline.recordings import demonstrated
+from tau_trainer.algorithms.parameters import FlatParameters, fitting, optimizer_step_from_python
+from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import NonFiniteError
+from tau_trainer.metrics import keys
+from tau_trainer.models import ActorCritic
+from tau_trainer.models.actor_critic import MEMORY, as_tensor
+from tau_trainer.models.distributions import LEAST_LOG_SIGMA, action_log_prob
+
+if TYPE_CHECKING:
+    from tau_trainer.algorithms.base import Setup
+    from tau_trainer.settings.signals import BehavioralCloningSettings
+
+_EPOCHS = 3
+_PREFIX = "cloning."
+_RANDOM = "random.generator"
+
+
+def likelihood(network: ActorCritic, outputs: torch.Tensor, actions: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Log-likelihood [n] of whole actions, from what the actor says; see :data:`LEAST_LOG_SIGMA`.
+
+    ``actions``: continuous, discrete and what was forbidden, [n, ...] each, as the memory has them.
+    """
+    continuous, discrete, forbidden = actions
+    each = action_log_prob(
+        network.action,
+        outputs,
+        continuous,
+        discrete,
+        forbidden if forbidden.shape[1] else None,
+        LEAST_LOG_SIGMA,
+    )
+    return each.sum(dim=1)
+
+
+class Cloning:
+    """Gradient steps towards the demonstrations at ``demo_path``.
+
+    Args:
+        settings: ``behavioral_cloning``.
+        setup: of the algorithm.
+        network: what acts.
+        parameters: in which it lies.
+
+    Raises:
+        DataError: the demonstrations cannot be read, or are of other agents.
+    """
+
+    def __init__(
+        self, settings: BehavioralCloningSettings, setup: Setup, network: ActorCritic, parameters: FlatParameters
+    ) -> None:
+        self._settings = settings
+        self._network = network
+        self._parameters = parameters
+        numbers, steps = setup.settings.hyperparameters, setup.settings.max_steps
+        kind = numbers.learning_rate_schedule
+        first = scheduled(numbers.learning_rate, kind, 0.0, LEARNING_RATE_FLOOR, steps)
+        self._rate = first * settings.strength
+        self._decisions = setup.decisions
+        self._batch = settings.batch_size or numbers.batch_size
+        self.generator = torch.Generator().manual_seed(setup.seed)
+        vector = parameters.optimizer.parameters
+        self._moments = {
+            "exp_avg": torch.zeros_like(vector),
+            "exp_avg_sq": torch.zeros_like(vector),
+        }
+        self._step = torch.zeros((), dtype=torch.int64)
+        self._taken = torch.zeros((), device=vector.device)
+        self._inputs: list[torch.Tensor] = []
+        self._actions: list[torch.Tensor] = []
+        """Continuous, discrete and what was forbidden, [k, ...] each."""
+        self._past: list[torch.Tensor] = []
+        """State and where sequences begin, of recurrent networks; the rows are sequences then."""
+        if setup.learns:
+            self._read(setup)
+
+    def _read(self, setup: Setup) -> None:
+        network, memory = self._network, setup.settings.network_settings.memory
+        rollout = demonstrated(self._settings.demo_path, setup, network)
+        forbidden = np.zeros((len(rollout), network.action.choices.mask_size), np.bool_)
+        if rollout.mask is not None:
+            forbidden = network.action.forbidden(rollout.mask)
+        inputs = network.arrange(rollout.observations)
+        discrete = rollout.column("discrete").astype(np.int64)
+        order, past = np.arange(len(rollout)), list[NDArray[Any]]()
+        if memory is not None:
+            order, begins = rollout.sequences(memory.sequence_length)
+            past = [rollout.column(MEMORY)[order], begins]
+        self._inputs = self._on_device(values[order] for values in inputs)
+        self._actions = self._on_device(values[order] for values in (rollout.column("continuous"), discrete, forbidden))
+        self._past = self._on_device(past)
+
+    def _on_device(self, columns: Iterable[NDArray[Any]]) -> list[torch.Tensor]:
+        device = self._taken.device
+        return [as_tensor(values).to(device) for values in columns]
+
+    def rate(self, progress: float) -> float:
+        """Step size at ``progress``, see :meth:`Algorithm.update`; 0 once the ``steps`` are over."""
+        steps = self._settings.steps
+        if not steps:
+            return self._rate
+        return self._rate * max(0.0, 1.0 - progress * self._decisions / steps)
+
+    def learn(self, progress: float) -> dict[str, float]:
+        """``num_epoch`` passes, each over at most ``samples_per_update`` decisions; numbers by TensorBoard name.
+
+        Raises:
+            NonFiniteError: the policy became NaN or infinite.
+        """
+        rate, count = self.rate(progress), len(self._actions[0])
+        if not rate:
+            return {}
+        size = min(self._batch, count)
+        most = max(size, self._settings.samples_per_update or count)
+        begins = self._past[-1] if self._past else torch.zeros(0)
+        losses = list[torch.Tensor]()
+        for _ in range(self._settings.num_epoch or _EPOCHS):
+            order = shuffled_order(begins, count, self.generator)
+            order = order[:most].to(self._taken.device)
+            for begin in range(0, len(order) - size + 1, size):
+                rows = order[begin : begin + size]
+                losses.append(self._descend(rows, rate))
+        loss = float(torch.stack(losses).mean())
+        if not np.isfinite(loss) or not self._parameters.finite():
+            raise NonFiniteError("behavioral_cloning made the policy NaN or infinite; lower its strength")
+        return {keys.PRETRAINING_LOSS: loss}
+
+    def _descend(self, rows: torch.Tensor, rate: float) -> torch.Tensor:
+        """A gradient step from a minibatch; its loss []."""
+        flat = self._parameters.optimizer
+        flat.gradient.zero_()
+        with torch.enable_grad():
+            loss = self.loss(rows)
+            self._parameters.differentiate(loss)
+        self._step.add_(1)
+        adam = flat._replace(**self._moments, kind="adam", weight_decay=0.0)  # type: ignore[arg-type]
+        optimizer_step_from_python(adam, rate, int(self._step), self._taken)
+        flat.gradient.zero_()
+        return loss.detach()
+
+    def loss(self, rows: torch.Tensor) -> torch.Tensor:
+        """Of these rows [n] of the demonstrations, []: the mean over them."""
+        inputs = self._network.normalize([values[rows] for values in self._inputs])
+        state, begins = (values[rows] for values in self._past) if self._past else (None, None)
+        outputs = self._network.outputs(inputs, state, begins)
+        actions = [values[rows] for values in self._actions]
+        return -likelihood(self._network, outputs, actions).mean()
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        return {**self._moments, "step": self._step}
+
+    def backup(self) -> dict[str, torch.Tensor]:
+        """A copy of everything but the policy, to go back to."""
+        copies = {name: values.clone() for name, values in self._tensors().items()}
+        return {**copies, _RANDOM: self.generator.get_state()}
+
+    def restore(self, backup: Mapping[str, torch.Tensor]) -> None:
+        """Go back to a :meth:`backup`."""
+        self.generator.set_state(backup[_RANDOM])
+        for name, values in self._tensors().items():
+            values.copy_(backup[name])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything but the policy that is needed to go on bit for bit."""
+        return {_PREFIX + name: values.cpu().numpy() for name, values in self.backup().items()}
+
+    def load(self, arrays: Arrays, *, fresh: bool) -> None:
+        """Go on from :meth:`state`; ``fresh``: as if nothing had been imitated yet.
+
+        Raises:
+            CheckpointError: something is missing or of another shape; nothing is changed then.
+        """
+        found = dict[str, torch.Tensor]()
+        for name, values in () if fresh else self.backup().items():
+            kept = fitting(arrays, _PREFIX + name, tuple(values.shape))
+            found[name] = torch.from_numpy(np.array(kept))
+        if found:
+            self.restore(found)

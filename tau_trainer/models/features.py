@@ -1,0 +1,85 @@
+"""What a model beside the policy makes of an agent's observations: features, from layers and encoders of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from tau_trainer.models.hyper import make_body
+from tau_trainer.models.mlp import MLP, kaiming_normal_
+from tau_trainer.models.normalizer import Normalizer
+from tau_trainer.models.observation_encoder import make_encoders, sensors_of
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import NetworkSettings
+    from tau_trainer.specs import BehaviorSpec
+
+
+class Features(torch.nn.Module):
+    """Encoders and hidden layers of one shape with a policy's, without a memory.
+
+    Args:
+        spec: the behavior with the sensors that the policy sees.
+        settings: of the network; its ``memory`` means nothing.
+        generator: source of the initial weights.
+        beside: how many further numbers go into the hidden layers.
+    """
+
+    def __init__(
+        self, spec: BehaviorSpec, settings: NetworkSettings, generator: torch.Generator, beside: int = 0
+    ) -> None:
+        super().__init__()
+        vectors = sum(spec.observations[i].size for i in sensors_of(spec)[0])
+        self.normalizer: Normalizer | None = None
+        if settings.normalize and vectors:
+            self.normalizer = Normalizer(vectors)
+        self.encoders, size, goal = make_encoders(spec, settings, 1, generator)
+        self.body, self.hyper = make_body(size + beside, goal, settings, 1, generator)
+        self.size: int = self.body.size if self.hyper is None else self.hyper.size
+        """``H``, features that come out."""
+
+    def take_in(self, vectors: torch.Tensor) -> None:
+        """Let the statistics take in vectors [n, D] as they came, where there are any."""
+        if self.normalizer is not None:
+            self.normalizer.take_in(vectors)
+
+    def prepare(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """What :meth:`ActorCritic.arrange` made of observations, as floats: vectors normalised, images in [0, 1]."""
+        # Bytes of images have nothing between them, floats do: what lies between two images is one.
+        vectors, *others = (x.float() / 255.0 if x.dtype == torch.uint8 else x.float() for x in inputs)
+        if self.normalizer is not None:
+            vectors = self.normalizer(vectors)
+        return [vectors, *others]
+
+    def forward(self, prepared: Sequence[torch.Tensor], beside: torch.Tensor | None = None) -> torch.Tensor:
+        """Features [n, H] of what was prepared and of further numbers [n, beside]."""
+        x = goal = prepared[0]
+        if self.encoders:
+            x, goal = self.encoders[0](list(prepared))
+        if beside is not None:
+            x = torch.cat((x, beside), dim=1)
+        features: torch.Tensor = self.body(x, 0)
+        if self.hyper is not None:
+            features = self.hyper(features, goal, 0)
+        return features
+
+
+class Readout(torch.nn.Module):
+    """Linear outputs [n, outputs], behind a hidden layer of so many units unless that is 0.
+
+    Args:
+        gain: factor on the initial weights of the last layer.
+    """
+
+    def __init__(self, inputs: int, hidden: int, outputs: int, generator: torch.Generator, gain: float = 1.0) -> None:
+        super().__init__()
+        self.body = MLP(inputs, hidden, 1 if hidden else 0, 1, generator)
+        self.weight = torch.nn.Parameter(torch.zeros(self.body.size, outputs))
+        self.bias = torch.nn.Parameter(torch.zeros(outputs))
+        kaiming_normal_(self.weight, generator, gain)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Outputs of inputs [n, inputs]."""
+        return torch.addmm(self.bias, self.body(x, 0), self.weight)

@@ -1,0 +1,98 @@
+"""The intrinsic curiosity module (Pathak et al. 2017, arXiv 1705.05363).
+
+Features of observations are learned so that from those before and after a step the action can be told (the inverse
+model), which leaves out what actions have no hold on. A forward model predicts the features after from those before
+and the action; half its squared error is what is paid (equation 6), at most ``1 / strength``, so 1 with the strength.
+Before it has learned anything it pays nothing: at first everything is new.
+
+Weights, sizes and limits are ML-Agents': both losses reach the features, the forward loss counts ``BETA`` and the
+inverse one the rest (equation 7), the hidden layer of either model has ``HIDDEN`` units.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.models.distributions import branch_bounds
+from tau_trainer.models.features import Features, Readout
+from tau_trainer.rewards.learned import Experience, LearnedReward, Loss, flat_actions
+
+if TYPE_CHECKING:
+    from tau_trainer.settings.signals import CuriositySettings
+    from tau_trainer.specs import BehaviorSpec
+
+FORWARD_LOSS = "Losses/Curiosity Forward Loss"
+INVERSE_LOSS = "Losses/Curiosity Inverse Loss"
+BETA = 0.2
+LOSS_FACTOR = 10.0
+"""On the whole loss, beside which nothing stands: with Adam it says how small a gradient counts as none."""
+HIDDEN = 256
+
+
+class Curiosity(LearnedReward):
+    """Features, the inverse and the forward model.
+
+    Args:
+        spec: see :class:`LearnedReward`.
+        settings: of the signal.
+        generator: source of the initial weights.
+    """
+
+    learned: torch.Tensor
+    """float32 []: 1 once it has learned from anything, until then 0."""
+
+    def __init__(self, spec: BehaviorSpec, settings: CuriositySettings, generator: torch.Generator) -> None:
+        super().__init__()
+        self._actions = spec.actions
+        self._most = 1.0 / settings.strength if settings.strength > 0.0 else torch.inf
+        self.register_buffer("learned", torch.zeros(()))
+        self.features = Features(spec, settings.network_settings, generator)
+        size = self.features.size
+        actions = spec.actions.continuous_size + spec.actions.mask_size
+        self.inverse = Readout(2 * size, HIDDEN, actions, generator)
+        self.forward_model = Readout(size + actions, HIDDEN, size, generator)
+
+    @override
+    def observe(self, some: Experience, *, expert: bool) -> None:
+        self.features.take_in(some.inputs[0])
+
+    @override
+    def loss(self, played: Experience, expert: Experience | None) -> Loss:
+        self.learned.fill_(1.0)
+        before, after = self._features(played)
+        forward = self._error(played, before, after).mean()
+        inverse = self._inverse_loss(played, before, after)
+        loss = LOSS_FACTOR * (BETA * forward + (1.0 - BETA) * inverse)
+        return loss, {FORWARD_LOSS: forward, INVERSE_LOSS: inverse}
+
+    @override
+    def rewards(self, played: Experience) -> torch.Tensor:
+        error = self._error(played, *self._features(played))
+        return error.clamp(max=self._most) * self.learned
+
+    def _features(self, some: Experience) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of what was there before and after, [n, H] each."""
+        before = self.features.prepare(some.inputs)
+        after = self.features.prepare(some.following)
+        return self.features(before), self.features(after)
+
+    def _error(self, some: Experience, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """Of the forward model, [n]."""
+        actions = flat_actions(some, self._actions)
+        predicted = self.forward_model(torch.cat((before, actions), dim=1))
+        error: torch.Tensor = 0.5 * (after - predicted).square().sum(dim=1)
+        return error
+
+    def _inverse_loss(self, some: Experience, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """Squared error of continuous actions plus cross entropy of every branch, []."""
+        guess = self.inverse(torch.cat((before, after), dim=1))
+        size = self._actions.continuous_size
+        loss: torch.Tensor = (some.continuous - guess[:, :size]).square().sum(dim=1).mean()
+        bounds = branch_bounds(self._actions.discrete_branches)
+        for branch, (begin, end) in enumerate(bounds):
+            logits = guess[:, size + begin : size + end]
+            loss = loss + torch.nn.functional.cross_entropy(logits, some.discrete[:, branch])
+        return loss
