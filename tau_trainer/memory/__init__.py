@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tau_trainer.memory.base import Known, Memory, Work, WorkData
+from tau_trainer.memory.groups import Groups, together
 from tau_trainer.memory.hindsight import ACHIEVED, Hindsight, RewardDone
 from tau_trainer.memory.prioritized import Priorities
 from tau_trainer.memory.recorded import recorded
@@ -13,6 +14,7 @@ from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout, joined
 __all__ = [
     "ACHIEVED",
     "NO_TRANSITIONS",
+    "Groups",
     "Hindsight",
     "Known",
     "Links",
@@ -26,4 +28,5 @@ __all__ = [
     "WorkData",
     "joined",
     "recorded",
+    "together",
 ]

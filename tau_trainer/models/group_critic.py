@@ -1,0 +1,181 @@
+"""A critic that sees all agents of a group at once (Cohen et al. 2021, section 4; ML-Agents ``MultiAgentNetworkBody``).
+
+Every agent is an entity: what it sees is embedded, alone or beside what it did, and all attend to each other, so a group
+may have any size. The *value* is that of what all see. The *baseline* of an agent is what its group is worth if the
+others do what they did and nothing is known of its own action: there it is embedded alone, and they with their actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.models.actor_critic import ActorCritic
+from tau_trainer.models.blocks import drawn_from
+from tau_trainer.models.encoders.attention import HEADS, UNHEARD, attended, begin_small, by_head, mean_of, normed
+from tau_trainer.models.heads import ValueHead
+from tau_trainer.models.hyper import make_body
+from tau_trainer.models.observation_encoder import Inputs, make_encoders
+from tau_trainer.specs import ActionSpec, BehaviorSpec
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import NetworkSettings
+
+
+class GroupCritic(torch.nn.Module):
+    """Values of groups and baselines of their members, by the same layers.
+
+    Below ``s`` groups have ``k`` members in all and at most ``m``; ``A`` numbers say what an agent did, ``R`` its worth.
+
+    Args:
+        spec: the behavior with the sensors that the policy sees.
+        choices: what is drawn for an agent (:attr:`ActionHead.choices`).
+        settings: of the network; ``hidden_units`` is the width of an entity too.
+        streams: name of each reward stream and its width.
+        generator: source of the initial weights.
+
+    Raises:
+        SettingsError: a sensor is nothing that a network reads, or the heads do not share ``hidden_units`` evenly.
+    """
+
+    most: torch.Tensor
+    """float64 []: members of the largest group so far."""
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        choices: ActionSpec,
+        settings: NetworkSettings,
+        streams: Mapping[str, int],
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        width = settings.hidden_units
+        if width % HEADS:
+            raise SettingsError(
+                f"network_settings.hidden_units is {width}, which the {HEADS} heads of the group's critic cannot share "
+                f"evenly; make it a multiple of {HEADS}"
+            )
+        self.branches = choices.discrete_branches
+        self.encoders, seen, _ = make_encoders(spec, settings, 1, generator)
+        with drawn_from(generator):
+            self.alone = torch.nn.Linear(seen, width)
+            self.acted = torch.nn.Linear(seen + choices.continuous_size + choices.mask_size, width)
+            self.query, self.key, self.value, self.out = (torch.nn.Linear(width, width) for _ in range(4))
+            for layer in (self.alone, self.acted, self.query, self.key, self.value, self.out):
+                begin_small(layer, width)
+        self.body, _ = make_body(width, 0, settings, 1, generator)
+        self.worth = ValueHead(self.body.size + 1, streams)
+        self.register_buffer("most", torch.ones((), dtype=torch.float64))
+
+    def done(self, continuous: torch.Tensor, discrete: torch.Tensor) -> torch.Tensor:
+        """What agents did, [n, A]: raw samples [n, c], and their choices [n, b] one-hot."""
+        branches = [torch.nn.functional.one_hot(discrete[:, i], size) for i, size in enumerate(self.branches)]
+        return torch.cat((continuous, *(chosen.to(continuous.dtype) for chosen in branches)), dim=1)
+
+    def forward(
+        self, inputs: Inputs, done: torch.Tensor | None, sizes: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Values and baselines.
+
+        Args:
+            inputs: of :meth:`ActorCritic.prepare`, [k, ...], the members of a group one behind the other.
+            done: [k, A], see :meth:`done`; None: no baselines are wanted.
+            sizes: int64 [s], members of each group, at least 1.
+
+        Returns:
+            Values [s, R], and baselines [k, R] or None.
+        """
+        features = self.encoders[0](inputs).features if self.encoders else inputs[0]
+        most = int(sizes.max())
+        present = torch.arange(most, device=sizes.device) < sizes[:, None]
+        slots = present.flatten().nonzero()[:, 0]
+
+        def embedded(layer: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+            """[s, m, width] of [k, inputs], zeros where nobody is."""
+            entities = normed(torch.nn.functional.silu(layer(x)))
+            if len(slots) == present.numel():
+                return entities.view(*present.shape, -1)
+            padded = entities.new_zeros(present.numel(), entities.shape[1])
+            return padded.index_copy(0, slots, entities).view(*present.shape, -1)
+
+        alone = embedded(self.alone, features)
+        heads = tuple(by_head(layer, alone) for layer in (self.query, self.key, self.value))
+        heard = attended(*heads, present)
+        values = self._worth(mean_of(normed(self.out(heard) + alone), present), sizes)
+        if done is None:
+            return values, None
+        if most == 1:  # who is alone has no mates whose actions could count
+            return values, values
+        acted = embedded(self.acted, torch.cat((features, done), dim=1))
+        pooled = self._without_own_action(alone, heads, acted, present)
+        return values, self._worth(pooled.flatten(0, 1)[slots], sizes.repeat_interleave(sizes))
+
+    def _without_own_action(
+        self, alone: torch.Tensor, heads: tuple[torch.Tensor, ...], acted: torch.Tensor, present: torch.Tensor
+    ) -> torch.Tensor:
+        """[s, m, width]: the mean of what is heard where member ``i`` is there without its action, all others with theirs.
+
+        All ``m`` such lists of entities share keys, values and scores, which are worked out once. ``j`` below is who
+        asks, ``k`` who is asked, ``h`` a head; ``out`` is applied to values, of which there are fewer than answers.
+        """
+        query_alone, key_alone, value_alone = heads  # each [s, h, m, width / h]
+        query, key, value = (by_head(layer, acted) for layer in (self.query, self.key, self.value))
+        groups, members, width = acted.shape
+        scale = width**-0.5
+        own = torch.eye(members, dtype=torch.bool, device=acted.device)
+        unheard = (~present).to(acted.dtype) * UNHEARD
+        weights = self.out.weight.view(width, HEADS, -1).permute(1, 2, 0)  # [h, width / h, width]
+        told, told_alone = value @ weights, value_alone @ weights  # [s, h, k, width]
+        every = told.flatten(1, 2)  # [s, h k, width]
+        instead = (told_alone - told).transpose(1, 2)  # [s, i, h, width]: i's value without its action in place of that with
+
+        # Mates j != i ask everybody; where k = i they meet i without its action.
+        match = (query * scale @ key.transpose(2, 3)).transpose(1, 2) + unheard[:, None, None]  # [s, j, h, k]
+        match_alone = (query * scale @ key_alone.transpose(2, 3)).permute(0, 3, 2, 1)[..., None]  # [s, i, j, h, 1]
+        attention = torch.softmax(torch.where(own[:, None, None], match_alone, match[:, None]), dim=4)  # [s, i, j, h, k]
+        heard = (attention.flatten(3).flatten(1, 2) @ every).view(groups, members, members, width)
+        heard = heard + attention.diagonal(dim1=1, dim2=4).permute(0, 3, 1, 2) @ instead
+        answers = normed(heard + (acted + self.out.bias)[:, None])  # [s, i, j, width]
+        counted = (present[:, None] & ~own).to(acted.dtype)  # [s, i, j]
+        total = (counted[:, :, None] @ answers)[:, :, 0]
+
+        # And i itself asks, without its action.
+        match = (query_alone * scale @ key.transpose(2, 3)).transpose(1, 2) + unheard[:, None, None]  # [s, i, h, k]
+        itself = (query_alone * key_alone).sum(dim=3).transpose(1, 2)[..., None] * scale  # [s, i, h, 1]
+        attention = torch.softmax(torch.where(own[:, None], itself, match), dim=3)
+        heard = attention.flatten(2) @ every
+        heard = heard + (attention.diagonal(dim1=1, dim2=3).transpose(1, 2)[:, :, None] @ instead)[:, :, 0]
+        answer = normed(heard + alone + self.out.bias)
+        return (total + answer) / present.sum(dim=1)[:, None, None]
+
+    def _worth(self, pooled: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        """[n, R] of [n, width]; the head is told how large the group is beside the largest so far, -1 to 1."""
+        share = (sizes * (2.0 / self.most) - 1.0).to(pooled.dtype)[:, None]
+        result: torch.Tensor = self.worth(torch.cat((self.body(pooled, 0), share), dim=1))
+        return result
+
+
+class GroupActorCritic(ActorCritic):
+    """An actor as everywhere, whose values are those of its group.
+
+    Args:
+        spec: the behavior with the sensors that the policy sees.
+        settings: shape of both networks.
+        streams: name of each reward stream and its width.
+        generator: source of the initial weights.
+
+    Raises:
+        SettingsError: see :class:`ActorCritic` and :class:`GroupCritic`; or the settings ask for a memory.
+    """
+
+    def __init__(
+        self, spec: BehaviorSpec, settings: NetworkSettings, streams: Mapping[str, int], generator: torch.Generator
+    ) -> None:
+        if settings.memory is not None:
+            raise SettingsError("a group's critic has no memory; remove network_settings.memory")
+        super().__init__(spec, settings, {}, shared_critic=True, generator=generator)  # the critic has the values
+        self.critic = GroupCritic(spec, self.action.choices, settings, streams, generator)
