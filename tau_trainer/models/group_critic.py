@@ -16,6 +16,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.blocks import drawn_from
 from tau_trainer.models.encoders.attention import HEADS, UNHEARD, attended, begin_small, by_head, mean_of, normed
+from tau_trainer.models.graph import NORM_EPSILON
 from tau_trainer.models.heads import ValueHead
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.observation_encoder import Inputs, make_encoders
@@ -117,40 +118,57 @@ class GroupCritic(torch.nn.Module):
     def _without_own_action(
         self, alone: torch.Tensor, heads: tuple[torch.Tensor, ...], acted: torch.Tensor, present: torch.Tensor
     ) -> torch.Tensor:
-        """[s, m, width]: the mean of what is heard where member ``i`` is there without its action, all others with theirs.
+        """[s, m, width]: what is heard on average where member ``i`` is there without its action, all others with theirs.
 
-        All ``m`` such lists of entities share keys, values and scores, which are worked out once. ``j`` below is who
-        asks, ``k`` who is asked, ``h`` a head; ``out`` is applied to values, of which there are fewer than answers.
+        All ``m`` such lists of entities share keys, values and scores, which are worked out once. Below ``j`` is who
+        asks, ``k`` who is asked, ``h`` a head. An answer is ``y_ij = sum_hk a_ijhk v_hk + sum_h a_ijhi d_ih + x_j`` with
+        the values ``v`` behind :attr:`out`, ``d_i`` what is added to them where ``k = i``, and the asking entity ``x``.
+        All have mean 0, so normalising is dividing by ``|y|``, which follows from products among ``v``, ``d`` and ``x``;
+        then the mean over ``j`` is taken of attention. So nothing as large as all ``y`` [s, m, m, width] is made.
         """
         query_alone, key_alone, value_alone = heads  # each [s, h, m, width / h]
         query, key, value = (by_head(layer, acted) for layer in (self.query, self.key, self.value))
-        groups, members, width = acted.shape
-        scale = width**-0.5
+        _, members, width = acted.shape
         own = torch.eye(members, dtype=torch.bool, device=acted.device)
-        unheard = (~present).to(acted.dtype) * UNHEARD
-        weights = self.out.weight.view(width, HEADS, -1).permute(1, 2, 0)  # [h, width / h, width]
-        told, told_alone = value @ weights, value_alone @ weights  # [s, h, k, width]
-        every = told.flatten(1, 2)  # [s, h k, width]
-        instead = (told_alone - told).transpose(1, 2)  # [s, i, h, width]: i's value without its action in place of that with
+        unheard = ((~present).to(acted.dtype) * UNHEARD)[:, None, None]  # [s, 1, 1, k]
+        query, query_alone = query * width**-0.5, query_alone * width**-0.5
+
+        weights = self.out.weight - self.out.weight.mean(dim=0)
+        weights = weights.view(width, HEADS, -1).permute(1, 2, 0)  # [h, width / h, width]
+        bias = self.out.bias - self.out.bias.mean()
+        told, instead = (self._behind_out(values, weights) for values in (value, value_alone - value))
+        told, instead = told.flatten(1, 2), instead.transpose(1, 2)  # v [s, h k, width], d [s, i, h, width]
 
         # Mates j != i ask everybody; where k = i they meet i without its action.
-        match = (query * scale @ key.transpose(2, 3)).transpose(1, 2) + unheard[:, None, None]  # [s, j, h, k]
-        match_alone = (query * scale @ key_alone.transpose(2, 3)).permute(0, 3, 2, 1)[..., None]  # [s, i, j, h, 1]
-        attention = torch.softmax(torch.where(own[:, None, None], match_alone, match[:, None]), dim=4)  # [s, i, j, h, k]
-        heard = (attention.flatten(3).flatten(1, 2) @ every).view(groups, members, members, width)
-        heard = heard + attention.diagonal(dim1=1, dim2=4).permute(0, 3, 1, 2) @ instead
-        answers = normed(heard + (acted + self.out.bias)[:, None])  # [s, i, j, width]
-        counted = (present[:, None] & ~own).to(acted.dtype)  # [s, i, j]
-        total = (counted[:, :, None] @ answers)[:, :, 0]
+        match = (query @ key.transpose(2, 3)).transpose(1, 2) + unheard  # [s, j, h, k]
+        match_own = (query @ key_alone.transpose(2, 3)).permute(0, 3, 2, 1)[..., None]  # [s, i, j, h, 1]
+        attention = torch.softmax(torch.where(own[:, None, None], match_own, match[:, None]), dim=4)  # [s, i, j, h, k]
+        at_own = attention.diagonal(dim1=1, dim2=4).permute(0, 3, 1, 2)  # [s, i, j, h]
+        attention, asking = attention.flatten(3), acted + bias  # a [s, i, j, h k], x [s, j, width]
+        square = (attention.flatten(1, 2) @ (told @ told.mT)).view_as(attention) + 2.0 * (asking @ told.mT)[:, None]
+        square = (square * attention).sum(dim=3) + asking.square().sum(dim=2)[:, None]
+        apart = instead.flatten(1, 2).mT  # [s, width, i h]
+        mixed = attention @ (told @ apart).unflatten(2, (members, HEADS)).transpose(1, 2)  # [s, i, j, h]
+        mixed = mixed + (asking @ apart).unflatten(2, (members, HEADS)).transpose(1, 2)
+        square = square + (at_own * (2.0 * mixed + at_own @ (instead @ instead.mT))).sum(dim=3)
+        share = (present[:, None] & ~own) * torch.rsqrt(square.clamp(min=0.0) / width + NORM_EPSILON)  # [s, i, j]
+        total = (share[:, :, None] @ attention)[:, :, 0] @ told + share @ asking
+        total = total + (share[:, :, None] @ at_own @ instead)[:, :, 0]
 
         # And i itself asks, without its action.
-        match = (query_alone * scale @ key.transpose(2, 3)).transpose(1, 2) + unheard[:, None, None]  # [s, i, h, k]
-        itself = (query_alone * key_alone).sum(dim=3).transpose(1, 2)[..., None] * scale  # [s, i, h, 1]
-        attention = torch.softmax(torch.where(own[:, None], itself, match), dim=3)
-        heard = attention.flatten(2) @ every
-        heard = heard + (attention.diagonal(dim1=1, dim2=3).transpose(1, 2)[:, :, None] @ instead)[:, :, 0]
-        answer = normed(heard + alone + self.out.bias)
-        return (total + answer) / present.sum(dim=1)[:, None, None]
+        match = (query_alone @ key.transpose(2, 3)).transpose(1, 2) + unheard  # [s, i, h, k]
+        match_own = (query_alone * key_alone).sum(dim=3).transpose(1, 2)[..., None]  # [s, i, h, 1]
+        attention = torch.softmax(torch.where(own[:, None], match_own, match), dim=3)
+        heard = attention.flatten(2) @ told
+        heard = heard + (attention.diagonal(dim1=1, dim2=3).mT[:, :, None] @ instead)[:, :, 0]
+        return (total + normed(heard + alone + bias)) / present.sum(dim=1)[:, None, None]
+
+    @staticmethod
+    def _behind_out(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """[s, h, m, width] of values by head [s, h, m, width / h], by weights [h, width / h, width]."""
+        groups, _, members, size = values.shape
+        each = values.transpose(0, 1).reshape(HEADS, groups * members, size) @ weights
+        return each.view(HEADS, groups, members, -1).transpose(0, 1)
 
     def _worth(self, pooled: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
         """[n, R] of [n, width]; the head is told how large the group is beside the largest so far, -1 to 1."""
