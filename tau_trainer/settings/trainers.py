@@ -269,8 +269,8 @@ class TrainerType:
 
     settings: type[TrainerSettings]
     """Its keys; ``trainer_type`` and ``hyperparameters`` need defaults."""
-    algorithm: str | None
-    """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`; None: read and checked, not trained yet."""
+    algorithm: str
+    """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`."""
 
 
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tau_trainer.collection.decisions import ExperienceSink, TauAgent
-from tau_trainer.columns import Rows
+from tau_trainer.columns import GROUP, Rows
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import Known
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
@@ -248,10 +248,12 @@ class AgentTrainer:
         if not role.group_paid and np.count_nonzero(group_reward):
             role.group_paid = True
             learner = role.agent.learner
+            if GROUP in learner.memory.columns:
+                return
             self._hub.warning(
                 f"'{learner.name}' gets rewards for its group, which {learner.settings.trainer_type} adds to each "
-                "agent's own: nobody learns what he did for the group; that is what ML-Agents has poca for, which is "
-                "not trained yet",
+                "agent's own: nobody learns what he did for the group, or gets what it earns after he has left; "
+                "trainer_type: poca does that",
                 pair=self.id,
             )
 
