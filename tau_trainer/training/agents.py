@@ -220,7 +220,9 @@ class AgentTrainer:
         returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)
         name = role.agent.learner.name
         groups = np.where(ended.group_id[acted] != 0, returns["group"], np.nan) if role.group_paid else _NOTHING
-        self._hub.episode(name, self.id, returns["own"], lengths, groups)
+        # As in ML-Agents, what a group got is told by those who see its end, not by who left it before.
+        at_end = groups if plays_on is None or not len(groups) else np.where(plays_on[acted], np.nan, groups)
+        self._hub.episode(name, self.id, returns["own"], lengths, at_end)
         self._on_episodes(role.agent.spec.short_name, returns["own"])
         role.agent.learner.ended(earned(returns["own"], groups))
         if "on_episode_end" in self._callbacks.wanted:
