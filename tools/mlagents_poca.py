@@ -4,9 +4,9 @@ Run by the interpreter of an environment with mlagents 1.1.0 (Python 3.10)::
 
     PEER/bin/python tools/mlagents_poca.py
 
-The file has the minibatch, the weights of its actor and its critic, its values, baselines and losses, and the gradient of
-its loss. The minibatch is made so that every branch of both trust regions is taken. Old values are given to its functions
-as such: its trainer hands over returns in their place.
+The file has the minibatch, the weights of its actor and its critic, its values, baselines and losses, and the gradient
+of its loss. The minibatch is made so that every branch of both trust regions is taken. Old values are given to its
+functions as such: its trainer hands over returns in their place.
 """
 
 from __future__ import annotations
@@ -85,11 +85,7 @@ def main() -> None:
     value_loss = ModelUtils.trust_region_value_loss(values, old_values, returns, EPSILON, everybody)
     baseline_loss = ModelUtils.trust_region_value_loss(baselines, old_baselines, returns, EPSILON, everybody)
     policy_loss = ModelUtils.trust_region_policy_loss(advantages, log_probs, old_log_probs, everybody, EPSILON)
-    loss = (
-        policy_loss
-        + 0.5 * (value_loss + 0.5 * baseline_loss)
-        - BETA * ModelUtils.masked_mean(entropy, everybody)
-    )
+    loss = policy_loss + 0.5 * (value_loss + 0.5 * baseline_loss) - BETA * ModelUtils.masked_mean(entropy, everybody)
     loss.backward()  # type: ignore[no-untyped-call]
 
     def joined(numbers: dict[str, torch.Tensor]) -> Any:

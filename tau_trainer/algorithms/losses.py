@@ -15,7 +15,6 @@ from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples, sigm
 from tau_trainer.models.actor_critic import ActorCritic, Answer
 from tau_trainer.models.distributions import evaluate_actions
 
-
 ValueLosses = Callable[[torch.Tensor, Samples, float], tuple[torch.Tensor, ...]]
 """Of values [..., B, R], their samples, and epsilon: some [...]."""
 
@@ -88,7 +87,7 @@ def minibatch_loss(
     log_ratio = log_prob - samples.log_prob
     policy_loss = objective.policy_loss(log_ratio, samples, numbers.epsilon)
     value_losses = objective.value_losses(answer.values, samples, numbers.epsilon)
-    value_loss = sum(weight * value for weight, value in zip(objective.value_coefficients, value_losses, strict=True))
+    value_loss = sum(weight * part for weight, part in zip(objective.value_coefficients, value_losses, strict=True))
     loss = policy_loss + value_loss - numbers.beta * entropies.mean()
     return loss, log_ratio.detach(), answer.values.detach(), entropies.detach()
 
@@ -98,9 +97,10 @@ def summarize_epoch(
 ) -> torch.Tensor:
     """One epoch as a float32 row of 6: policy loss, value loss, entropy, KL, clip fraction, gradient norm.
 
-    Behind them stand further value losses, where the objective has any. Of members of a population, whose rows lie by minibatches [m, P, B], one row each: [P, 6]. The KL is Schulman's
-    estimator ``k3 = (r - 1) - log r`` (joschu.net/blog/kl-approx.html): never negative, little variance; summed over
-    components that have ratios of their own.
+    Behind them stand further value losses, where the objective has any. Of members of a population, whose rows lie by
+    minibatches [m, P, B], one row each: [P, 6]. The KL is Schulman's estimator ``k3 = (r - 1) - log r``
+    (joschu.net/blog/kl-approx.html): never negative, little variance; summed over components that have ratios of their
+    own.
     """
     minibatches, *members = statistics.entropy.shape
 

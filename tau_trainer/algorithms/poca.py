@@ -1,15 +1,16 @@
 """MA-POCA (Cohen et al. 2021) and MAPPO (Yu et al. 2022): PPO whose critic sees all agents of a group.
 
-- Agents of one behavior that decide at the same moment in the same group are a *set* (:mod:`tau_trainer.memory.groups`).
-  Its value is what all of them see is worth (:mod:`tau_trainer.models.group_critic`). Groups change their size as agents
-  come and go. Who has no group is a set by itself and learns as PPO does, by this critic.
-- A decision is paid what all of its set got themselves, and what its group got. Returns are TD(lambda)'s; that of an agent
-  which leaves goes on with its group's, to the group's end or as far as it is known.
+- Agents of one behavior that decide at the same moment in the same group are a *set*
+  (:mod:`tau_trainer.memory.groups`). Its value is what all of them see is worth
+  (:mod:`tau_trainer.models.group_critic`). Groups change their size as agents come and go. Who has no group is a set
+  by itself and learns as PPO does, by this critic.
+- A decision is paid what all of its set got themselves, and what its group got. Returns are TD(lambda)'s; that of an
+  agent which leaves goes on with its group's, to the group's end or as far as it is known.
 - The advantage is that return without a *baseline*. POCA's is the agent's own: the others' actions are known to it, its
   own is not. So all that the others did to the return is taken out of it, and what the agent did stays. MAPPO's is the
   set's value.
-- Loss = policy loss + 0.5 (value loss + 0.5 baseline loss) - beta * entropy, ML-Agents' numbers; policy loss and all else
-  as in :mod:`.ppo`.
+- Loss = policy loss + 0.5 (value loss + 0.5 baseline loss) - beta * entropy, ML-Agents' numbers; policy loss and all
+  else as in :mod:`.ppo`.
 - Both value losses have a trust region: what has moved by ``epsilon`` towards its return in an update stays there. In
   ML-Agents that has no effect, because it keeps returns where the old values should stand. Where the critic is wrong by
   more than 1 (root mean square over the update), the region is as much wider: else large rewards would take for ever.
@@ -20,184 +21,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import OnBatch, Setup
-from tau_trainer.algorithms.batch import Numbers, Samples, exact, shuffled
+from tau_trainer.algorithms.batch import Numbers, Samples
+from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.algorithms.losses import Objective, clipped_surrogate, trust_region
 from tau_trainer.algorithms.policy_update import Learned, PolicyUpdate, Reader
-from tau_trainer.algorithms.ppo import PPO, RolloutReader
+from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.rows import Rows
 from tau_trainer.columns import GROUP, MOMENT, Column
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Groups, Rollout
-from tau_trainer.memory.advantages import lambda_returns
+from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
-from tau_trainer.models import ActorCritic
 from tau_trainer.models.actor_critic import Answer
 from tau_trainer.models.group_critic import GroupActorCritic, GroupCritic
 from tau_trainer.models.observation_encoder import Inputs
-from tau_trainer.rewards.streams import EXTRINSIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_NUMBERS = 2**21
-"""Floats that the critic holds at once for each of its layers: rows of a minibatch are cut into pieces of so many."""
-
-
-@dataclass(slots=True)
-class Seating:
-    """All entities of a rollout on the learner's device, set behind set: a *seat* is an entity's place there.
-
-    ``E`` entities in ``S`` sets; the last ones are bootstrapped from alone.
-    """
-
-    inputs: Inputs
-    """[E, ...] of each, of :meth:`ActorCritic.prepare`."""
-    done: torch.Tensor
-    """float32 [E, A], see :meth:`GroupCritic.done`; zeros where nothing was decided."""
-    sizes: torch.Tensor
-    """int64 [S]."""
-    begins: torch.Tensor
-    """int64 [S], seat of each set's first entity."""
-    set_of: torch.Tensor
-    """int64 [E]."""
-    worth: torch.Tensor
-    """float32 [S + 1, R]: the sets' values before the update; the last is nothing's, 0."""
-    before: torch.Tensor
-    """float32 [E, C]: what the critic said of each entity before the update: its set's value, and its baseline."""
-
-    def ask(
-        self, critic: GroupCritic, sets: torch.Tensor, *, baselines: bool
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Values [s, R] and baselines [k, R] of these sets, int64 [s], one member behind the other."""
-        sizes, first = self.sizes[sets], self.begins[sets]
-        seats = _ranges(first, sizes)
-        return critic([values[seats] for values in self.inputs], self.done[seats] if baselines else None, sizes)
-
-    def answer(self, critic: GroupCritic, seats: torch.Tensor, *, baselines: bool) -> torch.Tensor:
-        """[n, C] of seats, int64 [n], of which those of a set follow each other."""
-        sets, which = torch.unique_consecutive(self.set_of[seats], return_inverse=True)
-        values, others = self.ask(critic, sets, baselines=baselines)
-        if others is None:
-            return values[which]
-        sizes = self.sizes[sets]
-        places = (sizes.cumsum(0) - sizes)[which] + seats - self.begins[sets][which]
-        return torch.cat((values[which], others[places]), dim=1)
-
-    def judge(self, critic: GroupCritic, *, baselines: bool) -> None:
-        """Work out :attr:`worth` and :attr:`before`."""
-        before, worth = list[torch.Tensor](), list[torch.Tensor]()
-        for sets in self._pieces(critic):
-            values, others = self.ask(critic, sets, baselines=baselines)
-            worth.append(values)
-            spread = values.repeat_interleave(self.sizes[sets], dim=0)
-            before.append(spread if others is None else torch.cat((spread, others), dim=1))
-        self.worth = torch.cat((*worth, values.new_zeros(1, values.shape[1])))
-        self.before = torch.cat(before)
-
-    def _pieces(self, critic: GroupCritic) -> Iterator[torch.Tensor]:
-        """All sets in order, as many at once as the critic's working memory is for."""
-        cost = (self.sizes * rows_cost(critic, int(self.sizes.max()))).cumsum(0)
-        counts = cost.sub(1).div(_NUMBERS, rounding_mode="floor").unique_consecutive(return_counts=True)[1]
-        yield from torch.arange(len(cost), device=cost.device).split(counts.tolist())
-
-
-def _ranges(first: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
-    """``first[0], first[0] + 1, ...``, ``sizes`` [s] of each, one range behind the other: int64 [sum]."""
-    ends = sizes.cumsum(0)
-    return torch.arange(int(ends[-1]), device=sizes.device) + (first - ends + sizes).repeat_interleave(sizes)
-
-
-def rows_cost(critic: GroupCritic, members: int) -> int:
-    """Floats that the critic holds for one row of a set of so many."""
-    return members * (critic.out.out_features + 4 * members)
-
-
-class GroupReader(RolloutReader):
-    """Samples set by set. Behind their inputs stands their seat, int64 [N], in :attr:`seating`.
-
-    Args:
-        rollout: what is learned from; its memory keeps moments and groups.
-        network: who learns.
-        version: of its policy.
-        generator: what minibatches are drawn from.
-    """
-
-    seating: Seating
-
-    def __init__(self, rollout: Rollout, network: ActorCritic, version: int, generator: torch.Generator) -> None:
-        super().__init__(rollout, network, version, generator)
-        self._groups = groups = Groups(rollout)
-        arrived = np.argsort(groups.joint, kind="stable")  # entities by seat
-        seat = np.empty_like(arrived)
-        seat[arrived] = np.arange(len(arrived))
-        self._seats, self._arrived_by_seat = seat[groups.entity], arrived
-        self._order = np.argsort(self._seats)
-        """[N]: transitions by sample."""
-
-    @override
-    def samples(self, network: ActorCritic) -> Samples:
-        assert isinstance(network, GroupActorCritic)
-        self.seating = self._seated(network)
-        seats = self._tensor(self._seats[self._order])
-        samples = shuffled(super().samples(network), self._tensor(self._order))
-        sets = self.seating.set_of[seats]
-        begins = torch.cat((sets.new_ones(1, dtype=torch.bool), sets[1:] != sets[:-1]))
-        return samples._replace(inputs=[*samples.inputs, seats], begins=begins)
-
-    def _seated(self, network: GroupActorCritic) -> Seating:
-        groups, rollout, arrived = self._groups, self._rollout, self._arrived_by_seat
-        decided = [self._tensor(rollout.whole(name)[1:]) for name in ("continuous", "discrete")]
-        done = network.critic.done(decided[0], decided[1].long())
-        sizes = np.bincount(groups.joint, minlength=groups.sets)
-        nothing = done.new_zeros(len(arrived) - len(done), done.shape[1])
-        critic = network.critic
-        critic.most.fill_(max(float(critic.most), float(sizes.max())))
-        return Seating(
-            inputs=network.prepare(tuple(sensor[arrived] for sensor in groups.observations())),
-            done=torch.cat((done, nothing))[self._tensor(arrived)],
-            sizes=self._tensor(sizes),
-            begins=self._tensor(np.cumsum(sizes) - sizes),
-            set_of=self._tensor(groups.joint[arrived]),
-            worth=nothing,
-            before=nothing,
-        )
-
-    @override
-    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
-        groups, rollout = self._groups, self._rollout
-        widths = [stream.width for stream in update.streams]
-        trace = self._tensor(rollout.goes_on).double() * update.hyperparameters.lambd
-        worth = torch.split(exact(self.seating.worth)[self._tensor(groups.after)], widths, dim=1)
-        following, heir, returns = self._tensor(groups.next), self._tensor(groups.heir), list[torch.Tensor]()
-        for stream, after in zip(update.streams, worth, strict=True):
-            rewards = rollout.rewards[stream.name]
-            if stream.name == EXTRINSIC:
-                rewards = groups.summed(rewards)
-                rewards = rewards if rollout.group_reward is None else rewards + rollout.group_reward[:, None]
-            paid = exact(self._tensor(rewards)) * stream.strength
-            returns.append(lambda_returns(paid, after, trace.to(paid.dtype), stream.gamma, following)[heir])
-        found = torch.cat(returns, dim=1)[self._tensor(self._order)]
-        baselines = exact(values[:, -found.shape[1] :])
-        advantages = torch.split(found - baselines, widths, dim=1)
-        found = found.repeat(1, values.shape[1] // found.shape[1])
-        return sum(advantages[1:], advantages[0]).float(), found.float()
-
-    @override
-    def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
-        stale = super().stale(renormalized=renormalized)
-        if not isinstance(stale, torch.Tensor):
-            return stale
-        return self._tensor(np.argsort(self._order))[stale]
 
 
 class GroupEpochs(AutogradEpochs):
@@ -239,7 +85,8 @@ class GroupUpdate(PolicyUpdate):
     @property
     @override
     def objective(self) -> Objective:
-        return Objective(clipped_surrogate, (0.5, 0.25) if self.baselines else (0.5,), self._value_losses)
+        coefficients = (0.5, 0.25) if self.baselines else (0.5,)
+        return Objective(clipped_surrogate, coefficients, self._value_losses)
 
     @override
     def learn(
@@ -265,7 +112,7 @@ class GroupUpdate(PolicyUpdate):
         seating = self._reader.seating
         seating.judge(self.critic, baselines=self.baselines)
         self.epochs = GroupEpochs(self, self.objective)
-        self.epochs.rows = max(1, _NUMBERS // rows_cost(self.critic, int(seating.sizes.max())))
+        self.epochs.rows = seating.rows_at_once(self.critic)
         return seating.before[inputs[-1]]
 
     @override
@@ -277,22 +124,27 @@ class GroupUpdate(PolicyUpdate):
     def _value_losses(self, values: torch.Tensor, samples: Samples, epsilon: float) -> tuple[torch.Tensor, ...]:
         """Of values, and of baselines."""
         before = self._reader.seating.before[samples.inputs[-1]]
-        losses = trust_region(values, before, samples.returns, epsilon * self._reach)
-        return tuple(part.mean() for part in losses.chunk(len(self.objective.value_coefficients), dim=1))
+        reach = epsilon * self._reach
+        losses = trust_region(values, before, samples.returns, reach)
+        parts = losses.chunk(2, dim=1) if self.baselines else (losses,)
+        return tuple(part.mean() for part in parts)
 
     @override
     def _losses(self, epochs: torch.Tensor) -> dict[str, torch.Tensor]:
         mean = epochs.mean(dim=0)
-        return super()._losses(epochs) | ({keys.BASELINE_LOSS: mean[6]} if self.baselines else {})
+        others = {keys.BASELINE_LOSS: mean[6]} if self.baselines else {}
+        return super()._losses(epochs) | others
 
     @override
     def _of_values(self, values: torch.Tensor, returns: torch.Tensor, rows: Rows) -> dict[str, torch.Tensor]:
         widths = [stream.width for stream in self.streams]
         size = sum(widths)
         found = super()._of_values(values[:, :size], returns[:, :size], rows)
-        baselines = torch.split(rows.mean(values[:, size:]), widths) if self.baselines else ()
-        names = [keys.baseline_estimate(stream.name) for stream in self.streams]
-        return found | {name: mean.mean() for name, mean in zip(names, baselines, strict=False)}
+        if self.baselines:
+            means = torch.split(rows.mean(values[:, size:]), widths)
+            for stream, mean in zip(self.streams, means, strict=True):
+                found[keys.baseline_estimate(stream.name)] = mean.mean()
+        return found
 
 
 class SharedBaseline(GroupUpdate):

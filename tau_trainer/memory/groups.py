@@ -55,10 +55,12 @@ class Groups:
     def __init__(self, rollout: Rollout) -> None:
         self._rollout = rollout
         self.entity: Rows = rollout.records - 1
-        decided = together(rollout.whole(MOMENT.name)[1:], rollout.whole(GROUP.name)[1:])
+        moment, group = rollout.whole(MOMENT.name), rollout.whole(GROUP.name)
+        decided = together(moment[1:], group[1:])
         self.decisions, first = len(decided), int(decided.max(initial=-1)) + 1
         self._set: Rows = decided[self.entity]  # [N]
-        seen_last = together(rollout.bootstrap_moments[self._finals], rollout.column(GROUP.name)[self._last])
+        moment, group = rollout.bootstrap_moments, rollout.column(GROUP.name)
+        seen_last = together(moment[self._finals], group[self._last])
         self.joint: Rows = np.concatenate((decided, first + seen_last))
         self.sets = first + int(seen_last.max(initial=-1)) + 1
 
@@ -67,12 +69,15 @@ class Groups:
         """[N], the transition whose return each one has: its own, or that of a mate that stays longer."""
         rollout = self._rollout
         rank = np.full(len(rollout), _ENDS_WITH_ALL)
-        rank[rollout.truncated], rank[rollout.left], rank[self._followed] = _CUT, _LEFT, _GOES_ON
+        rank[rollout.truncated] = _CUT
+        rank[rollout.left] = _LEFT
+        rank[self._followed] = _GOES_ON
         order = np.lexsort((rank, self._set))
         best = np.zeros(self.decisions, np.intp)
         best[self._set[order]] = order  # the last one written is the best of its set
         best = best[self._set]
-        inherits = (rank == _LEFT) & (rank[best] > _LEFT) | (rank == _CUT) & (rank[best] == _GOES_ON)
+        inherits = (rank == _LEFT) & (rank[best] > _LEFT)
+        inherits |= (rank == _CUT) & (rank[best] == _GOES_ON)
         return np.where(inherits, best, np.arange(len(rollout)))
 
     @cached_property
@@ -115,7 +120,8 @@ class Groups:
         """[F]: transitions that are bootstrapped from what their agent saw last."""
         rollout = self._rollout
         alone = self.heir == np.arange(len(rollout))
-        return np.flatnonzero((rollout.truncated | rollout.left) & alone & ~self._followed)
+        ended = rollout.truncated | rollout.left
+        return np.flatnonzero(ended & alone & ~self._followed)
 
     @cached_property
     def _finals(self) -> Rows:

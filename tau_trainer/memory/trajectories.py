@@ -50,7 +50,7 @@ class Rollout:
         return self.whole(name)[self._rows]
 
     def whole(self, name: str) -> NDArray[Any]:
-        """[records, *shape] of a declared column: of everything in the log, transitions or not; the first means nothing."""
+        """[records, *shape] of a declared column: of all that the log holds, of which the first is its sentinel."""
         values: NDArray[Any] = self._data[name]
         return values
 

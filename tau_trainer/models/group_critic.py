@@ -1,8 +1,9 @@
 """A critic that sees all agents of a group at once (Cohen et al. 2021, section 4; ML-Agents ``MultiAgentNetworkBody``).
 
-Every agent is an entity: what it sees is embedded, alone or beside what it did, and all attend to each other, so a group
-may have any size. The *value* is that of what all see. The *baseline* of an agent is what its group is worth if the
-others do what they did and nothing is known of its own action: there it is embedded alone, and they with their actions.
+Every agent is an entity: what it sees is embedded, alone or beside what it did, and all attend to each other, so a
+group may have any size. The *value* is that of what all see. The *baseline* of an agent is what its group is worth if
+the others do what they did and nothing is known of its own action: there it is embedded alone, and they with their
+actions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 class GroupCritic(torch.nn.Module):
     """Values of groups and baselines of their members, by the same layers.
 
-    Below ``s`` groups have ``k`` members in all and at most ``m``; ``A`` numbers say what an agent did, ``R`` its worth.
+    Below ``s`` groups have ``k`` members in all and at most ``m``; ``A`` numbers say what an agent did, ``R`` its
+    worth.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
@@ -64,18 +66,27 @@ class GroupCritic(torch.nn.Module):
         self.encoders, seen, _ = make_encoders(spec, settings, 1, generator)
         with drawn_from(generator):
             self.alone = torch.nn.Linear(seen, width)
-            self.acted = torch.nn.Linear(seen + choices.continuous_size + choices.mask_size, width)
-            self.query, self.key, self.value, self.out = (torch.nn.Linear(width, width) for _ in range(4))
-            for layer in (self.alone, self.acted, self.query, self.key, self.value, self.out):
+            did = choices.continuous_size + choices.mask_size
+            self.acted = torch.nn.Linear(seen + did, width)
+            self.query = torch.nn.Linear(width, width)
+            self.key = torch.nn.Linear(width, width)
+            self.value = torch.nn.Linear(width, width)
+            self.out = torch.nn.Linear(width, width)
+            for layer in (self.alone, self.acted, self.query, self.key):
                 begin_small(layer, width)
+            begin_small(self.value, width)
+            begin_small(self.out, width)
         self.body, _ = make_body(width, 0, settings, 1, generator)
         self.worth = ValueHead(self.body.size + 1, streams)
         self.register_buffer("most", torch.ones((), dtype=torch.float64))
 
     def done(self, continuous: torch.Tensor, discrete: torch.Tensor) -> torch.Tensor:
         """What agents did, [n, A]: raw samples [n, c], and their choices [n, b] one-hot."""
-        branches = [torch.nn.functional.one_hot(discrete[:, i], size) for i, size in enumerate(self.branches)]
-        return torch.cat((continuous, *(chosen.to(continuous.dtype) for chosen in branches)), dim=1)
+        parts = [continuous]
+        for i, size in enumerate(self.branches):
+            chosen = torch.nn.functional.one_hot(discrete[:, i], size)
+            parts.append(chosen.to(continuous.dtype))
+        return torch.cat(parts, dim=1)
 
     def forward(
         self, inputs: Inputs, done: torch.Tensor | None, sizes: torch.Tensor
@@ -113,55 +124,72 @@ class GroupCritic(torch.nn.Module):
             return values, values
         acted = embedded(self.acted, torch.cat((features, done), dim=1))
         pooled = self._without_own_action(alone, heads, acted, present)
-        return values, self._worth(pooled.flatten(0, 1)[slots], sizes.repeat_interleave(sizes))
+        pooled = pooled.flatten(0, 1)[slots]
+        return values, self._worth(pooled, sizes.repeat_interleave(sizes))
 
     def _without_own_action(
         self, alone: torch.Tensor, heads: tuple[torch.Tensor, ...], acted: torch.Tensor, present: torch.Tensor
     ) -> torch.Tensor:
-        """[s, m, width]: what is heard on average where member ``i`` is there without its action, all others with theirs.
+        """[s, m, width]: what is heard on average where member ``i`` is there without its action.
 
         All ``m`` such lists of entities share keys, values and scores, which are worked out once. Below ``j`` is who
-        asks, ``k`` who is asked, ``h`` a head. An answer is ``y_ij = sum_hk a_ijhk v_hk + sum_h a_ijhi d_ih + x_j`` with
-        the values ``v`` behind :attr:`out`, ``d_i`` what is added to them where ``k = i``, and the asking entity ``x``.
-        All have mean 0, so normalising is dividing by ``|y|``, which follows from products among ``v``, ``d`` and ``x``;
-        then the mean over ``j`` is taken of attention. So nothing as large as all ``y`` [s, m, m, width] is made.
+        asks, ``k`` who is asked, ``h`` a head. An answer is ``y_ij = sum_hk a_ijhk v_hk + sum_h a_ijhi d_ih + x_j``
+        with the values ``v`` behind :attr:`out`, ``d_i`` what is added to them where ``k = i``, and the asking entity
+        ``x``. All have mean 0, so normalising is dividing by ``|y|``, which follows from products among ``v``, ``d``
+        and ``x``; then the mean over ``j`` is taken of attention. So nothing as large as all ``y`` [s, m, m, width] is
+        made.
         """
-        query_alone, key_alone, value_alone = heads  # each [s, h, m, width / h]
+        members, width = acted.shape[1:]
+        # Of every head: [s, h, m, width / h].
+        query_alone, key_alone, value_alone = heads
         query, key, value = (by_head(layer, acted) for layer in (self.query, self.key, self.value))
-        _, members, width = acted.shape
-        own = torch.eye(members, dtype=torch.bool, device=acted.device)
-        unheard = ((~present).to(acted.dtype) * UNHEARD)[:, None, None]  # [s, 1, 1, k]
-        query, query_alone = query * width**-0.5, query_alone * width**-0.5
-
+        query_alone = query_alone * width**-0.5
+        query = query * width**-0.5
+        diagonal = torch.eye(members, dtype=torch.bool, device=acted.device)
+        # [s, 1, 1, k]
+        unheard = ((~present).to(acted.dtype) * UNHEARD)[:, None, None]
+        # [h, width / h, width]
         weights = self.out.weight - self.out.weight.mean(dim=0)
-        weights = weights.view(width, HEADS, -1).permute(1, 2, 0)  # [h, width / h, width]
+        weights = weights.view(width, HEADS, -1).permute(1, 2, 0)
         bias = self.out.bias - self.out.bias.mean()
-        told, instead = (self._behind_out(values, weights) for values in (value, value_alone - value))
-        told, instead = told.flatten(1, 2), instead.transpose(1, 2)  # v [s, h k, width], d [s, i, h, width]
+        # v [s, h k, width], d [s, i, h, width], x [s, j, width]
+        heard = self._behind_out(value, weights).flatten(1, 2)
+        instead = self._behind_out(value_alone - value, weights).transpose(1, 2)
+        asking = acted + bias
 
-        # Mates j != i ask everybody; where k = i they meet i without its action.
-        match = (query @ key.transpose(2, 3)).transpose(1, 2) + unheard  # [s, j, h, k]
-        match_own = (query @ key_alone.transpose(2, 3)).permute(0, 3, 2, 1)[..., None]  # [s, i, j, h, 1]
-        attention = torch.softmax(torch.where(own[:, None, None], match_own, match[:, None]), dim=4)  # [s, i, j, h, k]
-        at_own = attention.diagonal(dim1=1, dim2=4).permute(0, 3, 1, 2)  # [s, i, j, h]
-        attention, asking = attention.flatten(3), acted + bias  # a [s, i, j, h k], x [s, j, width]
-        square = (attention.flatten(1, 2) @ (told @ told.mT)).view_as(attention) + 2.0 * (asking @ told.mT)[:, None]
+        # Mates j != i ask everybody; where k = i they meet i without its action. Scores are [s, i, j, h, k].
+        match = (query @ key.mT).transpose(1, 2) + unheard
+        match_own = (query @ key_alone.mT).permute(0, 3, 2, 1)
+        match = torch.where(diagonal[:, None, None], match_own[..., None], match[:, None])
+        attention = torch.softmax(match, dim=4)
+        at_own = attention.diagonal(dim1=1, dim2=4).permute(0, 3, 1, 2)
+        attention = attention.flatten(3)
+        # |y|² [s, i, j]: products of v with v and x, of x with itself, and of d with all three.
+        square = attention.flatten(1, 2) @ (heard @ heard.mT)
+        square = square.view_as(attention) + 2.0 * (asking @ heard.mT)[:, None]
         square = (square * attention).sum(dim=3) + asking.square().sum(dim=2)[:, None]
-        apart = instead.flatten(1, 2).mT  # [s, width, i h]
-        mixed = attention @ (told @ apart).unflatten(2, (members, HEADS)).transpose(1, 2)  # [s, i, j, h]
-        mixed = mixed + (asking @ apart).unflatten(2, (members, HEADS)).transpose(1, 2)
-        square = square + (at_own * (2.0 * mixed + at_own @ (instead @ instead.mT))).sum(dim=3)
-        share = (present[:, None] & ~own) * torch.rsqrt(square.clamp(min=0.0) / width + NORM_EPSILON)  # [s, i, j]
-        total = (share[:, :, None] @ attention)[:, :, 0] @ told + share @ asking
-        total = total + (share[:, :, None] @ at_own @ instead)[:, :, 0]
+        apart = instead.flatten(1, 2).mT
+        by_member = (members, HEADS)
+        mixed = attention @ (heard @ apart).unflatten(2, by_member).transpose(1, 2)
+        mixed = mixed + (asking @ apart).unflatten(2, by_member).transpose(1, 2)
+        mixed = 2.0 * mixed + at_own @ (instead @ instead.mT)
+        square = square + (at_own * mixed).sum(dim=3)
+        share = torch.rsqrt(square.clamp(min=0.0) / width + NORM_EPSILON)
+        share = share * (present[:, None] & ~diagonal)
+        # Sums over j: [s, i, h k], [s, i, h] and [s, i, width].
+        shared = share[:, :, None]
+        total = (shared @ attention)[:, :, 0] @ heard + share @ asking
+        total = total + (shared @ at_own @ instead)[:, :, 0]
 
-        # And i itself asks, without its action.
-        match = (query_alone @ key.transpose(2, 3)).transpose(1, 2) + unheard  # [s, i, h, k]
-        match_own = (query_alone * key_alone).sum(dim=3).transpose(1, 2)[..., None]  # [s, i, h, 1]
-        attention = torch.softmax(torch.where(own[:, None], match_own, match), dim=3)
-        heard = attention.flatten(2) @ told
-        heard = heard + (attention.diagonal(dim1=1, dim2=3).mT[:, :, None] @ instead)[:, :, 0]
-        return (total + normed(heard + alone + bias)) / present.sum(dim=1)[:, None, None]
+        # And i itself asks, without its action: [s, i, h, k].
+        match = (query_alone @ key.mT).transpose(1, 2) + unheard
+        match_own = (query_alone * key_alone).sum(dim=3).mT
+        match = torch.where(diagonal[:, None], match_own[..., None], match)
+        attention = torch.softmax(match, dim=3)
+        at_own = attention.diagonal(dim1=1, dim2=3).mT
+        answer = attention.flatten(2) @ heard + alone + bias
+        answer = normed(answer + (at_own[:, :, None] @ instead)[:, :, 0])
+        return (total + answer) / present.sum(dim=1)[:, None, None]
 
     @staticmethod
     def _behind_out(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
@@ -173,7 +201,8 @@ class GroupCritic(torch.nn.Module):
     def _worth(self, pooled: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
         """[n, R] of [n, width]; the head is told how large the group is beside the largest so far, -1 to 1."""
         share = (sizes * (2.0 / self.most) - 1.0).to(pooled.dtype)[:, None]
-        result: torch.Tensor = self.worth(torch.cat((self.body(pooled, 0), share), dim=1))
+        features = self.body(pooled, 0)
+        result: torch.Tensor = self.worth(torch.cat((features, share), dim=1))
         return result
 
 
@@ -195,5 +224,7 @@ class GroupActorCritic(ActorCritic):
     ) -> None:
         if settings.memory is not None:
             raise SettingsError("a group's critic has no memory; remove network_settings.memory")
-        super().__init__(spec, settings, {}, shared_critic=True, generator=generator)  # the critic has the values
-        self.critic = GroupCritic(spec, self.action.choices, settings, streams, generator)
+        # The critic has the values.
+        super().__init__(spec, settings, {}, shared_critic=True, generator=generator)
+        choices = self.action.choices
+        self.critic = GroupCritic(spec, choices, settings, streams, generator)

@@ -35,9 +35,7 @@ MESSAGES = st.lists(
 """What each agent does in each message, and the group that it joins where it begins."""
 
 
-def poca(
-    spec: BehaviorSpec, kind: type[POCA] = POCA, *, network: dict[str, Any] | None = None, **numbers: Any
-) -> POCA:
+def poca(spec: BehaviorSpec, kind: type[POCA] = POCA, *, network: dict[str, Any] | None = None, **numbers: Any) -> POCA:
     numbers = {"batch_size": 32, "buffer_size": 200, "num_epoch": 2, **numbers}
     settings = {"poca": POCATrainerSettings, "mappo": MAPPOTrainerSettings}[kind.name](
         hyperparameters=POCAHyperparameters(**numbers),
@@ -164,9 +162,7 @@ class Reference:
         if record.group == 0:
             return [record]
         return [
-            other
-            for other in self.history.decided
-            if other.moment == record.moment and other.group == record.group
+            other for other in self.history.decided if other.moment == record.moment and other.group == record.group
         ]
 
     def value(self, record: Decided) -> torch.Tensor:

@@ -1,9 +1,10 @@
 """Groups learn what pays for all and costs the one who does it: small, in seconds.
 
-Groups of three. One of them has a lever before it: who pulls it opens the gate and is dead. Then those who are left guess
-what they are shown, and if the gate is open the group gets the share of them that is right. To be alive at the end pays
-a tenth. So who is only paid what it lives to see never pulls. Measured, seeds 1 to 3: `poca` and `mappo` come to a mean of
-0.97, where it ends, within 600 episodes; `ppo`, which adds the group's reward to each agent's own, has 0.0 after them.
+Groups of three. One of them has a lever before it: who pulls it opens the gate and is dead. Then those who are left
+guess what they are shown, and if the gate is open the group gets the share of them that is right. To be alive at the
+end pays a tenth. So who is only paid what it lives to see never pulls. Measured, seeds 1 to 3: `poca` and `mappo` come
+to a mean of 0.97, where it ends, within 600 episodes; `ppo`, which adds the group's reward to each agent's own, has
+0.0 after them.
 """
 
 from __future__ import annotations

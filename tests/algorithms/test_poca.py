@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.algorithms.losses import evaluate, trust_region
-from tau_trainer.algorithms.poca import MAPPO, POCA, GroupReader
+from tau_trainer.algorithms.poca import MAPPO, POCA
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Rollout
@@ -129,11 +130,11 @@ def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     learner, _, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4)
     whole = read(learner, work)[2]
     for most in (1, 500, 3000):
-        monkeypatch.setattr("tau_trainer.algorithms.poca._NUMBERS", most)
+        monkeypatch.setattr("tau_trainer.algorithms.groups._NUMBERS", most)
         torch.testing.assert_close(read(learner, work)[2], whole, rtol=1e-4, atol=1e-6)
     results = []
     for most in (2000, 10**9):
-        monkeypatch.setattr("tau_trainer.algorithms.poca._NUMBERS", most)
+        monkeypatch.setattr("tau_trainer.algorithms.groups._NUMBERS", most)
         learner, _, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4, batch_size=100)
         learner.update(work, 0.0, None)
         results.append(learner.parameters.optimizer.parameters.clone())

@@ -1,4 +1,4 @@
-"""One minibatch of mlagents 1.1.0's own MA-POCA, recorded by `tools/mlagents_poca.py`: the same losses and gradients."""
+"""The same losses and gradients as mlagents 1.1.0's own MA-POCA, recorded by `tools/mlagents_poca.py`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import torch
 
 from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.batch import EpochStatistics, Samples
+from tau_trainer.algorithms.groups import Seating
 from tau_trainer.algorithms.losses import minibatch_loss, summarize_epoch
-from tau_trainer.algorithms.poca import POCA, GroupEpochs, Seating
+from tau_trainer.algorithms.poca import POCA, GroupEpochs
 from tau_trainer.algorithms.rows import Rows
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings
 from tau_trainer.settings.signals import CuriositySettings
@@ -38,7 +39,7 @@ def recorded() -> Arrays:
 
 
 def ours(recorded: Arrays, kind: str) -> dict[str, torch.Tensor]:
-    """Its parameters (``kind`` empty) or their gradients by our names; matrices of hidden layers and heads are turned."""
+    """Its parameters (``kind`` empty), or their gradients, by our names and as ours lie."""
 
     def turned(name: str) -> torch.Tensor:
         return torch.from_numpy(recorded[kind + name].T.copy())
@@ -141,7 +142,7 @@ def test_values_losses_and_gradients_are_ml_agents(recorded: Arrays, learner: PO
 
 
 def test_the_record_takes_every_branch(recorded: Arrays) -> None:
-    """Some old values are farther than epsilon away from what is said now, on both sides of the return, some are not."""
+    """Some old values are farther than epsilon away from what is said now, on both sides of the return."""
     for said, old in (("values", "old_values"), ("baselines", "old_baselines")):
         far = np.abs(recorded[said] - recorded[old]) > 0.2
         towards = np.abs(recorded["returns"] - recorded[said]) < np.abs(recorded["returns"] - recorded[old])

@@ -9,6 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys, read_log
 from tau_trainer.settings import RunSettings, load_batched, load_settings
@@ -78,8 +79,6 @@ def test_a_run_begins_with_what_another_one_learned_of_its_kind(stage: Stage, tm
 
 def test_a_group_of_two_engines_is_not_one(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both number their groups from 1, and feed one learner."""
-    from tau_trainer.algorithms.poca import GroupReader
-
     largest: list[int] = []
     samples = GroupReader.samples
 
@@ -110,7 +109,10 @@ def test_members_that_leave_tell_nothing_of_their_groups_reward(stage: Stage, tm
     ("given", "sentence"),
     [
         ({"behaviors.A.network_settings.memory": {}}, "network_settings.memory: poca cannot learn it; remove it"),
-        ({"execution": "async", "default_settings.trainer_type": "sac"}, "is poca, which learns only from what its newest policy did"),
+        (
+            {"execution": "async", "default_settings.trainer_type": "sac"},
+            "is poca, which learns only from what its newest policy did",
+        ),
         ({"behaviors.A.self_play": {}}, "asks for self-play"),
         ({"behaviors.A.reward_signals": {"airl": {"demo_path": "x.demo"}}}, "is learned beside ppo and sac alone"),
         ({"behaviors.A.hyperparameters.shared_critic": True}, "shared_critic is no known key"),

@@ -1,10 +1,10 @@
 """ML-Agents' Dungeon Escape: three agents are locked up with a dragon, and one of them has to give itself up.
 
-A board of six by six cells, seen from above. Who meets the dragon slays it and dies with it, and the dragon's key falls to
-the floor. Who walks over the key has it, and who opens the door with it sets the group free: it gets +1, and the episode
-ends. The dragon walks to its hole, a cell every third decision, and if it gets there all is lost. Nothing else pays, so who
-slays the dragon is paid by what its group gets later. The best policy always escapes: 1.0. Groups are side by side: agents
-0 to 2 play in the first, 3 to 5 in the second, and so on.
+A board of six by six cells, seen from above. Who meets the dragon slays it and dies with it, and the dragon's key
+falls to the floor. Who walks over the key has it, and who opens the door with it sets the group free: it gets +1, and
+the episode ends. The dragon walks to its hole, a cell every third decision, and if it gets there all is lost. Nothing
+else pays, so who slays the dragon is paid by what its group gets later. The best policy always escapes: 1.0. Groups
+are side by side: agents 0 to 2 play in the first, 3 to 5 in the second, and so on.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class DungeonScene(Scene):
     """See the module's text.
 
     Observation, 19 floats; distances are rows and columns in units of the board, 0 where there is nothing: the agent's
-    cell; to the door; whether the dragon lives, and the way to it; whether the key lies on the floor, and the way to it;
-    whether the agent has the key, and whether another has it; for both others whether they live, and the way to them; and
-    how long until the dragon walks. Action, one branch: stay, up, down, left, right.
+    cell; to the door; whether the dragon lives, and the way to it; whether the key lies on the floor, and the way to
+    it; whether the agent has the key, and whether another has it; for both others whether they live, and the way to
+    them; and how long until the dragon walks. Action, one branch: stay, up, down, left, right.
 
     Environment parameter: ``max_decisions``.
     """
@@ -79,29 +79,39 @@ class DungeonScene(Scene):
     def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """See :meth:`Scene.step`."""
         self._walk(actions[_SPEC.name])
-        met = self.alive & (self.key == WITH_DRAGON)[:, None] & (self.place == self.dragon[:, None]).all(axis=2)
-        slayer = met & (np.cumsum(met, axis=1) == 1)  # of several that meet it one is enough
+        here = self.alive & (self.place == self.dragon[:, None]).all(axis=2)
+        met = here & (self.key == WITH_DRAGON)[:, None]
+        # Of several that meet it one is enough.
+        slayer = met & (np.cumsum(met, axis=1) == 1)
         self.alive &= ~slayer
         self.key[slayer.any(axis=1)] = ON_FLOOR
-        there = self.alive & (self.key == ON_FLOOR)[:, None] & (self.place == self.dragon[:, None]).all(axis=2)
+        there = here & ~slayer & (self.key == ON_FLOOR)[:, None]
         self.key = np.where(there.any(axis=1), there.argmax(axis=1), self.key)
         holder = np.arange(TEAM) == self.key[:, None]
-        free = (holder & self.alive & (self.place == DOOR).all(axis=2)).any(axis=1)
-        lost = (self.key == WITH_DRAGON) & (self.dragon == HOLE).all(axis=1) | ~self.alive.any(axis=1)
-        cut = (self.age >= self.max_decisions) & ~free & ~lost if self.max_decisions else np.zeros_like(free)
+        at_door = (self.place == DOOR).all(axis=2)
+        free = (holder & self.alive & at_door).any(axis=1)
+        escaped = (self.dragon == HOLE).all(axis=1)
+        lost = (self.key == WITH_DRAGON) & escaped
+        lost |= ~self.alive.any(axis=1)
+        cut = ~free & ~lost & bool(self.max_decisions)
+        cut &= self.age >= self.max_decisions
         over = free | lost | cut
-        leaving = slayer | self.alive & over[:, None]
-        terminals = self._terminals(leaving, leaving & cut[:, None] & ~slayer, free[:, None].astype(np.float32))
+        ends = self.alive & over[:, None]
+        reward = free[:, None].astype(np.float32)
+        terminals = self._terminals(slayer | ends, ends & cut[:, None], reward)
         self._begin(np.flatnonzero(over))
         return [self._batch(terminals)]
 
     def _begin(self, index: IndexArray) -> None:
         """Begin a new episode in the groups ``index``: agents in the hole's half, the dragon in the other."""
         drawn = self.random.uniform(index, 2 * TEAM + 1)
-        half = np.stack((drawn[:TEAM] * SIZE, drawn[TEAM : 2 * TEAM] * (SIZE // 2)), axis=2)  # [TEAM, k, 2]
-        self.place[index] = half.astype(np.intp).transpose(1, 0, 2)
-        self.dragon[index, 0], self.dragon[index, 1] = (drawn[-1] * SIZE).astype(np.intp), SIZE - 1
-        self.alive[index], self.key[index], self.age[index] = self._member[index], WITH_DRAGON, 0
+        rows, columns = drawn[:TEAM] * SIZE, drawn[TEAM:-1] * (SIZE // 2)
+        self.place[index] = np.stack((rows.T, columns.T), axis=2)
+        self.dragon[index, 0] = drawn[-1] * SIZE
+        self.dragon[index, 1] = SIZE - 1
+        self.alive[index] = self._member[index]
+        self.key[index] = WITH_DRAGON
+        self.age[index] = 0
 
     def _walk(self, actions: Actions) -> None:
         """Everybody's step, and the dragon's."""
@@ -111,7 +121,8 @@ class DungeonScene(Scene):
         self.age += 1
         walks = (self.key == WITH_DRAGON) & (self.age % PACE == 0)
         way = HOLE - self.dragon
-        first = np.where(way[:, 1:] != 0, [[0, 1]], [[1, 0]])  # along its row, then along the column
+        # Along its row, then along the column.
+        first = np.where(way[:, 1:] != 0, [[0, 1]], [[1, 0]])
         self.dragon += walks[:, None] * first * np.sign(way)
 
     def _observe(self) -> FloatArray:
@@ -126,11 +137,15 @@ class DungeonScene(Scene):
         dragon, floor = (everybody & (self.key == state)[:, None] for state in (WITH_DRAGON, ON_FLOOR))
         has = np.arange(TEAM) == self.key[:, None]
         lair = self.dragon[:, None]
-        parts = [self.place * unit, unit * (DOOR - self.place), *seen(dragon, lair), *seen(floor, lair)]
-        parts += [has[..., None], ((self.key >= 0)[:, None] & ~has)[..., None]]
+        parts = [self.place * unit, unit * (DOOR - self.place)]
+        parts += [*seen(dragon, lair), *seen(floor, lair)]
+        other_has = (self.key >= 0)[:, None] & ~has
+        parts += [has[..., None], other_has[..., None]]
         for shift in range(1, TEAM):
-            parts += seen(np.roll(self.alive, shift, axis=1), np.roll(self.place, shift, axis=1))
-        parts.append(np.broadcast_to((self.age % PACE / PACE)[:, None, None], (groups, TEAM, 1)))
+            alive = np.roll(self.alive, shift, axis=1)
+            parts += seen(alive, np.roll(self.place, shift, axis=1))
+        walked = self.age % PACE / PACE
+        parts.append(walked[:, None, None] * everybody[..., None])
         return np.concatenate(parts, axis=2, dtype=np.float32)
 
     def _terminals(self, who: BoolArray, truncated: BoolArray, group_reward: FloatArray | float) -> Terminals:

@@ -142,7 +142,9 @@ def test_everything_that_stands_in_the_way_is_told_at_once(capsys: pytest.Captur
         "behaviors.B.self_play",
         "environment_parameters.h.curriculum[0].completion_criteria.behavior",
     ]
-    assert report["problems"][0].startswith("later.yaml:5: behaviors.A.self_play asks for self-play, which this version")
+    assert report["problems"][0].startswith(
+        "later.yaml:5: behaviors.A.self_play asks for self-play, which this version"
+    )
     # What stands in the way besides the file is told as well.
     assert report["problems"][3].startswith("There is no run to resume in")
     assert report["problems"][4].startswith("no program found at 'nothing.x86_64'")

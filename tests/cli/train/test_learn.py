@@ -113,8 +113,7 @@ def test_a_file_for_a_later_version_says_so(training: Any, capsys: pytest.Captur
     Path("x.yaml").write_text("behaviors:\n  A:\n    self_play: {}\n")
     assert main(["learn", "x.yaml", "--env", "build"]) == 2
     assert capsys.readouterr().err == (
-        "error: x.yaml:3: behaviors.A.self_play asks for self-play, which this version does not train yet; "
-        "remove it\n"
+        "error: x.yaml:3: behaviors.A.self_play asks for self-play, which this version does not train yet; remove it\n"
     )
 
 

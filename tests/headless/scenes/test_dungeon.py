@@ -113,7 +113,7 @@ def test_the_key_opens_the_door_and_the_group_is_paid() -> None:
 
 
 def test_the_dragon_walks_to_its_hole_and_all_is_lost() -> None:
-    scene = placed(place=[(0, 5)] * 3, dragon=HOLE + (-1, 1))
+    scene = placed(place=[(0, 5)] * 3, dragon=np.add(HOLE, (-1, 1)))
     ended = [step(scene, do([0] * 3)).terminals for _ in range(2 * PACE)]
     assert [len(over) for over in ended] == [0] * (2 * PACE - 1) + [3]
     assert ended[-1].group_reward.tolist() == [0.0] * 3
