@@ -86,7 +86,7 @@ def main() -> None:
     baseline_loss = ModelUtils.trust_region_value_loss(baselines, old_baselines, returns, EPSILON, everybody)
     policy_loss = ModelUtils.trust_region_policy_loss(advantages, log_probs, old_log_probs, everybody, EPSILON)
     loss = policy_loss + 0.5 * (value_loss + 0.5 * baseline_loss) - BETA * ModelUtils.masked_mean(entropy, everybody)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
 
     def joined(numbers: dict[str, torch.Tensor]) -> Any:
         return torch.stack([numbers[name] for name in STREAMS], dim=1).detach().numpy()

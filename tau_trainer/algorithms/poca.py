@@ -23,27 +23,117 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import OnBatch, Setup
-from tau_trainer.algorithms.batch import Numbers, Samples
-from tau_trainer.algorithms.groups import GroupReader
+from tau_trainer.algorithms.batch import Numbers, Samples, exact, shuffled
+from tau_trainer.algorithms.groups import Seating
 from tau_trainer.algorithms.losses import Objective, clipped_surrogate, trust_region
 from tau_trainer.algorithms.policy_update import Learned, PolicyUpdate, Reader
-from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.ppo import PPO, RolloutReader
 from tau_trainer.algorithms.rows import Rows
 from tau_trainer.columns import GROUP, MOMENT, Column
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Rollout
+from tau_trainer.memory import Groups, Rollout
+from tau_trainer.memory.advantages import lambda_returns
 from tau_trainer.metrics import keys
+from tau_trainer.models import ActorCritic
 from tau_trainer.models.actor_critic import Answer
 from tau_trainer.models.group_critic import GroupActorCritic, GroupCritic
 from tau_trainer.models.observation_encoder import Inputs
+from tau_trainer.rewards.streams import EXTRINSIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class GroupReader(RolloutReader):
+    """Samples set by set. Behind their inputs stands their seat, int64 [N], in :attr:`seating`.
+
+    Args:
+        rollout: what is learned from; its memory keeps moments and groups.
+        network: who learns.
+        version: of its policy.
+        generator: what minibatches are drawn from.
+    """
+
+    seating: Seating
+
+    def __init__(self, rollout: Rollout, network: ActorCritic, version: int, generator: torch.Generator) -> None:
+        super().__init__(rollout, network, version, generator)
+        self._groups = groups = Groups(rollout)
+        arrived = np.argsort(groups.joint, kind="stable")  # entities by seat
+        seat = np.empty_like(arrived)
+        seat[arrived] = np.arange(len(arrived))
+        self._seats, self._arrived_by_seat = seat[groups.entity], arrived
+        self._order = np.argsort(self._seats)
+        """[N]: transitions by sample."""
+
+    @override
+    def samples(self, network: ActorCritic) -> Samples:
+        assert isinstance(network, GroupActorCritic)
+        self.seating = self._seated(network)
+        seats = self._tensor(self._seats[self._order])
+        samples = shuffled(super().samples(network), self._tensor(self._order))
+        sets = self.seating.set_of[seats]
+        begins = torch.cat((sets.new_ones(1, dtype=torch.bool), sets[1:] != sets[:-1]))
+        return samples._replace(inputs=[*samples.inputs, seats], begins=begins)
+
+    def _seated(self, network: GroupActorCritic) -> Seating:
+        groups, rollout, arrived = self._groups, self._rollout, self._arrived_by_seat
+        continuous = self._tensor(rollout.whole("continuous")[1:])
+        discrete = self._tensor(rollout.whole("discrete")[1:])
+        done = network.critic.done(continuous, discrete.long())
+        sizes = np.bincount(groups.joint, minlength=groups.sets)
+        nothing = done.new_zeros(len(arrived) - len(done), done.shape[1])
+        critic = network.critic
+        critic.most.fill_(max(float(critic.most), float(sizes.max())))
+        return Seating(
+            inputs=network.prepare(tuple(sensor[arrived] for sensor in groups.observations())),
+            done=torch.cat((done, nothing))[self._tensor(arrived)],
+            sizes=self._tensor(sizes),
+            begins=self._tensor(np.cumsum(sizes) - sizes),
+            set_of=self._tensor(groups.joint[arrived]),
+            worth=nothing,
+            before=nothing,
+        )
+
+    @override
+    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
+        groups, rollout = self._groups, self._rollout
+        widths = [stream.width for stream in update.streams]
+        lambd = update.hyperparameters.lambd
+        trace = exact(self._tensor(rollout.goes_on).float()) * lambd
+        worth = exact(self.seating.worth)[self._tensor(groups.after)]
+        following = self._tensor(groups.next)
+        heir = self._tensor(groups.heir)
+        returns = list[torch.Tensor]()
+        parts = torch.split(worth, widths, dim=1)
+        for stream, after in zip(update.streams, parts, strict=True):
+            rewards = rollout.rewards[stream.name]
+            if stream.name == EXTRINSIC:
+                rewards = groups.summed(rewards)
+                if rollout.group_reward is not None:
+                    rewards = rewards + rollout.group_reward[:, None]
+            paid = exact(self._tensor(rewards)) * stream.strength
+            gamma = stream.gamma
+            found = lambda_returns(paid, after, trace, gamma, following)
+            returns.append(found[heir])
+        found = torch.cat(returns, dim=1)[self._tensor(self._order)]
+        baselines = exact(values[:, -found.shape[1] :])
+        advantages = torch.split(found - baselines, widths, dim=1)
+        found = found.repeat(1, values.shape[1] // found.shape[1])
+        return sum(advantages[1:], advantages[0]).float(), found.float()
+
+    @override
+    def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
+        stale = super().stale(renormalized=renormalized)
+        if not isinstance(stale, torch.Tensor):
+            return stale
+        return self._tensor(np.argsort(self._order))[stale]
 
 
 class GroupEpochs(AutogradEpochs):

@@ -115,15 +115,15 @@ class GroupCritic(torch.nn.Module):
             return padded.index_copy(0, slots, entities).view(*present.shape, -1)
 
         alone = embedded(self.alone, features)
-        heads = tuple(by_head(layer, alone) for layer in (self.query, self.key, self.value))
-        heard = attended(*heads, present)
+        query, key, value = (by_head(layer, alone) for layer in (self.query, self.key, self.value))
+        heard = attended(query, key, value, present)
         values = self._worth(mean_of(normed(self.out(heard) + alone), present), sizes)
         if done is None:
             return values, None
         if most == 1:  # who is alone has no mates whose actions could count
             return values, values
         acted = embedded(self.acted, torch.cat((features, done), dim=1))
-        pooled = self._without_own_action(alone, heads, acted, present)
+        pooled = self._without_own_action(alone, (query, key, value), acted, present)
         pooled = pooled.flatten(0, 1)[slots]
         return values, self._worth(pooled, sizes.repeat_interleave(sizes))
 
@@ -169,9 +169,9 @@ class GroupCritic(torch.nn.Module):
         square = square.view_as(attention) + 2.0 * (asking @ heard.mT)[:, None]
         square = (square * attention).sum(dim=3) + asking.square().sum(dim=2)[:, None]
         apart = instead.flatten(1, 2).mT
-        by_member = (members, HEADS)
-        mixed = attention @ (heard @ apart).unflatten(2, by_member).transpose(1, 2)
-        mixed = mixed + (asking @ apart).unflatten(2, by_member).transpose(1, 2)
+        by_member = (len(acted), -1, members, HEADS)
+        mixed = attention @ (heard @ apart).view(by_member).transpose(1, 2)
+        mixed = mixed + (asking @ apart).view(by_member).transpose(1, 2)
         mixed = 2.0 * mixed + at_own @ (instead @ instead.mT)
         square = square + (at_own * mixed).sum(dim=3)
         share = torch.rsqrt(square.clamp(min=0.0) / width + NORM_EPSILON)

@@ -244,4 +244,5 @@ class Reference:
             heard.append(torch.softmax(query @ key.T / width**0.5, dim=1) @ value)
         pooled = normed(critic.out(torch.cat(heard, dim=1)) + x).mean(dim=0)
         share = torch.tensor([len(entities) * 2.0 / float(critic.most) - 1.0])
-        return critic.worth(torch.cat((critic.body(pooled[None], 0)[0], share))[None])[0, 0]
+        worth: torch.Tensor = critic.worth(torch.cat((critic.body(pooled[None], 0)[0], share))[None])[0, 0]
+        return worth

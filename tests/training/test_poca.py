@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tau_trainer.algorithms.groups import GroupReader
+from tau_trainer.algorithms.poca import GroupReader
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys, read_log
 from tau_trainer.settings import RunSettings, load_batched, load_settings
@@ -30,7 +30,7 @@ SMALL = {
 
 
 def dungeon(results: Path, run_id: str = "whole", trainer: str = "poca", **more: Any) -> RunSettings:
-    given = {f"behaviors.DungeonEscape.{key}": value for key, value in SMALL.items()}
+    given: dict[str, Any] = {f"behaviors.DungeonEscape.{key}": value for key, value in SMALL.items()}
     given |= {
         "behaviors.DungeonEscape.trainer_type": trainer,
         "checkpoint_settings.results_dir": str(results),

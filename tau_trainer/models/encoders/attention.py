@@ -158,7 +158,7 @@ def normed(x: torch.Tensor) -> torch.Tensor:
 def by_head(layer: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
     """What a layer says of entities [n, m, inputs], apart by heads: [n, heads, m, width / heads]."""
     answer: torch.Tensor = layer(x)
-    return answer.unflatten(2, (HEADS, -1)).transpose(1, 2)
+    return answer.view(*x.shape[:2], HEADS, -1).transpose(1, 2)
 
 
 def attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
