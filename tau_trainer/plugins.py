@@ -33,7 +33,7 @@ _OWN: dict[Kind, dict[str, str]] = {
         "iql": "tau_trainer.settings.trainers:IQL_TRAINER",
         "awac": "tau_trainer.settings.trainers:AWAC_TRAINER",
         "poca": "tau_trainer.settings.trainers:POCA_TRAINER",
-        "mappo": "tau_trainer.settings.trainers:POCA_TRAINER",
+        "mappo": "tau_trainer.settings.trainers:MAPPO_TRAINER",
     },
     # From settings to a tau_trainer.envs.EnvironmentSource, by the prefix of `--env`.
     "environments": {

@@ -13,10 +13,7 @@ from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples
 from tau_trainer.algorithms.losses import CLIPPED, Objective, minibatch_loss
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.models.actor_critic import ActorCritic
-
-_ROWS = 8192
-"""Of one network that are differentiated at once: what lies between its layers stays in the cache."""
+from tau_trainer.models.actor_critic import ActorCritic, Answer
 
 
 class AutogradEpochs:
@@ -28,6 +25,9 @@ class AutogradEpochs:
         ranks: who learns together; each has rows of every minibatch.
         objective: what is minimised.
     """
+
+    rows: int = 8192
+    """Of one network that are differentiated at once: what lies between its layers stays in the cache."""
 
     def __init__(
         self,
@@ -57,12 +57,17 @@ class AutogradEpochs:
             first, end = end, end + size
             gradient.zero_()
             statistics.entropy[index] = 0.0
-            piece = _ROWS if gradient.dim() == 1 else max(1, size)  # members' rows lie one behind the other
+            piece = self.rows if gradient.dim() == 1 else max(1, size)  # members' rows lie one behind the other
             for begin in range(first, end, piece):
                 self._differentiate(numbers, samples, statistics, slice(begin, min(begin + piece, end)), index, batch)
             self._ranks.add(gradient)  # shares are of the whole minibatch, so ranks' gradients add up to its own
             statistics.gradient_norm[index] = clip_gradient(gradient, numbers.max_grad_norm)
             self._parameters.descend(numbers.learning_rate)
+
+    def answer(self, minibatch: Samples) -> Answer:
+        """What the network says of it."""
+        answer: Answer = self._network(minibatch.inputs, *minibatch.past)
+        return answer
 
     def _differentiate(
         self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, rows: slice, index: int, batch: int
@@ -72,7 +77,9 @@ class AutogradEpochs:
         # Losses are means, so a piece weighs as much as it has rows; P of P members.
         share = len(minibatch.returns) / batch
         with torch.enable_grad():
-            loss, log_ratio, values, entropies = minibatch_loss(self._network, numbers, minibatch, self._objective)
+            loss, log_ratio, values, entropies = minibatch_loss(
+                self._network, numbers, minibatch, self._objective, self.answer(minibatch)
+            )
             self._parameters.differentiate(loss * share)  # adds to the flat gradient
         statistics.log_ratio[rows], statistics.values[rows] = log_ratio, values
         entropy = statistics.entropy[index]  # [], or [P]

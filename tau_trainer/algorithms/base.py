@@ -180,8 +180,6 @@ def make_algorithm(setup: Setup) -> Algorithm:
     if setup.spec.actions.components == 0:
         raise SettingsError(f"behavior '{setup.spec.short_name}' has no actions, so there is nothing to learn")
     place = trainer_type(setup.settings.trainer_type).algorithm
-    if place is None:
-        raise SettingsError(f"behavior '{setup.spec.short_name}': {setup.settings.trainer_type} is not trained yet")
     try:
         found = plugins.resolve(place)
         algorithm: Algorithm = getattr(found, "algorithm", found)(setup)  # an Agent's class knows who trains it

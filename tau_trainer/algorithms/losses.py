@@ -12,17 +12,38 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples, sigma_of
-from tau_trainer.models.actor_critic import ActorCritic
+from tau_trainer.models.actor_critic import ActorCritic, Answer
 from tau_trainer.models.distributions import evaluate_actions
+
+ValueLosses = Callable[[torch.Tensor, Samples, float], tuple[torch.Tensor, ...]]
+"""Of values [..., B, R], their samples, and epsilon: some [...]."""
+
+
+def squared_error(values: torch.Tensor, samples: Samples, epsilon: float) -> tuple[torch.Tensor, ...]:
+    """``mean((V - R)²)`` over samples and streams."""
+    return ((values - samples.returns).square().mean(dim=(-2, -1)),)
+
+
+def trust_region(
+    values: torch.Tensor, before: torch.Tensor, returns: torch.Tensor, reach: torch.Tensor | float
+) -> torch.Tensor:
+    """``max((R - V)², (R - V')²)`` where ``V'`` is the value within ``reach`` of that of before the update.
+
+    What has moved so far towards its return has no gradient any more (Schulman et al.'s code for PPO; ML-Agents'
+    ``trust_region_value_loss``). All [..., B, R].
+    """
+    limited = torch.maximum(torch.minimum(values, before + reach), before - reach)
+    return torch.maximum((returns - values).square(), (returns - limited).square())
 
 
 class Objective(NamedTuple):
-    """``policy loss + c_v mean((V - R)²) - beta H``."""
+    """``policy loss + sum(c_v L_v) - beta H``."""
 
     policy_loss: Callable[[torch.Tensor, Samples, float], torch.Tensor]
     """Of log ratios [..., B, K], their samples, and epsilon: [...]."""
-    value_coefficient: float
-    """``c_v``."""
+    value_coefficients: tuple[float, ...]
+    """``c_v``, of each of the value losses."""
+    value_losses: ValueLosses = squared_error
 
 
 def clipped_surrogate(log_ratio: torch.Tensor, samples: Samples, epsilon: float) -> torch.Tensor:
@@ -38,7 +59,7 @@ def policy_gradient(log_ratio: torch.Tensor, samples: Samples, epsilon: float) -
     return -(log_prob * samples.advantage).mean(dim=(-2, -1))
 
 
-CLIPPED = Objective(clipped_surrogate, 0.5)
+CLIPPED = Objective(clipped_surrogate, (0.5,))
 """PPO's (Schulman et al. 2017, equation 9)."""
 
 
@@ -50,19 +71,24 @@ def evaluate(network: ActorCritic, outputs: torch.Tensor, samples: Samples) -> t
 
 
 def minibatch_loss(
-    network: ActorCritic, numbers: Numbers, samples: Samples, objective: Objective = CLIPPED
+    network: ActorCritic,
+    numbers: Numbers,
+    samples: Samples,
+    objective: Objective = CLIPPED,
+    answer: Answer | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Loss of one minibatch.
+    """Loss of one minibatch; ``answer``: what the network says of it, None: it is asked.
 
     Returns:
         The loss [], and of each sample, without gradient, the log ratio [B, K], the value [B, R], the entropy [B].
     """
-    answer = network(samples.inputs, *samples.past)
+    answer = network(samples.inputs, *samples.past) if answer is None else answer
     log_prob, entropies = evaluate(network, answer.outputs, samples)
     log_ratio = log_prob - samples.log_prob  # [B, K], new over old; 0 in the first minibatch of fresh data
     policy_loss = objective.policy_loss(log_ratio, samples, numbers.epsilon)
-    value_loss = (answer.values - samples.returns).square().mean()  # over samples and streams
-    loss = policy_loss + objective.value_coefficient * value_loss - numbers.beta * entropies.mean()
+    value_losses = objective.value_losses(answer.values, samples, numbers.epsilon)
+    value_loss = sum(weight * part for weight, part in zip(objective.value_coefficients, value_losses, strict=True))
+    loss = policy_loss + value_loss - numbers.beta * entropies.mean()
     return loss, log_ratio.detach(), answer.values.detach(), entropies.detach()
 
 
@@ -71,9 +97,10 @@ def summarize_epoch(
 ) -> torch.Tensor:
     """One epoch as a float32 row of 6: policy loss, value loss, entropy, KL, clip fraction, gradient norm.
 
-    Of members of a population, whose rows lie by minibatches [m, P, B], one row each: [P, 6]. The KL is Schulman's
-    estimator ``k3 = (r - 1) - log r`` (joschu.net/blog/kl-approx.html): never negative, little variance; summed over
-    components that have ratios of their own.
+    Behind them stand further value losses, where the objective has any. Of members of a population, whose rows lie by
+    minibatches [m, P, B], one row each: [P, 6]. The KL is Schulman's estimator ``k3 = (r - 1) - log r``
+    (joschu.net/blog/kl-approx.html): never negative, little variance; summed over components that have ratios of their
+    own.
     """
     minibatches, *members = statistics.entropy.shape  # [m], or [m, P]
 
@@ -85,12 +112,12 @@ def summarize_epoch(
 
     log_ratio, advantage, log_prob = apart(statistics.log_ratio), apart(samples.advantage), apart(samples.log_prob)
     ratio = log_ratio.exp()
-    # [], or [P].
-    policy_loss = objective.policy_loss(log_ratio, samples._replace(advantage=advantage, log_prob=log_prob), epsilon)
     # Of the values that each minibatch met as it was learned from, not of the epoch's last network.
-    value_loss = apart(statistics.values - samples.returns).square().mean(dim=(-2, -1))
+    samples = samples._replace(advantage=advantage, log_prob=log_prob, returns=apart(samples.returns))
+    policy_loss = objective.policy_loss(log_ratio, samples, epsilon)
+    value_loss, *others = objective.value_losses(apart(statistics.values), samples, epsilon)
     kl = (ratio - 1.0 - log_ratio).sum(dim=-1).mean(dim=-1)
     # Share of ratios outside the clip range.
     clip_fraction = (ratio - ratio.clamp(1.0 - epsilon, 1.0 + epsilon)).ne(0.0).float().mean(dim=(-2, -1))
     entropy, norm = statistics.entropy.mean(dim=0), statistics.gradient_norm.mean(dim=0)
-    return torch.stack((policy_loss, value_loss, entropy, kl, clip_fraction, norm), dim=-1)
+    return torch.stack((policy_loss, value_loss, entropy, kl, clip_fraction, norm, *others), dim=-1)

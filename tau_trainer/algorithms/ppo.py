@@ -198,11 +198,14 @@ class PPO(OnPolicy):
 
     @override
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
-        reader = RolloutReader(rollout, self.network, self.version, self.generator, self._sequence_length)
         numbers = self.numbers(progress)
-        learned = self.learn_read(reader, numbers, publish)
+        learned = self.learn_read(self.reader(rollout), numbers, publish)
         losses = dict(zip(learned.statistics, torch.stack(list(learned.statistics.values())).tolist(), strict=True))
         return losses | self.policy_update.told(numbers) | {keys.MINIBATCHES: float(learned.minibatches)}
+
+    def reader(self, rollout: Rollout) -> Reader:
+        """How an update reads a rollout."""
+        return RolloutReader(rollout, self.network, self.version, self.generator, self._sequence_length)
 
     def learn_read(self, reader: Reader, numbers: Numbers, publish: Publish | None = None) -> Learned:
         """The same, whatever is read. Raises NonFiniteError; then the network is not as before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tau_trainer.memory.base import Known, Memory, Work, WorkData
+from tau_trainer.memory.groups import Groups, together
 from tau_trainer.memory.hindsight import ACHIEVED, Hindsight, RewardDone
 from tau_trainer.memory.joining import gathered, joined
 from tau_trainer.memory.prioritized import Priorities
@@ -14,6 +15,7 @@ from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout
 __all__ = [
     "ACHIEVED",
     "NO_TRANSITIONS",
+    "Groups",
     "Hindsight",
     "Known",
     "Links",
@@ -28,4 +30,5 @@ __all__ = [
     "gathered",
     "joined",
     "recorded",
+    "together",
 ]

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation (Schulman et al. 2016), once for all ways in which experience lies.
+"""Advantages and returns over several steps, once for all ways in which experience lies.
 
 The arithmetic is the same for arrays and for tensors, so it stands where neither torch nor a device is known.
 """
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def gae(rewards: Numbers, values: Numbers, after: Numbers, decay: Numbers, gamma: float, following: Any) -> Numbers:
-    """Advantages: ``A_t = d_t + gamma lambda A_t+1`` with ``d_t = r_t + gamma V'_t - V_t`` (equations 11 to 16).
+    """Advantages ``A_t = d_t + gamma lambda A_t+1`` with ``d_t = r_t + gamma V'_t - V_t``.
+
+    Generalised advantage estimation (Schulman et al. 2016, equations 11 to 16).
 
     All are arrays or all tensors, of one float type; ``N`` transitions, ``R`` numbers in a reward.
 
@@ -39,6 +41,22 @@ def gae(rewards: Numbers, values: Numbers, after: Numbers, decay: Numbers, gamma
     for t in range(len(rewards) - 2, -1, -1):  # the last step's is its d_t already
         steps[t].addcmul_(decay[t][..., None], steps[t + 1])  # A_t += decay_t A_t+1, all copies at once
     return advantages
+
+
+def lambda_returns(rewards: Numbers, after: Numbers, trace: Numbers, gamma: float, following: Any) -> Numbers:
+    """Returns of TD(lambda): ``G_t = r_t + gamma ((1 - l_t) V'_t + l_t G_t+1)`` (Sutton and Barto 2018, 12.18).
+
+    Args:
+        rewards: [N, R].
+        after: [N, R]: ``V'``, of what came after; 0 where nothing did.
+        trace: [N]: ``l_t``, lambda where the return of ``following`` is known and belongs to this one, else 0.
+        gamma: discount.
+        following: int [N], any valid row where the trace is 0.
+
+    Returns:
+        [N, R], in memory of its own.
+    """
+    return accumulate(rewards + (gamma * (1.0 - trace))[:, None] * after, gamma * trace, following)
 
 
 def accumulate(delta: Numbers, factor: Numbers, following: Any) -> Numbers:

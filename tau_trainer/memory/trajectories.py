@@ -38,22 +38,26 @@ class Rollout:
 
     def __len__(self) -> int:
         """Number of transitions, ``N``."""
-        return len(self._records)
+        return len(self.records)
 
     @cached_property
     def older(self) -> int:
         """How many transitions, the first ones, were handed out before: see :func:`joined`."""
-        return int(np.searchsorted(self._records, self._older, side="right"))
+        return int(np.searchsorted(self.records, self._older, side="right"))
 
     def column(self, name: str) -> NDArray[Any]:
         """[N, *shape] of a declared column. Raises KeyError for one that no decision brought a value for."""
+        return self.whole(name)[self._rows]
+
+    def whole(self, name: str) -> NDArray[Any]:
+        """[records, *shape] of a declared column: of all that the log holds, of which the first is its sentinel."""
         values: NDArray[Any] = self._data[name]
-        return values[self._rows]
+        return values
 
     def as_column(self, values: NDArray[Any]) -> NDArray[Any]:
         """What belongs to the transitions [N, *shape], as the data that this is read from has its columns."""
         column = np.zeros((self._size, *values.shape[1:]), values.dtype)
-        column[self._records] = values
+        column[self.records] = values
         return column
 
     @cached_property
@@ -156,12 +160,12 @@ class Rollout:
     @cached_property
     def following(self) -> Rows:
         """[N], index of the same agent's next transition, -1 = none in this rollout."""
-        return self._place[self._successor[self._records]]
+        return self._place[self.successor[self.records]]
 
     @cached_property
     def bootstrap(self) -> Rows:
         """[N], index into :attr:`bootstrap_observations`, -1 = none."""
-        result = np.full(len(self._records), -1, np.intp)
+        result = np.full(len(self.records), -1, np.intp)
         hanging = len(self._hanging)
         result[self._hanging_after] = np.arange(hanging)
         finals = self._place[self._data["final.record"]]
@@ -206,8 +210,8 @@ class Rollout:
     @cached_property
     def begins(self) -> BoolArray:
         """Bool [N]: nothing is known of the agent before the transition: most often an episode begins with it."""
-        alone = self._data["previous"][self._records] == 0
-        begins: BoolArray = alone & (self._records > self._data["carried"])
+        alone = self._data["previous"][self.records] == 0
+        begins: BoolArray = alone & (self.records > self._data["carried"])
         return begins
 
     @cached_property
@@ -274,25 +278,25 @@ class Rollout:
         return tuple(sorted(names, key=lambda name: int(name.removeprefix("obs_"))))
 
     @cached_property
-    def _successor(self) -> Rows:
+    def successor(self) -> Rows:
         """[records]: the record of the same agent's next decision, 0 = none."""
         successor = np.zeros(self._size, np.intp)
         successor[self._data["previous"][1:]] = np.arange(1, self._size)  # a record that nobody came after keeps 0
         return successor
 
     @cached_property
-    def _records(self) -> Rows:
+    def records(self) -> Rows:
         """[N]: which records are transitions."""
         state = self._data["state"]
         # With a successor, or ended; open and void ones are none.
-        closed = (self._successor > 0) | ((state != RecordState.LIVE) & (state != RecordState.VOID))
+        closed = (self.successor > 0) | ((state != RecordState.LIVE) & (state != RecordState.VOID))
         closed[0] = False  # the sentinel takes what belongs to nobody
         return np.flatnonzero(closed)
 
     @cached_property
     def _rows(self) -> Rows | slice:
         """The same; most often they follow one another, for what is open came last: then a view will do."""
-        records = self._records
+        records = self.records
         following = len(records) > 0 and records[-1] - records[0] == len(records) - 1
         return slice(int(records[0]), int(records[-1]) + 1) if following else records
 
@@ -300,15 +304,15 @@ class Rollout:
     def _place(self) -> Rows:
         """[records]: each record's index among the transitions, -1 = it is none."""
         place = np.full(self._size, -1, np.intp)
-        place[self._records] = np.arange(len(self._records))
+        place[self.records] = np.arange(len(self.records))
         return place
 
     @cached_property
     def _hanging_after(self) -> Rows:
         """Transitions followed by a decision that is no transition: its observation bootstraps them."""
-        return np.flatnonzero((self._successor[self._records] > 0) & (self.following < 0))
+        return np.flatnonzero((self.successor[self.records] > 0) & (self.following < 0))
 
     @cached_property
     def _hanging(self) -> Rows:
         """The records of those decisions."""
-        return self._successor[self._records[self._hanging_after]]
+        return self.successor[self.records[self._hanging_after]]

@@ -23,6 +23,7 @@ DISCRETE_COEFFICIENT = "Policy/Discrete Entropy Coeff"
 POLICY_LOSS = "Losses/Policy Loss"
 VALUE_LOSS = "Losses/Value Loss"
 PRETRAINING_LOSS = "Losses/Pretraining Loss"
+BASELINE_LOSS = "Losses/Baseline Loss"
 Q_LOSS = "Losses/Q Loss"
 Q1_LOSS = "Losses/Q1 Loss"
 Q2_LOSS = "Losses/Q2 Loss"
@@ -94,6 +95,11 @@ def lesson_number(parameter: str) -> str:
 def value_estimate(stream: str) -> str:
     """``Policy/Extrinsic Value Estimate``, ...: mean value of a stream."""
     return f"Policy/{stream.capitalize()} Value Estimate"
+
+
+def baseline_estimate(stream: str) -> str:
+    """``Policy/Extrinsic Baseline Estimate``, ...: mean of what a stream is worth whatever an agent itself does."""
+    return f"Policy/{stream.capitalize()} Baseline Estimate"
 
 
 def value(stream: str) -> str:

@@ -23,6 +23,7 @@ HEADLESS_SCENES = (
     "foodcollector",
     "walljump",
     "sorter",
+    "dungeon",
     "faulty",
 )
 """Scenes of the headless engine."""

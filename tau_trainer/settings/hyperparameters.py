@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
+from typing_extensions import override
 
 from tau_trainer.settings.exploration import (
     ActorExploration,
@@ -71,7 +72,7 @@ class Hyperparameters(Section):
 
 
 class POCAHyperparameters(Hyperparameters):
-    """Numbers that PPO, POCA and MAPPO share."""
+    """Numbers that PPO, POCA and MAPPO share; the last three keys are Tau Trainer's own."""
 
     beta: NaturalSchedule = 5e-3
     """Coefficient of the entropy bonus, or its own schedule."""
@@ -85,6 +86,17 @@ class POCAHyperparameters(Hyperparameters):
     """Linear: down to 1e-5. Copies learning_rate_schedule where that is given and this is not."""
     epsilon_schedule: Schedule = "linear"
     """Linear: down to 0.1. Copies learning_rate_schedule where that is given and this is not."""
+    max_grad_norm: PositiveFloat | None = None
+    """Gradients are scaled down to this norm; null = never (as ML-Agents does)."""
+    normalize_advantage: Literal["buffer", "minibatch"] = "buffer"
+    """Advantages get mean 0 and deviation 1 over the whole buffer (as ML-Agents does) or over each minibatch."""
+    target_kl: PositiveFloat | None = None
+    """An update ends early once the policy has moved this far (mean KL in nats); null = never."""
+
+    @property
+    def rollout_size(self) -> int:
+        """New decisions that an update waits for."""
+        return self.buffer_size
 
     @model_validator(mode="before")
     @classmethod
@@ -97,24 +109,18 @@ class POCAHyperparameters(Hyperparameters):
 
 
 class PPOHyperparameters(POCAHyperparameters):
-    """Numbers of PPO; the last four keys are Tau Trainer's own."""
+    """Numbers of PPO; updates_per_buffer is Tau Trainer's own."""
 
     shared_critic: Bool = False
     """Policy and value function share one body."""
-    max_grad_norm: PositiveFloat | None = None
-    """Gradients are scaled down to this norm; null = never (as ML-Agents does)."""
-    normalize_advantage: Literal["buffer", "minibatch"] = "buffer"
-    """Advantages get mean 0 and deviation 1 over the whole buffer (as ML-Agents does) or over each minibatch."""
-    target_kl: PositiveFloat | None = None
-    """An update ends early once the policy has moved this far (mean KL in nats); null = never."""
     updates_per_buffer: Literal["auto", 1, 2] = "auto"
     """2: an update begins once half of the buffer_size decisions that it learns from are new, so each is learned from
     in two updates, num_epoch times in all, and agents act with a fresher policy. 1: once all are new, as in ML-Agents.
     auto = 2 where the new half fills 16 minibatches."""
 
     @property
+    @override
     def rollout_size(self) -> int:
-        """New decisions that an update waits for."""
         half = self.buffer_size // 2
         halves = half >= (_LEAST_MINIBATCHES if self.updates_per_buffer == "auto" else 1) * self.batch_size
         return half if halves and self.updates_per_buffer != 1 else self.buffer_size

@@ -13,7 +13,7 @@ from tau_trainer.settings.parameters import Curriculum, Lesson
 from tau_trainer.settings.problems import Problems, did_you_mean
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.signals import LEARNED, LEARNED_BESIDE
-from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSettings, trainer_type
+from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSettings
 
 Finding = tuple[Location, str]
 """Where something stands, and what to say about it."""
@@ -38,10 +38,6 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
 
 
 def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
-    if trainer_type(settings.trainer_type).algorithm is None:
-        text = f"asks for {settings.trainer_type}, {_YET}; use trainer_type: ppo"
-        yield (*place, "trainer_type"), text
-        return
     if settings.self_play is not None:
         yield (*place, "self_play"), f"asks for self-play, {_YET}; remove it"
     if settings.behavioral_cloning is not None and settings.trainer_type not in LEARNED_BESIDE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, SerializeAsAny, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -40,6 +40,9 @@ SummaryFreq = Annotated[
     Discriminator(lambda value: TAG + ("auto" if value == "auto" else "steps")),
 ]
 """Steps between two points of a curve. What is given is kept; ``auto``: see :func:`summary_every`."""
+
+
+AnySettings = TypeVar("AnySettings", bound="TrainerSettings")
 
 
 def _not_empty(value: dict[str, RewardSignalSettings]) -> dict[str, RewardSignalSettings]:
@@ -149,6 +152,17 @@ class TrainerSettings(Section):
         return self
 
 
+def without_memory(settings: AnySettings, instead: str) -> AnySettings:
+    """The same settings. Raises PydanticCustomError where they ask for a memory; ``instead`` learns one."""
+    if settings.network_settings.memory is not None:
+        raise PydanticCustomError(
+            "no_memory",
+            "network_settings.memory: {trainer} cannot learn it; remove it, or use trainer_type: {instead}",
+            {"trainer": settings.trainer_type, "instead": instead},
+        )
+    return settings
+
+
 class PPOTrainerSettings(TrainerSettings):
     """A behavior that PPO trains."""
 
@@ -178,13 +192,7 @@ class DDPGTrainerSettings(TrainerSettings):
 
     @model_validator(mode="after")
     def _without_memory(self) -> Self:
-        if self.network_settings.memory is not None:
-            raise PydanticCustomError(
-                "no_memory",
-                "network_settings.memory: {trainer} cannot learn it; remove it, or use trainer_type: sac or ppo",
-                {"trainer": self.trainer_type},
-            )
-        return self
+        return without_memory(self, "sac or ppo")
 
 
 class TD3TrainerSettings(DDPGTrainerSettings):
@@ -239,10 +247,20 @@ class AWACTrainerSettings(OfflineTrainerSettings):
 
 
 class POCATrainerSettings(TrainerSettings):
-    """A behavior for POCA or MAPPO: read and checked, not trained by this version."""
+    """A behavior whose groups MA-POCA trains."""
 
-    trainer_type: Literal["poca", "mappo"] = "poca"
+    trainer_type: Literal["poca"] = "poca"
     hyperparameters: POCAHyperparameters = POCAHyperparameters()
+
+    @model_validator(mode="after")
+    def _without_memory(self) -> Self:
+        return without_memory(self, "ppo")
+
+
+class MAPPOTrainerSettings(POCATrainerSettings):
+    """A behavior whose groups MAPPO trains."""
+
+    trainer_type: Literal["mappo"] = "mappo"  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +269,8 @@ class TrainerType:
 
     settings: type[TrainerSettings]
     """Its keys; ``trainer_type`` and ``hyperparameters`` need defaults."""
-    algorithm: str | None
-    """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`; None: read and checked, not trained yet."""
+    algorithm: str
+    """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`."""
 
 
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
@@ -264,7 +282,8 @@ MADDPG_TRAINER = TrainerType(MADDPGTrainerSettings, "tau_trainer.algorithms.off_
 BC_TRAINER = TrainerType(BCTrainerSettings, "tau_trainer.algorithms.offline.bc:BC")
 IQL_TRAINER = TrainerType(IQLTrainerSettings, "tau_trainer.algorithms.offline.iql:IQL")
 AWAC_TRAINER = TrainerType(AWACTrainerSettings, "tau_trainer.algorithms.offline.awac:AWAC")
-POCA_TRAINER = TrainerType(POCATrainerSettings, None)
+POCA_TRAINER = TrainerType(POCATrainerSettings, "tau_trainer.algorithms.poca:POCA")
+MAPPO_TRAINER = TrainerType(MAPPOTrainerSettings, "tau_trainer.algorithms.poca:MAPPO")
 
 
 def trainer_type(name: str) -> TrainerType:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tau_trainer.collection.decisions import ExperienceSink, TauAgent
-from tau_trainer.columns import Rows
+from tau_trainer.columns import GROUP, Rows
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import Known
 from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
@@ -220,7 +220,9 @@ class AgentTrainer:
         returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)
         name = role.agent.learner.name
         groups = np.where(ended.group_id[acted] != 0, returns["group"], np.nan) if role.group_paid else _NOTHING
-        self._hub.episode(name, self.id, returns["own"], lengths, groups)
+        # As in ML-Agents, what a group got is told by those who see its end, not by who left it before.
+        at_end = groups if plays_on is None or not len(groups) else np.where(plays_on[acted], np.nan, groups)
+        self._hub.episode(name, self.id, returns["own"], lengths, at_end)
         self._on_episodes(role.agent.spec.short_name, returns["own"])
         role.agent.learner.ended(earned(returns["own"], groups))
         if "on_episode_end" in self._callbacks.wanted:
@@ -248,10 +250,12 @@ class AgentTrainer:
         if not role.group_paid and np.count_nonzero(group_reward):
             role.group_paid = True
             learner = role.agent.learner
+            if GROUP in learner.memory.columns:
+                return
             self._hub.warning(
                 f"'{learner.name}' gets rewards for its group, which {learner.settings.trainer_type} adds to each "
-                "agent's own: nobody learns what he did for the group; that is what ML-Agents has poca for, which is "
-                "not trained yet",
+                "agent's own: nobody learns what he did for the group, or gets what it earns after he has left; "
+                "trainer_type: poca does that",
                 pair=self.id,
             )
 

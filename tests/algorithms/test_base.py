@@ -12,6 +12,7 @@ from tau_trainer.algorithms.base import policy_age
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
 from tau_trainer.rewards import RewardStream
+from tau_trainer.settings import NetworkSettings
 from tau_trainer.settings.trainers import POCATrainerSettings, PPOTrainerSettings, TrainerType
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, HYBRID, TWO_STREAMS, Collector, behavior, settings
@@ -40,7 +41,11 @@ def test_the_algorithm_is_found_by_its_trainer_type(monkeypatch: pytest.MonkeyPa
     ("options", "actions", "said"),
     [
         (settings(), ActionSpec(), "^behavior 'Walker' has no actions, so there is nothing to learn$"),
-        (POCATrainerSettings(), HYBRID, "^behavior 'Walker': poca is not trained yet$"),
+        (
+            POCATrainerSettings(network_settings=NetworkSettings(hidden_units=30)),
+            HYBRID,
+            "^behavior 'Walker': network_settings.hidden_units is 30, which the 4 heads .* make it a multiple of 4$",
+        ),
     ],
 )
 def test_what_cannot_be_learned_is_told(options: Any, actions: ActionSpec, said: str) -> None:

@@ -38,7 +38,7 @@ def test_members_sum_up_for_themselves() -> None:
         statistics = EpochStatistics(rows(log_ratio), rows(values), entropy[:, members], norm[:, members])
         return summarize_epoch(samples, statistics, 0.2, objective)
 
-    for objective in (CLIPPED, Objective(policy_gradient, 0.3)):
+    for objective in (CLIPPED, Objective(policy_gradient, (0.3,))):
         together = summary(slice(None), objective)
         for member in range(3):
             torch.testing.assert_close(together[member], summary(member, objective))

@@ -177,6 +177,14 @@ behaviors:
     hyperparameters: {batch_size: 256, buffer_size: 500000, steps_per_update: 20.0}
     reward_signals: {extrinsic: {gamma: 0.995}}
 """,
+    "poca/DungeonEscape": """
+behaviors:
+  DungeonEscape:
+    trainer_type: poca
+    hyperparameters: {batch_size: 1024, buffer_size: 10240, beta: 0.01, learning_rate_schedule: constant}
+    network_settings: {hidden_units: 256}
+    max_steps: 20000000
+""",
     "ppo/PyramidsRND": """
 behaviors:
   Pyramids:
@@ -211,7 +219,7 @@ behaviors:
     self_play: {save_steps: 50000, team_change: 200000, swap_steps: 2000, window: 10,
       play_against_latest_model_ratio: 0.5, initial_elo: 1200.0}
 """,
-        "behaviors.SoccerTwos.trainer_type asks for poca",
+        "behaviors.SoccerTwos.self_play asks for self-play",
     ),
     "ppo with self-play": (
         """
@@ -221,17 +229,6 @@ behaviors:
     self_play: {}
 """,
         "behaviors.Tennis.self_play asks for self-play",
-    ),
-    "poca/DungeonEscape": (
-        """
-behaviors:
-  DungeonEscape:
-    trainer_type: poca
-    hyperparameters: {batch_size: 1024, buffer_size: 10240, beta: 0.01, learning_rate_schedule: constant}
-    network_settings: {hidden_units: 256}
-    max_steps: 20000000
-""",
-        "behaviors.DungeonEscape.trainer_type asks for poca",
     ),
 }
 
@@ -248,7 +245,7 @@ def test_an_example_loads(written: Path) -> None:
     settings = load_settings(written)
     assert isinstance(settings, RunSettings)
     assert settings.behaviors
-    assert all(behavior.trainer_type in ("ppo", "sac") for behavior in settings.behaviors.values())
+    assert all(behavior.trainer_type in ("ppo", "sac", "poca") for behavior in settings.behaviors.values())
 
 
 @pytest.mark.parametrize("written", [text for text, _ in UNTRAINABLE.values()], ids=UNTRAINABLE.keys(), indirect=True)

@@ -186,8 +186,8 @@ behaviors:
 
 
 def test_untrainable_defaults_are_told_too(path: Path) -> None:
-    path.write_text("default_settings: {trainer_type: poca}")
-    with pytest.raises(SettingsError, match=r"default_settings\.trainer_type asks for poca"):
+    path.write_text("default_settings: {trainer_type: poca, self_play: {}}")
+    with pytest.raises(SettingsError, match=r"default_settings\.self_play asks for self-play"):
         load_settings(path)
 
 

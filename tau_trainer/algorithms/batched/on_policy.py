@@ -44,7 +44,7 @@ class A2CUpdate(PolicyUpdate):
     @property
     @override
     def objective(self) -> Objective:
-        return Objective(policy_gradient, self._a2c.vf_loss_coeff)
+        return Objective(policy_gradient, (self._a2c.vf_loss_coeff,))
 
     @override
     def numbers(self, progress: float) -> Numbers:

@@ -28,12 +28,12 @@ from tau_trainer.algorithms.off_policy.ddpg import DDPG
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.columns import GROUP, MOMENT, Column, Rows
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Links, Replay, Rollout, Work
+from tau_trainer.memory import Links, Replay, Rollout, Work, together
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.observation_encoder import Seen
 from tau_trainer.settings.exploration import NOISES, GaussianWhiteNoiseSettings, GumbelSoftmaxSettings
-from tau_trainer.specs import ActionSpec, BehaviorSpec, IndexArray, IntArray, ObservationSpec
+from tau_trainer.specs import ActionSpec, BehaviorSpec, IntArray, ObservationSpec
 
 if TYPE_CHECKING:
     from tau_trainer.settings import MADDPGHyperparameters
@@ -41,22 +41,6 @@ if TYPE_CHECKING:
 
 OUTPUT_COST = 1e-3
 """Of the mean square of the actor's raw outputs."""
-
-
-def together(moment: NDArray[np.int64], group: IntArray) -> IndexArray:
-    """Who decided together: numbers from 0 for ``k`` decisions, the same for agents of one group in one moment.
-
-    Args:
-        moment: [k], see :data:`~tau_trainer.columns.MOMENT`.
-        group: [k], see :data:`~tau_trainer.columns.GROUP`; an agent without one decides alone.
-
-    Returns:
-        [k]: by moments, groups, and those who are alone.
-    """
-    alone = np.where(group == 0, 1 + np.arange(len(group)), 0)  # [k]: a number of its own, 0 for who is in a group
-    # Rows that are alike in moment, being alone and group are one decision.
-    _, joint = np.unique(np.stack((moment, alone, group), axis=1), axis=0, return_inverse=True)
-    return np.asarray(joint, np.intp).reshape(-1)
 
 
 class MADDPG(DDPG):

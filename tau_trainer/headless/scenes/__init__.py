@@ -29,6 +29,7 @@ _PLAYED = {
     "foodcollector": ("foodcollector", "FoodCollectorScene", 5),
     "walljump": ("walljump", "WallJumpScene", 16),
     "sorter": ("sorter", "SorterScene", 16),
+    "dungeon": ("dungeon", "DungeonScene", 12),
     "faulty": ("balance", "BalanceScene", 12),
 }
 """Module, class and usual number of agents of each scene. ``faulty`` is ``balance`` in an engine that misbehaves."""

@@ -26,8 +26,6 @@ WIDTH = 128
 """Features of an entity, whatever ``hidden_units`` says."""
 HEADS = 4
 """Of the attention."""
-STD = math.sqrt(0.125 / WIDTH)
-"""Deviation of all initial weights (Huang et al. 2020, T-Fixup)."""
 ABSENT = 1e-10
 """A row whose squares sum to less is one of zeros. ML-Agents' 0.01 loses entities that are merely small or near."""
 UNHEARD = -1e6
@@ -52,16 +50,12 @@ class EntityAttention(ListEncoder):
         beside = WIDTH if seen else 0
         self.embeddings = torch.nn.ModuleList(torch.nn.Linear(beside + sensor.shape[1], WIDTH) for sensor in sensors)
         self.query, self.key, self.value, self.out = (torch.nn.Linear(WIDTH, WIDTH) for _ in range(4))
-        for layer in self.modules():
-            if isinstance(layer, torch.nn.Linear):
-                torch.nn.init.normal_(layer.weight, std=STD)
-                torch.nn.init.zeros_(layer.bias)
+        begin_small(self, WIDTH)
 
     @override
     def forward(self, lists: Sequence[torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
-        functional = torch.nn.functional
-        agent = None if self.own is None else functional.silu(self.own(seen))  # [n, 128]
-        there = [entities.square().sum(dim=2) > ABSENT for entities in lists]  # bool [n, most]
+        agent = None if self.own is None else torch.nn.functional.silu(self.own(seen))
+        there = [entities.square().sum(dim=2) > ABSENT for entities in lists]
         lengths = [longest(rows) for rows in there]  # most lists are far from full: what is absent counts for nothing
         embedded = [
             self._embed(i, entities[:, :length], agent)
@@ -69,21 +63,9 @@ class EntityAttention(ListEncoder):
         ]
         # bool [n, entities of all lists].
         present = torch.cat([rows[:, :length] for rows, length in zip(there, lengths, strict=True)], dim=1)
-        # [n, entities, 128].
-        x = functional.layer_norm(functional.silu(torch.cat(embedded, dim=1)), (WIDTH,), eps=NORM_EPSILON)
-        # [n, heads, entities, 32].
-        query, key, value = (
-            layer(x).unflatten(2, (HEADS, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value)
-        )
-        # [n, 1, 1, entities]: added to logits of all heads and queries.
-        unheard = ((~present).to(x.dtype) * UNHEARD)[:, None, None]
-        # Scale by the whole width, as ML-Agents, not by a head's.
-        heard = functional.scaled_dot_product_attention(query, key, value, unheard, scale=WIDTH**-0.5)
-        # Residual, then normalised.
-        x = functional.layer_norm(self.out(heard.transpose(1, 2).flatten(2)) + x, (WIDTH,), eps=NORM_EPSILON)
-        counted = present.to(x.dtype)
-        # Mean of those that are there, [n, 128].
-        return torch.bmm(counted[:, None], x)[:, 0] / (counted.sum(dim=1, keepdim=True) + NOBODY)
+        x = normed(torch.nn.functional.silu(torch.cat(embedded, dim=1)))
+        query, key, value = (by_head(layer, x) for layer in (self.query, self.key, self.value))
+        return mean_of(normed(self.out(attended(query, key, value, present)) + x), present)
 
     def _embed(self, index: int, entities: torch.Tensor, agent: torch.Tensor | None) -> torch.Tensor:
         """A layer over the agent's own features and those of each entity; the agent's part is worked out once."""
@@ -159,6 +141,42 @@ class EntityAttention(ListEncoder):
         length = graph.total(square, f"{entities}.length", axis=2)
         there = graph.add("Less", [graph.scalar(f"{entities}.zero", ABSENT), length], f"{entities}.there")
         return graph.add("Cast", [there], f"{entities}.present", to=int(TensorProto.FLOAT))
+
+
+def begin_small(module: torch.nn.Module, width: int) -> None:
+    """Draw all weights from ``N(0, 0.125 / width)`` (Huang et al. 2020, T-Fixup); biases begin at 0."""
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.Linear):
+            torch.nn.init.normal_(layer.weight, std=math.sqrt(0.125 / width))
+            torch.nn.init.zeros_(layer.bias)
+
+
+def normed(x: torch.Tensor) -> torch.Tensor:
+    """Mean 0 and variance 1 over the last dimension, without scale and shift."""
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], eps=NORM_EPSILON)
+
+
+def by_head(layer: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """What a layer says of entities [n, m, inputs], apart by heads: [n, heads, m, width / heads]."""
+    answer: torch.Tensor = layer(x)
+    return answer.view(*x.shape[:2], HEADS, -1).transpose(1, 2)
+
+
+def attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """What each of ``m`` entities hears of those that are ``present`` (bool [n, m]): [n, m, width].
+
+    Scores are divided by the root of the whole width, not of a head's, as in ML-Agents.
+    """
+    unheard = ((~present).to(query.dtype) * UNHEARD)[:, None, None]
+    scale = (query.shape[1] * query.shape[3]) ** -0.5
+    heard = torch.nn.functional.scaled_dot_product_attention(query, key, value, unheard, scale=scale)
+    return heard.transpose(1, 2).flatten(2)
+
+
+def mean_of(x: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """The mean over entities [n, m, width] that are ``present`` (bool [n, m]): [n, width]."""
+    counted = present.to(x.dtype)
+    return torch.bmm(counted[:, None], x)[:, 0] / (counted.sum(dim=1, keepdim=True) + NOBODY)
 
 
 def longest(there: torch.Tensor) -> int:

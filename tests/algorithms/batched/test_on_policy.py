@@ -281,7 +281,7 @@ def test_a2c_learns_from_pieces_as_from_the_whole(monkeypatch: pytest.MonkeyPatc
     whole, pieces = (learner_of(policy("a2c"), space) for _ in range(2))
     rollout = play(whole, space)
     expected = moved(whole, rollout)
-    monkeypatch.setattr("tau_trainer.algorithms.autograd._ROWS", 5)
+    monkeypatch.setattr("tau_trainer.algorithms.autograd.AutogradEpochs.rows", 5)
     for name, step in moved(pieces, rollout).items():
         torch.testing.assert_close(step, expected[name], rtol=1e-4, atol=1e-6)
 

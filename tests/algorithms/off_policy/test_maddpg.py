@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.algorithms.off_policy.maddpg import MADDPG, OUTPUT_COST, together
+from tau_trainer.algorithms.off_policy.maddpg import MADDPG, OUTPUT_COST
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import SettingsError
 from tau_trainer.export import export_onnx
@@ -85,14 +85,6 @@ class Play:
             self.step(0)
             self.step(1)
         return self.learner.memory.take().data
-
-
-def test_who_decided_together() -> None:
-    """Numbers as they come: moments, in them groups, and after these who is alone."""
-    moment = np.array([5, 5, 5, 5, 5, 6, 6, 9, 9, 9, 9, 9])
-    group = np.array([7, 9, 7, 0, 0, 7, 7, 7, 9, 7, 0, 0], np.int32)
-    assert together(moment, group).tolist() == [0, 1, 0, 2, 3, 4, 4, 5, 6, 5, 7, 8]
-    assert together(moment[:0], group[:0]).tolist() == []
 
 
 def test_moments_are_what_was_played() -> None:

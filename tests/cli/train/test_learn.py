@@ -110,11 +110,10 @@ def test_bad_input_is_one_sentence_and_nothing_starts(
 
 
 def test_a_file_for_a_later_version_says_so(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("x.yaml").write_text("behaviors:\n  A:\n    trainer_type: poca\n")
+    Path("x.yaml").write_text("behaviors:\n  A:\n    self_play: {}\n")
     assert main(["learn", "x.yaml", "--env", "build"]) == 2
     assert capsys.readouterr().err == (
-        "error: x.yaml:3: behaviors.A.trainer_type asks for poca, which this version does not train yet; "
-        "use trainer_type: ppo\n"
+        "error: x.yaml:3: behaviors.A.self_play asks for self-play, which this version does not train yet; remove it\n"
     )
 
 

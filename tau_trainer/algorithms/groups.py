@@ -1,0 +1,89 @@
+"""Groups of a rollout on the learner's device, and how their critic is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from tau_trainer.models.group_critic import GroupCritic
+from tau_trainer.models.observation_encoder import Inputs
+
+_NUMBERS = 2**21
+"""Floats that the critic holds at once for each of its layers: rows of a minibatch are cut into pieces of so many."""
+
+
+@dataclass(slots=True)
+class Seating:
+    """All entities of a rollout on the learner's device, set behind set: a *seat* is an entity's place there.
+
+    ``E`` entities in ``S`` sets; the last ones are bootstrapped from alone.
+    """
+
+    inputs: Inputs
+    """[E, ...] of each, of :meth:`ActorCritic.prepare`."""
+    done: torch.Tensor
+    """float32 [E, A], see :meth:`GroupCritic.done`; zeros where nothing was decided."""
+    sizes: torch.Tensor
+    """int64 [S]."""
+    begins: torch.Tensor
+    """int64 [S], seat of each set's first entity."""
+    set_of: torch.Tensor
+    """int64 [E]."""
+    worth: torch.Tensor
+    """float32 [S + 1, R]: the sets' values before the update; the last is nothing's, 0."""
+    before: torch.Tensor
+    """float32 [E, C]: what the critic said of each entity before the update: its set's value, and its baseline."""
+
+    def ask(
+        self, critic: GroupCritic, sets: torch.Tensor, *, baselines: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Values [s, R] and baselines [k, R] of these sets, int64 [s], one member behind the other."""
+        sizes = self.sizes[sets]
+        seats = _ranges(self.begins[sets], sizes)
+        inputs = [values[seats] for values in self.inputs]
+        done = self.done[seats] if baselines else None
+        answer: tuple[torch.Tensor, torch.Tensor | None] = critic(inputs, done, sizes)
+        return answer
+
+    def answer(self, critic: GroupCritic, seats: torch.Tensor, *, baselines: bool) -> torch.Tensor:
+        """[n, C] of seats, int64 [n], of which those of a set follow each other."""
+        sets, which = torch.unique_consecutive(self.set_of[seats], return_inverse=True)
+        values, others = self.ask(critic, sets, baselines=baselines)
+        if others is None:
+            return values[which]
+        sizes = self.sizes[sets]
+        places = (sizes.cumsum(0) - sizes)[which] + seats - self.begins[sets][which]
+        return torch.cat((values[which], others[places]), dim=1)
+
+    def judge(self, critic: GroupCritic, *, baselines: bool) -> None:
+        """Work out :attr:`worth` and :attr:`before`."""
+        before, worth = list[torch.Tensor](), list[torch.Tensor]()
+        for sets in self._pieces(critic):
+            values, others = self.ask(critic, sets, baselines=baselines)
+            worth.append(values)
+            spread = values.repeat_interleave(self.sizes[sets], dim=0)
+            before.append(spread if others is None else torch.cat((spread, others), dim=1))
+        self.worth = torch.cat((*worth, values.new_zeros(1, values.shape[1])))
+        self.before = torch.cat(before)
+
+    def rows_at_once(self, critic: GroupCritic) -> int:
+        """Of a minibatch: as many as the critic's working memory is for."""
+        members = int(self.sizes.max())
+        return max(1, _NUMBERS // (members * (critic.out.out_features + 4 * members)))
+
+    def _pieces(self, critic: GroupCritic) -> Iterator[torch.Tensor]:
+        """All sets in order, about so many rows at once."""
+        rows = self.sizes.cumsum(0)
+        piece = rows.sub(1).div(self.rows_at_once(critic), rounding_mode="floor")
+        _, counts = torch.unique_consecutive(piece, return_counts=True)
+        sets = torch.arange(len(rows), device=rows.device)
+        yield from torch.split(sets, counts.tolist())
+
+
+def _ranges(first: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+    """``first[0], first[0] + 1, ...``, ``sizes`` [s] of each, one range behind the other: int64 [sum]."""
+    ends = sizes.cumsum(0)
+    shift = (first - ends + sizes).repeat_interleave(sizes)
+    return shift + torch.arange(len(shift), device=sizes.device)

@@ -1,0 +1,281 @@
+"""MA-POCA (Cohen et al. 2021) and MAPPO (Yu et al. 2022): PPO whose critic sees all agents of a group.
+
+- Agents of one behavior that decide at the same moment in the same group are a *set*
+  (:mod:`tau_trainer.memory.groups`). Its value is what all of them see is worth
+  (:mod:`tau_trainer.models.group_critic`). Groups change their size as agents come and go. Who has no group is a set
+  by itself and learns as PPO does, by this critic.
+- A decision is paid what all of its set got themselves, and what its group got. Returns are TD(lambda)'s; that of an
+  agent which leaves goes on with its group's, to the group's end or as far as it is known.
+- The advantage is that return without a *baseline*. POCA's is the agent's own: the others' actions are known to it, its
+  own is not. So all that the others did to the return is taken out of it, and what the agent did stays. MAPPO's is the
+  set's value.
+- Loss = policy loss + 0.5 (value loss + 0.5 baseline loss) - beta * entropy, ML-Agents' numbers; policy loss and all
+  else as in :mod:`.ppo`.
+- Both value losses have a trust region: what has moved by ``epsilon`` towards its return in an update stays there. In
+  ML-Agents that has no effect, because it keeps returns where the old values should stand. Where the critic is wrong by
+  more than 1 (root mean square over the update), the region is as much wider: else large rewards would take for ever.
+- Several streams' advantages are added up, as everywhere here (ML-Agents takes their mean).
+- Minibatches are made of whole sets, which share what is worked out for them; one that a minibatch's end cuts is seen
+  whole on both sides. So ``batch_size`` should hold several sets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.autograd import AutogradEpochs
+from tau_trainer.algorithms.base import OnBatch, Setup
+from tau_trainer.algorithms.batch import Numbers, Samples, exact, shuffled
+from tau_trainer.algorithms.groups import Seating
+from tau_trainer.algorithms.losses import Objective, clipped_surrogate, trust_region
+from tau_trainer.algorithms.policy_update import Learned, PolicyUpdate, Reader
+from tau_trainer.algorithms.ppo import PPO, RolloutReader
+from tau_trainer.algorithms.rows import Rows
+from tau_trainer.columns import GROUP, MOMENT, Column
+from tau_trainer.errors import SettingsError
+from tau_trainer.memory import Groups, Rollout
+from tau_trainer.memory.advantages import lambda_returns
+from tau_trainer.metrics import keys
+from tau_trainer.models import ActorCritic
+from tau_trainer.models.actor_critic import Answer
+from tau_trainer.models.group_critic import GroupActorCritic, GroupCritic
+from tau_trainer.models.observation_encoder import Inputs
+from tau_trainer.rewards.streams import EXTRINSIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class GroupReader(RolloutReader):
+    """Samples set by set. Behind their inputs stands their seat, int64 [N], in :attr:`seating`.
+
+    Args:
+        rollout: what is learned from; its memory keeps moments and groups.
+        network: who learns.
+        version: of its policy.
+        generator: what minibatches are drawn from.
+    """
+
+    seating: Seating
+
+    def __init__(self, rollout: Rollout, network: ActorCritic, version: int, generator: torch.Generator) -> None:
+        super().__init__(rollout, network, version, generator)
+        self._groups = groups = Groups(rollout)
+        arrived = np.argsort(groups.joint, kind="stable")  # entities by seat
+        seat = np.empty_like(arrived)
+        seat[arrived] = np.arange(len(arrived))
+        self._seats, self._arrived_by_seat = seat[groups.entity], arrived
+        self._order = np.argsort(self._seats)
+        """[N]: transitions by sample."""
+
+    @override
+    def samples(self, network: ActorCritic) -> Samples:
+        assert isinstance(network, GroupActorCritic)
+        self.seating = self._seated(network)
+        seats = self._tensor(self._seats[self._order])
+        samples = shuffled(super().samples(network), self._tensor(self._order))
+        sets = self.seating.set_of[seats]
+        begins = torch.cat((sets.new_ones(1, dtype=torch.bool), sets[1:] != sets[:-1]))
+        return samples._replace(inputs=[*samples.inputs, seats], begins=begins)
+
+    def _seated(self, network: GroupActorCritic) -> Seating:
+        groups, rollout, arrived = self._groups, self._rollout, self._arrived_by_seat
+        continuous = self._tensor(rollout.whole("continuous")[1:])
+        discrete = self._tensor(rollout.whole("discrete")[1:])
+        done = network.critic.done(continuous, discrete.long())
+        sizes = np.bincount(groups.joint, minlength=groups.sets)
+        nothing = done.new_zeros(len(arrived) - len(done), done.shape[1])
+        critic = network.critic
+        critic.most.fill_(max(float(critic.most), float(sizes.max())))
+        return Seating(
+            inputs=network.prepare(tuple(sensor[arrived] for sensor in groups.observations())),
+            done=torch.cat((done, nothing))[self._tensor(arrived)],
+            sizes=self._tensor(sizes),
+            begins=self._tensor(np.cumsum(sizes) - sizes),
+            set_of=self._tensor(groups.joint[arrived]),
+            worth=nothing,
+            before=nothing,
+        )
+
+    @override
+    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
+        groups, rollout = self._groups, self._rollout
+        widths = [stream.width for stream in update.streams]
+        lambd = update.hyperparameters.lambd
+        trace = exact(self._tensor(rollout.goes_on).float()) * lambd
+        worth = exact(self.seating.worth)[self._tensor(groups.after)]
+        following = self._tensor(groups.next)
+        heir = self._tensor(groups.heir)
+        returns = list[torch.Tensor]()
+        parts = torch.split(worth, widths, dim=1)
+        for stream, after in zip(update.streams, parts, strict=True):
+            rewards = rollout.rewards[stream.name]
+            if stream.name == EXTRINSIC:
+                rewards = groups.summed(rewards)
+                if rollout.group_reward is not None:
+                    rewards = rewards + rollout.group_reward[:, None]
+            paid = exact(self._tensor(rewards)) * stream.strength
+            gamma = stream.gamma
+            found = lambda_returns(paid, after, trace, gamma, following)
+            returns.append(found[heir])
+        found = torch.cat(returns, dim=1)[self._tensor(self._order)]
+        baselines = exact(values[:, -found.shape[1] :])
+        advantages = torch.split(found - baselines, widths, dim=1)
+        found = found.repeat(1, values.shape[1] // found.shape[1])
+        return sum(advantages[1:], advantages[0]).float(), found.float()
+
+    @override
+    def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
+        stale = super().stale(renormalized=renormalized)
+        if not isinstance(stale, torch.Tensor):
+            return stale
+        return self._tensor(np.argsort(self._order))[stale]
+
+
+class GroupEpochs(AutogradEpochs):
+    """Minibatches of sets.
+
+    Args:
+        update: whose objective is minimised, and who knows where samples sit.
+    """
+
+    def __init__(self, update: GroupUpdate, objective: Objective) -> None:
+        super().__init__(update.network, update.parameters, None, objective)
+        self._update = update
+
+    @override
+    def answer(self, minibatch: Samples) -> Answer:
+        *inputs, seats = minibatch.inputs
+        outputs = self._network.outputs(inputs)
+        return Answer(outputs, self._update.of_groups(seats), outputs[:, :0])
+
+
+class GroupUpdate(PolicyUpdate):
+    """PPO's update, whose values are a group's. ``C`` columns: values of all streams, and where wanted baselines.
+
+    Attributes:
+        baselines: whether an agent's baseline is its own, as in POCA.
+    """
+
+    baselines: bool = True
+    _reader: GroupReader
+    _reach: torch.Tensor | float = 1.0
+    """[C], at least 1: how wide the trust region is beside epsilon."""
+
+    @property
+    def critic(self) -> GroupCritic:
+        """Of the network."""
+        assert isinstance(self.network, GroupActorCritic)
+        return self.network.critic
+
+    @property
+    @override
+    def objective(self) -> Objective:
+        coefficients = (0.5, 0.25) if self.baselines else (0.5,)
+        return Objective(clipped_surrogate, coefficients, self._value_losses)
+
+    @override
+    def learn(
+        self,
+        reader: Reader,
+        numbers: Numbers,
+        publish: Callable[[], None] | None = None,
+        on_batch: OnBatch | None = None,
+    ) -> Learned:
+        assert isinstance(reader, GroupReader)
+        self._reader = reader
+        try:
+            return super().learn(reader, numbers, publish, on_batch)
+        finally:
+            del self._reader
+
+    def of_groups(self, seats: torch.Tensor) -> torch.Tensor:
+        """Of now, [n, C]."""
+        return self._reader.seating.answer(self.critic, seats, baselines=self.baselines)
+
+    @override
+    def values(self, inputs: Inputs, *past: torch.Tensor | None) -> torch.Tensor:
+        seating = self._reader.seating
+        seating.judge(self.critic, baselines=self.baselines)
+        self.epochs = GroupEpochs(self, self.objective)
+        self.epochs.rows = seating.rows_at_once(self.critic)
+        return seating.before[inputs[-1]]
+
+    @override
+    def _prepared(self, samples: Samples, rows: Rows) -> Samples:
+        error = samples.returns - self._reader.seating.before[samples.inputs[-1]]
+        self._reach = error.square().mean(dim=0).sqrt().clamp(min=1.0)
+        return super()._prepared(samples, rows)
+
+    def _value_losses(self, values: torch.Tensor, samples: Samples, epsilon: float) -> tuple[torch.Tensor, ...]:
+        """Of values, and of baselines."""
+        before = self._reader.seating.before[samples.inputs[-1]]
+        reach = epsilon * self._reach
+        losses = trust_region(values, before, samples.returns, reach)
+        parts = losses.chunk(2, dim=1) if self.baselines else (losses,)
+        return tuple(part.mean() for part in parts)
+
+    @override
+    def _losses(self, epochs: torch.Tensor) -> dict[str, torch.Tensor]:
+        mean = epochs.mean(dim=0)
+        others = {keys.BASELINE_LOSS: mean[6]} if self.baselines else {}
+        return super()._losses(epochs) | others
+
+    @override
+    def _of_values(self, values: torch.Tensor, returns: torch.Tensor, rows: Rows) -> dict[str, torch.Tensor]:
+        widths = [stream.width for stream in self.streams]
+        size = sum(widths)
+        found = super()._of_values(values[:, :size], returns[:, :size], rows)
+        if self.baselines:
+            means = torch.split(rows.mean(values[:, size:]), widths)
+            for stream, mean in zip(self.streams, means, strict=True):
+                found[keys.baseline_estimate(stream.name)] = mean.mean()
+        return found
+
+
+class SharedBaseline(GroupUpdate):
+    """The value of the group is everybody's baseline."""
+
+    baselines = False
+
+
+class POCA(PPO):
+    """The learner of one behavior's groups. Raises SettingsError for rewards by component and for a memory."""
+
+    name = "poca"
+    update_kind: type[GroupUpdate] = GroupUpdate
+
+    def __init__(self, setup: Setup) -> None:
+        if setup.reward_width != 1:
+            raise SettingsError(f"{self.name} learns from one reward for a decision; use credit: aggregate")
+        super().__init__(setup, fused=False)
+
+    @override
+    def build_network(self) -> GroupActorCritic:
+        streams = {stream.name: stream.width for stream in self.streams}
+        return GroupActorCritic(self.spec, self.settings.network_settings, streams, self.generator)
+
+    @property
+    @override
+    def columns(self) -> tuple[Column, ...]:
+        return (*super().columns, MOMENT, GROUP)
+
+    @override
+    def new_update(self) -> GroupUpdate:
+        numbers, steps = self._hyperparameters, self.settings.max_steps
+        return self.update_kind(self.network, self.parameters, numbers, self.streams, steps)
+
+    @override
+    def reader(self, rollout: Rollout) -> GroupReader:
+        return GroupReader(rollout, self.network, self.version, self.generator)
+
+
+class MAPPO(POCA):
+    """The same without baselines of each agent."""
+
+    name = "mappo"
+    update_kind = SharedBaseline

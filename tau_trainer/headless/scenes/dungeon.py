@@ -1,0 +1,166 @@
+"""ML-Agents' Dungeon Escape: three agents are locked up with a dragon, and one of them has to give itself up.
+
+A board of six by six cells, seen from above. Who meets the dragon slays it and dies with it, and the dragon's key
+falls to the floor. Who walks over the key has it, and who opens the door with it sets the group free: it gets +1, and
+the episode ends. The dragon walks to its hole, a cell every third decision, and if it gets there all is lost. Nothing
+else pays, so who slays the dragon is paid by what its group gets later. The best policy always escapes: 1.0. Groups
+are side by side: agents 0 to 2 play in the first, 3 to 5 in the second, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scene import Scene, numbers
+from tau_trainer.headless.streams import AgentRandom
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, FloatArray, IndexArray, StepBatch, Terminals
+
+TEAM = 3
+"""Agents in a group."""
+SIZE = 6
+"""Cells along each side."""
+PACE = 3
+"""Decisions for a step of the dragon."""
+STAY, UP, DOWN, LEFT, RIGHT = range(5)
+"""Actions."""
+DOOR, HOLE = np.array([0, 2]), np.array([SIZE - 1, 0])
+"""Rows and columns, from the top left. The dragon begins in the column farthest from its hole."""
+WITH_DRAGON, ON_FLOOR = -2, -1
+"""Who has the key, where no agent has it."""
+
+_MOVE = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
+_SPEC = BehaviorSpec("DungeonEscape?team=0", (numbers("VectorSensor_size19", 19),), ActionSpec(discrete_branches=(5,)))
+
+
+class DungeonScene(Scene):
+    """See the module's text.
+
+    Observation, 19 floats; distances are rows and columns in units of the board, 0 where there is nothing: the agent's
+    cell; to the door; whether the dragon lives, and the way to it; whether the key lies on the floor, and the way to
+    it; whether the agent has the key, and whether another has it; for both others whether they live, and the way to
+    them; and how long until the dragon walks. Action, one branch: stay, up, down, left, right.
+
+    Environment parameter: ``max_decisions``.
+    """
+
+    specs = (_SPEC,)
+
+    def __init__(self, *, agents: int = 4 * TEAM, seed: int = 0, max_decisions: int = 100) -> None:
+        self.agents, self.max_decisions = agents, max_decisions
+        groups = -(-agents // TEAM)
+        self._member: BoolArray = (np.arange(groups * TEAM) < agents).reshape(groups, TEAM)
+        self.place = np.zeros((groups, TEAM, 2), np.intp)
+        self.dragon = np.zeros((groups, 2), np.intp)
+        self.key = np.zeros(groups, np.intp)
+        """The agent of the group that has it, or see above; where it lies, :attr:`dragon` says."""
+        self.alive = np.zeros((groups, TEAM), np.bool_)
+        self.age = np.zeros(groups, np.intp)
+        self._numbers = np.arange(groups * TEAM, dtype=np.int32).reshape(groups, TEAM)
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """See :meth:`Scene.seed`."""
+        self.random = AgentRandom(seed, len(self.place))
+
+    def update(self, parameters: EnvironmentParameters) -> None:
+        """See :meth:`Scene.update`."""
+        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
+
+    def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
+        """See :meth:`Scene.reset`."""
+        self.update(parameters)
+        self._begin(np.arange(len(self.place)))
+        nobody = np.zeros_like(self.alive)
+        return [self._batch(self._terminals(nobody, nobody, 0.0))]
+
+    def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
+        """See :meth:`Scene.step`."""
+        self._walk(actions[_SPEC.name])
+        here = self.alive & (self.place == self.dragon[:, None]).all(axis=2)
+        met = here & (self.key == WITH_DRAGON)[:, None]
+        # Of several that meet it one is enough.
+        slayer = met & (np.cumsum(met, axis=1) == 1)
+        self.alive &= ~slayer
+        self.key[slayer.any(axis=1)] = ON_FLOOR
+        there = here & ~slayer & (self.key == ON_FLOOR)[:, None]
+        self.key = np.where(there.any(axis=1), there.argmax(axis=1), self.key)
+        holder = np.arange(TEAM) == self.key[:, None]
+        at_door = (self.place == DOOR).all(axis=2)
+        free = (holder & self.alive & at_door).any(axis=1)
+        escaped = (self.dragon == HOLE).all(axis=1)
+        lost = (self.key == WITH_DRAGON) & escaped
+        lost |= ~self.alive.any(axis=1)
+        cut = ~free & ~lost & bool(self.max_decisions)
+        cut &= self.age >= self.max_decisions
+        over = free | lost | cut
+        ends = self.alive & over[:, None]
+        reward = free[:, None].astype(np.float32)
+        terminals = self._terminals(slayer | ends, ends & cut[:, None], reward)
+        self._begin(np.flatnonzero(over))
+        return [self._batch(terminals)]
+
+    def _begin(self, index: IndexArray) -> None:
+        """Begin a new episode in the groups ``index``: agents in the hole's half, the dragon in the other."""
+        drawn = self.random.uniform(index, 2 * TEAM + 1)
+        rows, columns = drawn[:TEAM] * SIZE, drawn[TEAM:-1] * (SIZE // 2)
+        self.place[index] = np.stack((rows.T, columns.T), axis=2)
+        self.dragon[index, 0] = drawn[-1] * SIZE
+        self.dragon[index, 1] = SIZE - 1
+        self.alive[index] = self._member[index]
+        self.key[index] = WITH_DRAGON
+        self.age[index] = 0
+
+    def _walk(self, actions: Actions) -> None:
+        """Everybody's step, and the dragon's."""
+        move = np.zeros(self.place.shape, np.intp)
+        move[self.alive] = _MOVE.take(actions.discrete[:, 0], axis=0, mode="clip")
+        self.place = np.clip(self.place + move, 0, SIZE - 1)
+        self.age += 1
+        walks = (self.key == WITH_DRAGON) & (self.age % PACE == 0)
+        way = HOLE - self.dragon
+        # Along its row, then along the column.
+        first = np.where(way[:, 1:] != 0, [[0, 1]], [[1, 0]])
+        self.dragon += walks[:, None] * first * np.sign(way)
+
+    def _observe(self) -> FloatArray:
+        """float32 [groups, TEAM, 19]."""
+        groups, unit = len(self.place), 1.0 / (SIZE - 1)
+
+        def seen(there: BoolArray, place: np.ndarray) -> list[np.ndarray]:
+            """Whether something is there [groups, TEAM], and the way to it [groups, TEAM, 2]."""
+            return [there[..., None], there[..., None] * unit * (place - self.place)]
+
+        everybody = np.ones((groups, TEAM), np.bool_)
+        dragon, floor = (everybody & (self.key == state)[:, None] for state in (WITH_DRAGON, ON_FLOOR))
+        has = np.arange(TEAM) == self.key[:, None]
+        lair = self.dragon[:, None]
+        parts = [self.place * unit, unit * (DOOR - self.place)]
+        parts += [*seen(dragon, lair), *seen(floor, lair)]
+        other_has = (self.key >= 0)[:, None] & ~has
+        parts += [has[..., None], other_has[..., None]]
+        for shift in range(1, TEAM):
+            alive = np.roll(self.alive, shift, axis=1)
+            parts += seen(alive, np.roll(self.place, shift, axis=1))
+        walked = self.age % PACE / PACE
+        parts.append(walked[:, None, None] * everybody[..., None])
+        return np.concatenate(parts, axis=2, dtype=np.float32)
+
+    def _terminals(self, who: BoolArray, truncated: BoolArray, group_reward: FloatArray | float) -> Terminals:
+        """Of the agents ``who`` (bool [groups, TEAM])."""
+        return Terminals(
+            agent_ids=self._numbers[who],
+            obs=(self._observe()[who],),
+            reward=np.zeros(int(who.sum()), np.float32),
+            truncated=truncated[who],
+            group_id=self._numbers[who] // TEAM + 1,
+            group_reward=np.broadcast_to(np.float32(group_reward), who.shape)[who],
+        )
+
+    def _batch(self, terminals: Terminals) -> StepBatch:
+        asking = self._numbers[self.alive]
+        nothing = np.zeros(len(asking), np.float32)
+        seen = (self._observe()[self.alive],)
+        return StepBatch(_SPEC.name, asking, seen, nothing, asking // TEAM + 1, nothing, terminals, None)

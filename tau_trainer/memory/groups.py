@@ -1,0 +1,129 @@
+"""Who of a rollout decided together, and whose return goes on after an agent's last decision.
+
+Agents that decide at the same moment in the same group are a *set*. Whoever is in it counts, also with a decision whose
+outcome is not known yet: what it saw and did is. An agent without a group is a set by itself.
+
+In a group rewards are everybody's, so who leaves it early is credited with what comes later (Cohen et al. 2021, section
+4.1): its last decision has the return of a mate that decided with it and stayed, its *heir*. That needs no moment at
+which both are seen again, so agents may decide at different rates and die in between.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.columns import GROUP, MOMENT, Rows
+from tau_trainer.memory.trajectories import Rollout
+from tau_trainer.specs import IndexArray, IntArray, Observations
+
+_GOES_ON, _ENDS_WITH_ALL, _CUT, _LEFT = 3, 2, 1, 0
+"""How well a transition knows what its group gets later."""
+
+
+def together(moment: NDArray[np.int64], group: IntArray) -> IndexArray:
+    """Who decided together: numbers from 0 for ``k`` decisions, the same for agents of one group in one moment.
+
+    Args:
+        moment: [k], see :data:`~tau_trainer.columns.MOMENT`.
+        group: [k], see :data:`~tau_trainer.columns.GROUP`; an agent without one decides alone.
+
+    Returns:
+        [k]: by moments, groups, and those who are alone.
+    """
+    alone = np.where(group == 0, 1 + np.arange(len(group)), 0)
+    _, joint = np.unique(np.stack((moment, alone, group), axis=1), axis=0, return_inverse=True)
+    return np.asarray(joint, np.intp).reshape(-1)
+
+
+class Groups:
+    """The sets of a rollout whose memory keeps moments and groups.
+
+    *Entities* are all ``D`` decisions of the log in order of arrival, transitions or not, and behind them the ``F``
+    last observations that something is bootstrapped from, which are sets of their own.
+
+    Attributes:
+        decisions: ``D``.
+        sets: ``S``.
+        joint: int [D + F], the set of each entity.
+        entity: int [N], which entity each transition is.
+    """
+
+    def __init__(self, rollout: Rollout) -> None:
+        self._rollout = rollout
+        self.entity: Rows = rollout.records - 1
+        moment, group = rollout.whole(MOMENT.name), rollout.whole(GROUP.name)
+        decided = together(moment[1:], group[1:])
+        self.decisions, first = len(decided), int(decided.max(initial=-1)) + 1
+        self._set: Rows = decided[self.entity]  # [N]
+        moment, group = rollout.bootstrap_moments, rollout.column(GROUP.name)
+        seen_last = together(moment[self._finals], group[self._last])
+        self.joint: Rows = np.concatenate((decided, first + seen_last))
+        self.sets = first + int(seen_last.max(initial=-1)) + 1
+
+    @cached_property
+    def heir(self) -> Rows:
+        """[N], the transition whose return each one has: its own, or that of a mate that stays longer."""
+        rollout = self._rollout
+        rank = np.full(len(rollout), _ENDS_WITH_ALL)
+        rank[rollout.truncated] = _CUT
+        rank[rollout.left] = _LEFT
+        rank[self._followed] = _GOES_ON
+        order = np.lexsort((rank, self._set))
+        best = np.zeros(self.decisions, np.intp)
+        best[self._set[order]] = order  # the last one written is the best of its set
+        best = best[self._set]
+        inherits = (rank == _LEFT) & (rank[best] > _LEFT)
+        inherits |= (rank == _CUT) & (rank[best] == _GOES_ON)
+        return np.where(inherits, best, np.arange(len(rollout)))
+
+    @cached_property
+    def after(self) -> Rows:
+        """[N], the set that came after each transition; ``sets``: nothing did, or the heir knows."""
+        after = np.full(len(self._rollout), self.sets)
+        after[self._followed] = self.joint[self._successor[self._followed] - 1]
+        after[self._last] = self.joint[self.decisions :]
+        return after
+
+    @cached_property
+    def next(self) -> Rows:
+        """[N]: the transition whose return comes after each one's rewards; any valid one where there is none."""
+        return self.heir[self._rollout.next]
+
+    def observations(self) -> Observations:
+        """One [D + F, *shape] for each sensor."""
+        rollout, finals = self._rollout, self._finals
+        last = [sensor[finals] for sensor in rollout.bootstrap_observations]
+        return tuple(np.concatenate((rollout.whole(f"obs_{i}")[1:], sensor)) for i, sensor in enumerate(last))
+
+    def summed(self, rewards: NDArray[Any]) -> NDArray[Any]:
+        """[N, R] of rewards of each transition: those of all that decided with it and whose outcome is known."""
+        total = np.zeros((self.sets, rewards.shape[1]), np.float64)
+        np.add.at(total, self._set, rewards)
+        return total[self._set]
+
+    @cached_property
+    def _successor(self) -> Rows:
+        return self._rollout.successor[self._rollout.records]
+
+    @cached_property
+    def _followed(self) -> NDArray[np.bool_]:
+        """Bool [N]: whether the agent decided again."""
+        followed: NDArray[np.bool_] = self._successor > 0
+        return followed
+
+    @cached_property
+    def _last(self) -> Rows:
+        """[F]: transitions that are bootstrapped from what their agent saw last."""
+        rollout = self._rollout
+        alone = self.heir == np.arange(len(rollout))
+        ended = rollout.truncated | rollout.left
+        return np.flatnonzero(ended & alone & ~self._followed)
+
+    @cached_property
+    def _finals(self) -> Rows:
+        """[F]: where those observations stand among the rollout's bootstrap observations."""
+        return self._rollout.bootstrap[self._last]

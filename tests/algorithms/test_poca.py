@@ -1,0 +1,228 @@
+"""MA-POCA and MAPPO, held to what `grouped.py` writes down decision by decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.algorithms.losses import evaluate, trust_region
+from tau_trainer.algorithms.poca import MAPPO, POCA, GroupReader
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.errors import SettingsError
+from tau_trainer.memory import Rollout
+from tau_trainer.metrics import keys
+from tau_trainer.settings.trainers import POCATrainerSettings
+from tau_trainer.specs import ActionSpec
+from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, Collector, behavior, ppo
+from tests.algorithms.experience import settings as ppo_settings
+from tests.algorithms.grouped import AGENTS, MESSAGES, Decided, History, Reference, poca
+from tests.networks import IMAGE, LIST
+
+KINDS = st.sampled_from([POCA, MAPPO])
+ALWAYS = [(["asks"] * AGENTS, [1, 1, 1, 2, 2, 0])]
+DYING = [(["dies", "asks", "cut", "asks", "dies and asks", "asks"], [1, 1, 1, 2, 2, 0])]
+
+
+def played(kind: type[POCA], actions: ActionSpec, messages: Any, **options: Any) -> tuple[POCA, History, Any]:
+    learner = poca(behavior(actions, *options.pop("more", ())), kind, **options)
+    with torch.no_grad():  # what begins at zero says nothing
+        for parameter in learner.network.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(len(parameter))))
+    history = History(learner, learner.snapshot())
+    return learner, history, history.play(messages)
+
+
+@torch.no_grad()
+def read(learner: POCA, work: Any) -> tuple[GroupReader, Any, Any, Any, Any]:
+    """The reader, its samples, what the critic says of them, and advantages and returns."""
+    reader = learner.reader(Rollout(work))
+    learner.policy_update._reader = reader  # type: ignore[attr-defined]
+    samples = reader.samples(learner.network)
+    values = learner.policy_update.values(samples.inputs)
+    return reader, samples, values, *reader.advantages(values, learner.policy_update)
+
+
+def records(reader: GroupReader, history: History) -> list[Decided]:
+    """What was decided, as samples lie."""
+    known = [record for record in history.decided if record.known]
+    return [known[i] for i in reader._order]
+
+
+@settings(max_examples=25, deadline=None)
+@given(MESSAGES, KINDS, st.sampled_from([CONTINUOUS, DISCRETE, HYBRID]))
+def test_values_baselines_returns_and_gradient_are_the_references(
+    messages: Any, kind: type[POCA], actions: ActionSpec
+) -> None:
+    """Groups of any size, in which agents come, die, are cut off, and decide at different rates."""
+    learner, history, work = played(kind, actions, messages, num_epoch=1, batch_size=1000, buffer_size=1000)
+    if not len(Rollout(work)):
+        return
+    reader, samples, values, advantage, returns = read(learner, work)
+    reference, decided = Reference(history, learner.policy_update.hyperparameters.lambd), records(reader, history)
+    value = torch.stack([reference.value(record) for record in decided])
+    baseline = torch.stack([reference.baseline(record) for record in decided])
+    expected = torch.tensor([reference.returned(record) for record in decided])
+    torch.testing.assert_close(values[:, 0], value.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(returns[:, 0], expected, rtol=1e-4, atol=1e-4)
+    own = baseline if kind is POCA else value
+    torch.testing.assert_close(values[:, -1], own.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(advantage[:, 0], expected - own.detach(), rtol=1e-4, atol=1e-4)
+
+    # The loss of all at once, by torch's differentiation, and the gradient that an update of one minibatch leaves.
+    weighed = (expected - own.detach() - (expected - own.detach()).mean())[:, None]
+    weighed = weighed / (weighed.std(correction=0) + 1e-8)
+    samples = samples._replace(inputs=samples.inputs[:-1])
+    log_prob, entropy = evaluate(learner.network, learner.network.outputs(samples.inputs), samples)
+    ratio = (log_prob - samples.log_prob).exp()
+    loss = -torch.min(ratio * weighed, ratio.clamp(0.8, 1.2) * weighed).mean() - 5e-3 * entropy.mean()
+    loss = loss + 0.5 * (value - expected).square().mean()
+    if kind is POCA:
+        loss = loss + 0.25 * (baseline - expected).square().mean()
+    names, parameters = zip(*learner.network.named_parameters(), strict=True)
+    found = torch.autograd.grad(loss, parameters, allow_unused=True)
+    value, baseline = value.detach(), baseline.detach()
+    result = learner.update(work, 0.0, None)
+    gradients = learner.parameters.views(learner.parameters.optimizer.gradient)
+    for name, gradient in zip(names, found, strict=True):
+        wanted = torch.zeros_like(gradients[name]) if gradient is None else gradient
+        torch.testing.assert_close(gradients[name], wanted, rtol=2e-3, atol=2e-5, msg=name)
+    assert result[keys.VALUE_LOSS] == pytest.approx(float((value - expected).square().mean()), rel=1e-3)
+    if kind is POCA:
+        assert result[keys.BASELINE_LOSS] == pytest.approx(float((baseline - expected).square().mean()), rel=1e-3)
+        assert result[keys.baseline_estimate("extrinsic")] == pytest.approx(float(baseline.mean()), rel=1e-3, abs=1e-5)
+    else:
+        assert keys.BASELINE_LOSS not in result
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("kind", [POCA, MAPPO])
+def test_images_and_lists_are_entities_too(kind: type[POCA]) -> None:
+    learner, history, work = played(kind, HYBRID, (ALWAYS * 3 + DYING) * 3, more=(IMAGE, LIST))
+    reader, _, values, _, returns = read(learner, work)
+    reference, decided = Reference(history, 0.95), records(reader, history)
+    baseline = torch.stack([reference.baseline(record) for record in decided]).detach()
+    value = torch.stack([reference.value(record) for record in decided]).detach()
+    torch.testing.assert_close(values[:, 0], value, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(values[:, -1], baseline if kind is POCA else value, rtol=1e-4, atol=1e-5)
+    expected = torch.tensor([reference.returned(record) for record in decided])
+    torch.testing.assert_close(returns[:, 0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 64])
+@pytest.mark.parametrize("kind", [POCA, MAPPO])
+def test_a_set_that_a_minibatch_cuts_is_seen_whole(kind: type[POCA], batch: int) -> None:
+    learner, _, work = played(kind, HYBRID, (ALWAYS * 4 + DYING) * 4)
+    _, samples, values, _, _ = read(learner, work)
+    update: Any = learner.policy_update
+    seats = samples.inputs[-1]
+    found = torch.cat([update.of_groups(part) for part in seats.split(batch)]).detach()
+    torch.testing.assert_close(found, values, rtol=1e-4, atol=1e-6)
+
+
+def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, _, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4)
+    whole = read(learner, work)[2]
+    for most in (1, 500, 3000):
+        monkeypatch.setattr("tau_trainer.algorithms.groups._NUMBERS", most)
+        torch.testing.assert_close(read(learner, work)[2], whole, rtol=1e-4, atol=1e-6)
+    results = []
+    for most in (2000, 10**9):
+        monkeypatch.setattr("tau_trainer.algorithms.groups._NUMBERS", most)
+        learner, _, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4, batch_size=100)
+        learner.update(work, 0.0, None)
+        results.append(learner.parameters.optimizer.parameters.clone())
+    torch.testing.assert_close(results[0], results[1], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [POCA, MAPPO])
+def test_without_groups_advantages_and_returns_are_ppos(kind: type[POCA]) -> None:
+    """By the same values: who is alone has no mates, and its baseline is its value."""
+    learner, _, work = played(kind, HYBRID, [(does, [0] * AGENTS) for does, _ in (ALWAYS * 4 + DYING) * 4])
+    reader, _, values, advantage, returns = read(learner, work)
+    rollout = Rollout(work)
+    order = reader._order
+    arrived = np.empty((len(rollout), 1))
+    arrived[order] = values[:, :1].numpy()
+    worth = reader.seating.worth.numpy()
+    groups = reader._groups
+    bootstrap = np.zeros((len(rollout.bootstrapped), 1))
+    for i, after in enumerate(groups.after[rollout.bootstrapped]):
+        bootstrap[i] = worth[after]
+    stream = learner.streams[0]
+    rewards = rollout.rewards["extrinsic"] * stream.strength
+    expected, gained = rollout.gae(rewards, arrived, bootstrap, stream.gamma, 0.95)
+    np.testing.assert_allclose(advantage.numpy(), expected[order], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(returns.numpy()[:, :1], gained[order], rtol=1e-4, atol=1e-5)
+
+
+def test_trust_region() -> None:
+    """What has gone as far towards its return as it may has no gradient; what moves away from it has."""
+    before, returns = torch.zeros(4), torch.tensor([1.0, 1.0, 1.0, -1.0])
+    values = torch.tensor([0.1, 0.5, -0.5, -0.3], requires_grad=True)
+    losses = trust_region(values, before, returns, 0.2)
+    losses.sum().backward()  # type: ignore[no-untyped-call]
+    assert losses.tolist() == pytest.approx([0.81, 0.64, 2.25, 0.64])
+    assert values.grad is not None
+    assert values.grad.tolist() == pytest.approx([-1.8, 0.0, -3.0, 0.0])
+
+
+@pytest.mark.parametrize(("size", "wide"), [(0.01, False), (100.0, True)])
+def test_the_trust_region_is_as_wide_as_the_critic_is_wrong(size: float, wide: bool) -> None:
+    learner, _, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4, learning_rate=0.3, num_epoch=3)
+    work = {**work, "reward.extrinsic": work["reward.extrinsic"] * size, "group_reward": work["group_reward"] * size}
+    learner.update(work, 0.0, None)
+    reach: Any = learner.policy_update._reach  # type: ignore[attr-defined]
+    assert bool((reach > 10.0).all()) == wide
+    if not wide:
+        assert reach.tolist() == [1.0, 1.0]
+
+
+def test_ready_collect_learn_and_go_on_equal_to_the_bit() -> None:
+    """From a checkpoint in between, the size of the largest group included."""
+    learner, history, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4)
+    learner.update(work, 0.0, None)
+    assert float(learner.network.get_buffer("critic.most")) == 3.0
+    other = poca(behavior(HYBRID))
+    arrays, facts = learner.state()
+    other.load({name: values.copy() for name, values in arrays.items()}, facts)
+    history.policy = learner.snapshot()
+    work = history.play((ALWAYS * 4 + DYING) * 4)
+    first, second = (one.update(work, 0.3, None) for one in (learner, other))
+    assert {name: first[name] for name in first if "Seconds" not in name} == {
+        name: second[name] for name in second if "Seconds" not in name
+    }
+    for name, values in learner.state()[0].items():
+        np.testing.assert_array_equal(values, other.state()[0][name])
+
+
+def test_stale_decisions_are_compared_with_the_policy_of_now() -> None:
+    learner, history, work = played(POCA, HYBRID, ALWAYS * 9, num_epoch=1, batch_size=1000, buffer_size=1000)
+    learner.update(work, 0.0, None)
+    work = history.play(ALWAYS * 9)  # the policy of before
+    assert learner.update(work, 0.0, None)[keys.APPROXIMATE_KL] < 1e-9
+
+
+def test_an_update_without_any_group_and_one_of_rewards_without_a_groups() -> None:
+    learner = poca(behavior(HYBRID), MAPPO)
+    collector = Collector(learner)
+    collector.columns = ["log_prob"]
+    assert learner.update(collector.collect(learner.snapshot()), 0.0, None)[keys.VALUE_LOSS] > 0.0
+
+
+def test_what_it_cannot_do_is_said() -> None:
+    with pytest.raises(SettingsError, match=r"behavior 'Walker': poca learns from one reward for a decision"):
+        make_algorithm(Setup(behavior(HYBRID), POCATrainerSettings(), 1, reward_width=4))
+    with pytest.raises(ValueError, match=r"network_settings\.memory: poca cannot learn it; .* trainer_type: ppo"):
+        POCATrainerSettings.model_validate({"network_settings": {"memory": {}}})
+
+
+def test_it_acts_as_ppo_does() -> None:
+    """A plain network, which needs no torch to act."""
+    assert type(poca(behavior(HYBRID)).snapshot()) is type(ppo(HYBRID, ppo_settings()).snapshot())
+    assert issubclass(POCA, PPO)
