@@ -14,7 +14,7 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 40_800,
+    "code lines": 40_790,
     "characters in a line, mean": 42.1,
     "lines in a function, median": 5,
     "files of more than 350 lines": 0,

@@ -2,8 +2,8 @@
 
     python -m tools.bench groups [--rounds 5 --members 1 4 16 --units 128 256]
 
-Processor time of one thread for a decision of an update of three epochs: 4,096 decisions in minibatches of 1,024, 32 floats
-seen, a branch of 5, two hidden layers. The least of several rounds, the four in turn.
+Processor time of one thread for a decision of an update of three epochs: 4,096 decisions in minibatches of 1,024, 32
+floats seen, a branch of 5, two hidden layers. The least of several rounds, the four in turn.
 """
 
 from __future__ import annotations
