@@ -109,10 +109,6 @@ def test_members_that_leave_tell_nothing_of_their_groups_reward(stage: Stage, tm
     ("given", "sentence"),
     [
         ({"behaviors.A.network_settings.memory": {}}, "network_settings.memory: poca cannot learn it; remove it"),
-        (
-            {"execution": "async", "default_settings.trainer_type": "sac"},
-            "is poca, which learns only from what its newest policy did",
-        ),
         ({"behaviors.A.self_play": {}}, "asks for self-play"),
         ({"behaviors.A.reward_signals": {"airl": {"demo_path": "x.demo"}}}, "is learned beside ppo and sac alone"),
         ({"behaviors.A.hyperparameters.shared_critic": True}, "shared_critic is no known key"),
