@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
+from tau_trainer.algorithms import Counters
 from tau_trainer.algorithms.batch import Samples
 from tau_trainer.algorithms.ppo import PPO, RolloutReader
 from tau_trainer.memory import Rollout
@@ -186,6 +188,14 @@ def test_levels_learn_as_branches_do(actions: ActionSpec) -> None:
         work = dict(work) | {"mask": np.concatenate([free, np.array(work["mask"])], axis=1)}
     same.update(work, 0.25, None)
     assert_same_weights(learners[0], same, 1e-6)
+
+
+def test_an_actor_hands_over_a_part_of_a_rollout() -> None:
+    learner = ppo(HYBRID)
+    learner.memory = cast(Any, SimpleNamespace(completed=5, take=lambda: "taken"))
+    assert learner.ready(Counters(0, 0)) is None
+    assert learner.ready(Counters(0, 0, push=6)) is None
+    assert learner.ready(Counters(0, 0, push=5)) == cast(Any, "taken")
 
 
 def test_an_update_only_reads_its_data() -> None:

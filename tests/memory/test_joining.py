@@ -49,9 +49,9 @@ def with_rows_of(source: int, known: dict[float, tuple[Any, ...]]) -> dict[float
 @given(st.lists(operations(20), min_size=1, max_size=3), st.integers(1, 6), st.booleans())
 def test_what_is_gathered_is_what_each_brought(some: list[list[Any]], horizon: int, again: bool) -> None:
     """Every part begins in the middle of what its agents do, and none goes on in the next."""
-    parts, expected, counter = list[Work](), dict[float, tuple[Any, ...]](), 0
+    parts, drivers, expected, counter = list[Work](), list[Driver](), dict[float, tuple[Any, ...]](), 0
     for source, happening in enumerate(some):
-        driver = Driver(horizon, 1)
+        drivers.append(driver := Driver(horizon, 1))
         driver.counter = counter
         driver.run([one for one in happening if one[0] != "take"], last=False)
         if again:  # so that decisions are open as the part begins
@@ -63,8 +63,16 @@ def test_what_is_gathered_is_what_each_brought(some: list[list[Any]], horizon: i
     whole = gathered(parts)
     assert story(Rollout(whole)) == expected
     assert list(story(Rollout(whole))) == list(expected), "in the order of the parts"
-    assert Rollout(joined(whole, whole)).older == len(expected)
     assert "older" not in whole
+    later = list[Work]()
+    for source, driver in enumerate(drivers):
+        driver.counter = drivers[source - 1].counter
+        driver.run([("append", [0, 1, 3], True), ("end", [1], 2), ("append", [1, 3], True)], last=False)
+        later.append(Work(driver.memory.take().data, source=source))
+        expected |= with_rows_of(source, story(Rollout(later[-1])))
+    both = Rollout(joined(whole, gathered(later)))
+    assert both.older == len(Rollout(whole))
+    assert story(both) == expected, "what was open goes on in nobody's next rollout"
 
 
 @given(operations(20), operations(20), operations(20), st.integers(1, 6))

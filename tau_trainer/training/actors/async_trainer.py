@@ -82,7 +82,7 @@ class AsyncTrainer:
         rollouts = self.pace.rollouts
         if rollouts:
             self._take(push)
-        while self.pace.full(self._queue, push.actor) and not (self._open or (rollouts and push not in self._queue)):
+        while self.pace.full(self._queue, push.actor) and not self._open:
             self._room.clear()
             await self._room.wait()
         self._raise()

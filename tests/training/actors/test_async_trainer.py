@@ -389,3 +389,42 @@ def test_while_a_rollout_is_learned_from_the_next_comes_in_and_no_further_one() 
         assert [rows for _, rows, _ in stage.learner.taken] == [20, 30]
 
     run(scenario())
+
+
+def test_while_an_update_runs_actors_hear_as_late_as_pairs_act_on() -> None:
+    async def scenario() -> None:
+        stage = Stage(FakeLearner(rollout_size=20))
+        bound = stage.learner.bound = AgeBound(0, on_policy=True)
+        bound.comes()
+        waits = asyncio.create_task(stage.trainer.put(stage.push(5)))
+        await settle()
+        assert not waits.done()
+        bound.goes()
+        await asyncio.wait_for(waits, 5)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("mode", ["free", "lock_step"])
+def test_weights_are_shown_in_the_middle_of_an_update_but_in_lock_step(mode: str) -> None:
+    async def scenario() -> None:
+        stage = Stage(FakeLearner(rollout_size=20), mode=mode)
+        shown = getattr(stage.learner.updates, "shown", None)
+        assert (shown is None) == (mode == "lock_step")
+        if shown is not None:
+            shown(Policy(8))
+            assert stage.channel.read().version == 8
+
+    run(scenario())
+
+
+def test_no_rollout_is_learned_from_beyond_max_opts() -> None:
+    async def scenario() -> None:
+        stage = Stage(FakeLearner(rollout_size=20), max_opts=3)
+        for _ in range(2):
+            await stage.trainer.put(stage.push(20))
+            await settle()
+        await stage.trainer.finish()
+        assert [rows for _, rows, _ in stage.learner.taken] == [20]
+
+    run(scenario())

@@ -30,7 +30,7 @@ from tau_trainer.training.actors import link as actor_link
 from tau_trainer.training.actors.evaluator import Evaluator
 from tau_trainer.training.actors.link import Board
 from tau_trainer.training.actors.manager import ActorPair
-from tau_trainer.training.actors.pusher import exploring
+from tau_trainer.training.actors.pusher import Pusher, exploring
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
 from tests.remote.threads import Threads
@@ -55,10 +55,10 @@ async_trainer: {actors: 2, n_buffer: 20, eval_interval: 0, sync_interval: 10}
 """
 
 
-def settings_of(results: Path, run_id: str = "run", **overrides: Any) -> RunSettings:
+def settings_of(results: Path, run_id: str = "run", file: str = FILE, **overrides: Any) -> RunSettings:
     """Keys with __ in place of dots."""
     config = results / "async.yaml"
-    config.write_text(FILE, "utf-8")
+    config.write_text(file, "utf-8")
     given = {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": run_id}
     return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
 
@@ -354,6 +354,35 @@ def _ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def test_actors_fill_rollouts_together_and_act_with_weights_that_are_new(tmp_path: Path) -> None:
+    """Pushes are small; who brings some waits for the update where that is asked for."""
+    memory = Memory()
+    file = FILE.replace("trainer_type: sac", "trainer_type: ppo").replace(
+        "{batch_size: 8, buffer_size: 200000, steps_per_update: 4.0, save_replay_buffer: true}",
+        "{batch_size: 20, buffer_size: 100, num_epoch: 2}",
+    )
+    chosen: dict[str, Any] = {"behaviors__Count-v0__max_steps": 1000, "async_trainer__n_buffer": 10}
+    settings = settings_of(tmp_path, file=file, collection__max_policy_age=0, **chosen)
+    report = train_long(settings, memory)
+    assert report.outcome == "completed"
+    learner = saved(tmp_path)
+    assert learner["decisions"] >= 1000
+    assert learner["opts"] == 10 * (updates := learner["algorithm"]["version"])
+    assert 100 <= learner["samples"] / updates < 120
+    ages = [told[keys.POLICY_AGE].mean for each in memory.summaries if keys.POLICY_AGE in (told := each.statistics)]
+    assert ages
+    assert sum(ages) / len(ages) < 0.2, "what the others had begun as a rollout became whole"
+
+
+@pytest.mark.parametrize(
+    ("rollout", "mode", "least"), [(0, "free", 30), (100, "free", 30), (50, "free", 25), (99, "lock_step", 50)]
+)
+def test_an_actor_pushes_few_at_once_but_its_share_in_lock_step(rollout: int, mode: str, least: int) -> None:
+    settings = AsyncTrainerSettings.model_validate({"actors": 2, "mode": mode, "n_buffer": 30})
+    pusher = SimpleNamespace(algorithm=SimpleNamespace(rollout_size=rollout), _async=settings)
+    assert Pusher._least.fget(pusher) == least  # type: ignore[attr-defined]
 
 
 def test_an_exploration_that_the_algorithm_does_not_have_is_refused_in_a_sentence(tmp_path: Path) -> None:
