@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import MOMENT
 from tau_trainer.memory.base import Work, WorkData
+from tau_trainer.memory.trajectories import WENT_ON
 
 _MOMENT_BITS, _SOURCES = 48, 1024
 """That a source's own moments have room in; more sources than there are."""
@@ -38,17 +39,21 @@ def gathered(parts: Sequence[Work]) -> WorkData:
     """What memories of several sources handed out, source by source, as one rollout.
 
     Successive takes of a source are joined; nothing goes on from one source to the next. Rows and moments are a
-    source's own, so those of different ones are made different.
+    source's own, so those of different ones are made different. Which decisions were open as a source's part began
+    is told by a column, since they no longer come first.
     """
     whole: dict[str, Any] = {}
     for part, before in zip(parts, (None, *parts), strict=False):
         names = {MOMENT.name, f"final.{MOMENT.name}"} & part.keys()
         data = {**part, **{name: part[name] + (part.source << _MOMENT_BITS) for name in names}}
         data["row"] = part["row"] * _SOURCES + part.source
+        went_on = data[WENT_ON] = np.arange(len(part["row"])) <= part["carried"]
         if before is None:
             whole = data
             continue
         known = whole if before.source == part.source else whole | {"open": whole["open"][:0]}
+        if part["carried"] == len(known["open"]):
+            went_on[1 : part["carried"] + 1] = known[WENT_ON][known["open"]]
         whole = {name: value for name, value in joined(known, data).items() if name != "older"}
     return whole | {"open": whole["open"][:0], "carried": 0}
 

@@ -14,6 +14,8 @@ from tau_trainer.memory.base import WorkData
 from tau_trainer.memory.rollout import GROUP_REWARD, RecordState
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, IntArray, Observations
 
+WENT_ON = "went_on"
+"""Bool [records], where several memories' rollouts are one: what was open as its memory's began."""
 NO_TRANSITIONS: WorkData = {
     "row": np.zeros(1, np.int32),
     "previous": np.zeros(1, np.intp),
@@ -211,7 +213,9 @@ class Rollout:
     def begins(self) -> BoolArray:
         """Bool [N]: nothing is known of the agent before the transition: most often an episode begins with it."""
         alone = self._data["previous"][self.records] == 0
-        begins: BoolArray = alone & (self.records > self._data["carried"])
+        went_on = self._data.get(WENT_ON)
+        known = self.records <= self._data["carried"] if went_on is None else went_on[self.records]
+        begins: BoolArray = alone & ~known
         return begins
 
     @cached_property

@@ -19,7 +19,7 @@ def story(rollout: Rollout) -> dict[float, tuple[Any, ...]]:
     advantage, returns = rollout.gae(rollout.rewards["extrinsic"], here, after, 0.9, 0.8)
     mask = rollout.mask if rollout.mask is not None else np.zeros((len(rollout), 5), np.bool_)
     columns: tuple[Any, ...] = (rollout.rows, rollout.terminated, rollout.truncated, rollout.cut, mask)
-    columns += (rollout.column("continuous"), advantage.round(9), returns.round(9))
+    columns += (rollout.column("continuous"), advantage.round(9), returns.round(9), rollout.begins)
     return {
         float(marker): tuple(np.asarray(column[index]).tolist() for column in columns)
         for index, marker in enumerate(rollout.observations[0][:, 0])

@@ -201,9 +201,8 @@ class AsyncTrainer:
             self.recorded.took_in(push.samples, push.receiving_seconds, self.pace.lags(push))
             learner.progress.samples += push.samples
         if self.pace.rollouts:
-            work = Work(
-                gathered([push.work for push in sorted(pushes, key=lambda push: push.actor)])
-            )  # each one in time
+            by_actor = sorted(pushes, key=lambda push: push.actor)  # stable: each one's in time
+            work = Work(gathered([push.work for push in by_actor]))
         elif pushes:
             work = replace(pushes[0].work, gradient_steps=steps, anew=anew)
         else:
