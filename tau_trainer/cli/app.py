@@ -47,6 +47,7 @@ _RECORD = """Play an environment and write what happens as a demonstration (.dem
 
 PLAYER is a run's id or folder, `random`, or MODULE:FUNCTION, a function from spec, observations and mask to actions. \
 The file can be learned from here (bc, iql, awac, gail, airl, behavioral_cloning) and by mlagents-learn."""
+_DEMO = "Look at recordings (.demo)."
 _EXPORT = """Write a run's policy as ONNX for Unity.
 
 The file is checked with onnxruntime against the network before the command returns."""
@@ -85,6 +86,7 @@ _COMMANDS = (
     ("find", "tau_trainer.cli.train.find:app", _TRAIN, _FIND),
     ("upgrade", "tau_trainer.cli.train.upgrade:upgrade_command", _TRAIN, _UPGRADE),
     ("record", "tau_trainer.cli.look.record:record_command", _RESULT, _RECORD),
+    ("demo", "tau_trainer.cli.look.demo:app", _RESULT, _DEMO),
     ("evaluate", "tau_trainer.cli.look.evaluate:evaluate_command", _RESULT, _EVALUATE),
     ("export", "tau_trainer.cli.look.export:export_command", _RESULT, _EXPORT),
     ("report", "tau_trainer.cli.look.report:report_command", _RESULT, _REPORT),

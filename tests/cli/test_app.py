@@ -48,6 +48,8 @@ def test_no_words_show_the_first_page(capsys: pytest.CaptureFixture[str]) -> Non
         ("evaluate", "RUN --results-dir --json --debug"),
         ("export", "RUN --output --results-dir --debug"),
         ("report", "RUNS --output --force --results-dir --debug"),
+        ("demo", "info"),
+        ("demo info", "PATHS --json --debug"),
         ("hub", "push pull"),
         ("hub push", "RUN REPO --public --message --dry-run --force --results-dir --debug"),
         ("hub pull", "REPO --run-id --revision --results-dir --debug"),

@@ -1,0 +1,93 @@
+"""``tau-train demo``: what recordings hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+
+from tau_trainer.cli.messages import set_up_logging, show_json, show_lines
+from tau_trainer.cli.options import Debug, Json, commands
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tau_trainer.bridge.demonstrations import Demonstration
+
+app = commands("demo", "Look at recordings (.demo).")
+
+
+@app.command(name="info")
+def info_command(
+    paths: Annotated[list[Path], Parameter(help="Recordings, or folders of them.")],
+    /,
+    *,
+    json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Say what recordings hold: whose they are, sensors, actions, episodes and their returns.
+
+    Files of Unity's recorder and of ours, read whole as learning reads them. Changes nothing.
+    """
+    set_up_logging(debug=debug)
+    from tau_trainer.bridge.demonstrations import demonstration_files, read_demonstration
+
+    found = [facts_of(path, read_demonstration(path)) for path in demonstration_files(paths)]
+    if json:
+        show_json({"recordings": found})
+    else:
+        show_lines(line for facts in found for line in lines_of(facts))
+    return 0
+
+
+def facts_of(path: Path, demonstration: Demonstration) -> dict[str, Any]:
+    """Everything that is told, as JSON can hold it; of episodes those that came to their end."""
+    spec, decisions = demonstration.spec, ~demonstration.ended
+    episode = np.cumsum(demonstration.begins) - 1
+    lengths = np.bincount(episode, decisions)[episode[demonstration.ended]]  # [e]: decisions of each
+    return {
+        "path": str(path),
+        "bytes": path.stat().st_size,
+        "behavior": spec.short_name,
+        "sensors": [
+            {"name": sensor.name, "shape": list(sensor.shape), "dtype": np.dtype(sensor.dtype).name}
+            for sensor in spec.observations
+        ],
+        "continuous_actions": spec.actions.continuous_size,
+        "discrete_branches": list(spec.actions.discrete_branches),
+        "decisions": int(decisions.sum()),
+        "masked": demonstration.mask is not None,
+        "episodes": len(lengths),
+        "cut_by_a_limit": int(demonstration.truncated.sum()),
+        "without_end": int(demonstration.begins.sum()) - len(lengths),
+        "returns": _spread(demonstration.returns),
+        "lengths": _spread(lengths),
+    }
+
+
+def lines_of(facts: dict[str, Any]) -> list[str]:
+    """The same for a person."""
+    branches = facts["discrete_branches"]
+    actions = [f"{facts['continuous_actions']} continuous"] if facts["continuous_actions"] else []
+    actions += [f"branches of {', '.join(map(str, branches))}"] if branches else []
+    actions += ["some were forbidden"] if facts["masked"] else []
+    sensors = [f"{sensor['name']} {sensor['dtype']} {sensor['shape']}" for sensor in facts["sensors"]]
+    parts = {"cut by a limit": facts["cut_by_a_limit"], "without an end": facts["without_end"]}
+    episodes = ", ".join([f"{facts['episodes']:,}", *(f"{count:,} {what}" for what, count in parts.items() if count)])
+    spreads = [(name, spread) for name in ("returns", "lengths") if (spread := facts[name])]
+    return [
+        f"{facts['path']} ({facts['bytes'] / 1e6:,.2f} MB): {facts['behavior']}",
+        f"  sensors    {'; '.join(sensors)}",
+        f"  actions    {'; '.join(actions)}",
+        f"  decisions  {facts['decisions']:,}",
+        f"  episodes   {episodes}",
+        *(f"  {name:<9}  mean {of['mean']:,.4g}, {of['least']:,.4g} to {of['most']:,.4g}" for name, of in spreads),
+    ]
+
+
+def _spread(values: NDArray[Any]) -> dict[str, float] | None:
+    if not len(values):
+        return None
+    return {"mean": float(values.mean()), "least": float(values.min()), "most": float(values.max())}
