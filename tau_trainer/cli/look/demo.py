@@ -74,8 +74,10 @@ def lines_of(facts: dict[str, Any]) -> list[str]:
     actions += [f"branches of {', '.join(map(str, branches))}"] if branches else []
     actions += ["some were forbidden"] if facts["masked"] else []
     sensors = [f"{sensor['name']} {sensor['dtype']} {sensor['shape']}" for sensor in facts["sensors"]]
-    parts = {"cut by a limit": facts["cut_by_a_limit"], "without an end": facts["without_end"]}
-    episodes = ", ".join([f"{facts['episodes']:,}", *(f"{count:,} {what}" for what, count in parts.items() if count)])
+    episodes = f"{facts['episodes']:,}"
+    for key in ("cut_by_a_limit", "without_end"):
+        if facts[key]:
+            episodes += f", {facts[key]:,} {key.replace('_', ' ')}"
     spreads = [(name, spread) for name in ("returns", "lengths") if (spread := facts[name])]
     return [
         f"{facts['path']} ({facts['bytes'] / 1e6:,.2f} MB): {facts['behavior']}",

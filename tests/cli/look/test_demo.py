@@ -63,7 +63,7 @@ def test_episodes_without_an_end_and_forbidden_actions_are_told(tmp_path: Path) 
     assert (facts["returns"], facts["lengths"]) == (None, None)
     lines = lines_of(facts)
     assert lines[2] == "  actions    branches of 2; some were forbidden"
-    assert lines[4] == "  episodes   0, 1 without an end"
+    assert lines[4] == "  episodes   0, 1 without end"
     assert len(lines) == 5
 
 
