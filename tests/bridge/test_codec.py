@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tau_trainer.bridge.codec import (
@@ -21,6 +21,7 @@ from tau_trainer.bridge.codec import (
     parse_engine_message,
 )
 from tau_trainer.bridge.engine_codec import decode_trainer_message, encode_engine_message
+from tau_trainer.bridge.package import order_of
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (
@@ -44,7 +45,7 @@ from tests.bridge.oracle import (
     read_images,
     simple_spec,
 )
-from tests.bridge.strategies import steps
+from tests.bridge.strategies import IMAGE, steps
 
 NAME = "B?team=0"
 HEADER = bytes.fromhex("0a0308c801")
@@ -134,8 +135,14 @@ def test_what_any_engine_sends_is_read(data: st.DataObject, messages: Messages) 
             assert_equal(batch, expected(spec, agents))
 
 
+PICTURE, PIXELS = ObservationSpec("", (2, 1, 2), IMAGE), np.arange(4, dtype=np.float32).reshape(2, 1, 2)
+
+
 @settings(max_examples=50)
 @given(steps(unknown=False))
+@example(
+    (BehaviorSpec(NAME, (PICTURE,), ActionSpec(2)), [Agent(0, (np.arange(4, dtype=np.float32).reshape(2, 1, 2),))])
+)
 def test_what_we_write_any_trainer_reads(step: tuple[BehaviorSpec, list[Agent]]) -> None:
     """The engine's side of the codec against the independent reader, and against our own."""
     spec, agents = step
@@ -156,9 +163,12 @@ def test_what_we_write_any_trainer_reads(step: tuple[BehaviorSpec, list[Agent]])
                 mapping = list(sent.compressed_channel_mapping)
                 assert read_images(sent.compressed_data, sensor.shape[0], mapping).tolist() == values.tolist()
             assert sent.compression_type == (sensor.dtype == np.uint8)
-            assert list(sent.float_data.data) == ([] if sensor.dtype == np.uint8 else values.ravel().tolist())
+            written = values.transpose(1, 2, 0) if values.ndim == 3 else values  # as package 3.0.0 does
+            assert list(sent.float_data.data) == ([] if sensor.dtype == np.uint8 else written.ravel().tolist())
     if agents:
-        assert_equal(decode(data)[0], batch)
+        codec = TrainerCodec()
+        codec.images = order_of("3.0.0", "auto", ())
+        assert_equal(decode(data, codec)[0], batch)
     brain = message.unity_output.rl_initialization_output.brain_parameters[0]
     assert brain.brain_name == spec.name
     assert brain.is_training
