@@ -39,15 +39,6 @@ def squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
     return error.square() * batch.weights[None, :, None]
 
 
-def policy_loss(module: DeterministicActorCritic, batch: Transitions) -> torch.Tensor:
-    """What the actor minimises, []: minus the first Q of what it would do; no gradient reaches the Qs."""
-    with torch.no_grad():
-        seen = module.q.see(batch.inputs)
-    actions = torch.tanh(module.network.outputs(batch.inputs))
-    first: torch.Tensor = module.q(seen, actions, frozen=True)[0]
-    return -first.mean()
-
-
 class DDPG(OffPolicy):
     """The learner of one behavior.
 
