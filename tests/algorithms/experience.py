@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from tau_trainer.algorithms import OnPolicy, Setup
+from tau_trainer.algorithms import Algorithm, OnPolicy, Setup
 from tau_trainer.algorithms.batch import Samples
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.memory import Known, WorkData
@@ -194,3 +194,12 @@ def random_samples(network: ActorCritic, rows: int, columns: int, *, masked: boo
         returns=torch.randn(rows, network.value.bias.numel(), generator=generator),
         begins=torch.rand(rows, generator=generator) < 0.3 if network.state_columns else torch.zeros(0),
     )
+
+
+def states_equal(first: Algorithm, second: Algorithm) -> None:
+    """Everything that a checkpoint of either keeps."""
+    (arrays, facts), (others, told) = first.state(), second.state()
+    assert facts == told
+    assert arrays.keys() == others.keys()
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(values, others[name], name)

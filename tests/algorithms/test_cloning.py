@@ -17,7 +17,8 @@ from tau_trainer.settings import RewardSignalSettings, trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.learning.parameters_only import lean, whole
 from tests.algorithms.demonstrations import LINE, PENDULUM, demo_file, learn_in, played, swing, walk, worth
-from tests.algorithms.test_learned_streams import IMAGES, NUMBERS, SMALL, VECTORS, rollout_of, states_equal
+from tests.algorithms.experience import states_equal
+from tests.algorithms.test_learned_streams import IMAGES, NUMBERS, SMALL, VECTORS, rollout_of
 from tests.networks import observations
 from tests.rewards.peer import Layers, case_of, layers, parameters, same
 from tests.rewards.peer import spec_of as peers_spec

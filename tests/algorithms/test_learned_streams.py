@@ -18,6 +18,7 @@ from tau_trainer.memory import Known, Rollout
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.demonstrations import LINE, demo_file, learn_in, played, walk, worth
+from tests.algorithms.experience import states_equal
 from tests.networks import observations
 
 AGENTS = 6
@@ -96,14 +97,6 @@ def rollout_of(algorithm: Any, steps: int = 24, seed: int = 0) -> Any:
             for kept in state.values():
                 kept[over] = 0
     return algorithm.memory.take().data
-
-
-def states_equal(one: Any, other: Any) -> None:
-    (arrays, facts), (others, told) = one.state(), other.state()
-    assert facts == told
-    assert arrays.keys() == others.keys()
-    for name, values in arrays.items():
-        np.testing.assert_array_equal(values, others[name], name)
 
 
 @pytest.mark.parametrize("kind", ["ppo", "sac"])

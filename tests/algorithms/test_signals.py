@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
+from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.offline import recordings
 from tau_trainer.algorithms.on_policy import OnPolicy
@@ -34,6 +34,7 @@ from tests.algorithms.demonstrations import (
     walk,
     worth,
 )
+from tests.algorithms.experience import states_equal
 
 
 @pytest.fixture
@@ -81,14 +82,6 @@ def rollout_of(algorithm: OnPolicy | OffPolicy, steps: int = 40, seed: int = 0) 
 
 
 PPO_NUMBERS = {"buffer_size": 256, "num_epoch": 2, "beta": 0.0, "lambd": 0.9}
-
-
-def states_equal(one: Algorithm, other: Algorithm) -> None:
-    (arrays, facts), (others, told) = one.state(), other.state()
-    assert facts == told
-    assert arrays.keys() == others.keys()
-    for name, values in arrays.items():
-        np.testing.assert_array_equal(values, others[name], name)
 
 
 @pytest.mark.parametrize("kind", ["ppo", "sac"])

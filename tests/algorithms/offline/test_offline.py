@@ -18,6 +18,7 @@ from tau_trainer.models.distributions import LEAST_LOG_SIGMA
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, demo_file, played, swing, worth
+from tests.algorithms.experience import states_equal
 from tests.bridge.demos import made_up
 
 HYBRID = BehaviorSpec(
@@ -50,13 +51,6 @@ def learner(
 
 def hybrid(seed: int = 0) -> Demonstration:
     return made_up(HYBRID, lengths=(20, 30, 15, 25, 40, 10), seed=seed)
-
-
-def states_equal(one: Any, other: Any) -> None:
-    (arrays, facts), (others, told) = one.state(), other.state()
-    assert facts == told
-    for name, values in arrays.items():
-        np.testing.assert_array_equal(values, others[name], name)
 
 
 def everything(one: Any) -> Any:
