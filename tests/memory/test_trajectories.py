@@ -67,3 +67,11 @@ def test_sequences_are_what_agents_did_in_time(some: list[Any], horizon: int, lo
             chain.append(after.marker)
         wanted += [np.array(chain[i : i + longest], np.float32).tolist() for i in range(0, len(chain), longest)]
     assert sorted(piece.tolist() for piece in pieces) == sorted(wanted)
+
+
+def test_what_was_open_before_begins_no_episode() -> None:
+    driver = Driver(5, 1)
+    driver.run([("append", [0], True), ("take",), ("append", [0, 1], True), ("append", [0, 1], True)], last=False)
+    rollout = Rollout(driver.memory.take().data)
+    assert rollout.rows.tolist() == [0, 0, 1]
+    assert rollout.begins.tolist() == [False, False, True]
