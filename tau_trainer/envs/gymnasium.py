@@ -196,7 +196,7 @@ def sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
 def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
     for name, seen, _ in _parts(space):
         if isinstance(seen, spaces.Box) and _is_image(seen):
-            height, width, channels = seen.shape if _channels_last(seen) else (*seen.shape[-2:], seen.shape[0])
+            height, width, channels = seen.shape if channels_last(seen) else (*seen.shape[-2:], seen.shape[0])
             shape = (1, *seen.shape) if len(seen.shape) == 2 else (channels, height, width)
             yield ObservationSpec(name, shape, _IMAGE, dtype=np.uint8 if seen.dtype == np.uint8 else np.float32)
         elif isinstance(seen, spaces.Box):
@@ -211,7 +211,7 @@ def _is_image(box: spaces.Box) -> bool:
     return len(box.shape) == 3 or (box.dtype == np.uint8 and len(box.shape) == 2)
 
 
-def _channels_last(box: spaces.Box) -> bool:
+def channels_last(box: spaces.Box) -> bool:
     """Whether an image's channels are its last axis: the one beside two alike, else the shorter of first and last."""
     if len(box.shape) != 3:
         return False
@@ -235,7 +235,7 @@ def arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
             yield np.eye(int(part.n), dtype=np.float32)[np.asarray(values) - int(part.start)]
         elif isinstance(part, spaces.MultiDiscrete):
             yield np.array([spaces.utils.flatten(part, row) for row in values], np.float32)
-        elif isinstance(part, spaces.Box) and _channels_last(part):
+        elif isinstance(part, spaces.Box) and channels_last(part):
             yield np.ascontiguousarray(np.moveaxis(np.asarray(values, sensor.dtype), -1, 1))
         else:
             yield np.asarray(values, sensor.dtype).reshape(-1, *sensor.shape)
@@ -264,3 +264,16 @@ def to_space(space: spaces.Space[Any], actions: Actions) -> NDArray[Any]:
     start: Any = getattr(space, "start", 0)
     chosen: NDArray[Any] = actions.discrete.astype(space.dtype) + start
     return chosen[:, 0] if isinstance(space, spaces.Discrete) else chosen
+
+
+def from_space(space: spaces.Space[Any], acted: Any) -> Actions:
+    """What :func:`to_space` makes ``acted`` [n, ...] of: a range of a space becomes [-1, 1]."""
+    spec, values = action_spec(space), np.asarray(acted)
+    actions = Actions.zeros(spec, len(values))
+    if isinstance(space, spaces.Box):
+        bounded = np.isfinite(space.low) & np.isfinite(space.high)
+        low, high = np.where(bounded, space.low, -1.0), np.where(bounded, space.high, 1.0)
+        actions.continuous[:] = (values - low) / (high - low) * 2.0 - 1.0
+    else:
+        actions.discrete[:] = (values - getattr(space, "start", 0)).reshape(actions.discrete.shape)
+    return actions

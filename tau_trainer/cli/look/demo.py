@@ -1,4 +1,4 @@
-"""``tau-train demo``: what recordings hold."""
+"""``tau-train demo``: what recordings hold, and recordings as Minari has them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from cyclopts import Parameter
 
 from tau_trainer.cli.messages import set_up_logging, show_json, show_lines
 from tau_trainer.cli.options import Debug, Json, commands
+from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tau_trainer.bridge.demonstrations import Demonstration
 
-app = commands("demo", "Look at recordings (.demo).")
+app = commands("demo", "Look at recordings (.demo), and convert them.")
 
 
 @app.command(name="info")
@@ -39,6 +40,42 @@ def info_command(
         show_json({"recordings": found})
     else:
         show_lines(line for facts in found for line in lines_of(facts))
+    return 0
+
+
+@app.command(name="convert")
+def convert_command(
+    source: Annotated[str, Parameter(help="A .demo file, a folder of them, or minari:NAME, a data set of Minari.")],
+    target: Annotated[str, Parameter(help="minari:NAME for recordings; a .demo file for a data set.")],
+    /,
+    *,
+    debug: Debug = False,
+) -> int:
+    """Make a data set of Minari from recordings, or a recording from a data set.
+
+    Minari keeps its data sets in MINARI_DATASETS_PATH, or ~/.minari/datasets. What is there already stays as it is.
+    """
+    set_up_logging(debug=debug)
+    from tau_trainer.bridge.demonstrations import SUFFIX, read_demonstrations
+    from tau_trainer.bridge.recordings import write_demonstration
+    from tau_trainer.evaluation.minari import PREFIX, MinariStore
+
+    from_minari, to_minari = source.startswith(PREFIX), target.startswith(PREFIX)
+    if from_minari == to_minari:
+        raise SettingsError(f"one of '{source}' and '{target}' must be a data set of Minari: {PREFIX}NAME")
+    if to_minari:
+        demonstration, name = read_demonstrations([source]), target.removeprefix(PREFIX)
+        episodes = MinariStore().write(name, demonstration)
+        show_lines([f"{episodes:,} episodes of {demonstration.spec.short_name} are Minari's data set '{name}'"])
+        return 0
+    path = Path(target)
+    if path.suffix != SUFFIX:
+        raise SettingsError(f"'{target}' is no name of a recording; it ends in {SUFFIX}")
+    if path.exists():
+        raise SettingsError(f"there is a file '{target}' already; choose another name")
+    demonstration = MinariStore().read(source.removeprefix(PREFIX))
+    write_demonstration(path, demonstration)
+    show_lines(lines_of(facts_of(path, demonstration)))
     return 0
 
 

@@ -1,0 +1,206 @@
+"""Demonstrations become Minari's data sets and come back; Minari itself writes and reads the other side."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import minari
+import numpy as np
+import pytest
+from gymnasium import spaces
+from minari.data_collector import EpisodeBuffer
+
+from tau_trainer.bridge.demonstrations import Demonstration, read_demonstration
+from tau_trainer.cli import main
+from tau_trainer.errors import DataError, SettingsError
+from tau_trainer.evaluation.minari import MinariStore
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
+from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, played, swing
+
+VECTOR, MORE = ObservationSpec("seen", (3,)), ObservationSpec("a/b", (2,))
+IMAGE = ObservationSpec("camera", (3, 8, 6), dtype=np.uint8)
+LENGTHS = (3, 2, 4)
+"""Decisions of each episode; the second is cut by a limit."""
+UNKNOWN_AUTHOR = pytest.mark.filterwarnings("ignore:.*(is set to None|env_spec is None):UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "store"))
+
+
+def demonstration(sensors: tuple[ObservationSpec, ...], actions: ActionSpec, *, masked: bool = False) -> Demonstration:
+    rng = np.random.default_rng(0)
+    count = sum(LENGTHS) + len(LENGTHS)
+    ends = np.cumsum(np.array(LENGTHS) + 1) - 1  # rows of last records
+    begins, ended, truncated = (np.zeros(count, np.bool_) for _ in range(3))
+    begins[[0, *(ends[:-1] + 1)]], ended[ends], truncated[ends[1]] = True, True, True
+    branches = np.array(actions.discrete_branches, np.int64)
+    acted = Actions(
+        rng.uniform(-1, 1, (count, actions.continuous_size)).astype(np.float32),
+        rng.integers(0, branches, (count, len(branches))).astype(np.int32),
+    )
+    acted.continuous[ended], acted.discrete[ended] = 0, 0
+    mask = rng.random((count, actions.mask_size)) < 0.4 if masked else None
+    obs = tuple((rng.random((count, *sensor.shape)) * 255).astype(sensor.dtype) for sensor in sensors)
+    reward = np.where(begins, 0.0, rng.normal(size=count)).astype(np.float32)
+    return Demonstration(BehaviorSpec("Walker", sensors, actions), obs, reward, begins, ended, truncated, acted, mask)
+
+
+def assert_same(found: Demonstration, wanted: Demonstration) -> None:
+    for name in ("reward", "begins", "ended", "truncated", "mask"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+    np.testing.assert_allclose(found.actions.continuous, wanted.actions.continuous, atol=1e-6)
+    np.testing.assert_array_equal(found.actions.discrete, wanted.actions.discrete)
+    assert found.spec.actions == wanted.spec.actions
+    kept = {
+        sensor.name.replace("/", "_"): values
+        for sensor, values in zip(wanted.spec.observations, wanted.obs, strict=True)
+    }
+    assert {sensor.name for sensor in found.spec.observations} == set(kept) or len(kept) == 1
+    for sensor, values in zip(found.spec.observations, found.obs, strict=True):
+        expected = kept.get(sensor.name, wanted.obs[0])
+        assert (values.dtype, sensor.dtype) == (expected.dtype, expected.dtype)
+        np.testing.assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize(
+    ("sensors", "actions", "masked"),
+    [
+        ((VECTOR,), ActionSpec(2), False),
+        ((VECTOR, MORE, IMAGE), ActionSpec(0, (3,)), True),
+        ((IMAGE,), ActionSpec(0, (2, 4)), True),
+        ((VECTOR,), ActionSpec(1, (3,)), False),
+        ((VECTOR,), ActionSpec(2, (2, 2)), True),
+    ],
+)
+def test_what_was_recorded_comes_back(sensors: tuple[ObservationSpec, ...], actions: ActionSpec, masked: bool) -> None:
+    made = demonstration(sensors, actions, masked=masked)
+    assert MinariStore().write("ball/walker-v0", made) == len(LENGTHS)
+    assert_same(MinariStore().read("ball/walker-v0"), made)
+    dataset = minari.load_dataset("ball/walker-v0")
+    assert (dataset.total_episodes, dataset.total_steps) == (len(LENGTHS), sum(LENGTHS))
+    for episode in dataset.iterate_episodes():
+        for step in range(len(episode)):
+            assert dataset.action_space.contains(_at(dataset.action_space, episode.actions, step))
+        assert dataset.observation_space.contains(_at(dataset.observation_space, episode.observations, 0))
+
+
+def _at(space: Any, values: Any, row: int) -> Any:
+    return {key: part[row] for key, part in values.items()} if isinstance(space, spaces.Dict) else values[row]
+
+
+def test_an_episode_without_its_end_is_cut_before_its_last_decision() -> None:
+    made = demonstration((VECTOR,), ActionSpec(1))
+    rows = slice(None, len(made) - 1)  # the last record, which ended the last episode
+    columns = {name: getattr(made, name)[rows] for name in ("reward", "begins", "ended", "truncated")}
+    actions = Actions(made.actions.continuous[rows], made.actions.discrete[rows])
+    opened = Demonstration(made.spec, (made.obs[0][rows],), **columns, actions=actions)
+    MinariStore().write("open-v0", opened)
+    last = list(minari.load_dataset("open-v0").iterate_episodes())[-1]
+    assert (len(last), bool(last.terminations[-1]), bool(last.truncations[-1])) == (LENGTHS[-1] - 1, False, True)
+
+
+@UNKNOWN_AUTHOR
+def test_a_data_set_of_an_environment_is_read_in_our_ranges() -> None:
+    """Actions of another range become [-1, 1], as the trainer decides them for that environment."""
+    env = gymnasium.make("Pendulum-v1")
+    torque = np.array([[-2.0], [0.0], [1.0]], np.float32)
+    seen = np.arange(12, dtype=np.float32).reshape(4, 3) / 12
+    flags = np.zeros(3, np.bool_)
+    buffer = EpisodeBuffer(
+        id=0, observations=seen, actions=torque, rewards=[1.0, 2.0, 3.0], terminations=flags, truncations=flags
+    )
+    minari.create_dataset_from_buffers("swing-v3", [buffer], env=env)
+    found = MinariStore().read("swing-v3")
+    assert found.spec == PENDULUM
+    np.testing.assert_allclose(found.actions.continuous[:, 0], [-1.0, 0.0, 0.5, 0.0])
+    np.testing.assert_array_equal(found.reward, [0.0, 1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(found.truncated, [False, False, False, True])
+
+
+def test_nothing_is_taken_away_or_left_half_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, store = demonstration((VECTOR,), ActionSpec(1)), MinariStore()
+    store.write("kept-v0", made)
+    with pytest.raises(DataError, match=r"has a data set 'kept-v0' already, in '.*'; choose another name"):
+        store.write("kept-v0", made)
+    for name in ("kept", "a b-v0", "../kept-v0"):
+        with pytest.raises(DataError, match="is no name of a data set; Minari's are like expert-v0 or"):
+            store.write(name, made)
+    with pytest.raises(DataError, match="fetch it with `minari download gone-v1`"):
+        store.read("gone-v1")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("minari.dataset.minari_storage.MinariStorage.update_metadata", full)
+    with pytest.raises(DataError, match="cannot be written"):
+        store.write("half-v0", made)
+    assert list(minari.list_local_datasets()) == ["kept-v0"]
+    with pytest.raises(DataError, match="fetch it with"):
+        store.read("half-v0")
+
+
+@UNKNOWN_AUTHOR
+def test_what_nothing_can_learn_from_is_refused() -> None:
+    odd = demonstration((ObservationSpec("odd", (5, 5, 3), dtype=np.uint8),), ActionSpec(1))
+    with pytest.raises(DataError, match=r"sensor 'odd' \[5, 5, 3\] is an image whose axes Minari cannot tell"):
+        MinariStore().write("odd-v0", odd)
+    flags, seen = np.zeros(1, np.bool_), np.zeros((2, 3), np.float32)
+    buffer = EpisodeBuffer(
+        id=0, observations=seen, actions=["go"], rewards=[1.0], terminations=flags, truncations=flags
+    )
+    minari.create_dataset_from_buffers(
+        "text-v0", [buffer], observation_space=spaces.Box(0, 1, (3,)), action_space=spaces.Text(5)
+    )
+    with pytest.raises(DataError, match="'text-v0' cannot be converted: the environment acts in Text"):
+        MinariStore().read("text-v0")
+
+
+def test_the_command_converts_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tau_trainer.bridge.recordings import write_demonstration
+
+    for name, made in (
+        ("cart", played(CARTPOLE, balance, copies=2)),
+        ("swing", played(PENDULUM, swing, copies=2)),
+    ):
+        source, back = tmp_path / f"{name}.demo", tmp_path / f"{name}-back.demo"
+        write_demonstration(source, made)
+        assert main(["demo", "convert", str(source), f"minari:{name}-v0"]) == 0
+        assert f"are Minari's data set '{name}-v0'" in capsys.readouterr().out
+        assert main(["demo", "convert", f"minari:{name}-v0", str(back)]) == 0
+        assert "  episodes " in capsys.readouterr().out
+        found, wanted = read_demonstration(back), read_demonstration(source)
+        whole = np.flatnonzero(wanted.ended)[-1] + 1  # what came after was cut
+        np.testing.assert_array_equal(found.obs[0][:whole], wanted.obs[0][:whole])
+        np.testing.assert_allclose(found.actions.continuous[:whole], wanted.actions.continuous[:whole], atol=1e-6)
+        np.testing.assert_array_equal(found.reward[:whole], np.where(wanted.begins, 0, wanted.reward)[:whole])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a.demo", "b.demo"], "one of 'a.demo' and 'b.demo' must be a data set of Minari: minari:NAME"),
+        (["minari:a-v0", "minari:b-v0"], "must be a data set of Minari"),
+        (["minari:a-v0", "b.txt"], "'b.txt' is no name of a recording; it ends in .demo"),
+        (["minari:a-v0", "there.demo"], "there is a file 'there.demo' already; choose another name"),
+        (["missing.demo", "minari:a-v0"], "there is no demonstration 'missing.demo'"),
+    ],
+)
+def test_what_cannot_be_converted_is_said(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.demo").write_bytes(b"x")
+    assert main(["demo", "convert", *words]) == 2
+    captured = capsys.readouterr()
+    assert said in " ".join((captured.out + captured.err).split())
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "minari", None)
+    with pytest.raises(SettingsError, match=r"pip install 'tau-trainer\[minari\]'"):
+        MinariStore()
