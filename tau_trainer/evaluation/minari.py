@@ -161,9 +161,7 @@ class MinariStore:
         with contextlib.suppress(ValueError, TypeError):
             self._parse(name)
             return
-        raise DataError(
-            f"'{name}' is no name of a data set; Minari's are like expert-v0 or ball/expert-v0"
-        )
+        raise DataError(f"'{name}' is no name of a data set; Minari's are like expert-v0 or ball/expert-v0")
 
 
 def _said(error: Exception) -> str:
