@@ -77,7 +77,7 @@ class Engine:
         channels: SideChannelHub | None = None,
         on_event: Callable[[str], None] = lambda said: None,
     ) -> None:
-        """``port`` 0: any free one. ``launch`` None: somebody else starts the engine (the Unity editor).
+        """``port`` 0: any free one. ``launch`` None: somebody else starts it: a person in the editor, say.
 
         ``on_event``: told sentences for the person who watches: of each :attr:`paused`, and of others than the engine
         who call first.
@@ -217,7 +217,7 @@ class Engine:
             if self._refusal:
                 raise EngineExitedError(f"{self._name} left in the handshake{self._refusal}")
             if self._launch is None:
-                raise EngineStoppedError("the Unity editor stopped the game")
+                raise EngineStoppedError(f"{self._game} {'left' if self._options.attached else 'stopped the game'}")
             if self._options.may_leave:
                 raise EngineStoppedError(f"{self._name} has left the game")
             raise EngineLeftError(f"{self._name} said goodbye before it was asked to (status {message.status})")
@@ -239,7 +239,7 @@ class Engine:
         if self.process is not None and await self.process.wait(_REAP_S):
             return self._exited()
         if self._launch is None and self._wait.stage != _HANDSHAKE:
-            return EngineStoppedError(f"the Unity editor {how} (crashed or was killed?)")
+            return EngineStoppedError(f"{self._game} {how} (crashed or was killed?)")
         tail = self.process.log_tail() if self.process is not None else ""
         return EngineDisconnectedError(f"{self._name} {how} while it should {self._wait.stage}{self._refusal}{tail}")
 
@@ -263,6 +263,11 @@ class Engine:
     def _name(self) -> str:
         return f"engine {self.index}"
 
+    @property
+    def _game(self) -> str:
+        """What somebody else has started."""
+        return self._name if self._options.attached else "the Unity editor"
+
     async def _watch(self, patient: bool) -> None:
         """Look after the process and the clock, so that no exchange needs a timer of its own."""
         wait = self._wait
@@ -276,7 +281,7 @@ class Engine:
             elif time.monotonic() - wait.since > timeout_s:
                 if self._launch is None and wait.stage == "answer a step":  # there Pause is a button
                     if wait.paused is None:
-                        wait.paused = f"the Unity editor has played no step for {timeout_s:g} s"
+                        wait.paused = f"{self._game} has played no step for {timeout_s:g} s"
                         self._on_event(
                             f"{wait.paused}; if it is paused, let it play to go on with the run, or press Ctrl-C to "
                             "end it"

@@ -129,6 +129,8 @@ class EngineOptions:
     """Of uncompressed images: as its package writes them, in the order of their shape, or [H, W, C]."""
     flat_sensors: tuple[str, ...] = ()
     """Sensors whose images come in the order of their shape, whatever :attr:`image_order` is."""
+    attached: bool = False
+    """Whether an engine that we do not start is a game that joins; else it is the Unity editor."""
     fixed_port: bool = True
     """Whether an engine's port is no other where it is taken."""
 

@@ -49,7 +49,8 @@ class EngineFlags:
     env: Annotated[
         Text,
         text(
-            "A Unity build, headless:SCENE, batched:tau, gym:ID, pettingzoo:MODULE, or editor (press Play; port 5004).",
+            "A Unity build, headless:SCENE, batched:tau, gym:ID, pettingzoo:MODULE, editor (press Play; port 5004), or "
+            "attach:MAX (engines that others start and that join, one a port).",
             "ENV",
         ),
         Sets("env_settings.env_path"),

@@ -208,14 +208,14 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 def _played(env: str | None) -> str:
     """What a run is called that has no file: after what it plays; ML-Agents' word for the editor's."""
-    from tau_trainer.settings import EDITOR
+    from tau_trainer.settings import ATTACH, EDITOR
 
-    if env is None or env == EDITOR:
+    kind, *places = (env or EDITOR).split(":")
+    if kind in (EDITOR, ATTACH):
         return DEFAULT_RUN
-    kind, *places = env.split(":")
     if places and len(kind) > 1:  # one letter is a drive
         return places[-1].rpartition(".")[2] or DEFAULT_RUN
-    return Path(env).stem or DEFAULT_RUN
+    return Path(env or "").stem or DEFAULT_RUN
 
 
 def _note_deprecated(legacy: LegacyFlags) -> None:

@@ -21,7 +21,7 @@ from tau_trainer.bridge.tls import read_tls
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, EngineStoppedError, PortInUseError, SettingsError
-from tau_trainer.settings import EDITOR, RunSettings
+from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 _FAREWELL_S = 1.0
@@ -29,7 +29,7 @@ _FAREWELL_S = 1.0
 
 
 class EngineSource:
-    """The engines of a run: Unity builds, scenes of the headless engine, or the Unity editor."""
+    """The engines of a run: Unity builds, scenes of the headless engine, games that join, or the Unity editor."""
 
     def __init__(
         self,
@@ -42,15 +42,18 @@ class EngineSource:
         """``only``: the one that is made here; None: all. Raises SettingsError, LaunchError, PortInUseError."""
         env = settings.env_settings
         self._env = env
-        editor = env.env_path in (None, EDITOR)
+        editor = env.env_path is None
         if editor and count > 1:
             raise SettingsError(f"there is only one Unity editor, so {count} engines need a build: name it with --env")
-        self._launch = [None if editor else _launch(settings, i, log_folder, engine_args) for i in range(count)]
+        self._launch = [None if env.awaited else _launch(settings, i, log_folder, engine_args) for i in range(count)]
         self._ports = _ports(settings, count, editor, only)
         self._options = _engine_options(settings, editor)
         self.invitation: str | None = None
         if editor:
             self.invitation = f"waiting for the Unity editor on port {self._ports[0]}: press Play in the editor"
+        elif env.attached:
+            where = _ports_said(self._ports)
+            self.invitation = f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
         self.warnings = _exposure(self._options)
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> EngineWorker:
@@ -80,6 +83,8 @@ class EngineWorker:
         self._on_stat = on_stat
         self._parameters: Parameters = {}
         self._told: set[str] = set()
+        self._expected = False
+        """Whether a game is waited for to join."""
         self.engine: Engine | None = None
 
     @property
@@ -95,18 +100,24 @@ class EngineWorker:
     @property
     def waits_for(self) -> str | None:
         """What the engine is waited for to do; None while it waits for us."""
+        if self._expected:
+            return f"an engine to join on port {self._port}"
         if self.engine is None:
             return f"engine {self.index} to start"
         return f"engine {self.index} to {self.engine.stage}" if self.engine.awaited else None
 
     @property
     def absent(self) -> str | None:
-        """Why nothing happens until somebody at the editor goes on with the game."""
+        """Why nothing happens until somebody at the editor goes on with the game, or an engine joins."""
+        if self._expected:
+            return f"no engine has joined on port {self._port}"
         return self.engine.paused if self.engine is not None else None
 
     async def start(self, parameters: Parameters) -> list[StepBatch]:
         """Launch, shake hands, reset with ``parameters``; the first step of every behavior. Raises EngineError."""
         self._parameters = parameters
+        if self._options.attached:
+            return await self._wait_for_engine()
         try:
             return await self._start()
         except PortInUseError:
@@ -175,6 +186,9 @@ class EngineWorker:
         if isinstance(error, EngineStoppedError) and self.engine is not None:
             await self.engine.close(_FAREWELL_S)
         await self.kill()
+        if self._options.attached:
+            self._budget.on_event(f"{error}; another may join on port {self._port}")
+            return await self._wait_for_engine()
         if self._launch is None:
             return await self._wait_for_play(error)
         if isinstance(error, EngineStoppedError) or not (exchanges > 1 or self.restarts):
@@ -191,6 +205,19 @@ class EngineWorker:
             except EngineError as again:
                 error = again
         raise error
+
+    async def _wait_for_engine(self) -> list[StepBatch]:
+        """The first step of the next engine that joins; whoever leaves before it is told of, and costs nothing."""
+        while True:
+            self._expected = True
+            try:
+                return await self._start(patient=True)
+            except PortInUseError:
+                raise
+            except EngineError as error:
+                self._budget.on_event(f"{error}; another may join on port {self._port}")
+            finally:
+                self._expected = False
 
     async def kill(self) -> None:
         """End the engine at once."""
@@ -225,6 +252,8 @@ def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = N
                 "end it: it may be another trainer that waits for the editor"
             ) from None
     base = settings.env_settings.base_port
+    if settings.env_settings.attached:  # whoever starts engines has to know
+        return engine_ports(count, base)
     if only is not None and base != BASE_PORT:  # the others' ports may be in use already, by them
         return [*range(base, base + only), *engine_ports(1, base + only)]
     return engine_ports(count, None if base == BASE_PORT else base)
@@ -252,8 +281,16 @@ def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:
         image_order=collection.image_order,
         flat_sensors=collection.flat_sensors,
         # The user named it; else another free one will do if it is taken meanwhile.
-        fixed_port=editor or env.base_port != BASE_PORT,
+        attached=env.attached,
+        fixed_port=env.awaited or env.base_port != BASE_PORT,
     )
+
+
+def _ports_said(ports: list[int]) -> str:
+    """Ports, of which most follow one another."""
+    if len(ports) > 1 and ports[-1] - ports[0] == len(ports) - 1:
+        return f"ports {ports[0]} to {ports[-1]}"
+    return f"port{'s' if len(ports) > 1 else ''} {', '.join(map(str, ports))}"
 
 
 def _exposure(options: EngineOptions) -> tuple[str, ...]:

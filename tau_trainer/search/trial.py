@@ -21,7 +21,7 @@ from tau_trainer.runs.checkpoints import Checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.origins import Origins
 from tau_trainer.runs.run import Run
-from tau_trainer.settings import EDITOR, OffPolicyHyperparameters, RunSettings, TrainerSettings, check_device
+from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings, check_device
 from tau_trainer.training.plan import make_plan
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ class Trial:
         on_episodes: Callable[[list[float]], None] | None = None,
         on_update: Callable[[float], None] | None = None,
     ) -> None:
-        if settings.env_settings.env_path in (None, EDITOR):
+        if settings.env_settings.awaited:
             raise SettingsError(
-                "a search starts its environments itself, and the Unity editor cannot be started; name a build, "
-                "headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
+                "a search starts its environments itself, and the Unity editor cannot be started, nor what joins by "
+                "itself; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
             )
         self.outcome = Outcome()
         self._settings = shortened(settings, decisions)

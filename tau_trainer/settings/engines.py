@@ -12,6 +12,8 @@ from tau_trainer.settings.kinds import Bool, Int, NaturalFloat, PositiveInt, Sec
 
 EDITOR = "editor"
 """An env_path that means what none means: the Unity editor."""
+ATTACH = "attach"
+"""``attach:MAX``: others start the engines, at most so many at a time, each on a port of its own."""
 HEADLESS_PREFIX = "headless:"
 """An env_path that begins so names a scene of the headless engine."""
 HEADLESS_SCENES = (
@@ -29,7 +31,8 @@ HEADLESS_SCENES = (
 """Scenes of the headless engine."""
 Port = Annotated[Int, Field(ge=1, le=65535)]
 """A TCP port."""
-Engines = Annotated[PositiveInt, Field(le=1000)]
+_MOST_ENGINES = 1000
+Engines = Annotated[PositiveInt, Field(le=_MOST_ENGINES)]
 """A number of engines, each with a port of its own."""
 Unlimited = Annotated[Int, Field(ge=-1)]
 """A count; -1 = without limit."""
@@ -39,7 +42,7 @@ class EnvSettings(Section):
     """``env_settings``: the engine's program, how many of it, and what to do when one fails."""
 
     env_path: Text | None = None
-    """A build, or ``headless:SCENE``; None = the Unity editor, which connects to port 5004."""
+    """A build, ``headless:SCENE``, or ``attach:MAX``; None = the Unity editor, which connects to port 5004."""
     env_args: tuple[str, ...] | None = None
     """Arguments handed on to the engine."""
     base_port: Port = 5005
@@ -64,6 +67,12 @@ class EnvSettings(Section):
     def _known_scene(cls, value: str | None) -> str | None:
         if value is None or value == EDITOR:
             return None
+        kind, colon, most = value.partition(":")
+        if kind == ATTACH:
+            if colon and not (most.isascii() and most.isdigit() and 1 <= int(most) <= _MOST_ENGINES):
+                said = f"attach:MAX listens for 1 to {_MOST_ENGINES:,} engines; '{most}' is no such number"
+                raise PydanticCustomError("attach", "{said}", {"said": said})
+            return f"{ATTACH}:{most or 1}"
         if not value.startswith(HEADLESS_PREFIX):
             return value
         scene = value.removeprefix(HEADLESS_PREFIX)
@@ -74,6 +83,28 @@ class EnvSettings(Section):
                 "unknown_scene", "{scene} is no scene of the headless engine; {hint}", {"scene": scene, "hint": hint}
             )
         return value
+
+    @property
+    def attached(self) -> bool:
+        """Whether engines join that others start: ``attach:MAX``."""
+        return (self.env_path or "").startswith(f"{ATTACH}:")
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody else starts what is played: a person in the Unity editor, or whoever has engines join."""
+        return self.env_path is None or self.attached
+
+    @property
+    def engines(self) -> int:
+        """Engines side by side, at most."""
+        return int((self.env_path or "").partition(":")[2]) if self.attached else self.num_envs
+
+    @model_validator(mode="after")
+    def _attached_are_counted_once(self) -> Self:
+        if self.attached and self.num_envs not in (1, self.engines):
+            said = f"num_envs is {self.num_envs}, and {self.env_path} says how many may join; leave num_envs out"
+            raise PydanticCustomError("attach", "{said}", {"said": said})
+        return self
 
     @model_validator(mode="after")
     def _editor_is_one(self) -> Self:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
-from tau_trainer.settings.engines import EDITOR, HEADLESS_PREFIX
+from tau_trainer.settings.engines import HEADLESS_PREFIX
 from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters, POCAHyperparameters
 from tau_trainer.settings.parameters import Curriculum, Lesson
 from tau_trainer.settings.problems import Problems, did_you_mean
@@ -35,6 +35,9 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
         yield ("behaviors", kinds[True], "trainer_type"), text
     yield from _lessons(file)
     yield from _actors(file)
+    if file.env_settings.attached and file.collection.deterministic:
+        text = "lets engines take turns, and nobody knows when one joins; leave it out"
+        yield ("collection", "deterministic"), text
 
 
 def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
@@ -52,8 +55,8 @@ def _actors(file: RunSettings) -> Iterator[Finding]:
         return
     if file.env_settings.num_envs > 1:
         yield ("env_settings", "num_envs"), "is for execution: sync; with async, async_trainer.actors (--actors) counts"
-    if file.env_settings.env_path in (None, EDITOR):
-        text = "is async, and there is only one Unity editor; name a build with env_path (--env)"
+    if file.env_settings.awaited:
+        text = "is async, and actors start their engines; name a build with env_path (--env)"
         yield ("execution",), text
     if file.collection.deterministic:
         text = "goes with execution: sync; async_trainer.mode: lock_step lets actors and learning take turns"
@@ -194,8 +197,11 @@ class Outlook:
         if self._settings.execution == "async" and self._rollouts:
             yield from self._unused("rollouts, which all actors fill together", async_trainer=_REPLAYED)
         path = self._settings.env_settings.env_path
-        if path is None or path == EDITOR:
+        if path is None:
             yield from self._unused("the Unity editor", env_settings=_ENGINE, engine_settings=_PLAYER)
+        elif self._settings.env_settings.attached:
+            unused = tuple(key for key in _ENGINE if key != "base_port")
+            yield from self._unused("engines that join", env_settings=unused, engine_settings=_PLAYER)
         elif path.startswith(HEADLESS_PREFIX):
             yield from self._unused("the headless engine", engine_settings=_PLAYER + _SCREEN)
         elif path.startswith("gym:"):

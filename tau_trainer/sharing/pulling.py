@@ -18,7 +18,7 @@ from tau_trainer.files import STAGED_SUFFIX, atomic_write_text, reason, rename, 
 from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import load_checkpoint
 from tau_trainer.runs.folder import RunFolder
-from tau_trainer.settings import EDITOR, HEADLESS_PREFIX, CollectionSettings, RunSettings, dump_settings, load_settings
+from tau_trainer.settings import HEADLESS_PREFIX, CollectionSettings, RunSettings, dump_settings, load_settings
 from tau_trainer.sharing.contents import escapes, is_of_a_run
 from tau_trainer.sharing.remote import Repository
 
@@ -105,7 +105,7 @@ def _disarmed(settings: RunSettings) -> tuple[RunSettings, list[str]]:
     """Settings that start no program of a stranger's choice, write no file, open no port; and what was taken out."""
     notes = list[str]()
     env = settings.env_settings
-    ours = env.env_path in (None, EDITOR) or str(env.env_path).startswith(HEADLESS_PREFIX)
+    ours = env.awaited or str(env.env_path).startswith(HEADLESS_PREFIX)
     if not ours and str(env.env_path).partition(":")[0] not in plugins.names("environments"):
         notes.append(f"it was trained with the build {env.env_path}; name yours with --env to go on")
         env = env.model_copy(update={"env_path": None, "env_args": None})

@@ -19,7 +19,6 @@ from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import memory_bytes
 from tau_trainer.runs.origins import Origins
 from tau_trainer.settings import (
-    EDITOR,
     NetworkSettings,
     OfflineTrainerSettings,
     PPOTrainerSettings,
@@ -100,7 +99,7 @@ class RunPlan:
     def environment(self) -> str:
         """What is played on, as a person calls it."""
         path = self.settings.env_settings.env_path
-        return "the Unity editor" if path in (None, EDITOR) else path if ":" in path else Path(path).name
+        return "the Unity editor" if path is None else path if ":" in path else Path(path).name
 
     @property
     def subject(self) -> str:
@@ -153,7 +152,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
     if command == "parallel" and any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings)):
         raise SettingsError("`parallel` trains pairs, and the file's trainer_type learns from recordings; use `learn`")
     env, task = settings.env_settings, task_of(settings)
-    pairs, limit, shared = env.num_envs, None, True
+    pairs, limit, shared = env.engines, None, True
     spare, population = 0, False
     engine_args: tuple[str, ...] = ()
     parameters = dict(settings.environment_parameters or {})
@@ -170,11 +169,13 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
                 f"`parallel` needs a section in the settings that names a task ({named}); or use `learn`"
             )
         pairs, limit, shared = task.pairs, task.max_concurrent, task.shared
+        if env.attached:  # who has not joined would hold a place that others could play in
+            pairs = limit = env.engines
         population = (env.env_path or "").startswith(BATCHED_PREFIX)
         if population:
             _check_population(settings, task)
         engine_args = task.engine_args(env.env_args or ())
-        if env.env_path in (None, EDITOR):
+        if env.awaited:
             parameters = {**task.editor_parameters, **parameters}
     return RunPlan(
         command=command,

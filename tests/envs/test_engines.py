@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -581,6 +582,52 @@ def test_stop_is_answered_before_the_next_play_is_waited_for() -> None:
         await worker.kill()
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_who_joins_and_cannot_play_is_told_of_and_the_next_may_join() -> None:
+    """Whoever comes is no engine of ours: nothing it does ends the run, or costs a restart."""
+    spec, events, port = simple_spec(ActionSpec(1), (2,)), list[str](), free_port()
+    asking = engine_message([(spec, [Agent(4, (np.ones(2, np.float32),))])])
+
+    async def main() -> None:
+        options = EngineOptions(timeout_s=0.2, attached=True)
+        worker = EngineWorker(3, port, None, options, RestartBudget(0, 0, 60.0, events.append))
+        starting = asyncio.create_task(worker.start({}))
+        await asyncio.sleep(0.6)  # longer than an engine of ours may take
+        assert worker.waits_for == f"an engine to join on port {port}"
+        assert worker.absent == f"no engine has joined on port {port}"
+        with client(port) as old:
+            hello = EngineInitialization(communication_version="0.15.0")
+            with contextlib.suppress(Exception):
+                await old.call(encode_engine_message(initialization=hello))
+        worker._options = replace(options, timeout_s=10.0)
+        await asyncio.sleep(0.5)
+        with client(port) as game:
+            await game.call(encode_engine_message(initialization=EngineInitialization()))
+            second = game.call(encode_engine_message())
+            await second
+            asked = game.call(asking)
+            batches = await starting
+            assert worker.restarts == 0
+            worker.answer(zeros(worker, batches))
+            await asked
+        await worker.kill()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    (said,) = events
+    assert "speaks communicator API 0.15.0" in said
+    assert said.endswith(f"; another may join on port {port}")
+
+
+def test_engines_that_join_are_invited(tmp_path: Path) -> None:
+    port = free_port()
+    source = source_of(tmp_path, 2, env_settings__env_path="attach:2", env_settings__base_port=port)
+    where = f"ports {port} to {port + 1}"
+    assert source.invitation == f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=f"port {port} is taken by another program"):
+            source_of(tmp_path, env_settings__env_path="attach", env_settings__base_port=port)
 
 
 def test_an_editor_that_is_still_there_is_not_waited_for() -> None:

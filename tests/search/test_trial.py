@@ -121,7 +121,9 @@ def test_what_becomes_nan_has_diverged() -> None:
 
 
 def test_there_is_no_editor_to_try_on() -> None:
-    with pytest.raises(SettingsError, match="the Unity editor cannot be started; name a build"):
+    with pytest.raises(
+        SettingsError, match="the Unity editor cannot be started, nor what joins by itself; name a build"
+    ):
         Trial(load_settings("3DBall"))
 
 

@@ -54,7 +54,8 @@ def test_numbers_that_contradict_each_other_are_refused(keys: dict[str, Any], se
 @pytest.mark.parametrize(
     ("text", "overrides", "sentence"),
     [
-        (SAC, {"env_settings__env_path": None}, "there is only one Unity editor"),
+        (SAC, {"env_settings__env_path": None}, "actors start their engines; name a build"),
+        (SAC, {"env_settings__env_path": "attach:2"}, "actors start their engines; name a build"),
         (SAC, {"env_settings__num_envs": 4}, "env_settings.num_envs .*async_trainer.actors"),
         (SAC, {"collection__deterministic": True}, "lock_step lets actors and learning take turns"),
         (SAC, {"async_trainer__n_bufer": 1}, "did you mean n_buffer"),

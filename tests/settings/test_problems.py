@@ -192,6 +192,14 @@ CASES = {
         "behaviors: {A: {even_checkpoints: true, keep_checkpoints: 0}}",
         "behaviors.A: even_checkpoints needs a keep_checkpoints of at least 1 to divide max_steps by",
     ),
+    "engines that join are counted": (
+        "env_settings: {env_path: 'attach:none'}",
+        "env_settings.env_path: attach:MAX listens for 1 to 1,000 engines; 'none' is no such number",
+    ),
+    "engines that join are counted once": (
+        "env_settings: {env_path: 'attach:3', num_envs: 2}",
+        "env_settings: num_envs is 2, and attach:3 says how many may join; leave num_envs out",
+    ),
     "several engines in the editor": (
         "env_settings: {num_envs: 2}",
         "env_settings: num_envs is 2, but there is only one Unity editor; name a build with env_path (--env), "

@@ -109,7 +109,11 @@ def test_a_slow_game_is_given_time_before_it_counts_as_stalled(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("env", "environment"),
-    [("headless:tau", "headless:tau"), ("gym:CartPole-v1", "gym:CartPole-v1"), ("editor", "the Unity editor")],
+    [
+        ("headless:tau", "headless:tau"),
+        ("gym:CartPole-v1", "gym:CartPole-v1"),
+        ("editor", "the Unity editor"),
+    ],
 )
 def test_what_a_person_calls_it(tmp_path: Path, env: str, environment: str) -> None:
     settings = load_settings(None, {"env_settings.env_path": env})

@@ -18,7 +18,6 @@ from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.settings import (
-    EDITOR,
     Curriculum,
     OfflineTrainerSettings,
     PPOTrainerSettings,
@@ -199,7 +198,9 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     actors = settings.async_trainer.actors if settings.execution == "async" and not chosen.inference else None
     count = f"{actors} actors, each" if actors else f"{env.num_envs} x"
     plays = "the Unity editor, when Play is pressed"
-    if env.env_path not in (None, EDITOR):
+    if env.attached:
+        plays = f"engines that join, at most {env.engines:,}"
+    elif env.env_path is not None:
         plays = f"{env.env_path}, to evaluate" if offline else f"{count} {env.env_path}"
     yield "plays", "nothing: it learns from recordings" if offline and env.env_path is None else plays
     yield "areas", f"{env.num_areas} in each, seed {env.seed if env.seed >= 0 else 'random'}"

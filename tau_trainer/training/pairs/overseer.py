@@ -164,7 +164,8 @@ class RunOverseer(Overseer):
     @override
     async def absent(self) -> None:
         """Write down what was learned, perhaps for today, and let the person try it in the game."""
-        if self._learns and not self.plan.deterministic:  # whose checkpoints follow from its seed alone
+        alone = all(pair.absent or pair.trainer.state.ended for pair in self.pairs)
+        if alone and self._learns and not self.plan.deterministic:  # whose checkpoints follow from its seed alone
             kept = self.checkpointer
             learned = [learner for learner in self.learners if kept.stale(learner) and kept.better(learner)]
             await kept.save(learned, self.pairs)

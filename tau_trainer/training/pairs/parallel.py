@@ -71,8 +71,15 @@ class ParallelTrainer:
         try:
             async with semaphore:
                 await self._live(pair)
+            self._release()
         except asyncio.CancelledError:
             self._end(pair, PairState.CANCELLED)
+
+    def _release(self) -> None:
+        """A pair has ended: whoever has enough, and waits for somebody to play with, need not wait."""
+        for other, task in zip(self.pairs, self._tasks, strict=True):
+            if other.absent and other.complete:
+                task.cancel()
 
     async def _live(self, pair: AgentTrainerPair) -> None:
         """One pair's whole run."""

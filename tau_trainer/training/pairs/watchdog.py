@@ -28,14 +28,14 @@ async def watch(
 ) -> None:
     """Run beside training; raises StalledError when nothing at all has moved for ``stall_s`` seconds.
 
-    An exchange, an update, a restart, and a pair that goes on to its next state are movement. While a person has
-    stopped a game nothing has to move.
+    An exchange, an update, a restart, and a pair that goes on to its next state are movement. Where all pairs wait for
+    a person, or for an engine to join, nothing has to move.
     """
     seen, since = _progress(pairs(), learners()), time.monotonic()
     while True:
         await asyncio.sleep(look_s)
-        progress = _progress(pairs(), learners())
-        if progress != seen or any(pair.absent for pair in pairs()):
+        active, progress = pairs(), _progress(pairs(), learners())
+        if progress != seen or (active and all(pair.absent for pair in active)):
             seen, since = progress, time.monotonic()
         elif time.monotonic() - since > stall_s:
             raise StalledError(

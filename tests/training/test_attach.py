@@ -1,0 +1,97 @@
+"""``--env attach:MAX``: engines that others start join a run while it goes, one a port, and leave it again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.metrics import PairState
+from tau_trainer.settings import load_settings
+from tests.bridge.conftest import free_port
+from tests.training.fakes import WAIT_S, Memory, begin, until
+from tests.training.test_editor import FILE
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
+
+Join = Callable[[int], subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def join() -> Iterator[Join]:
+    """Somebody starts a game that joins on a port; SIGTERM lets it say goodbye."""
+    games: list[subprocess.Popen[bytes]] = []
+
+    def start(port: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tau_trainer.headless", "--scene", "basic", "--mlagents-port", str(port)]
+        games.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        return games[-1]
+
+    yield start
+    for game in games:
+        game.kill()
+        game.wait()
+
+
+def _base_port() -> int:
+    """Of three that are free."""
+    while (port := free_port()) > 65000:
+        pass
+    return port
+
+
+def _settings(folder: Path, **given: Any) -> Any:
+    config = folder / "basic.yaml"
+    config.write_text(FILE, "utf-8")
+    chosen = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "run"}
+    return load_settings(config, chosen | {name.replace("__", "."): value for name, value in given.items()})
+
+
+def test_engines_join_and_leave_while_the_run_goes_on(join: Join, tmp_path: Path) -> None:
+    port, memory = _base_port(), Memory()
+    settings = _settings(
+        tmp_path,
+        env_settings__env_path="attach:3",
+        env_settings__base_port=port,
+        env_settings__max_lifetime_restarts=0,
+        behaviors__Basic__max_steps=4000,
+    )
+    session = begin(settings, memory, "learn")
+    try:
+        until(lambda: session.status().message == f"no engine has joined on port {port}")
+        first = join(port + 1)  # any of them, at any time
+        until(lambda: session.status().decisions > 200)
+        second = join(port)
+        until(lambda: session.status().pairs[0].decisions > 100)
+        first.send_signal(signal.SIGKILL)
+        second.send_signal(signal.SIGTERM)
+        until(lambda: len(memory.warnings) == 2)
+        assert sorted(memory.warnings) == [
+            f"engine 0 left; another may join on port {port}",
+            f"engine 1 closed the connection (crashed or was killed?); another may join on port {port + 1}",
+        ]
+        assert second.wait(10) == 0
+        join(port)
+        report = session.wait(WAIT_S)
+    finally:
+        session.cancel()
+    assert (report.outcome, report.exit_code, report.decisions >= 4000) == ("completed", 0, True)
+    states = {pair.id: (pair.state, pair.restarts) for pair in report.pairs}
+    assert states == {0: (PairState.COMPLETED, 0), 1: (PairState.CANCELLED, 0), 2: (PairState.CANCELLED, 0)}
+
+
+def test_a_run_that_nobody_has_joined_can_be_ended(tmp_path: Path) -> None:
+    port = _base_port()
+    session = begin(
+        _settings(tmp_path, env_settings__env_path="attach:2", env_settings__base_port=port), Memory(), "learn"
+    )
+    until(lambda: session.status().message == f"no engine has joined on port {port}")
+    session.cancel()
+    report = session.wait(WAIT_S)
+    assert (report.outcome, report.decisions) == ("cancelled", 0)
