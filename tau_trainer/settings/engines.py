@@ -26,6 +26,7 @@ HEADLESS_SCENES = (
     "walljump",
     "sorter",
     "dungeon",
+    "pyramids",
     "faulty",
 )
 """Scenes of the headless engine."""

@@ -32,6 +32,7 @@ GAMES: dict[str, tuple[str, Sequence[str], Json]] = {
     "sorter": ("sorter", ("--agents", "6"), {}),
     "walljump": ("walljump", ("--agents", "9"), {}),
     "dungeon": ("dungeon", ("--agents", "7"), {"parameters": {"max_decisions": 20.0}}),
+    "pyramids": ("pyramids", ("--agents", "3"), {"parameters": {"max_decisions": 40.0}}),
 }
 """Scene, arguments and wishes: every scene, and everything that can be wished for in one of them."""
 RESETS = (7, 30)

@@ -30,6 +30,7 @@ _PLAYED = {
     "walljump": ("walljump", "WallJumpScene", 16),
     "sorter": ("sorter", "SorterScene", 16),
     "dungeon": ("dungeon", "DungeonScene", 12),
+    "pyramids": ("pyramids", "PyramidsScene", 16),
     "faulty": ("balance", "BalanceScene", 12),
 }
 """Module, class and usual number of agents of each scene. ``faulty`` is ``balance`` in an engine that misbehaves."""

@@ -1,0 +1,101 @@
+"""The kind of ML-Agents' Pyramids: a reward that who moves by chance never finds.
+
+Five rooms lie in a row, each with one door to the next. In the last one is a switch. Who stands on it sets up a pyramid
+in the room before; its gold pays +2 and ends the episode. Every decision costs one part in the longest episode, in sum
+-1, as in Unity. Where in their rooms the switch, the gold and, in the first one, the agent begin is drawn for every
+episode.
+
+Nothing else pays, and nothing leads the way: chance passes a door once in some 125 decisions, presses the switch in two
+of a thousand episodes, and finds the gold in less than one of ten thousand. Who knows the way earns 1.8 on average.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tau_trainer.headless.scene import LockstepScene, Played, numbers
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, IndexArray, Observations
+
+ROOMS = 5
+SIZE = 5
+"""Cells of a room, along and across."""
+DOORS = np.array([0, 4, 0, 4])
+"""Where across the door from each room to the next one is."""
+GOLD_ROOM = 3
+EPISODE = 300
+GOLD_REWARD = 2.0
+STAY, FORWARD, BACK, RIGHT, LEFT = range(5)
+"""Actions; forward leads to the last room."""
+SEEN = ROOMS + 2 + 4 * 3 + 1
+"""Numbers of the observation."""
+
+_SPEC = BehaviorSpec(
+    "Pyramids?team=0",
+    (numbers("VectorSensor", SEEN),),
+    ActionSpec(discrete_branches=(5,)),
+)
+_AHEAD, _BEHIND = np.append(DOORS, 0), np.append(0, DOORS)
+"""By room; the last one's way ahead and the first one's way back mean nothing."""
+_ALONG = np.array([0, 1, -1, 0, 0])
+_ACROSS = np.array([0, 0, 0, 1, -1])
+
+
+class PyramidsScene(LockstepScene):
+    """See the module's text.
+
+    Observation, 20 floats: the room, one-hot; the place in it, across and along, from 0 to 1; of the door ahead, the
+    door behind, the switch and the gold whether the room has it, and how far it is across and along, in rooms; whether
+    the switch was pressed. Action, one branch: stay, forward, back, right, left, by a cell; walls stop.
+
+    Environment parameter: ``max_decisions``.
+    """
+
+    def __init__(self, *, agents: int = 16, seed: int = 0, max_decisions: int = EPISODE) -> None:
+        super().__init__((_SPEC,), agents, seed, max_decisions)
+        self._room = np.zeros(agents, np.intp)
+        self._place = np.zeros((agents, 2), np.intp)
+        """Cell in the room, across and along."""
+        self._switch = np.zeros((agents, 2), np.intp)
+        self._gold = np.zeros((agents, 2), np.intp)
+        self._pressed = np.zeros(agents, np.bool_)
+
+    def begin(self, index: IndexArray) -> None:
+        """Agent, switch and gold somewhere in their rooms."""
+        drawn = (self.random.uniform(index, 6) * SIZE).astype(np.intp).T  # [k, three cells]
+        self._place[index], self._switch[index], self._gold[index] = np.split(drawn, 3, axis=1)
+        self._room[index] = 0
+        self._pressed[index] = False
+
+    def advance(self, actions: Actions) -> Played:
+        """Walk, through a door where there is one; press the switch; find the gold."""
+        action = actions.discrete[:, 0]
+        across = np.clip(self._place[:, 0] + _ACROSS.take(action, mode="clip"), 0, SIZE - 1)
+        along = self._place[:, 1] + _ALONG.take(action, mode="clip")
+        ahead = (along == SIZE) & (self._room < ROOMS - 1) & (_AHEAD[self._room] == across)
+        behind = (along < 0) & (self._room > 0) & (_BEHIND[self._room] == across)
+        self._room += ahead.astype(np.intp) - behind
+        self._place[:, 0] = across
+        self._place[:, 1] = np.where(ahead, 0, np.where(behind, SIZE - 1, np.clip(along, 0, SIZE - 1)))
+        self._pressed |= (self._room == ROOMS - 1) & (self._place == self._switch).all(axis=1)
+        over = self._pressed & (self._room == GOLD_ROOM) & (self._place == self._gold).all(axis=1)
+        reward = np.where(over, GOLD_REWARD, -1.0 / self.max_decisions if self.max_decisions else 0.0)
+        return reward.astype(np.float32), over
+
+    def observe(self) -> Observations:
+        """See the class's text."""
+        seen = np.zeros((self.agents, SEEN), np.float32)
+        seen[np.arange(self.agents), self._room] = 1.0
+        seen[:, ROOMS : ROOMS + 2] = self._place / (SIZE - 1)
+        first, last = self._room == 0, self._room == ROOMS - 1
+        things = (
+            (~last, np.stack((_AHEAD[self._room], np.full(self.agents, SIZE)), axis=1)),
+            (~first, np.stack((_BEHIND[self._room], np.full(self.agents, -1)), axis=1)),
+            (last, self._switch),
+            ((self._room == GOLD_ROOM) & self._pressed, self._gold),
+        )
+        for thing, (there, where) in enumerate(things):
+            column = ROOMS + 2 + 3 * thing
+            seen[:, column] = there
+            seen[:, column + 1 : column + 3] = (where - self._place) / SIZE * there[:, None]
+        seen[:, -1] = self._pressed
+        return (seen,)
