@@ -5,7 +5,8 @@
   (:mod:`tau_trainer.models.group_critic`). Groups change their size as agents come and go. Who has no group is a set
   by itself and learns as PPO does, by this critic.
 - A decision is paid what all of its set got themselves, and what its group got. Returns are TD(lambda)'s; that of an
-  agent which leaves goes on with its group's, to the group's end or as far as it is known.
+  agent which leaves goes on with its group's, to the group's end or as far as it is known. A learned stream pays each
+  decision by itself.
 - The advantage is that return without a *baseline*. POCA's is the agent's own: the others' actions are known to it, its
   own is not. So all that the others did to the return is taken out of it, and what the agent did stays. MAPPO's is the
   set's value.
@@ -107,12 +108,13 @@ class GroupReader(RolloutReader):
         widths = [stream.width for stream in update.streams]
         lambd = update.hyperparameters.lambd
         trace = exact(self._tensor(rollout.goes_on).float()) * lambd
-        worth = exact(self.seating.worth)[self._tensor(groups.after)]
+        worth = exact(self.seating.worth)
+        in_episode, in_life = (worth[self._tensor(sets)] for sets in (groups.after, groups.beyond))
         following = self._tensor(groups.next)
         heir = self._tensor(groups.heir)
         returns = list[torch.Tensor]()
-        parts = torch.split(worth, widths, dim=1)
-        for stream, after in zip(update.streams, parts, strict=True):
+        parts = (torch.split(after, widths, dim=1) for after in (in_episode, in_life))
+        for stream, episode, life in zip(update.streams, *parts, strict=True):
             rewards = rollout.rewards[stream.name]
             if stream.name == EXTRINSIC:
                 rewards = groups.summed(rewards)
@@ -120,8 +122,14 @@ class GroupReader(RolloutReader):
                     rewards = rewards + rollout.group_reward[:, None]
             paid = exact(self._tensor(rewards)) * stream.strength
             gamma = stream.gamma
-            found = lambda_returns(paid, after, trace, gamma, following)
-            returns.append(found[heir])
+            after = episode if stream.episodic else life
+            if stream.name == EXTRINSIC:
+                returns.append(lambda_returns(paid, after, trace, gamma, following)[heir])
+                continue
+            # Who inherits a return has what was paid itself all the same: [N, R] more than its heir.
+            more = paid - paid[heir]
+            later = paid + gamma * trace[:, None] * more[self._tensor(rollout.next)]
+            returns.append(lambda_returns(later, after, trace, gamma, following)[heir] + more)
         found = torch.cat(returns, dim=1)[self._tensor(self._order)]
         baselines = exact(values[:, -found.shape[1] :])
         advantages = torch.split(found - baselines, widths, dim=1)

@@ -60,7 +60,8 @@ class Groups:
         self.decisions, first = len(decided), int(decided.max(initial=-1)) + 1
         self._set: Rows = decided[self.entity]  # [N]
         moment, group = rollout.bootstrap_moments, rollout.column(GROUP.name)
-        seen_last = together(moment[self._finals], group[self._last])
+        # Who really ended is apart from those that a limit cut in the same moment.
+        seen_last = together(2 * moment[self._finals] + self._ended[self._last], group[self._last])
         self.joint: Rows = np.concatenate((decided, first + seen_last))
         self.sets = first + int(seen_last.max(initial=-1)) + 1
 
@@ -83,6 +84,11 @@ class Groups:
     @cached_property
     def after(self) -> Rows:
         """[N], the set that came after each transition; ``sets``: nothing did, or the heir knows."""
+        return np.where(self._ended, self.sets, self.beyond)
+
+    @cached_property
+    def beyond(self) -> Rows:
+        """The same, as if limits had brought about all ends, where the memory keeps ``ends``."""
         after = np.full(len(self._rollout), self.sets)
         after[self._followed] = self.joint[self._successor[self._followed] - 1]
         after[self._last] = self.joint[self.decisions :]
@@ -120,8 +126,14 @@ class Groups:
         """[F]: transitions that are bootstrapped from what their agent saw last."""
         rollout = self._rollout
         alone = self.heir == np.arange(len(rollout))
-        ended = rollout.truncated | rollout.left
+        ended = rollout.truncated | rollout.left | (self._ended & (rollout.bootstrap >= 0))
         return np.flatnonzero(ended & alone & ~self._followed)
+
+    @cached_property
+    def _ended(self) -> NDArray[np.bool_]:
+        """Bool [N]: a real end, and with it that of all its group."""
+        ended: NDArray[np.bool_] = self._rollout.terminated & ~self._rollout.left
+        return ended
 
     @cached_property
     def _finals(self) -> Rows:

@@ -19,6 +19,7 @@ Finding = tuple[Location, str]
 """Where something stands, and what to say about it."""
 
 _YET = "which this version does not train yet"
+_BESIDE = f"{', '.join(LEARNED_BESIDE[:-1])} and {LEARNED_BESIDE[-1]}"
 
 
 def untrainable(file: RunSettings) -> Iterator[Finding]:
@@ -44,7 +45,7 @@ def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
     if settings.self_play is not None:
         yield (*place, "self_play"), f"asks for self-play, {_YET}; remove it"
     if settings.behavioral_cloning is not None and settings.trainer_type not in LEARNED_BESIDE:
-        text = f"is beside {' and '.join(LEARNED_BESIDE)} alone, not beside {settings.trainer_type}"
+        text = f"is beside {_BESIDE} alone, not beside {settings.trainer_type}"
         yield (*place, "behavioral_cloning"), f"{text}; remove it, or change trainer_type"
     yield from _signals(place, settings)
 
@@ -80,7 +81,7 @@ def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
     for name, signal in settings.reward_signals.items():
         where = (*place, "reward_signals", name)
         if name in LEARNED and settings.trainer_type not in LEARNED_BESIDE:
-            text = f"is learned beside {' and '.join(LEARNED_BESIDE)} alone, not beside {settings.trainer_type}"
+            text = f"is learned beside {_BESIDE} alone, not beside {settings.trainer_type}"
             yield where, f"{text}; remove it, or change trainer_type"
         elif signal.asks_policy and settings.network_settings.memory is not None:
             yield where, "is not for a policy with a memory, for it sees no past; remove it, or network_settings.memory"

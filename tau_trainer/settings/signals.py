@@ -111,7 +111,7 @@ LEARNED = {
 }
 """Signals that are learned beside the policy: ``module:Class`` of a
 :class:`tau_trainer.rewards.learned.LearnedReward`."""
-LEARNED_BESIDE = ("ppo", "sac")
+LEARNED_BESIDE = ("ppo", "poca", "mappo", "sac")
 """Trainers beside which they are, and beside which recordings are imitated."""
 
 

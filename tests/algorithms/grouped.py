@@ -35,12 +35,20 @@ MESSAGES = st.lists(
 """What each agent does in each message, and the group that it joins where it begins."""
 
 
-def poca(spec: BehaviorSpec, kind: type[POCA] = POCA, *, network: dict[str, Any] | None = None, **numbers: Any) -> POCA:
+def poca(
+    spec: BehaviorSpec,
+    kind: type[POCA] = POCA,
+    *,
+    network: dict[str, Any] | None = None,
+    signals: dict[str, Any] | None = None,
+    **numbers: Any,
+) -> POCA:
+    """``signals``: beside the extrinsic reward."""
     numbers = {"batch_size": 32, "buffer_size": 200, "num_epoch": 2, **numbers}
     settings = {"poca": POCATrainerSettings, "mappo": MAPPOTrainerSettings}[kind.name](
         hyperparameters=POCAHyperparameters(**numbers),
         network_settings=NetworkSettings(**{"hidden_units": 8, **(network or {})}),
-        reward_signals={"extrinsic": RewardSignalSettings(gamma=0.9, strength=0.5)},
+        reward_signals={"extrinsic": RewardSignalSettings(gamma=0.9, strength=0.5), **(signals or {})},
         time_horizon=5,
     )
     return kind(Setup(spec, settings, 1))
@@ -149,13 +157,21 @@ class History:
 
 
 class Reference:
-    """Values, baselines and returns of a history, decision by decision, as one would write them down."""
+    """Values, baselines and returns of a history, decision by decision, as one would write them down.
 
-    def __init__(self, history: History, lambd: float) -> None:
-        self.history, self.learner, self.lambd = history, history.learner, lambd
+    Args:
+        history: what was played.
+        lambd: of the returns.
+        paid: what a learned stream, the second, pays for each decision; none of its returns end with an episode.
+    """
+
+    def __init__(self, history: History, lambd: float, paid: dict[Decided, float] | None = None) -> None:
+        self.history, self.learner, self.lambd, self.paid = history, history.learner, lambd, paid
+        self.stream = int(paid is not None)
         critic: Any = self.learner.network
         self.critic: GroupCritic = critic.critic
-        self.gamma, self.strength = self.learner.streams[0].gamma, self.learner.streams[0].strength
+        stream = self.learner.streams[self.stream]
+        self.gamma, self.strength = stream.gamma, stream.strength
 
     def mates(self, record: Decided) -> list[Decided]:
         """All that decided together, in order, the record itself among them."""
@@ -188,7 +204,8 @@ class Reference:
         return [
             other
             for other in self.history.decided
-            if other.end in ("left", "truncated")
+            if other.end
+            and (other.end == "terminated") == (record.end == "terminated")
             and other.following is None
             and (other.ended_at, other.group) == (record.ended_at, record.group)
             and self.heir(other) is other
@@ -198,10 +215,10 @@ class Reference:
     def returned(self, record: Decided) -> float:
         heir = self.heir(record)
         if heir is not record:
-            return self.returned(heir)
-        own = sum(mate.own for mate in self.mates(record) if mate.own is not None)
-        reward = self.strength * (own + record.paid_to_group)
-        if record.end == "terminated" and record.following is None:
+            other = 0.0 if self.paid is None else self._reward(record) - self._reward(heir)
+            return self.returned(heir) + other
+        reward = self._reward(record)
+        if record.end == "terminated" and record.following is None and self.paid is None:
             return reward
         if record.following is None:
             seen = [self._features([sensor[None] for sensor in other.last]) for other in self.finals(record)]
@@ -211,6 +228,12 @@ class Reference:
             return reward + self.gamma * after
         later = self.returned(record.following)
         return reward + self.gamma * ((1.0 - self.lambd) * after + self.lambd * later)
+
+    def _reward(self, record: Decided) -> float:
+        if self.paid is not None:
+            return self.strength * self.paid[record]
+        own = sum(mate.own for mate in self.mates(record) if mate.own is not None)
+        return self.strength * (own + record.paid_to_group)
 
     def _features(self, obs: Any) -> torch.Tensor:
         inputs = self.learner.network.prepare(tuple(obs))
@@ -244,5 +267,5 @@ class Reference:
             heard.append(torch.softmax(query @ key.T / width**0.5, dim=1) @ value)
         pooled = normed(critic.out(torch.cat(heard, dim=1)) + x).mean(dim=0)
         share = torch.tensor([len(entities) * 2.0 / float(critic.most) - 1.0])
-        worth: torch.Tensor = critic.worth(torch.cat((critic.body(pooled[None], 0)[0], share))[None])[0, 0]
+        worth: torch.Tensor = critic.worth(torch.cat((critic.body(pooled[None], 0)[0], share))[None])[0, self.stream]
         return worth

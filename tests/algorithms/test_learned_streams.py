@@ -22,6 +22,7 @@ from tests.algorithms.experience import states_equal
 from tests.networks import observations
 
 AGENTS = 6
+TEAMS = np.array([0, 0, 1, 1, 2, 2], np.int32)
 HYBRID = ActionSpec(1, (3,))
 VECTORS = BehaviorSpec("Walker", (ObservationSpec("vector", (4,)),), HYBRID)
 IMAGES = BehaviorSpec(
@@ -30,6 +31,7 @@ IMAGES = BehaviorSpec(
 SMALL: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "vis_encode_type": "match3"}
 NUMBERS: dict[str, dict[str, Any]] = {
     "ppo": {"batch_size": 32, "buffer_size": 128, "num_epoch": 2, "updates_per_buffer": 1},
+    "poca": {"batch_size": 32, "buffer_size": 128, "num_epoch": 2},
     "sac": {"batch_size": 32, "steps_per_update": 8.0, "save_replay_buffer": True},
 }
 SIGNALS: dict[str, dict[str, Any]] = {
@@ -87,19 +89,19 @@ def rollout_of(algorithm: Any, steps: int = 24, seed: int = 0) -> Any:
         state = {name: values.copy() for name, values in decision.state.items()}
         values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)} | {"mask": None, **decision.extras}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete}
-        earned = Known({"extrinsic": rng.normal(size=(AGENTS, 1)).astype(np.float32)})
+        earned = Known({"extrinsic": rng.normal(size=(AGENTS, 1)).astype(np.float32)}, None, TEAMS, moment=step)
         algorithm.memory.append(rows, earned, values, policy.version)
         over = rows[(rows + step) % 10 == 9]
         if len(over):
             last = observations(spec, len(over), int(rng.integers(2**31)), scale=1.0)
-            known = Known({"extrinsic": np.ones((len(over), 1), np.float32)})
+            known = Known({"extrinsic": np.ones((len(over), 1), np.float32)}, None, TEAMS[over], moment=step)
             algorithm.memory.end(over, known, last, over % 2 == 0)
             for kept in state.values():
                 kept[over] = 0
     return algorithm.memory.take().data
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "poca", "sac"])
 @pytest.mark.parametrize("names", [("curiosity", "gail"), ("rnd", "vail")], ids="-".join)
 def test_a_resumed_learner_goes_on_to_the_bit(kind: str, names: tuple[str, ...], tmp_path: Path) -> None:
     first, again = (learner(kind, names, tmp_path) for _ in range(2))

@@ -17,6 +17,7 @@ from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
+from tau_trainer.settings.signals import RNDSettings
 from tau_trainer.settings.trainers import POCATrainerSettings
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, Collector, behavior, ppo
@@ -98,6 +99,30 @@ def test_values_baselines_returns_and_gradient_are_the_references(
         assert result[keys.baseline_estimate("extrinsic")] == pytest.approx(float(baseline.mean()), rel=1e-3, abs=1e-5)
     else:
         assert keys.BASELINE_LOSS not in result
+
+
+@settings(max_examples=25, deadline=None)
+@given(MESSAGES, KINDS)
+def test_returns_of_what_is_new_go_on_beyond_ends(messages: Any, kind: type[POCA]) -> None:
+    """A learned stream pays each decision by itself; who leaves goes on with its group's return, as in the other."""
+    signals = {"rnd": RNDSettings(gamma=0.8, strength=0.7)}
+    learner, history, work = played(kind, HYBRID, messages, signals=signals)
+    rollout = Rollout(work)
+    if not len(rollout):
+        return
+    paid = np.random.default_rng(1).normal(size=len(rollout)).astype(np.float32)
+    reader = learner.reader(rollout)
+    learner.policy_update._reader = reader  # type: ignore[attr-defined]
+    rollout.rewards["rnd"] = paid[:, None]
+    with torch.no_grad():
+        values = learner.policy_update.values(reader.samples(learner.network).inputs)
+        advantage, returns = reader.advantages(values, learner.policy_update)
+    known = [record for record in history.decided if record.known]
+    lambd, decided = learner.policy_update.hyperparameters.lambd, records(reader, history)
+    references = [Reference(history, lambd), Reference(history, lambd, dict(zip(known, paid.tolist(), strict=True)))]
+    expected = torch.tensor([[reference.returned(record) for reference in references] for record in decided])
+    torch.testing.assert_close(returns[:, :2], expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(advantage[:, 0], (expected - values[:, -2:]).sum(dim=1), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("toys")

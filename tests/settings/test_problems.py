@@ -151,11 +151,11 @@ CASES = {
     ),
     "curiosity beside what cannot have it": (
         "behaviors: {A: {trainer_type: td3, reward_signals: {extrinsic: {}, curiosity: {}}}}",
-        "behaviors.A.reward_signals.curiosity is learned beside ppo and sac alone, not beside td3; remove it",
+        "behaviors.A.reward_signals.curiosity is learned beside ppo, poca, mappo and sac alone, not beside td3; remove",
     ),
     "a learned signal without a policy that it could ask": (
         "behaviors: {A: {trainer_type: bc, demo_path: x, reward_signals: {extrinsic: {}, airl: {demo_path: x}}}}",
-        "behaviors.A.reward_signals.airl is learned beside ppo and sac alone, not beside bc; remove it",
+        "behaviors.A.reward_signals.airl is learned beside ppo, poca, mappo and sac alone, not beside bc; remove it",
     ),
     "a learned signal beside a memory": (
         "behaviors: {A: {reward_signals: {airl: {demo_path: x}}, network_settings: {memory: {}}}}",

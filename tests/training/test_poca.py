@@ -45,7 +45,9 @@ def dungeon(results: Path, run_id: str = "whole", trainer: str = "poca", **more:
 @pytest.mark.parametrize("trainer", ["poca", "mappo"])
 def test_a_run_escapes_and_is_the_same_again(stage: Stage, tmp_path: Path, memory: Memory, trainer: str) -> None:
     """Also where it was cut off and resumed: equal to the bit."""
-    whole = train(dungeon(tmp_path, trainer=trainer), memory, "learn")
+    curious = {"curiosity": {"strength": 0.1, "network_settings": {"hidden_units": 16}}} if trainer == "mappo" else {}
+    more = {"behaviors__DungeonEscape__reward_signals": {"extrinsic": {}} | curious}
+    whole = train(dungeon(tmp_path, trainer=trainer, **more), memory, "learn")
     assert whole.outcome == "completed"
     assert not [text for text in memory.warnings if "group" in text]
     statistics = memory.summaries[-1].statistics
@@ -53,10 +55,11 @@ def test_a_run_escapes_and_is_the_same_again(stage: Stage, tmp_path: Path, memor
     wanted += [keys.BASELINE_LOSS, keys.baseline_estimate("extrinsic")] if trainer == "poca" else []
     assert {name for name in wanted if name not in statistics} == set()
     assert (keys.BASELINE_LOSS in statistics) == (trainer == "poca")
+    assert (keys.episode_reward("curiosity") in statistics) == bool(curious)
     got = [summary.statistics[keys.GROUP_CUMULATIVE_REWARD].mean for summary in memory.summaries]
     assert 0.0 < max(got) < 1.0, "some groups escape by chance"
     cut_off(whole, tmp_path / "cut", 2)
-    resumed = train(dungeon(tmp_path, "cut", trainer, checkpoint_settings__resume=True), None, "learn")
+    resumed = train(dungeon(tmp_path, "cut", trainer, checkpoint_settings__resume=True, **more), None, "learn")
     assert hashes(resumed) == hashes(whole)
 
     # The model is the actor alone; agents decide by what they see themselves.
@@ -110,7 +113,6 @@ def test_members_that_leave_tell_nothing_of_their_groups_reward(stage: Stage, tm
     [
         ({"behaviors.A.network_settings.memory": {}}, "network_settings.memory: poca cannot learn it; remove it"),
         ({"behaviors.A.self_play": {}}, "asks for self-play"),
-        ({"behaviors.A.reward_signals": {"airl": {"demo_path": "x.demo"}}}, "is learned beside ppo and sac alone"),
         ({"behaviors.A.hyperparameters.shared_critic": True}, "shared_critic is no known key"),
     ],
 )

@@ -16,12 +16,12 @@ import numpy as np
 from tau_trainer.headless.scene import LockstepScene, Played, numbers
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, IndexArray, Observations
 
-ROOMS = 5
+ROOMS = 6
 SIZE = 5
 """Cells of a room, along and across."""
-DOORS = np.array([0, 4, 0, 4])
+DOORS = np.array([0, 4, 0, 4, 0])
 """Where across the door from each room to the next one is."""
-GOLD_ROOM = 3
+GOLD_ROOM = 4
 EPISODE = 300
 GOLD_REWARD = 2.0
 STAY, FORWARD, BACK, RIGHT, LEFT = range(5)
