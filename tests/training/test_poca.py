@@ -46,7 +46,7 @@ def dungeon(results: Path, run_id: str = "whole", trainer: str = "poca", **more:
 def test_a_run_escapes_and_is_the_same_again(stage: Stage, tmp_path: Path, memory: Memory, trainer: str) -> None:
     """Also where it was cut off and resumed: equal to the bit."""
     curious = {"curiosity": {"strength": 0.1, "network_settings": {"hidden_units": 16}}} if trainer == "mappo" else {}
-    more = {"behaviors__DungeonEscape__reward_signals": {"extrinsic": {}} | curious}
+    more: dict[str, Any] = {"behaviors__DungeonEscape__reward_signals": {"extrinsic": {}} | curious}
     whole = train(dungeon(tmp_path, trainer=trainer, **more), memory, "learn")
     assert whole.outcome == "completed"
     assert not [text for text in memory.warnings if "group" in text]

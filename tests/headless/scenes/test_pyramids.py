@@ -47,14 +47,13 @@ def test_what_agents_see_is_all_that_the_best_policy_needs(play: Play) -> None:
     assert not any(played.truncated)
 
 
-def test_chance_presses_the_switch_once_in_hundreds_of_episodes_and_hardly_ever_finds_the_gold(play: Play) -> None:
+def test_chance_presses_the_switch_hardly_ever_and_never_finds_the_gold(play: Play) -> None:
     generator = np.random.default_rng(0)
     played = play(PyramidsScene(agents=2000, seed=2), lambda batch: do(generator.integers(0, 5, len(batch))), EPISODE)
-    assert len(played.returns) >= 2000
-    assert np.mean(np.array(played.returns) > 0) <= 0.001
-    assert np.mean(played.returns) < -0.99
+    assert len(played.returns) == 2000
+    np.testing.assert_allclose(played.returns, -1.0, atol=1e-4)
     pressed = np.concatenate([batch.terminals.obs[0][:, -1] for batch in played.batches])
-    assert 0.0002 < pressed.mean() < 0.005
+    assert pressed.mean() < 0.002
 
 
 def test_a_room_is_left_through_its_door_alone() -> None:
