@@ -47,10 +47,14 @@ _RECORD = """Play an environment and write what happens as a demonstration (.dem
 
 PLAYER is a run's id or folder, `random`, or MODULE:FUNCTION, a function from spec, observations and mask to actions. \
 The file can be learned from here (bc, iql, awac, gail, airl, behavioral_cloning) and by mlagents-learn."""
-_DEMO = "Look at recordings (.demo)."
+_DEMO = "Look at recordings (.demo), and convert them."
 _EXPORT = """Write a run's policy as ONNX for Unity.
 
 The file is checked with onnxruntime against the network before the command returns."""
+_STATUS = """Show how a run does that goes on elsewhere.
+
+Its live table, from any machine that sees its folder: pairs, speed, the age of policies, what is waited for. --watch \
+goes on until it has ended."""
 _REPORT = """Write one HTML file about a run.
 
 Curves with bands, the evaluation beside its baselines, settings, machine, faults and checkpoints. It needs no network \
@@ -89,6 +93,7 @@ _COMMANDS = (
     ("demo", "tau_trainer.cli.look.demo:app", _RESULT, _DEMO),
     ("evaluate", "tau_trainer.cli.look.evaluate:evaluate_command", _RESULT, _EVALUATE),
     ("export", "tau_trainer.cli.look.export:export_command", _RESULT, _EXPORT),
+    ("status", "tau_trainer.cli.look.status:status_command", _RESULT, _STATUS),
     ("report", "tau_trainer.cli.look.report:report_command", _RESULT, _REPORT),
     ("plot", "tau_trainer.cli.look.plot:plot_command", _RESULT, _PLOT),
     ("animate", "tau_trainer.cli.look.animate:animate_command", _RESULT, _ANIMATE),

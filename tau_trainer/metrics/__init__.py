@@ -9,6 +9,7 @@ from tau_trainer.metrics.plot import plot_learning_curve
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.report import ResultView, result_lines
 from tau_trainer.metrics.snapshot import BaselineScore, BehaviorSnapshot, PairMetrics, PairState, RunReport, RunSnapshot
+from tau_trainer.metrics.status import StatusFile
 from tau_trainer.metrics.summary import Event, Summary
 from tau_trainer.metrics.table import RunView
 from tau_trainer.metrics.tensorboard import TensorBoard
@@ -34,6 +35,7 @@ __all__ = [
     "RunReport",
     "RunSnapshot",
     "RunView",
+    "StatusFile",
     "Summary",
     "TaskKeys",
     "TensorBoard",

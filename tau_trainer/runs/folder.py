@@ -170,6 +170,11 @@ class RunFolder:
         return self.engine_logs / "timers.json"
 
     @property
+    def status(self) -> Path:
+        """``run_logs/status.json``: the run as it is now."""
+        return self.engine_logs / "status.json"
+
+    @property
     def failed_start(self) -> Path:
         """Beside the run's folder: what the engines of a run wrote that came to nothing."""
         return self.path.with_name(f"{self.path.name}.failed-start")

@@ -22,6 +22,7 @@ from tau_trainer.metrics import (
     Recorder,
     RunReport,
     RunSnapshot,
+    StatusFile,
     TensorBoard,
     TerminalMode,
     Timer,
@@ -211,7 +212,8 @@ def kept_recorders(
     facts["communication_protocol_version"] = COMMUNICATION_VERSION
     facts["command_line_arguments"] = " ".join(sys.argv if command_line is None else command_line)
     others = [plugins.load("recorders", name)(settings, folder.path) for name in plugins.names("recorders")]
-    return [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(folder.timers, timers, facts), *others]
+    kept = [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(folder.timers, timers, facts)]
+    return [*kept, StatusFile(folder.status), *others]
 
 
 _ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")

@@ -1,12 +1,12 @@
 """The kind of ML-Agents' Pyramids: a reward that who moves by chance never finds.
 
 Six rooms lie in a row, each with one door to the next. In the last one is a switch. Who stands on it sets up a pyramid
-in the room before; its gold pays +2 and ends the episode. Every decision costs one part in the longest episode, in sum
--1, as in Unity. Where in their rooms the switch, the gold and, in the first one, the agent begin is drawn for every
-episode.
+in the room before; its gold pays +2 and ends the episode. Where in their rooms the switch, the gold and, in the first
+one, the agent begin is drawn for every episode.
 
 Nothing else pays, and nothing leads the way: chance passes a door once in some 125 decisions, presses the switch in
-less than one of a thousand episodes, and found the gold in none of 40,000. Who knows the way earns 1.82 on average.
+less than one of a thousand episodes, and found the gold in none of 40,000. Unity's decisions cost something each; here
+they do not, for then whatever was never seen looks better to a critic than what was, and PPO alone finds the way.
 """
 
 from __future__ import annotations
@@ -78,8 +78,7 @@ class PyramidsScene(LockstepScene):
         self._place[:, 1] = np.where(ahead, 0, np.where(behind, SIZE - 1, np.clip(along, 0, SIZE - 1)))
         self._pressed |= (self._room == ROOMS - 1) & (self._place == self._switch).all(axis=1)
         over = self._pressed & (self._room == GOLD_ROOM) & (self._place == self._gold).all(axis=1)
-        reward = np.where(over, GOLD_REWARD, -1.0 / self.max_decisions if self.max_decisions else 0.0)
-        return reward.astype(np.float32), over
+        return np.where(over, np.float32(GOLD_REWARD), np.float32(0.0)), over
 
     def observe(self) -> Observations:
         """See the class's text."""

@@ -27,6 +27,7 @@ class FakePair:
         self.pause_s = pause_s
         self.finishing = self.starting = False
         self.goodbye: str | None = None
+        self.absent: str | None = None
         self.fails_at: str | None = None
         self.fails_to_end = False
         self.running = False

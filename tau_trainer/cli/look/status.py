@@ -1,0 +1,87 @@
+"""``tau-train status``: how a run does that goes on elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
+from tau_trainer.cli.options import Debug, Json, ResultsDir
+from tau_trainer.cli.running import run_folder
+from tau_trainer.errors import SettingsError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tau_trainer.metrics.status import Status
+
+_LOOK_S = 1.0
+
+
+def status_command(
+    run: Annotated[str | None, Parameter(help="Its id, or the path of its folder. [default: the newest]")] = None,
+    /,
+    *,
+    watch: Annotated[bool, Parameter(negative="", help="Go on until it has ended, or until Ctrl-C.")] = False,
+    json: Json = False,
+    results_dir: ResultsDir = "results",
+    debug: Debug = False,
+) -> int:
+    """Show a run as its own terminal does: pairs and where they play, speed, the age of policies, what is waited for.
+
+    From any machine that sees its folder; the run writes there every two seconds. Changes nothing.
+    """
+    set_up_logging(debug=debug)
+    from tau_trainer.metrics.status import read_status
+
+    path = _file(run, results_dir)
+    status = read_status(path)
+    if json:
+        from dataclasses import asdict
+
+        from tau_trainer.metrics.jsonl import to_line
+
+        show_lines([to_line({**asdict(status), "sentence": status.sentence(time.time())}).rstrip()])
+        return 0
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console()
+    if not watch or status.outcome is not None:
+        console.print(_shown(status))
+        return 0
+    show_status(f"looking at {path.parent.parent}; Ctrl-C ends looking, and not the run")
+    with contextlib.suppress(KeyboardInterrupt), Live(_shown(status), console=console, auto_refresh=False) as live:
+        while status.outcome is None:
+            time.sleep(_LOOK_S)
+            status = read_status(path)
+            live.update(_shown(status), refresh=True)
+    return 0
+
+
+def _file(run: str | None, results_dir: str) -> Path:
+    """What the run has written. Raises SettingsError where there is nothing."""
+    from tau_trainer.metrics.status import FILE_NAME
+
+    if run is None:
+        found = sorted(Path(results_dir).glob(f"*/run_logs/{FILE_NAME}"), key=lambda path: path.stat().st_mtime)
+        if not found:
+            raise SettingsError(f"no run in {results_dir} has told anything; start one, or name another --results-dir")
+        return found[-1]
+    path = run_folder(run, results_dir) / "run_logs" / FILE_NAME
+    if not path.is_file():
+        raise SettingsError(f"{run}: has told nothing of itself yet; a run of an earlier version never does")
+    return path
+
+
+def _shown(status: Status) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    from tau_trainer.metrics.table import RunView
+
+    return Group(RunView(status.run, {}), Text(status.sentence(time.time())))

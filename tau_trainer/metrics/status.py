@@ -1,0 +1,97 @@
+"""``run_logs/status.json``: a run as it is now, for whoever asks from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import override
+
+from tau_trainer.errors import DataError
+from tau_trainer.files import atomic_write_text, reason
+from tau_trainer.metrics.recorder import Recorder
+from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
+from tau_trainer.metrics.timers import Clock
+
+FILE_NAME = "status.json"
+EVERY_S = 2.0
+"""Between two writings."""
+SILENT_S = 15.0
+"""After which a run that has not ended is taken for dead, or for stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a run has told of itself last."""
+
+    told: float
+    """When, in seconds since 1970."""
+    host: str
+    pid: int
+    outcome: str | None
+    """How it ended; None: it goes on."""
+    run: RunSnapshot
+
+    def sentence(self, now: float) -> str:
+        """How new that is; ``now``: seconds since 1970."""
+        where, age = f"process {self.pid} on {self.host}", max(0.0, now - self.told)
+        if self.outcome is not None:
+            return f"{self.outcome}, {_span(age)} ago"
+        if age < SILENT_S:
+            return f"seen {_span(age)} ago, {where}"
+        return f"nothing heard for {_span(age)}: {where} was killed or stopped; a killed run goes on with --resume"
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+@cache
+def _adapter() -> TypeAdapter[Status]:
+    return TypeAdapter(Status)
+
+
+def read_status(path: Path) -> Status:
+    """What the file says. Raises DataError."""
+    try:
+        return _adapter().validate_json(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be read ({reason(error)})") from error
+    except ValidationError as error:
+        raise DataError(f"'{path}' is no status of this version's; start the run with it to see one") from error
+
+
+class StatusFile(Recorder):
+    """Writes it, every :data:`EVERY_S` seconds and at the end."""
+
+    def __init__(self, path: Path, clock: Clock = time.time) -> None:
+        self._path, self._clock = path, clock
+        self._next = 0.0
+        self._newest: RunSnapshot | None = None
+
+    @override
+    def on_snapshot(self, snapshot: RunSnapshot) -> None:
+        self._newest = snapshot
+        if self._clock() >= self._next:
+            self._write(None)
+
+    @override
+    def on_result(self, result: RunReport) -> None:
+        self._write(result.outcome)
+
+    def _write(self, outcome: str | None) -> None:
+        if self._newest is None:
+            return
+        self._next = self._clock() + EVERY_S
+        status = Status(self._clock(), platform.node(), os.getpid(), outcome, self._newest)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write_text(self._path, json.dumps(asdict(status), indent=1))
