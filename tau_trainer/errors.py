@@ -74,6 +74,10 @@ class ActorError(EngineError):
     """The process in which an actor plays ended, or cannot be started."""
 
 
+class ClusterError(TauError):
+    """A Ray cluster that cannot be started or reached, or whose nodes lack what a run needs."""
+
+
 class DecodeError(EngineError):
     """The engine sent bytes that are not the protocol, or numbers that are not finite."""
 

@@ -202,6 +202,25 @@ class ActorFlags:
     ] = None
 
 
+@Parameter(name="*", group=LEARNING)
+@dataclass(frozen=True, kw_only=True)
+class ClusterFlags:
+    """Actors on other machines."""
+
+    cluster: Annotated[
+        Text,
+        text(
+            "Play on the nodes of a Ray cluster: local[:N], a private one of N nodes here, HOST:PORT, or RAY_ADDRESS, "
+            "what that variable says; with it --execution is async.",
+            "ADDRESS",
+        ),
+        Sets("cluster.address"),
+    ] = None
+    insecure: Annotated[
+        Switch, Parameter(help="Connect to a cluster that asks for no token."), Sets("cluster.insecure")
+    ] = None
+
+
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class OutputFlags:
@@ -240,6 +259,7 @@ class LearnFlags(TrialFlags):
 
     run: RunFlags = RunFlags()
     actors: ActorFlags = ActorFlags()
+    cluster: ClusterFlags = ClusterFlags()
     legacy: LegacyFlags = LegacyFlags()
 
 

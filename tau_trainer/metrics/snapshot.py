@@ -55,6 +55,8 @@ class PairMetrics:
     """Of its policy when it ended, 0 to 1; None before that, and without an evaluation."""
     mean_group_reward: float | None = None
     """Mean reward that agents' groups got in an episode; None where no group gets any."""
+    node: str = ""
+    """The machine of a cluster that it plays on; empty: the trainer's."""
 
 
 @dataclass(frozen=True, slots=True)

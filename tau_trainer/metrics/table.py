@@ -211,11 +211,12 @@ def _pair_rows(
 
 
 def _state(pair: PairMetrics) -> str:
-    """The state, with the reason where it failed, and how often its engine was started again."""
+    """The state, with the reason where it failed, where it plays, and how often its engine was started again."""
     if pair.error is not None:
         return f"{pair.state}: {pair.error}"
     restarts = "1 restart" if pair.restarts == 1 else f"{pair.restarts} restarts"
-    return f"{pair.state}, {restarts}" if pair.restarts else pair.state
+    where = f" on {pair.node}" if pair.node and not pair.state.ended else ""
+    return f"{pair.state}{where}, {restarts}" if pair.restarts else f"{pair.state}{where}"
 
 
 def _fit(text: str, width: int, marks: Marks) -> str:

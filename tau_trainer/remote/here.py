@@ -7,6 +7,7 @@ saves first.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,7 +58,7 @@ class Here:
         content = bytearray() if self._status is None else self._status.view(8 * STATUS * seats)
         self.status = np.frombuffer(content, np.int64).reshape(seats, STATUS)
         self._weights = [SharedBytes() for _ in range(weights)]
-        self._free = list(self._weights)
+        self._used = itertools.count()
 
     @property
     def _shared(self) -> list[SharedBytes]:
@@ -65,7 +66,7 @@ class Here:
 
     def launch(self, target: Target, take: Take | None = None) -> Process:
         """Start a process; see there."""
-        wiring: dict[str, Any] = {}
+        wiring: dict[str, Any] = {"weights": [memory.place for memory in self._weights]}
         if target.seat is not None:
             assert self._status is not None
             self.status[target.seat] = 0
@@ -74,7 +75,8 @@ class Here:
 
     def newest(self, layout: Layout) -> WeightMemory:
         """Make weights known; see there. Raises IndexError: too many."""
-        return WeightMemory(self._free.pop(0), layout)
+        number = next(self._used)
+        return WeightMemory(self._weights[number], layout, number)
 
     def close(self) -> None:
         """Let go of the memory; further calls do nothing."""
@@ -226,6 +228,7 @@ class _PipedParent(Parent):
         sys.stdout = sys.stderr
         self._channel = Channel(source, sink, SharedBytes(wiring["lent"]) if "lent" in wiring else None)
         self._saying = threading.Lock()
+        self._weights: Sequence[str] = wiring["weights"]
         self.status = np.zeros(STATUS, np.int64)
         if "status" in wiring:
             place, seats, width, seat = wiring["status"]
@@ -250,7 +253,7 @@ class _PipedParent(Parent):
 
     def newest(self, reference: Mapping[str, Any]) -> WeightMemory:
         """The weights that the trainer writes."""
-        return WeightMemory(SharedBytes(reference["memory"]), reference["layout"])
+        return WeightMemory(SharedBytes(self._weights[reference["number"]]), reference["layout"])
 
     def leave(self, code: int = 0) -> None:
         """End this process at once."""

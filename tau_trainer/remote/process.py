@@ -1,8 +1,8 @@
 """A process of ours elsewhere: what its two ends promise each other, wherever it runs.
 
 :mod:`.here` fulfils this with pipes and memory that processes of this machine share. Nothing outside of this folder
-sees a file, a fork or a pointer, so elsewhere messages alone can fulfil it: facts that JSON can hold,
-and arrays.
+sees a file, a fork or a pointer, so elsewhere (:mod:`tau_trainer.cluster`) messages alone fulfil it: facts that JSON
+can hold, and arrays.
 
 | | whoever launches | the process |
 | --- | --- | --- |
@@ -74,6 +74,7 @@ class Target:
         lends: arrays that it hears are valid until it has answered; they need not be copied.
         several: there will be more like it.
         preload: modules that it loads late.
+        folders: arguments that name a folder to write to; a machine without such a folder gives one of its own.
     """
 
     module: str
@@ -85,6 +86,7 @@ class Target:
     lends: bool = False
     several: bool = False
     preload: Sequence[str] = ()
+    folders: Sequence[str] = ()
 
 
 class Process(ABC):
@@ -94,6 +96,11 @@ class Process(ABC):
         self.target = target
         self._inbox = queue.SimpleQueue[Message]()
         self._take = take or self._inbox.put
+
+    @property
+    def node(self) -> str:
+        """The machine that it runs on; empty: this one."""
+        return ""
 
     @property
     @abstractmethod
@@ -127,13 +134,14 @@ class Process(ABC):
     def checked(self, message: Message) -> Message:
         """``message``, unless it says that the process has failed or ended: that is raised, see :meth:`hear`."""
         kind, facts, _ = message
+        where = f" on {self.node}" if self.node else ""
         if kind == "ended":
-            raise self.target.failure(f"{self.target.name} ended {facts['how']}")
+            raise self.target.failure(f"{self.target.name}{where} ended {facts['how']}")
         if kind == "error":
             found = getattr(errors, str(facts["type"]), None)
             if isinstance(found, type) and issubclass(found, TauError):
-                raise found(facts["text"])
-            raise self.target.failure(f"{self.target.name} failed: {facts['type']}: {facts['text']}")
+                raise found(f"{self.target.name}{where}: {facts['text']}" if where else facts["text"])
+            raise self.target.failure(f"{self.target.name}{where} failed: {facts['type']}: {facts['text']}")
         return message
 
     @abstractmethod
@@ -216,6 +224,10 @@ class Place(Protocol):
 
     def close(self) -> None:
         """Let go of what they share, once they have ended."""
+
+
+Places = Callable[[int, int], Place]
+"""Makes a place with so many seats, where so many weights can become known."""
 
 
 class Parent(ABC):

@@ -29,9 +29,12 @@ def layout_of(weights: Arrays) -> Layout:
 class WeightMemory:
     """One end of it. Fulfils Publisher and Newest (:mod:`.process`); the trainer alone writes and tells."""
 
-    def __init__(self, shared: SharedBytes, layout: Layout) -> None:
-        """``shared``: used for nothing else; ``layout``: the same at all ends. Raises LearnerError without room."""
-        self.reference = {"memory": shared.place, "layout": layout}
+    def __init__(self, shared: SharedBytes, layout: Layout, number: int = 0) -> None:
+        """``shared``: used for nothing else; ``layout``: the same at all ends. Raises LearnerError without room.
+
+        ``number``: among the memories that a process inherits.
+        """
+        self.reference = {"number": number, "layout": layout}
         self._layout = [(name, np.dtype(kind), tuple(shape)) for name, kind, shape in layout]
         size = sum(kind.itemsize * int(np.prod(shape, dtype=np.int64)) for _, kind, shape in self._layout)
         span = _HEAD + -(-size // _HEAD) * _HEAD

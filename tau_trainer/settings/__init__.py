@@ -42,7 +42,13 @@ from tau_trainer.settings.run import (
     resolve_seed,
 )
 from tau_trainer.settings.signals import RewardSignalSettings
-from tau_trainer.settings.tasks import AsyncTrainerSettings, CollectionSettings, RewardSettings, TauSettings
+from tau_trainer.settings.tasks import (
+    AsyncTrainerSettings,
+    ClusterSettings,
+    CollectionSettings,
+    RewardSettings,
+    TauSettings,
+)
 from tau_trainer.settings.trainers import (
     DDPGTrainerSettings,
     DQNTrainerSettings,
@@ -64,6 +70,7 @@ __all__ = [
     "AsyncTrainerSettings",
     "BatchedSettings",
     "CheckpointSettings",
+    "ClusterSettings",
     "CollectionSettings",
     "Curriculum",
     "DDPGHyperparameters",

@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -18,7 +18,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, Section, Text
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
-from tau_trainer.settings.tasks import AsyncTrainerSettings, CollectionSettings, TauSettings
+from tau_trainer.settings.tasks import AsyncTrainerSettings, ClusterSettings, CollectionSettings, TauSettings
 from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings, TrainerSettings
 
 ExportChoice = Literal["best", "last"]
@@ -111,6 +111,23 @@ class RunSettings(Section):
     """Everything in one process, or actors in processes of their own."""
     async_trainer: AsyncTrainerSettings = AsyncTrainerSettings()
     """How it runs with actors."""
+    cluster: ClusterSettings | None = None
+    """Where actors run; None = on this machine. With it ``execution`` is async."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_cluster_has_actors(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("cluster") is not None:
+            return {"execution": "async"} | data
+        return data
+
+    @model_validator(mode="after")
+    def _actors_are_processes(self) -> Self:
+        if self.cluster is not None and self.execution == "sync":
+            raise PydanticCustomError(
+                "cluster_sync", "execution sync plays in this process, and cluster (--cluster) has actors; remove one"
+            )
+        return self
 
     def of_behavior(self, name: str) -> TrainerSettings:
         """The settings of a behavior by its short name. Raises SettingsError with the names there are."""

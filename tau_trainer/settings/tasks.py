@@ -1,11 +1,12 @@
-"""Tau Trainer's own sections: ``tau`` (pairs, the Tau task, binary rewards), ``collection`` and ``async_trainer``."""
+"""Tau Trainer's own sections: ``tau`` (pairs, the Tau task, binary rewards), ``collection``, and of actors."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.engines import Engines
@@ -13,6 +14,9 @@ from tau_trainer.settings.kinds import Bool, Float, NaturalFloat, NaturalInt, Po
 
 Formula = Literal["binary", "binary_strict", "difference", "incremental", "binary01"]
 """Names of the Tau task's reward formulas."""
+VARIABLE = "RAY_ADDRESS"
+"""Ray's own, which may say where a cluster is."""
+_LOCAL = re.compile(r"local(?::([1-9]\d{0,2}))?")
 
 
 class RewardSettings(Section):
@@ -184,3 +188,34 @@ class AsyncTrainerSettings(Section):
     def exploration_of(self, actor: int) -> dict[str, Any] | None:
         """What ``actor`` explores with; None: as the settings of its behavior say."""
         return None if self.exploration is None else self.exploration[actor]
+
+
+class ClusterSettings(Section):
+    """``cluster``: a Ray cluster on whose nodes actors play; learning stays where the command runs."""
+
+    address: Text
+    """``local`` or ``local:N``: a private cluster of one or N nodes on this machine; HOST:PORT of a running one; or
+    ``RAY_ADDRESS``: what that variable says."""
+    resources: Annotated[dict[Text, NaturalFloat], Field(min_length=1)] = Field(default_factory=lambda: {"cpu": 1.0})
+    """What a node must have free for each actor: ``cpu``, ``gpu``, or by the names that its nodes were started with."""
+    insecure: Bool = False
+    """Connect to a running cluster though there is no token: whoever can reach it can run programs on it."""
+
+    @field_validator("address")
+    @classmethod
+    def _is_one(cls, value: str) -> str:
+        host, colon, port = value.rpartition(":")
+        reachable = bool(colon and host) and "/" not in host and port.isdecimal() and 0 < int(port) < 65536
+        local = value.partition(":")[0] == "local"
+        if value != VARIABLE and not (_LOCAL.fullmatch(value) if local else reachable):
+            raise PydanticCustomError(
+                "cluster_address",
+                "must be local, local:N with N nodes, HOST:PORT of a running Ray cluster, or RAY_ADDRESS",
+            )
+        return value
+
+    @property
+    def private(self) -> int:
+        """Nodes of a cluster that is started for this run; 0: it runs already."""
+        found = _LOCAL.fullmatch(self.address)
+        return int(found[1] or 1) if found else 0

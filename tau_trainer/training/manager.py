@@ -22,6 +22,7 @@ from tau_trainer.runs.folder import called
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import Begin, Session, start
 from tau_trainer.settings import BatchedSettings, RunSettings, check_device, dump_settings, resolve_seed
+from tau_trainer.training.actors.elsewhere import places_of
 from tau_trainer.training.plan import RunKind, RunPlan, is_offline, make_plan
 from tau_trainer.training.resuming import check_resume
 
@@ -98,22 +99,23 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
     """What gathers the experience of pairs."""
     logs = Path(tempfile.mkdtemp(prefix="tau-train-")) if run.plays else run.folder.engine_logs
     try:
-        plan = make_plan(command, settings, logs)
-        if run.folder.resumed or run.plays:
-            run.say(f"reading what was saved in {run.folder.path}")
-            check_resume(run.folder, plan)
-        run.say(_starting(plan))
-        import torch
+        with places_of(settings, run.say) as (settings, places):
+            plan = make_plan(command, settings, logs)
+            if run.folder.resumed or run.plays:
+                run.say(f"reading what was saved in {run.folder.path}")
+                check_resume(run.folder, plan)
+            run.say(_starting(plan))
+            import torch
 
-        from tau_trainer.training.pairs.collector import PairsCollector
+            from tau_trainer.training.pairs.collector import PairsCollector
 
-        # Small networks gain nothing from a second thread inside one operation. torch keeps this number by thread.
-        torch.set_num_threads(1)
-        collector = PairsCollector(plan, run)
-        try:
-            yield collector
-        finally:
-            collector.close()
+            # Small networks gain nothing from a second thread inside one operation. torch keeps this number by thread.
+            torch.set_num_threads(1)
+            collector = PairsCollector(plan, run, places)
+            try:
+                yield collector
+            finally:
+                collector.close()
     finally:
         if run.plays:
             shutil.rmtree(logs, ignore_errors=True)

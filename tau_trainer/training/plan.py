@@ -43,14 +43,14 @@ _STALL_LEAST_S = 120.0
 
 
 class NoEngines:
-    """An :class:`EnvironmentSource` of a population, whose environment is made with its policies."""
+    """An :class:`EnvironmentSource` that makes none: a population's comes with its policies, a node makes its own."""
 
     invitation: str | None = None
     warnings: tuple[str, ...] = ()
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> Environment:
         """Nobody asks."""
-        raise AssertionError("a population has no engines")
+        raise AssertionError("there are no engines here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         raise SettingsError("`parallel` trains pairs, and the file's trainer_type learns from recordings; use `learn`")
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.engines, None, True
-    spare, population = 0, False
+    spare, population, elsewhere = 0, False, False
     engine_args: tuple[str, ...] = ()
     parameters = dict(settings.environment_parameters or {})
     Lessons(parameters)  # refuses numbers that cannot travel, before anything is started
@@ -162,6 +162,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         if command == "parallel":
             raise SettingsError("execution: async is for `learn`, whose actors share a policy; use `tau-train learn`")
         pairs, spare = settings.async_trainer.actors, 1  # and one that evaluates
+        elsewhere = settings.cluster is not None
     if command == "parallel":
         if task is None:
             named = ", ".join(f"`{name}`" for name in plugins.names("tasks"))
@@ -186,7 +187,9 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         shared=shared,
         deterministic=settings.collection.deterministic or population,
         seed=env.seed,
-        source=NoEngines() if population else open_source(settings, pairs + spare, log_folder, engine_args),
+        source=NoEngines()
+        if population or elsewhere
+        else open_source(settings, pairs + spare, log_folder, engine_args),
         log_folder=log_folder,
         parameters=parameters,
         origins=None if again else Origins(settings),
@@ -238,7 +241,7 @@ def plan_problems(settings: RunSettings) -> list[str]:
     steps += [
         partial(task_of, settings),
         partial(Lessons, settings.environment_parameters or {}),
-        partial(open_source, settings, settings.env_settings.num_envs, Path()),
+        *([] if settings.cluster else [partial(open_source, settings, settings.env_settings.num_envs, Path())]),
         *([] if chosen.resume or chosen.inference else [partial(Origins, settings)]),
     ]
     problems = []

@@ -14,7 +14,7 @@ from tau_trainer.envs import Parameters
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
 from tau_trainer.remote.here import Here
-from tau_trainer.remote.process import NO_ARRAYS, Message, Place, Process, Target
+from tau_trainer.remote.process import NO_ARRAYS, Message, Places, Process, Target
 from tau_trainer.remote.weights import layout_of
 from tau_trainer.specs import StepBatch
 from tau_trainer.training import behavior_json
@@ -38,12 +38,12 @@ _WAKE = Message("wake", {}, {})
 class Board:
     """What all actors of a run share: where they run, a lock while environments start, and who is asked."""
 
-    def __init__(self, plan: RunPlan, pool: LearnerPool, overseer: Overseer, place: Place | None = None) -> None:
-        """Made before the first process. ``overseer``: answers actors; ``place``: where they run; None: here."""
+    def __init__(self, plan: RunPlan, pool: LearnerPool, overseer: Overseer, places: Places | None = None) -> None:
+        """Made before the first process. ``overseer``: answers actors; ``places``: where they run; None: here."""
         self.plan, self.pool, self.overseer = plan, pool, overseer
         self.hub = pool.shared.hub
         self.own = plan.settings.async_trainer
-        self.place = place or Here(self.own.actors + 1, _BOARDS)
+        self.place = (places or Here)(self.own.actors + 1, _BOARDS)
         """With seats for actors, and for the one that evaluates."""
         self.trainers: dict[str, AsyncTrainer] = {}
         self.starting = asyncio.Lock()
@@ -57,7 +57,7 @@ class Board:
     def arguments(self) -> dict[str, Any]:
         """What every process is launched with."""
         settings = self.plan.settings.model_copy(update={"debug": False})
-        return {"settings": settings.model_dump(mode="json"), "logs": str(self.plan.log_folder)}
+        return {"settings": settings.model_dump(mode="json"), "logs": str(self.plan.log_folder.absolute())}
 
     def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
         """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
@@ -137,6 +137,16 @@ class ActorProcess:
         """Of its process, while there is one."""
         return self._process.pid if self._process is not None else None
 
+    @property
+    def running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None
+
+    @property
+    def node(self) -> str:
+        """The machine that it is on; empty: this one, or none yet."""
+        return self._process.node if self._process is not None else ""
+
     def _launch(self) -> None:
         """Start a process, which waits to be told to begin. Raises ActorError."""
         if self._process is not None:
@@ -150,6 +160,7 @@ class ActorProcess:
             self._log,
             seat=self.index,
             several=True,
+            folders=("logs",),
         )
         loop, inbox = asyncio.get_running_loop(), asyncio.Queue[Message]()
 

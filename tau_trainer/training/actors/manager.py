@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from tau_trainer.envs import Environment
 from tau_trainer.errors import ActorError, EngineError, sentence_of
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import Rollout, Work
-from tau_trainer.metrics import MetricsHub, PairState
+from tau_trainer.metrics import MetricsHub, PairMetrics, PairState
 from tau_trainer.remote.process import Message
 from tau_trainer.rewards import EngineReward
 from tau_trainer.runs.callbacks import EpisodeInfo
@@ -116,7 +117,7 @@ class ActorPair(AgentTrainerPair):
 
     async def stop(self) -> None:
         """Let it push what it holds, and end. Its process may die meanwhile: then that is lost."""
-        if self.process.pid is None:  # a resumed run may find it finished already: then nothing was started
+        if not self.process.running:  # a resumed run may find it finished already: then nothing was started
             return
         self.process.tell("stop", {})
         try:
@@ -126,6 +127,17 @@ class ActorPair(AgentTrainerPair):
             self._board.hub.warning(f"{sentence_of(error)}, while it was to end", pair=self.id)
         self.leave()
         await self.process.end()
+
+    @override
+    def metrics(
+        self,
+        mean_reward: float | None = None,
+        mean_group_reward: float | None = None,
+        success_rate: float | None = None,
+        validation_accuracy: float | None = None,
+    ) -> PairMetrics:
+        of_pair = super().metrics(mean_reward, mean_group_reward, success_rate, validation_accuracy)
+        return replace(of_pair, node=self.process.node)
 
     def leave(self) -> None:
         """Nobody waits for it any more."""

@@ -10,6 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics, PairState
+from tau_trainer.remote.process import Places
 from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.training.actors.link import Board
@@ -37,7 +38,8 @@ class PairsCollector(Collector):
         DataError, SettingsError, CheckpointError: it cannot begin.
     """
 
-    def __init__(self, plan: RunPlan, run: Run) -> None:
+    def __init__(self, plan: RunPlan, run: Run, places: Places | None = None) -> None:
+        """``places``: where actors run; None: on this machine."""
         self.plan, self.run = plan, run
         self.baselines: Mapping[str, BaselineScore] | None = None
         """What policies are compared with, once it is worked out."""
@@ -53,7 +55,7 @@ class PairsCollector(Collector):
         self.actors: ActorManager | None = None
         """Who plays in processes of their own; None: nobody."""
         if plan.asynchronous:
-            self.actors = ActorManager(Board(plan, self.overseer.pool, self.overseer))
+            self.actors = ActorManager(Board(plan, self.overseer.pool, self.overseer, places))
             self.overseer.trainers = self.actors.board.trainers
         self.parallel = self.actors or self._make_parallel()
         for pair in self.parallel.pairs:

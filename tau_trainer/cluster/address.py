@@ -1,0 +1,79 @@
+"""Where a cluster is, and what Ray must find in the environment before it is imported."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from pathlib import Path
+
+from tau_trainer.errors import ClusterError
+from tau_trainer.settings import ClusterSettings
+from tau_trainer.settings.tasks import VARIABLE
+
+_REACH_S = 5.0
+_TOKEN = secrets.token_hex(32)
+"""Of private clusters: whoever holds it could run programs there."""
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_SCHEDULER_EVENTS": "0",
+    "RAY_enable_metrics_collection": "0",
+    "RAY_prestart_worker_first_driver": "0",
+}
+_PRIVATE = _QUIET | {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": _TOKEN,
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # everything listens on loopback
+    "RAY_worker_niceness": "0",
+    "RAY_memory_monitor_refresh_ms": "0",  # other programs may need the memory of this machine
+    "RAY_health_check_initial_delay_ms": "1000",  # a node that dies is noticed after some seconds, and not after 15
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "5000",
+    "RAY_health_check_failure_threshold": "3",
+}
+
+
+def address_of(settings: ClusterSettings) -> str:
+    """What Ray is told. Raises ClusterError: the variable says nothing, or nobody answers there."""
+    if settings.private:
+        return "local"
+    address = settings.address
+    if address == VARIABLE:
+        address = os.environ.get(VARIABLE, "")
+        host, _, port = address.rpartition(":")
+        if not (host and port.isdecimal()) or "/" in host:
+            said = f"says '{address}'" if address else "is not set"
+            raise ClusterError(f"--cluster {VARIABLE}: this variable {said}; set it to HOST:PORT of a Ray cluster")
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ClusterError(
+            f"--cluster {address}: nobody answers there ({reason}); give HOST:PORT as `ray start --head` prints it, or "
+            "local for a private cluster on this machine"
+        ) from None
+    return address
+
+
+def environment_of(settings: ClusterSettings) -> dict[str, str]:
+    """Variables that Ray reads. Raises ClusterError: a running cluster without a token, and nobody said insecure."""
+    if settings.private:
+        return _PRIVATE
+    if _has_token():
+        return _QUIET | {"RAY_AUTH_MODE": "token"}
+    if not settings.insecure:
+        raise ClusterError(
+            f"--cluster {settings.address}: there is no token, so whoever reaches that cluster can run programs on it; "
+            "start its nodes with RAY_AUTH_MODE=token (`ray get-auth-token --generate` makes a token) and set "
+            "RAY_AUTH_TOKEN here, or add --insecure where nobody else can reach it"
+        )
+    return _QUIET | {"RAY_AUTH_MODE": "disabled"}
+
+
+def _has_token() -> bool:
+    """In Ray's three places."""
+    if os.environ.get("RAY_AUTH_TOKEN"):
+        return True
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    return path.is_file()

@@ -1,0 +1,231 @@
+"""A connection to a Ray cluster, or a private one of this process: how it begins and ends.
+
+Ray's processes end with the thread that started them, so both are in a thread of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tau_trainer.cluster.address import address_of, environment_of
+from tau_trainer.errors import ClusterError, TauError
+from tau_trainer.settings import ClusterSettings
+
+if TYPE_CHECKING:
+    from tau_trainer.cluster.nodes import Node
+    from tau_trainer.cluster.place import RayPlace
+
+_STORE_BYTES = 256 << 20
+"""Of a private node's memory, for what is on its way."""
+_LONGEST = 40
+"""Characters of a folder where sockets still have room for their names."""
+_END_S = 30.0
+
+
+class Connection:
+    """A cluster that processes are launched on; a private one ends with it.
+
+    Attributes:
+        asked: resources of each process, by Ray's names.
+        nodes: those that have so much.
+    """
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        """Connect, or start a private one. Raises ClusterError."""
+        self.settings = settings
+        self.nodes: list[Node] = []
+        self._names: dict[str, str] = {}
+        self._begun, self._ends = threading.Event(), threading.Event()
+        self._failed = list[Exception]()
+        self._thread = threading.Thread(target=self._live, name="cluster", daemon=True)
+        self._thread.start()
+        self._begun.wait()
+        if self._failed:
+            self._thread.join(_END_S)
+            raise self._failed[0]
+        from tau_trainer.cluster import nodes
+
+        self.asked = nodes.rays_names(settings.resources)
+        try:
+            self._find()
+        except BaseException:
+            self.close()
+            raise
+
+    def _find(self) -> None:
+        """Nodes that have what is asked for. Raises ClusterError."""
+        from tau_trainer.cluster import nodes
+
+        known = nodes.alive()
+        self._names = {node.id: node.name for node in known}
+        self.nodes = [node for node in known if node.room(self.asked)]
+        if not self.nodes:
+            raise ClusterError(
+                f"no node of cluster {self.settings.address} has what each actor asks for "
+                f"({nodes.amounts(self.asked)}): {'; '.join(map(str, known))}; change cluster.resources"
+            )
+
+    def _live(self) -> None:
+        """Connect, and stay until it ends."""
+        if hasattr(signal, "pthread_sigmask"):
+            # Ctrl-C and a terminal that closes are answered by the run, which needs the cluster while it saves.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+        try:
+            with contextlib.ExitStack() as begun:
+                address = address_of(self.settings)
+                begun.enter_context(_variables(environment_of(self.settings)))
+                self._connect(address, begun)
+                self._begun.set()
+                self._ends.wait()
+        except TauError as error:
+            self._failed.append(error)
+        except ImportError:
+            problem = "--cluster needs Ray; install it with: pip install 'tau-trainer[cluster]'"
+            self._failed.append(ClusterError(problem))
+        except Exception as error:
+            text = " ".join(str(error).strip().partition("\n")[0].split()) or type(error).__name__
+            problem = (
+                f"--cluster {self.settings.address}: Ray cannot connect ({text}); this machine must be a node of the "
+                "cluster (ray start --address=HOST:PORT), with its token"
+            )
+            self._failed.append(ClusterError(problem))
+        finally:
+            self._begun.set()
+
+    def _connect(self, address: str, begun: contextlib.ExitStack) -> None:
+        import ray
+
+        if ray.is_initialized():
+            raise ClusterError("this process uses a Ray cluster already; call ray.shutdown() before the run")
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+        count = self.settings.private
+        if count:
+            home = _home()
+            begun.callback(shutil.rmtree, home, ignore_errors=True)
+            cores = max(1, (os.cpu_count() or 1) // count)
+            options |= {"num_cpus": cores, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
+            options |= {"_temp_dir": home, "_node_name": "local-1"}
+        found = ray.init(address=address, **options).address_info
+        begun.callback(ray.shutdown)
+        nodes = list[Any]()
+        begun.callback(_end, nodes)
+        for number in range(2, count + 1):
+            nodes.append(_node(f"local-{number}", found["gcs_address"], home, cores))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of a Ray actor that a process is."""
+        from tau_trainer.cluster.nodes import options_of
+
+        return options_of(self.asked)
+
+    def name(self, node: str) -> str:
+        """What a node is called, by its id; one that has joined since is asked for."""
+        if node not in self._names:
+            from tau_trainer.cluster.nodes import alive
+
+            self._names |= {known.id: known.name for known in alive()}
+        return self._names.get(node, node)
+
+    @property
+    def described(self) -> str:
+        """What each process asks for, and what the nodes have."""
+        from tau_trainer.cluster.nodes import amounts
+
+        return f"{'; '.join(map(str, self.nodes))}, {amounts(self.asked) or 'nothing'} for each actor"
+
+    @property
+    def room(self) -> int:
+        """How many processes fit on all nodes together."""
+        return sum(node.room(self.asked) for node in self.nodes)
+
+    def check(self, program: str | None) -> None:
+        """Whether all nodes have this version, and ``program``, a build. Raises ClusterError."""
+        from tau_trainer.cluster.nodes import survey
+
+        survey(self.nodes, program)
+
+    def full(self, seconds: float) -> str:
+        """Why a process has not begun within so many seconds."""
+        import ray
+
+        from tau_trainer.cluster.nodes import amounts
+
+        free = {name: amount for name, amount in ray.available_resources().items() if name in self.asked}
+        return (
+            f"no node had room for it within {seconds:g} s: it asks for {amounts(self.asked)}, of which "
+            f"{amounts(free) or 'nothing'} is free in all, and {'; '.join(map(str, self.nodes))}; "
+            "start fewer actors or change cluster.resources"
+        )
+
+    def place(self, seats: int, weights: int) -> RayPlace:
+        """Where processes run; close it before this. See :data:`~tau_trainer.remote.process.Places`."""
+        from tau_trainer.cluster.place import RayPlace
+
+        return RayPlace(self, seats, weights)
+
+    def close(self) -> None:
+        """End it; further calls do nothing."""
+        self._ends.set()
+        self._thread.join(_END_S)
+
+
+@contextlib.contextmanager
+def _variables(given: Mapping[str, str]) -> Iterator[None]:
+    """With these in the environment, which is put back: engines and learners of this machine need not know them."""
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _home() -> str:
+    """A new folder whose name is short: sockets lie in it."""
+    folder = tempfile.gettempdir()
+    return tempfile.mkdtemp(prefix="tau-", dir=folder if len(folder) < _LONGEST else "/tmp")
+
+
+def _node(name: str, head: str, home: str, cores: int) -> Any:
+    """One more node of a private cluster.
+
+    ``ray.cluster_utils.Cluster`` makes them so; but that tells every ``ray.init()`` of this user that the cluster is
+    theirs (``ray_current_cluster``).
+    """
+    from ray._private.node import Node
+    from ray._private.parameter import RayParams
+
+    params = RayParams(
+        num_cpus=cores,
+        num_gpus=0,
+        object_store_memory=_STORE_BYTES,
+        gcs_address=head,
+        temp_dir=home,
+        node_name=name,
+        include_log_monitor=False,
+        node_manager_port=0,
+        min_worker_port=0,
+        max_worker_port=0,
+    )
+    params.dashboard_agent_listen_port = None
+    return Node(params, head=False, shutdown_at_exit=False, spawn_reaper=False)
+
+
+def _end(nodes: list[Any]) -> None:
+    for node in nodes:
+        with contextlib.suppress(Exception):  # one that was killed has left little to end
+            node.kill_all_processes(check_alive=False, allow_graceful=True)

@@ -1,0 +1,198 @@
+"""On a node: what Ray runs there. It starts a process as on one machine, and hands on what is said, both ways.
+
+What comes and goes is text that holds JSON, arrays, and bytes; Ray itself pickles what holds them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer import __version__, errors
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import TauError
+from tau_trainer.remote.here import Here
+from tau_trainer.remote.process import STATUS, Message, Process, Target
+from tau_trainer.remote.weights import WeightMemory
+
+LIBRARIES = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MKL_", "NUMEXPR_")
+"""How the names of variables begin that say how many threads compute: a node's are the launching machine's."""
+HEART_S = 0.5
+"""After which a call for messages returns without any, so that the status is seen."""
+_MOST_LOGGED = 1 << 18
+"""Bytes of a log in one reply."""
+Reply = tuple[list[tuple[str, str, dict[str, NDArray[Any]]]], NDArray[np.int64], bytes, float]
+"""Messages (kind, facts as JSON, arrays), status int64 [STATUS], what was printed, seconds that the call took here."""
+
+
+class Host:
+    """One process on this node. A Ray actor, whose calls come from a :class:`~tau_trainer.cluster.place.RayPlace`."""
+
+    def __init__(self) -> None:
+        self._inbox = queue.SimpleQueue[Message]()
+        self._newest: list[WeightMemory] = []
+        self._writing = threading.Lock()
+        self._process: Process | None = None
+        self._place: Here | None = None
+        self._home = Path(tempfile.mkdtemp(prefix="tau-train-"))
+        self._read = 0
+        """Bytes of the log that were handed on."""
+
+    def begin(self, order: str) -> str:
+        """Start what is ordered (:func:`ordered`). Returns facts as JSON: ``refused`` with a sentence, or ``pid``."""
+        import ray
+
+        asked, where = json.loads(order), {"node": ray.get_runtime_context().get_node_id()}
+        if (problem := different(asked["version"])) is not None:
+            return json.dumps(where | {"refused": problem})
+        _become_like(asked)
+        given, arguments = asked["target"], asked["arguments"]
+        for name in given.pop("folders"):
+            if not Path(arguments[name]).is_dir():
+                arguments[name] = str(self._home)
+        self._place = Here(1, asked["weights"])
+        target = Target(
+            arguments=arguments,
+            failure=getattr(errors, given.pop("failure")),
+            log=self._log if given.pop("log") else None,
+            seat=0,
+            **given,
+        )
+        try:
+            self._process = self._place.launch(target, self._inbox.put)
+        except TauError as error:
+            return json.dumps(where | {"refused": str(error)})
+        return json.dumps(where | {"pid": self._process.pid, "log": str(self._log)})
+
+    @property
+    def _log(self) -> Path:
+        return self._home / "process.log"
+
+    def collect(self, opts: Sequence[int]) -> Reply:
+        """What the process has said since, at once or after :data:`HEART_S`; ``opts``: of each publisher, so far."""
+        began = time.perf_counter()
+        with self._writing:
+            for newest, taken in zip(self._newest, opts, strict=False):
+                newest.tell(max(taken, newest.opts))  # weights may have overtaken this call
+        messages = list[tuple[str, str, dict[str, NDArray[Any]]]]()
+        try:
+            message = self._inbox.get(timeout=HEART_S)
+            while True:
+                if message.kind == "ended":
+                    assert self._process is not None
+                    message.facts["code"] = self._process.exit_code
+                messages.append((message.kind, json.dumps(message.facts), dict(message.arrays)))
+                message = self._inbox.get_nowait()
+        except queue.Empty:
+            pass
+        status = np.zeros(STATUS, np.int64) if self._place is None else self._place.status[0].copy()
+        return messages, status, self._printed(), time.perf_counter() - began
+
+    def _printed(self) -> bytes:
+        """What was printed since."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(self._read)
+                printed = file.read(_MOST_LOGGED)
+        except OSError:
+            return b""
+        self._read += len(printed)
+        return printed
+
+    def rest(self) -> bytes:
+        """The rest of what was printed, once it has ended; its folder goes where all was well."""
+        printed = b"".join(iter(self._printed, b""))
+        self._log.unlink(missing_ok=True)
+        if self._process is None or self._process.exit_code == 0 or not os.listdir(self._home):
+            shutil.rmtree(self._home, ignore_errors=True)
+        return printed
+
+    def say(self, kind: str, facts: str, arrays: Arrays) -> None:
+        """Say something to it."""
+        assert self._process is not None
+        self._process.say(kind, json.loads(facts), arrays)
+
+    def show(self, facts: str, references: list[Any]) -> None:
+        """Newest weights; ``facts``: ``number`` of the publisher, layout, version, opts; ``references``: of arrays."""
+        import ray
+
+        assert self._place is not None
+        shown = json.loads(facts)
+        arrays: Arrays = ray.get(references[0])
+        with self._writing:
+            if shown["number"] == len(self._newest):
+                self._newest.append(self._place.newest(shown["layout"]))
+            self._newest[shown["number"]].write(arrays, shown["version"], shown["opts"])
+
+    def stop(self) -> None:
+        """Let it know that nothing more will be said."""
+        if self._process is not None:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+
+
+def ordered(target: Target, weights: int) -> str:
+    """What :meth:`Host.begin` is told, as JSON: ``target``, to be run as on this machine."""
+    given = {name: getattr(target, name) for name in ("module", "name", "lends", "preload", "folders")}
+    return json.dumps(
+        {
+            "target": {**given, "failure": target.failure.__name__, "log": target.log is not None},
+            "arguments": dict(target.arguments),
+            "weights": weights,
+            "version": __version__,
+            "folder": str(Path.cwd()),
+            "paths": [path for path in sys.path if path],
+            "variables": {name: value for name, value in os.environ.items() if name.startswith(LIBRARIES)},
+        }
+    )
+
+
+def _become_like(asked: Mapping[str, Any]) -> None:
+    """Modules, folder and threads as on the launching machine, as far as this one has them."""
+    for name in list(os.environ):
+        if name.startswith(LIBRARIES):
+            del os.environ[name]
+    os.environ.update(asked["variables"])
+    sys.path.extend(path for path in asked["paths"] if path not in sys.path and Path(path).exists())
+    if Path(asked["folder"]).is_dir():
+        os.chdir(asked["folder"])
+
+
+def different(version: str) -> str | None:
+    """A sentence where this node's version is not ``version``."""
+    if version == __version__:
+        return None
+    return f"has tau_trainer {__version__}, and the run is of {version}; install tau-trainer=={version} there"
+
+
+def look(version: str, program: str | None) -> str:
+    """What is wrong with this node, as a sentence without its name; empty: nothing. Ray runs it there.
+
+    ``program``: a build that is to be found there.
+    """
+    if (problem := different(version)) is not None:
+        return problem
+    if program is not None:
+        from tau_trainer.bridge.launcher import resolve_executable
+
+        try:
+            resolve_executable(program)
+        except TauError as error:
+            return f"cannot play: {error}"
+    return ""

@@ -1,0 +1,249 @@
+"""The launching end of a process on a node."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import ray
+from ray.exceptions import RayError
+
+from tau_trainer.cluster.host import Reply, ordered
+from tau_trainer.cluster.weights import Broadcast
+from tau_trainer.columns import Arrays
+from tau_trainer.remote.process import NO_ARRAYS, NO_FACTS, Message, Process, Take, Target
+
+if TYPE_CHECKING:
+    from tau_trainer.cluster.place import RayPlace
+
+PLACE_S = 30.0
+"""How long a process may wait until a node has room for it and has begun it."""
+_CLOSE_S = 5.0
+Call = Callable[[Any], Any]
+"""From a host to the reference of a call of it."""
+
+
+class RayProcess(Process):
+    """A process on a node. What happens to it happens in its place's loop."""
+
+    def __init__(self, place: RayPlace, target: Target, take: Take | None) -> None:
+        super().__init__(target, take)
+        self._place = place
+        self._order = ordered(target, place.weights)
+        self._outbox = deque[Broadcast | Call]()
+        self._more = asyncio.Event()
+        self._begun, self._over = threading.Event(), threading.Event()
+        self._node, self._how, self._pid = "", "", 0
+        self._code: int | None = None
+        self._host: Any = None
+        self._task: asyncio.Task[None] | None = None
+        self._printed = self._opened()
+        place.call(self._start)
+
+    def _opened(self) -> IO[bytes] | None:
+        if self.target.log is None:
+            return None
+        self.target.log.parent.mkdir(parents=True, exist_ok=True)
+        return self.target.log.open("ab")
+
+    @property
+    def node(self) -> str:
+        """The node that it runs on."""
+        return self._node
+
+    @property
+    def pid(self) -> int:
+        """Its number there; waits until it has begun. 0: it never did."""
+        self._begun.wait()
+        return self._pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None: it runs."""
+        return self._code if self._over.is_set() else None
+
+    # -- in the loop
+
+    def _start(self) -> None:
+        self._place.processes.add(self)
+        for broadcast in self._place.published:
+            self.show(broadcast)
+        self._task = self._place.task(self._live())
+
+    async def _live(self) -> None:
+        """From its start to its end, which is told."""
+        sending: asyncio.Task[None] | None = None
+        how = "because it was given up"
+        try:
+            refused = await self._begin()
+            if refused is None:
+                self._begun.set()
+                sending = asyncio.create_task(self._send())
+                how = await self._listen()
+            else:
+                how = f"before it began: {refused}"
+        except RayError as error:
+            how = _gone(error)
+        except asyncio.CancelledError:
+            pass
+        finally:
+            if sending is not None:
+                sending.cancel()
+            self._end(how)
+            if self._host is not None:
+                await asyncio.to_thread(self._release)
+
+    async def _begin(self) -> str | None:
+        """Have it started on a node; a sentence: it cannot be."""
+        connection, options = self._place.connection, {"concurrency_group": "control"}
+        try:
+            async with asyncio.timeout(PLACE_S):
+                asked = connection.options
+                self._host = await asyncio.to_thread(lambda: self._place.actor.options(**asked).remote())
+                begun = json.loads(await _result(self._host.begin.options(**options).remote(self._order)))
+        except TimeoutError:
+            return await asyncio.to_thread(connection.full, PLACE_S)
+        self._node = await asyncio.to_thread(connection.name, begun["node"])
+        if "refused" in begun:
+            return f"{self._node} {begun['refused']}"
+        self._pid, self._log = begun["pid"], begun["log"]
+        return None
+
+    async def _listen(self) -> str:
+        """Hand on what it says, until it ends; how it did."""
+        while True:
+            opts, began = [broadcast.opts for broadcast in self._place.published], time.perf_counter()
+            collected = self._host.collect.options(concurrency_group="collect").remote(opts)
+            reply: Reply = await _result(collected)
+            messages, status, printed, seconds = reply
+            if self.target.seat is not None:
+                self._place.status[self.target.seat] = status
+            self._print(printed)
+            for kind, text, arrays in messages:
+                facts = json.loads(text)
+                if kind == "ended":
+                    self._print(await _result(self._host.rest.options(concurrency_group="end").remote()))
+                    self._code = facts["code"]
+                    return str(facts["how"]).replace(self._log, str(self.target.log))
+                facts["seconds_on_the_way"] += time.perf_counter() - began - seconds
+                # What lies in the store is there as long as somebody looks at it.
+                self._take(Message(kind, facts, {name: np.array(values) for name, values in arrays.items()}))
+            del reply, messages, collected
+
+    async def _send(self) -> None:
+        """Make the calls that are waiting, one after the other."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._outbox:
+                following = self._outbox.popleft()
+                call = following.send if isinstance(following, Broadcast) else following
+                with contextlib.suppress(RayError):  # that it is gone is heard
+                    await _result(call(self._host))
+
+    def show(self, broadcast: Broadcast) -> None:
+        """Let it have the newest weights; where they wait already, those that are the newest when it is their turn."""
+        if broadcast not in self._outbox and broadcast.written:
+            self._queue(broadcast)
+
+    def _queue(self, call: Broadcast | Call) -> None:
+        self._outbox.append(call)
+        self._more.set()
+
+    def _print(self, printed: bytes) -> None:
+        if self._printed is not None and printed:
+            self._printed.write(printed)
+            self._printed.flush()
+
+    def _end(self, how: str) -> None:
+        self._place.processes.discard(self)
+        if self._printed is not None:
+            self._printed.close()
+        self._how = how
+        self._code = -9 if self._code is None else self._code
+        self._over.set()
+        self._begun.set()
+        self._take(Message("ended", {"how": how}, {}))
+
+    def _release(self) -> None:
+        """Give its node's room to others."""
+        with contextlib.suppress(RayError, RuntimeError, ValueError):
+            ray.kill(self._host)
+
+    def give_up(self) -> None:
+        """Wait for nothing of it any more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _kill(self) -> None:
+        if self._begun.is_set() and not self._over.is_set():
+            ending = self._host.kill.options(concurrency_group="end").remote()
+            self._place.task(_done(ending))
+        else:
+            self.give_up()
+
+    # -- from any thread
+
+    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
+        """Say something. Raises ValueError for an array of objects."""
+        sent, text = {name: np.array(values) for name, values in arrays.items()}, json.dumps(dict(facts))
+        for name, values in sent.items():
+            if values.dtype.hasobject:
+                raise ValueError(f"cannot send {name}: it is an OBJECT array")
+        call = partial(_say, kind, text, sent)
+        self._place.call(lambda: self._queue(call))
+
+    def how(self) -> str:
+        """How it ended."""
+        return self._how if self._over.wait(_CLOSE_S) else "its connection, and goes on"
+
+    def stop(self) -> None:
+        """Let it know that nothing more will be said."""
+        self._place.call(lambda: self._queue(_stop))
+
+    def end(self, patience_s: float = _CLOSE_S) -> None:
+        """The same, and wait for its end."""
+        self.stop()
+        if not self._over.wait(patience_s):
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._place.call(self._kill)
+        if not self._over.wait(_CLOSE_S):
+            self._place.call(self.give_up)
+            self._over.wait(_CLOSE_S)
+
+
+def _say(kind: str, facts: str, arrays: Arrays, host: Any) -> Any:
+    return host.say.options(concurrency_group="control").remote(kind, facts, arrays)
+
+
+def _stop(host: Any) -> Any:
+    return host.stop.options(concurrency_group="control").remote()
+
+
+async def _result(reference: Any) -> Any:
+    """Of a call. Raises RayError."""
+    return await asyncio.wrap_future(reference.future())
+
+
+async def _done(reference: Any) -> None:
+    with contextlib.suppress(RayError):
+        await _result(reference)
+
+
+def _gone(error: RayError) -> str:
+    """How a process ended of which Ray says that."""
+    text = " ".join(str(error).split())
+    if "node" in text and ("has died" in text or "is dead" in text or "node failure" in text):
+        return "with its node"
+    return f"with Ray's worker there, which cannot be reached any more ({type(error).__name__})"
