@@ -20,6 +20,16 @@ from tau_trainer.settings import HEADLESS_PREFIX, EngineSettings
 _SUFFIXES = (".app", ".exe", ".x86_64", ".x86")
 _KILL_AFTER_S = 5.0
 _TAIL_BYTES = 4096
+_BOUND = """\
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() == int(sys.argv[1]):
+    try:
+        os.execv(sys.argv[2], sys.argv[2:])
+    except OSError as error:
+        sys.exit(f"cannot start '{sys.argv[2]}': {error.strerror}")
+"""
+"""Becomes another program, which the system ends with the thread that started it (PR_SET_PDEATHSIG)."""
 
 
 def resolve_executable(path: str | Path, platform: str = sys.platform) -> Path:
@@ -75,6 +85,8 @@ class LaunchSpec:
     """Where ``Player-<i>.log`` files go."""
     environment: dict[str, str] = field(default_factory=dict)
     """Added to this process's environment variables."""
+    bound: bool = False
+    """Whether on Linux engines end with the thread that starts them, however that ends."""
 
     @staticmethod
     def of(env: str, **settings: object) -> LaunchSpec:
@@ -97,7 +109,9 @@ class LaunchSpec:
     def argv(self, port: int, index: int) -> list[str]:
         """The whole command line, flags in ML-Agents' order."""
         log = self.log_file(index)
+        bound = self.bound and sys.platform == "linux"
         return [
+            *([sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid())] if bound else []),
             *self.program,
             *(["-nographics", "-batchmode"] if self.no_graphics else []),
             "--mlagents-port",

@@ -272,6 +272,7 @@ class ParallelFlags:
     run: RunFlags = RunFlags()
     engines: EngineFlags = EngineFlags()
     learning: LearningFlags = LearningFlags()
+    cluster: ClusterFlags = ClusterFlags()
     output: OutputFlags = OutputFlags()
 
 

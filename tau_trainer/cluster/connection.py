@@ -36,12 +36,15 @@ class Connection:
     Attributes:
         asked: resources of each process, by Ray's names.
         nodes: those that have so much.
+        home: folder of a private one.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
         """Connect, or start a private one. Raises ClusterError."""
         self.settings = settings
         self.nodes: list[Node] = []
+        self.asked: Mapping[str, float] = {}
+        self.home: str | None = None
         self._names: dict[str, str] = {}
         self._begun, self._ends = threading.Event(), threading.Event()
         self._failed = list[Exception]()
@@ -51,19 +54,17 @@ class Connection:
         if self._failed:
             self._thread.join(_END_S)
             raise self._failed[0]
-        from tau_trainer.cluster import nodes
-
-        self.asked = nodes.rays_names(settings.resources)
         try:
-            self._find()
+            self.find()
         except BaseException:
             self.close()
             raise
 
-    def _find(self) -> None:
-        """Nodes that have what is asked for. Raises ClusterError."""
+    def find(self) -> None:
+        """Nodes that have what the settings ask for. Raises ClusterError."""
         from tau_trainer.cluster import nodes
 
+        self.asked = nodes.rays_names(self.settings.resources)
         known = nodes.alive()
         self._names = {node.id: node.name for node in known}
         self.nodes = [node for node in known if node.room(self.asked)]
@@ -109,7 +110,7 @@ class Connection:
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         count = self.settings.private
         if count:
-            home = _home()
+            self.home = home = _home()
             begun.callback(shutil.rmtree, home, ignore_errors=True)
             cores = max(1, (os.cpu_count() or 1) // count)
             options |= {"num_cpus": cores, "object_store_memory": _STORE_BYTES, "include_dashboard": False}

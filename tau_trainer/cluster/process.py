@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PLACE_S = 30.0
 """How long a process may wait until a node has room for it and has begun it."""
+_AGAIN_S = 1.0
 _CLOSE_S = 5.0
 Call = Callable[[Any], Any]
 """From a host to the reference of a call of it."""
@@ -103,19 +104,31 @@ class RayProcess(Process):
 
     async def _begin(self) -> str | None:
         """Have it started on a node; a sentence: it cannot be."""
-        connection, options = self._place.connection, {"concurrency_group": "control"}
-        try:
-            async with asyncio.timeout(PLACE_S):
-                asked = connection.options
-                self._host = await asyncio.to_thread(lambda: self._place.actor.options(**asked).remote())
-                begun = json.loads(await _result(self._host.begin.options(**options).remote(self._order)))
-        except TimeoutError:
-            return await asyncio.to_thread(connection.full, PLACE_S)
+        connection, loop = self._place.connection, asyncio.get_running_loop()
+        until, begun = loop.time() + PLACE_S, None
+        while begun is None:
+            try:
+                async with asyncio.timeout_at(until):
+                    begun = json.loads(await self._ordered())
+            except TimeoutError:
+                return await asyncio.to_thread(connection.full, PLACE_S)
+            except RayError:  # perhaps its node has died, and it takes some seconds until Ray knows that
+                if loop.time() + _AGAIN_S > until:
+                    raise
+                await asyncio.to_thread(self._release)
+                await asyncio.sleep(_AGAIN_S)
         self._node = await asyncio.to_thread(connection.name, begun["node"])
         if "refused" in begun:
             return f"{self._node} {begun['refused']}"
         self._pid, self._log = begun["pid"], begun["log"]
         return None
+
+    async def _ordered(self) -> str:
+        """Find a node for it, and say there what it is. Raises RayError."""
+        asked = self._place.connection.options
+        self._host = await asyncio.to_thread(lambda: self._place.actor.options(**asked).remote())
+        begun: str = await _result(self._host.begin.options(concurrency_group="control").remote(self._order))
+        return begun
 
     async def _listen(self) -> str:
         """Hand on what it says, until it ends; how it did."""

@@ -45,7 +45,10 @@ class EngineSource:
         editor = env.env_path is None
         if editor and count > 1:
             raise SettingsError(f"there is only one Unity editor, so {count} engines need a build: name it with --env")
-        self._launch = [None if env.awaited else _launch(settings, i, log_folder, engine_args) for i in range(count)]
+        self._launch = [
+            None if env.awaited else _launch(settings, i, log_folder, engine_args, bound=only is not None)
+            for i in range(count)
+        ]
         self._ports = _ports(settings, count, editor, only)
         self._options = _engine_options(settings, editor)
         self.invitation: str | None = None
@@ -231,13 +234,17 @@ class EngineWorker:
             self.engine = None  # not before: until then a cancelled goodbye leaves something to kill
 
 
-def _launch(settings: RunSettings, index: int, log_folder: Path, engine_args: tuple[str, ...]) -> LaunchSpec:
+def _launch(
+    settings: RunSettings, index: int, log_folder: Path, engine_args: tuple[str, ...], *, bound: bool
+) -> LaunchSpec:
+    """``bound``: an actor's, which may be killed and must not leave an engine that hangs."""
     env, engine = settings.env_settings, settings.engine_settings
     return LaunchSpec.of(
         env.env_path or "",
         no_graphics=engine.no_graphics or (engine.no_graphics_monitor and index > 0),
         env_args=(*engine_args, *(env.env_args or ())),
         log_folder=log_folder,
+        bound=bound,
     )
 
 

@@ -44,6 +44,8 @@ class Collector(ABC):
 
     unit: ClassVar[str] = "decisions"
     """What :attr:`steps` counts."""
+    configuration: str | None = None
+    """Its settings, where more is known of them than when it was begun."""
 
     @property
     @abstractmethod

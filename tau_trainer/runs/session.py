@@ -194,7 +194,7 @@ def start(
 
     def record() -> None:
         if not plays:
-            atomic_write_text(folder.configuration, configuration)
+            atomic_write_text(folder.configuration, run.collector.configuration or configuration)
             atomic_write_json(folder.run_json, provenance(seed, command_line))
 
     session = Session(run, begin, record)

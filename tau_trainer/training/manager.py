@@ -99,7 +99,7 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
     """What gathers the experience of pairs."""
     logs = Path(tempfile.mkdtemp(prefix="tau-train-")) if run.plays else run.folder.engine_logs
     try:
-        with places_of(settings, run.say) as (settings, places):
+        with places_of(command, settings, run.say) as (settings, places):
             plan = make_plan(command, settings, logs)
             if run.folder.resumed or run.plays:
                 run.say(f"reading what was saved in {run.folder.path}")
@@ -112,6 +112,8 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
             # Small networks gain nothing from a second thread inside one operation. torch keeps this number by thread.
             torch.set_num_threads(1)
             collector = PairsCollector(plan, run, places)
+            if places is not None:
+                collector.configuration = dump_settings(lasting(settings))
             try:
                 yield collector
             finally:

@@ -77,6 +77,8 @@ class RunPlan:
     """Where learners begin; None: where the run that is there has come to."""
     stall_s: float
     """Seconds without any progress after which the run is given up."""
+    engine_args: tuple[str, ...] = ()
+    """What its task tells engines on their command line."""
     population: bool = False
     """Whether all pairs are one computation, without engines: see :mod:`.pairs.population`."""
 
@@ -159,10 +161,10 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
     Lessons(parameters)  # refuses numbers that cannot travel, before anything is started
     again = settings.checkpoint_settings.resume or settings.checkpoint_settings.inference
     if settings.execution == "async" and not settings.checkpoint_settings.inference:
-        if command == "parallel":
+        elsewhere = settings.cluster is not None
+        if command == "parallel" and not elsewhere:
             raise SettingsError("execution: async is for `learn`, whose actors share a policy; use `tau-train learn`")
         pairs, spare = settings.async_trainer.actors, 1  # and one that evaluates
-        elsewhere = settings.cluster is not None
     if command == "parallel":
         if task is None:
             named = ", ".join(f"`{name}`" for name in plugins.names("tasks"))
@@ -173,6 +175,10 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         if env.attached:  # who has not joined would hold a place that others could play in
             pairs = limit = env.engines
         population = (env.env_path or "").startswith(BATCHED_PREFIX)
+        if population and elsewhere:
+            raise SettingsError(
+                f"--env {env.env_path} is one computation on this machine; leave --cluster out, or use headless:tau"
+            )
         if population:
             _check_population(settings, task)
         engine_args = task.engine_args(env.env_args or ())
@@ -195,6 +201,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         origins=None if again else Origins(settings),
         stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
         population=population,
+        engine_args=engine_args,
     )
 
 

@@ -1,24 +1,56 @@
-"""A private cluster of three nodes on this machine for all tests of a module that ask for it."""
+"""A private cluster of three nodes on this machine, for all tests of this folder."""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tau_trainer.settings import ClusterSettings
 
+if TYPE_CHECKING:
+    from tau_trainer.cluster.connection import Connection
+
 NODES = 3
+RESOURCES = {"cpu": 0.1}
+"""Of each process: all of a test's fit on any node."""
 if sys.platform != "linux":
     collect_ignore_glob = ["test_*.py"]
 
 
+def processes_with(*words: str) -> dict[int, str]:
+    """Command lines of processes that hold all of these words, by number; those that have ended are left out."""
+    found: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = folder.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if line and all(word in line for word in words):
+            found[int(folder.name)] = line
+    return found
+
+
 @pytest.fixture(scope="package")
-def connection() -> Iterator[object]:
-    """It begins within some ten seconds on two cores; each process takes a small part of a core."""
+def connection() -> Iterator[Connection]:
+    """It begins within some ten seconds on two cores. Nothing of it is left in the end."""
     from tau_trainer.cluster.connection import Connection
 
-    connection = Connection(ClusterSettings(address=f"local:{NODES}", resources={"cpu": 0.1}))
+    before = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    connection = Connection(ClusterSettings(address=f"local:{NODES}", resources=RESOURCES))
+    home = connection.home
+    assert home is not None
+    assert processes_with("raylet", home)
     yield connection
     connection.close()
+    deadline = time.monotonic() + 20.0
+    while processes_with(home) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert processes_with(home) == {}
+    assert not Path(home).exists()
+    assert {name: value for name, value in os.environ.items() if name.startswith("RAY_")} == before

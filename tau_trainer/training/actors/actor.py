@@ -53,7 +53,8 @@ class _Actor(Overseer):
         self._pushers: dict[str, Pusher] = {}
         self._settings = RunSettings.model_validate(begin["settings"])
         seats = self._settings.async_trainer.actors + 1
-        source = open_source(self._settings, seats, Path(begin["logs"]), only=self._index)
+        engine_args = tuple(begin["engine_args"])
+        source = open_source(self._settings, seats, Path(begin["logs"]), engine_args, only=self._index)
         self._task_of_run = task = task_of(self._settings)
         self.lessons = Lessons({})
         self._told = _parameters(begin["parameters"])

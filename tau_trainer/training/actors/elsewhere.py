@@ -10,12 +10,16 @@ from tau_trainer import plugins
 from tau_trainer.errors import ClusterError, SettingsError
 from tau_trainer.remote.process import Places
 from tau_trainer.settings import EDITOR, RunSettings
+from tau_trainer.training.plan import RunKind
+from tau_trainer.training.task import task_of
 
 _PORTS = "leave --listen (collection.listen) out: engines are started on the nodes, beside their actors"
 
 
 @contextmanager
-def places_of(settings: RunSettings, say: Callable[[str], None]) -> Iterator[tuple[RunSettings, Places | None]]:
+def places_of(
+    command: RunKind, settings: RunSettings, say: Callable[[str], None]
+) -> Iterator[tuple[RunSettings, Places | None]]:
     """Settings as they are on the nodes that play, and how a place there is made; None: this machine.
 
     A private cluster ends with the context. ``say``: is told what begins.
@@ -37,9 +41,13 @@ def places_of(settings: RunSettings, say: Callable[[str], None]) -> Iterator[tup
 
     connection = Connection(cluster)
     try:
-        settings = _fitting(settings, connection.room, connection.described)
+        described = connection.described
+        if command == "parallel":
+            settings = _pairs_fitting(settings, connection.room, described)
+        else:
+            settings = _fitting(settings, connection.room, described)
         connection.check(_build(settings))
-        say(f"{settings.async_trainer.actors} actors (execution: async) on {connection.described}")
+        say(f"{settings.async_trainer.actors} actors (execution: async) on {described}")
         yield settings, connection.place
     finally:
         connection.close()
@@ -75,10 +83,31 @@ def _fitting(settings: RunSettings, room: int, described: str) -> RunSettings:
     if "actors" not in chosen.model_fields_set and chosen.exploration is None:
         chosen = chosen.model_copy(update={"actors": max(1, min(room - spare, 1000))})
         settings = settings.model_copy(update={"async_trainer": chosen})
-    if chosen.actors + spare > room:
-        evaluator = " and one that evaluates (eval_interval: 0 leaves it out)" if spare else ""
-        raise ClusterError(
-            f"the cluster has room for {room} processes, and {chosen.actors} actors are asked for{evaluator}: "
-            f"{described}; lower --actors or cluster.resources, or add nodes"
-        )
+    evaluator = " and one that evaluates (eval_interval: 0 leaves it out)" if spare else ""
+    _check_room(room, chosen.actors + spare, f"{chosen.actors} actors{evaluator}", f"{described}; lower --actors")
     return settings
+
+
+def _pairs_fitting(settings: RunSettings, room: int, described: str) -> RunSettings:
+    """Pairs as actors, as many at a time as nodes have room for, where nobody says how many.
+
+    Their task evaluates policies, so no environment does. Raises ClusterError: too many.
+    """
+    if settings.async_trainer.mode == "lock_step":
+        raise SettingsError("parallel does not run in lock_step on a cluster; remove async_trainer.mode, or use learn")
+    task, tau = task_of(settings), settings.tau
+    if task is None or tau is None:
+        return settings  # there are no pairs without a task, which is told by whoever plans
+    actors = settings.async_trainer.model_copy(update={"actors": task.pairs, "eval_interval": 0, "exploration": None})
+    most = min(task.max_concurrent or room, task.pairs)
+    _check_room(room, most, f"{most} pairs at a time", f"{described}; lower --max-concurrent")
+    concurrent = tau.model_copy(update={"max_concurrent": most})
+    return settings.model_copy(update={"async_trainer": actors, "tau": concurrent})
+
+
+def _check_room(room: int, wanted: int, what: str, remedy: str) -> None:
+    if wanted > room:
+        raise ClusterError(
+            f"the cluster has room for {room} processes, and {what} are asked for: {remedy} or cluster.resources, or "
+            "add nodes"
+        )

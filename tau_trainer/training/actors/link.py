@@ -57,7 +57,11 @@ class Board:
     def arguments(self) -> dict[str, Any]:
         """What every process is launched with."""
         settings = self.plan.settings.model_copy(update={"debug": False})
-        return {"settings": settings.model_dump(mode="json"), "logs": str(self.plan.log_folder.absolute())}
+        return {
+            "settings": settings.model_dump(mode="json"),
+            "logs": str(self.plan.log_folder.absolute()),
+            "engine_args": self.plan.engine_args,
+        }
 
     def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
         """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""

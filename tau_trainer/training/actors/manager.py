@@ -229,14 +229,14 @@ class ActorManager(ParallelTrainer, Steward):
     """
 
     def __init__(self, board: Board) -> None:
-        """As many actors as ``async_trainer.actors`` says; nothing is started."""
+        """As many actors as ``async_trainer.actors`` says, so many at a time as the plan does; nothing is started."""
         self.board = board
         self.evaluator = Evaluator(board)
         board.steward = self
         if board.plan.lock_step:
             board.rounds = Rounds(board.trainers, self._expected, board.overseer)
         self._actors = [ActorPair(board, index) for index in range(board.own.actors)]
-        super().__init__(self._actors, len(self._actors), board.hub, board.overseer)
+        super().__init__(self._actors, board.plan.max_concurrent, board.hub, board.overseer)
 
     @property
     def trainers(self) -> list[AsyncTrainer]:
