@@ -44,16 +44,22 @@ def address_of(settings: ClusterSettings) -> str:
         if not (host and port.isdecimal()) or "/" in host:
             said = f"says '{address}'" if address else "is not set"
             raise ClusterError(f"--cluster {VARIABLE}: this variable {said}; set it to HOST:PORT of a Ray cluster")
+    if not answers(address, _REACH_S):
+        raise ClusterError(
+            f"--cluster {address}: nobody answers there; give HOST:PORT as `ray start --head` prints it, or local for "
+            "a private cluster on this machine"
+        )
+    return address
+
+
+def answers(address: str, limit_s: float) -> bool:
+    """Whether somebody listens there."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
-    except (OSError, OverflowError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ClusterError(
-            f"--cluster {address}: nobody answers there ({reason}); give HOST:PORT as `ray start --head` prints it, or "
-            "local for a private cluster on this machine"
-        ) from None
-    return address
+        socket.create_connection((host.strip("[]"), int(port)), limit_s).close()
+    except (OSError, OverflowError, UnicodeError):
+        return False
+    return True
 
 
 def environment_of(settings: ClusterSettings) -> dict[str, str]:

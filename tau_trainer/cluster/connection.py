@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tau_trainer.cluster.address import address_of, environment_of
+from tau_trainer.cluster.address import address_of, answers, environment_of
 from tau_trainer.errors import ClusterError, TauError
 from tau_trainer.settings import ClusterSettings
 
@@ -28,6 +28,9 @@ _STORE_BYTES = 256 << 20
 _LONGEST = 40
 """Characters of a folder where sockets still have room for their names."""
 _END_S = 30.0
+WATCH_S = 2.0
+_SILENT = 3
+"""Looks at the head, one after the other, that find nobody."""
 
 
 class Connection:
@@ -37,6 +40,7 @@ class Connection:
         asked: resources of each process, by Ray's names.
         nodes: those that have so much.
         home: folder of a private one.
+        lost: a sentence, once its head does not answer any more.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -45,6 +49,8 @@ class Connection:
         self.nodes: list[Node] = []
         self.asked: Mapping[str, float] = {}
         self.home: str | None = None
+        self.lost = ""
+        self._places: list[RayPlace] = []
         self._names: dict[str, str] = {}
         self._begun, self._ends = threading.Event(), threading.Event()
         self._failed = list[Exception]()
@@ -83,9 +89,9 @@ class Connection:
             with contextlib.ExitStack() as begun:
                 address = address_of(self.settings)
                 begun.enter_context(_variables(environment_of(self.settings)))
-                self._connect(address, begun)
+                head = self._connect(address, begun)
                 self._begun.set()
-                self._ends.wait()
+                self._watch(head)
         except TauError as error:
             self._failed.append(error)
         except ImportError:
@@ -101,7 +107,21 @@ class Connection:
         finally:
             self._begun.set()
 
-    def _connect(self, address: str, begun: contextlib.ExitStack) -> None:
+    def _watch(self, head: str) -> None:
+        """Wait until it is closed. Without its head Ray ends this process after a minute, without a word."""
+        silent = 0
+        while not self._ends.wait(WATCH_S):
+            silent = 0 if answers(head, WATCH_S) else silent + 1
+            if silent == _SILENT and not self.lost:
+                self.lost = (
+                    f"the head of the Ray cluster ({head}) does not answer any more; start the cluster again and go on "
+                    "with --resume"
+                )
+                for place in self._places:
+                    place.lose()
+
+    def _connect(self, address: str, begun: contextlib.ExitStack) -> str:
+        """Returns the address of the head."""
         import ray
 
         if ray.is_initialized():
@@ -116,11 +136,12 @@ class Connection:
             options |= {"num_cpus": cores, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
             options |= {"_temp_dir": home, "_node_name": "local-1"}
         found = ray.init(address=address, **options).address_info
-        begun.callback(ray.shutdown)
+        begun.callback(lambda: self.lost or ray.shutdown())  # it would wait for the head
         nodes = list[Any]()
         begun.callback(_end, nodes)
         for number in range(2, count + 1):
             nodes.append(_node(f"local-{number}", found["gcs_address"], home, cores))
+        return str(found["gcs_address"])
 
     @property
     def options(self) -> dict[str, Any]:
@@ -172,7 +193,8 @@ class Connection:
         """Where processes run; close it before this. See :data:`~tau_trainer.remote.process.Places`."""
         from tau_trainer.cluster.place import RayPlace
 
-        return RayPlace(self, seats, weights)
+        self._places.append(RayPlace(self, seats, weights))
+        return self._places[-1]
 
     def close(self) -> None:
         """End it; further calls do nothing."""

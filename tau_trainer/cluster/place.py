@@ -74,6 +74,15 @@ class RayPlace:
 
         self.call(show)
 
+    def lose(self) -> None:
+        """The cluster is lost: so is everything on it."""
+
+        def lose() -> None:
+            for process in tuple(self.processes):
+                process.give_up()
+
+        self.call(lose)
+
     def call(self, function: Callable[[], object]) -> None:
         """Call it in the loop, after what was to be called before; from any thread."""
         with contextlib.suppress(RuntimeError):  # it is closed, and so is everything else

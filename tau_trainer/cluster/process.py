@@ -19,6 +19,7 @@ from ray.exceptions import RayError
 from tau_trainer.cluster.host import Reply, ordered
 from tau_trainer.cluster.weights import Broadcast
 from tau_trainer.columns import Arrays
+from tau_trainer.errors import ClusterError
 from tau_trainer.remote.process import NO_ARRAYS, NO_FACTS, Message, Process, Take, Target
 
 if TYPE_CHECKING:
@@ -99,14 +100,14 @@ class RayProcess(Process):
             if sending is not None:
                 sending.cancel()
             self._end(how)
-            if self._host is not None:
+            if self._host is not None and not self._place.connection.lost:  # else that would wait for ever
                 await asyncio.to_thread(self._release)
 
     async def _begin(self) -> str | None:
         """Have it started on a node; a sentence: it cannot be."""
         connection, loop = self._place.connection, asyncio.get_running_loop()
         until, begun = loop.time() + PLACE_S, None
-        while begun is None:
+        while begun is None and not connection.lost:
             try:
                 async with asyncio.timeout_at(until):
                     begun = json.loads(await self._ordered())
@@ -117,6 +118,8 @@ class RayProcess(Process):
                     raise
                 await asyncio.to_thread(self._release)
                 await asyncio.sleep(_AGAIN_S)
+        if begun is None:
+            return "there is no cluster any more"
         self._node = await asyncio.to_thread(connection.name, begun["node"])
         if "refused" in begun:
             return f"{self._node} {begun['refused']}"
@@ -213,6 +216,12 @@ class RayProcess(Process):
                 raise ValueError(f"cannot send {name}: it is an OBJECT array")
         call = partial(_say, kind, text, sent)
         self._place.call(lambda: self._queue(call))
+
+    def checked(self, message: Message) -> Message:
+        """See there. Raises ClusterError where the whole cluster is lost: no other process takes its place."""
+        if message.kind == "ended" and self._place.connection.lost:
+            raise ClusterError(self._place.connection.lost)
+        return super().checked(message)
 
     def how(self) -> str:
         """How it ended."""

@@ -47,7 +47,8 @@ def places_of(
         else:
             settings = _fitting(settings, connection.room, described)
         connection.check(_build(settings))
-        say(f"{settings.async_trainer.actors} actors (execution: async) on {described}")
+        actors = settings.async_trainer.actors
+        say(f"{actors} actor{'s' if actors > 1 else ''} (execution: async) on {described}")
         yield settings, connection.place
     finally:
         connection.close()
