@@ -10,6 +10,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -40,7 +41,8 @@ class Connection:
         asked: resources of each process, by Ray's names.
         nodes: those that have so much.
         home: folder of a private one.
-        lost: a sentence, once its head does not answer any more.
+        head: HOST:PORT of its head.
+        lost: a sentence, once that does not answer any more.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -49,7 +51,7 @@ class Connection:
         self.nodes: list[Node] = []
         self.asked: Mapping[str, float] = {}
         self.home: str | None = None
-        self.lost = ""
+        self.head = self.lost = ""
         self._places: list[RayPlace] = []
         self._names: dict[str, str] = {}
         self._begun, self._ends = threading.Event(), threading.Event()
@@ -89,9 +91,9 @@ class Connection:
             with contextlib.ExitStack() as begun:
                 address = address_of(self.settings)
                 begun.enter_context(_variables(environment_of(self.settings)))
-                head = self._connect(address, begun)
+                self._connect(address, begun)
                 self._begun.set()
-                self._watch(head)
+                self._watch()
         except TauError as error:
             self._failed.append(error)
         except ImportError:
@@ -107,25 +109,25 @@ class Connection:
         finally:
             self._begun.set()
 
-    def _watch(self, head: str) -> None:
+    def _watch(self) -> None:
         """Wait until it is closed. Without its head Ray ends this process after a minute, without a word."""
         silent = 0
         while not self._ends.wait(WATCH_S):
-            silent = 0 if answers(head, WATCH_S) else silent + 1
+            silent = 0 if answers(self.head, WATCH_S) else silent + 1
             if silent == _SILENT and not self.lost:
                 self.lost = (
-                    f"the head of the Ray cluster ({head}) does not answer any more; start the cluster again and go on "
-                    "with --resume"
+                    f"the head of the Ray cluster ({self.head}) does not answer any more; start the cluster again and "
+                    "go on with --resume"
                 )
                 for place in self._places:
                     place.lose()
 
-    def _connect(self, address: str, begun: contextlib.ExitStack) -> str:
-        """Returns the address of the head."""
+    def _connect(self, address: str, begun: contextlib.ExitStack) -> None:
         import ray
 
         if ray.is_initialized():
             raise ClusterError("this process uses a Ray cluster already; call ray.shutdown() before the run")
+        self._check_imported()
         logging.getLogger("ray").setLevel(logging.ERROR)
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         count = self.settings.private
@@ -135,13 +137,28 @@ class Connection:
             cores = max(1, (os.cpu_count() or 1) // count)
             options |= {"num_cpus": cores, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
             options |= {"_temp_dir": home, "_node_name": "local-1"}
-        found = ray.init(address=address, **options).address_info
+        self.head = str(ray.init(address=address, **options).address_info["gcs_address"])
         begun.callback(lambda: self.lost or ray.shutdown())  # it would wait for the head
         nodes = list[Any]()
         begun.callback(_end, nodes)
         for number in range(2, count + 1):
-            nodes.append(_node(f"local-{number}", found["gcs_address"], home, cores))
-        return str(found["gcs_address"])
+            nodes.append(_node(f"local-{number}", self.head, home, cores))
+
+    def _check_imported(self) -> None:
+        """Where Ray was imported before, it has read the environment as it was then."""
+        with contextlib.suppress(ImportError, AttributeError):
+            from ray._private.ray_constants import ENABLE_RAY_CLUSTER
+            from ray._raylet import AuthenticationTokenLoader, Config
+
+            if self.settings.private and ENABLE_RAY_CLUSTER:
+                raise ClusterError(
+                    "this process has imported ray before, and a private cluster of it would be open to others; import "
+                    "it later, set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before, or start the run by `tau-train`"
+                )
+            if not self.settings.private and not ENABLE_RAY_CLUSTER and sys.platform == "linux":
+                raise ClusterError("this process had a private cluster, to which Ray keeps; start the run in another")
+            Config.initialize("")
+            AuthenticationTokenLoader.instance().reset_cache()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -204,17 +221,19 @@ class Connection:
 
 @contextlib.contextmanager
 def _variables(given: Mapping[str, str]) -> Iterator[None]:
-    """With these in the environment, which is put back: engines and learners of this machine need not know them."""
-    before = {name: os.environ.get(name) for name in given}
+    """With these in the environment. What is Ray's there is put back in the end, also what Ray itself has set."""
+    before = _of_ray()
     os.environ.update(given)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in _of_ray().keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
+
+
+def _of_ray() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
 
 
 def _home() -> str:

@@ -1,4 +1,4 @@
-"""What the nodes of a cluster have, and whether they can play."""
+"""What the nodes of a cluster have, and whether they can play. Ray is imported once there is a connection."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import ray
-from ray.exceptions import GetTimeoutError, RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tau_trainer import __version__
 from tau_trainer.cluster import host
@@ -61,6 +57,8 @@ def amounts(resources: Mapping[str, float]) -> str:
 
 def alive() -> list[Node]:
     """The nodes of the cluster, by name."""
+    import ray
+
     found = [node for node in ray.nodes() if node["Alive"]]
     names = {node["NodeID"]: _name(node) for node in found}
     often = Counter(names.values())
@@ -85,6 +83,10 @@ def _name(node: Mapping[str, Any]) -> str:
 
 def survey(nodes: Sequence[Node], program: str | None) -> None:
     """Ask each whether it has our version, and ``program``. Raises ClusterError for the first that cannot play."""
+    import ray
+    from ray.exceptions import GetTimeoutError, RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
     look = ray.remote(num_cpus=0, max_retries=0)(host.look)
     asked = []
     for node in nodes:

@@ -197,7 +197,7 @@ class RayProcess(Process):
     def give_up(self) -> None:
         """Wait for nothing of it any more."""
         if self._task is not None:
-            self._task.cancel()
+            self._task.get_loop().call_soon(self._task.cancel)  # one that has yet to begin would tell of no end
 
     def _kill(self) -> None:
         if self._begun.is_set() and not self._over.is_set():
@@ -266,6 +266,6 @@ async def _done(reference: Any) -> None:
 def _gone(error: RayError) -> str:
     """How a process ended of which Ray says that."""
     text = " ".join(str(error).split())
-    if "node" in text and ("has died" in text or "is dead" in text or "node failure" in text):
+    if "node has died" in text:
         return "with its node"
     return f"with Ray's worker there, which cannot be reached any more ({type(error).__name__})"

@@ -53,7 +53,12 @@ def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
 def _actors(file: RunSettings) -> Iterator[Finding]:
     """What does not go with actors in processes of their own."""
     if file.execution != "async":
+        if file.cluster is not None:
+            yield ("execution",), "is sync, which plays in this process, and cluster (--cluster) has actors; remove one"
         return
+    if file.cluster is not None and file.collection.listen is not None:
+        text = "is for engines that others start, and on a cluster each is started beside its actor; remove it"
+        yield ("collection", "listen"), text
     if file.env_settings.num_envs > 1:
         yield ("env_settings", "num_envs"), "is for execution: sync; with async, async_trainer.actors (--actors) counts"
     if file.env_settings.awaited:

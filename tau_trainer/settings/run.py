@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -120,14 +120,6 @@ class RunSettings(Section):
         if isinstance(data, dict) and data.get("cluster") is not None:
             return {"execution": "async"} | data
         return data
-
-    @model_validator(mode="after")
-    def _actors_are_processes(self) -> Self:
-        if self.cluster is not None and self.execution == "sync":
-            raise PydanticCustomError(
-                "cluster_sync", "execution sync plays in this process, and cluster (--cluster) has actors; remove one"
-            )
-        return self
 
     def of_behavior(self, name: str) -> TrainerSettings:
         """The settings of a behavior by its short name. Raises SettingsError with the names there are."""

@@ -7,13 +7,24 @@ import contextlib
 import json
 import os
 import socket
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec, resolve_executable
 from tau_trainer.errors import LaunchError
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and process groups")
 
@@ -294,3 +305,44 @@ def test_the_tail_leaves_out_what_says_nothing(logs: Path) -> None:
         )
 
     asyncio.run(main())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such signal")
+def test_an_engine_that_is_bound_ends_with_whoever_started_it_however_that_ends(tmp_path: Path) -> None:
+    """In a session of its own nothing else would reach it."""
+    wait = "import time; time.sleep(60)"
+    program = f"""
+import asyncio, signal, os
+from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
+async def start():
+    spec = LaunchSpec(({sys.executable!r}, "-S", "-c", {wait!r}), bound=True)
+    print((await EngineProcess.start(spec, 5005, 0)).pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(start())
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment) as starter:
+        assert starter.stdout is not None
+        engine = Path(f"/proc/{int(starter.stdout.readline())}")
+        until(lambda: wait.encode() in (engine / "cmdline").read_bytes() and b"prctl" not in _line(engine))
+        starter.kill()
+    until(lambda: not engine.exists() or "\nState:\tZ" in (engine / "status").read_text())
+
+
+def _line(process: Path) -> bytes:
+    return (process / "cmdline").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such signal")
+def test_a_bound_engine_that_cannot_be_started_says_why_in_its_log(tmp_path: Path) -> None:
+    broken = tmp_path / "game.x86_64"
+    broken.write_bytes(b"no program")
+    broken.chmod(0o755)
+
+    async def start() -> str:
+        engine = await EngineProcess.start(LaunchSpec((str(broken),), log_folder=tmp_path, bound=True), 5005, 0)
+        assert await engine.wait(30.0)
+        return engine.describe_exit()
+
+    said = f"exit code 1; its log ends with: cannot start '{broken}': Exec format error"
+    assert asyncio.run(start()) == said

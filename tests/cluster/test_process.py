@@ -2,15 +2,101 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
 import pytest
 
+from tau_trainer.cluster import host
 from tau_trainer.cluster.connection import Connection
+from tau_trainer.errors import ActorError, ClusterError
 from tau_trainer.remote.process import Places
+from tests.cluster.conftest import processes_with
 from tests.remote.contract import *  # noqa: F403
+from tests.remote.contract import Echo
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.slow]
+
+
+MODULE = "tau_trainer.cluster.process"
+"""By its name: whoever imports it imports Ray, which reads the environment at that moment."""
 
 
 @pytest.fixture
 def places(connection: Connection) -> Places:
     return connection.place
+
+
+def test_it_is_on_a_node_and_writes_where_that_has_a_folder(echo: Echo, tmp_path: Path) -> None:
+    missing = tmp_path / "not on every machine"
+    given = {"there": str(tmp_path), "missing": str(missing)}
+    process = echo(arguments=given, folders=("there", "missing"))
+    process.say("hello")
+    told = process.hear(40.0).facts["arguments"]
+    assert re.fullmatch(r"local-\d", process.node)
+    assert told["there"] == given["there"]
+    assert Path(told["missing"]).is_dir()
+    assert not missing.exists()
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+    process.end()
+    assert not Path(told["missing"]).exists(), "it has ended well"
+
+
+def test_no_room_within_some_seconds_is_its_end_and_whoever_waits_can_be_killed(
+    echo: Echo, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{MODULE}.PLACE_S", 0.5)
+    monkeypatch.setattr(connection, "asked", {"CPU": 1000.0})
+    with pytest.raises(ActorError) as caught:
+        echo().hear(30.0)
+    said = str(caught.value)
+    assert said.startswith(
+        "the echo ended before it began: no node had room for it within 0.5 s: it asks for 1000 CPU,"
+    )
+    assert "local-1 has 1 CPU" in said
+    monkeypatch.setattr(f"{MODULE}.PLACE_S", 60.0)
+    process = echo()
+    process.kill()
+    with pytest.raises(ActorError, match=r"^the echo ended because it was given up$"):
+        process.hear(10.0)
+    assert process.pid == 0
+
+
+def test_one_of_another_version_is_refused(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "__version__", "9.9.9")
+    with pytest.raises(ActorError, match=r"the echo on (local-\d) ended before it began: \1 has tau_trainer .* 9.9.9"):
+        echo().hear(40.0)
+
+
+def test_a_worker_of_rays_that_is_killed_takes_its_process_with_it(echo: Echo) -> None:
+    process = echo()
+    pid = process.pid
+    worker = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(worker, signal.SIGKILL)
+    with pytest.raises(ActorError, match=r"^the echo on local-\d ended with Ray's worker there"):
+        process.hear(40.0)
+    assert process.exit_code is not None
+    deadline = time.monotonic() + 20.0
+    while pid in processes_with("echo") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert pid not in processes_with("echo")
+
+
+def test_a_cluster_that_is_lost_is_no_reason_to_begin_again(
+    echo: Echo, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = connection.place(0, 0)
+    process = echo(place)
+    assert process.pid
+    monkeypatch.setattr(connection, "lost", "the head of the Ray cluster does not answer any more")
+    place.lose()
+    with pytest.raises(ClusterError, match=r"^the head of the Ray cluster does not answer any more$"):
+        process.hear(10.0)
+    with pytest.raises(ClusterError):
+        echo(place).hear(10.0)
+    monkeypatch.undo()
+    process._release()  # type: ignore[attr-defined]
+    place.close()

@@ -96,6 +96,20 @@ def test_a_pair_that_failed_says_why_and_one_that_was_restarted_how_often(consol
         assert (f"Failed: {error}" in text, "1,234" in text, "50.0 %" in text) == (whole,) * 3
 
 
+def test_a_pair_on_a_node_says_which(console: Consoles, text_of: TextOf) -> None:
+    pairs = (
+        PairMetrics(0, PairState.TRAINING, node="local-2", restarts=1),
+        PairMetrics(1, PairState.TRAINING, node="local-1"),
+        PairMetrics(2, PairState.COMPLETED, node="local-1"),
+    )
+    target = console(100, 30)
+    target.print(RunView(RunSnapshot("run", "learn", pairs=pairs)))
+    text = text_of(target)
+    assert "0  Training on local-2, 1 restart " in text
+    assert "1  Training on local-1 " in text
+    assert "2  Completed " in text
+
+
 def test_max_rows_overrides_the_height(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:
     target = console(80, 10)
     target.print(RunView(snapshot(30), max_rows=30))

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import AsyncTrainerSettings, RunSettings, dump_settings, load_settings
+from tau_trainer.settings import AsyncTrainerSettings, ClusterSettings, RunSettings, dump_settings, load_settings
 from tau_trainer.training.plan import make_plan
 
 SAC = """
@@ -84,6 +84,40 @@ def test_a_run_has_as_many_pairs_as_actors_and_parallel_has_none(tmp_path: Path)
         update={"checkpoint_settings": settings.checkpoint_settings.model_copy(update={"inference": True})}
     )
     assert not make_plan("learn", played, tmp_path).asynchronous, "a saved run is played in this process"
+
+
+CLUSTER = SAC.replace("execution: async", "cluster: {address: 'local:3', resources: {cpu: 2, unity: 1}}")
+
+
+def test_a_cluster_has_actors(tmp_path: Path) -> None:
+    settings = load(tmp_path, CLUSTER)
+    assert settings.execution == "async"
+    assert settings.cluster is not None
+    assert (settings.cluster.private, settings.cluster.resources) == (3, {"cpu": 2.0, "unity": 1.0})
+    flags = load(tmp_path, SAC, cluster__address="head.example:6379", cluster__insecure=True).cluster
+    assert flags is not None
+    assert (flags.private, flags.resources, flags.insecure) == (0, {"cpu": 1.0}, True)
+    path = tmp_path / "again.yaml"
+    path.write_text(dump_settings(settings), "utf-8")
+    assert load_settings(path) == settings
+    with pytest.raises(SettingsError, match=r"is sync, which plays in this process, and cluster .* has actors"):
+        load(tmp_path, CLUSTER, execution="sync")
+    with pytest.raises(SettingsError, match=r"is for engines that others start, and on a cluster each is started"):
+        load(tmp_path, CLUSTER, collection__listen="0.0.0.0")
+
+
+@pytest.mark.parametrize("address", ["local", "local:1", "local:64", "RAY_ADDRESS", "10.0.0.1:6379", "[::1]:6379"])
+def test_addresses_of_clusters(address: str) -> None:
+    assert ClusterSettings(address=address).private == {"local": 1, "local:1": 1, "local:64": 64}.get(address, 0)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["auto", "local:", "local:0", "local:x", "localhost", "head:", ":6379", "head:70000", "ray://head:10001", ""],
+)
+def test_what_is_no_address_of_a_cluster(address: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"cluster.address must (be local, local:N|not be an empty)"):
+        load(tmp_path, SAC, cluster__address=address)
 
 
 def test_they_survive_being_written_and_read_again(tmp_path: Path) -> None:

@@ -9,11 +9,9 @@ from pathlib import Path
 from tau_trainer import plugins
 from tau_trainer.errors import ClusterError, SettingsError
 from tau_trainer.remote.process import Places
-from tau_trainer.settings import EDITOR, RunSettings
+from tau_trainer.settings import RunSettings
 from tau_trainer.training.plan import RunKind
 from tau_trainer.training.task import task_of
-
-_PORTS = "leave --listen (collection.listen) out: engines are started on the nodes, beside their actors"
 
 
 @contextmanager
@@ -55,14 +53,8 @@ def places_of(
 
 
 def _playable(settings: RunSettings) -> RunSettings:
-    """With a build by its whole path. Raises SettingsError for what only this machine has."""
+    """With a build by its whole path: it is looked for on every node."""
     env = settings.env_settings
-    if env.env_path in (None, EDITOR):
-        raise SettingsError(
-            "--cluster starts engines on its nodes, and the Unity editor is here; name a build with --env"
-        )
-    if settings.collection.listen is not None:
-        raise SettingsError(f"--cluster: {_PORTS}")
     if _build(settings) is None:
         return settings
     whole = env.model_copy(update={"env_path": str(Path(env.env_path or "").expanduser().absolute())})
