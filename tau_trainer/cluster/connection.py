@@ -264,7 +264,7 @@ def _node(name: str, head: str, home: str, cores: int) -> Any:
         max_worker_port=0,
     )
     params.dashboard_agent_listen_port = None
-    return Node(params, head=False, shutdown_at_exit=False, spawn_reaper=False)
+    return Node(params, head=False, shutdown_at_exit=False)
 
 
 def _end(nodes: list[Any]) -> None:

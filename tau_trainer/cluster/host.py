@@ -56,6 +56,7 @@ class Host:
 
         asked, where = json.loads(order), {"node": ray.get_runtime_context().get_node_id()}
         if (problem := different(asked["version"])) is not None:
+            self.rest()
             return json.dumps(where | {"refused": problem})
         _become_like(asked)
         given, arguments = asked["target"], asked["arguments"]
@@ -73,6 +74,7 @@ class Host:
         try:
             self._process = self._place.launch(target, self._inbox.put)
         except TauError as error:
+            self.rest()
             return json.dumps(where | {"refused": str(error)})
         return json.dumps(where | {"pid": self._process.pid, "log": str(self._log)})
 
