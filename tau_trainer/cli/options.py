@@ -205,13 +205,13 @@ class ActorFlags:
 @Parameter(name="*", group=LEARNING)
 @dataclass(frozen=True, kw_only=True)
 class ClusterFlags:
-    """Actors on other machines."""
+    """Actors, or a batched run's ranks, on other machines."""
 
     cluster: Annotated[
         Text,
         text(
             "Play on the nodes of a Ray cluster: local[:N], a private one of N nodes here, HOST:PORT, or RAY_ADDRESS, "
-            "what that variable says; with it --execution is async.",
+            "what that variable says.",
             "ADDRESS",
         ),
         Sets("cluster.address"),

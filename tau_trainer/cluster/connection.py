@@ -176,6 +176,11 @@ class Connection:
         return self._names.get(node, node)
 
     @property
+    def address(self) -> str:
+        """Of this machine, as its nodes reach it."""
+        return self.head.rpartition(":")[0] if self.settings.private else _address()
+
+    @property
     def described(self) -> str:
         """What each process asks for, and what the nodes have."""
         from tau_trainer.cluster.nodes import amounts
@@ -230,6 +235,12 @@ def _variables(given: Mapping[str, str]) -> Iterator[None]:
         for name in _of_ray().keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
+
+
+def _address() -> str:
+    import ray
+
+    return str(ray.util.get_node_ip_address())
 
 
 def _of_ray() -> dict[str, str]:

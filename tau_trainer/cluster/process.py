@@ -135,24 +135,30 @@ class RayProcess(Process):
 
     async def _listen(self) -> str:
         """Hand on what it says, until it ends; how it did."""
-        while True:
-            opts, began = [broadcast.opts for broadcast in self._place.published], time.perf_counter()
-            collected = self._host.collect.options(concurrency_group="collect").remote(opts)
-            reply: Reply = await _result(collected)
-            messages, status, printed, seconds = reply
-            if self.target.seat is not None:
-                self._place.status[self.target.seat] = status
-            self._print(printed)
-            for kind, text, arrays in messages:
-                facts = json.loads(text)
-                if kind == "ended":
-                    self._print(await _result(self._host.rest.options(concurrency_group="end").remote()))
-                    self._code = facts["code"]
-                    return str(facts["how"]).replace(self._log, str(self.target.log))
-                facts["seconds_on_the_way"] += time.perf_counter() - began - seconds
-                # What lies in the store is there as long as somebody looks at it.
-                self._take(Message(kind, facts, {name: np.array(values) for name, values in arrays.items()}))
-            del reply, messages, collected
+        ended = None
+        while ended is None:
+            began = time.perf_counter()
+            opts = [broadcast.opts for broadcast in self._place.published]
+            reply: Reply = await _result(self._host.collect.options(concurrency_group="collect").remote(opts))
+            ended = self._hand_on(reply, time.perf_counter() - began)
+            del reply  # what lies in the store stays there as long as somebody looks at it
+        self._print(await _result(self._host.rest.options(concurrency_group="end").remote()))
+        self._code = ended["code"]
+        return str(ended["how"]).replace(self._log, str(self.target.log))
+
+    def _hand_on(self, reply: Reply, seconds: float) -> dict[str, Any] | None:
+        """What came after so many seconds. Returns what is said of its end, if that has come."""
+        messages, status, printed, collecting = reply
+        if self.target.seat is not None:
+            self._place.status[self.target.seat] = status
+        self._print(printed)
+        for kind, text, arrays in messages:
+            facts: dict[str, Any] = json.loads(text)
+            if kind == "ended":
+                return facts
+            facts["seconds_on_the_way"] += seconds - collecting
+            self._take(Message(kind, facts, {name: np.array(values) for name, values in arrays.items()}))
+        return None
 
     async def _send(self) -> None:
         """Make the calls that are waiting, one after the other."""

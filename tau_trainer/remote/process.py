@@ -103,6 +103,11 @@ class Process(ABC):
         return ""
 
     @property
+    def called(self) -> str:
+        """Who it is, and where, in a sentence: ``actor 1 on n2``."""
+        return f"{self.target.name} on {self.node}" if self.node else self.target.name
+
+    @property
     @abstractmethod
     def pid(self) -> int:
         """Its number."""
@@ -134,14 +139,13 @@ class Process(ABC):
     def checked(self, message: Message) -> Message:
         """``message``, unless it says that the process has failed or ended: that is raised, see :meth:`hear`."""
         kind, facts, _ = message
-        where = f" on {self.node}" if self.node else ""
         if kind == "ended":
-            raise self.target.failure(f"{self.target.name}{where} ended {facts['how']}")
+            raise self.target.failure(f"{self.called} ended {facts['how']}")
         if kind == "error":
             found = getattr(errors, str(facts["type"]), None)
             if isinstance(found, type) and issubclass(found, TauError):
-                raise found(f"{self.target.name}{where}: {facts['text']}" if where else facts["text"])
-            raise self.target.failure(f"{self.target.name}{where} failed: {facts['type']}: {facts['text']}")
+                raise found(f"{self.called}: {facts['text']}" if self.node else facts["text"])
+            raise self.target.failure(f"{self.called} failed: {facts['type']}: {facts['text']}")
         return message
 
     @abstractmethod

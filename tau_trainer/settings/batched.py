@@ -30,9 +30,7 @@ from tau_trainer.settings.trainers import RewardSignals, TrainerSettings
 
 Compile = Literal["auto", "on", "off"]
 """Whether stepping and acting are compiled: where a probe says that it is faster, always, or never."""
-_FOR_ENGINES = (
-    *("engine_settings", "environment_parameters", "tau", "collection", "execution", "async_trainer", "cluster"),
-)
+_FOR_ENGINES = (*("engine_settings", "environment_parameters", "tau", "collection", "execution", "async_trainer"),)
 """Sections that mean nothing where copies are tensors."""
 _CLOCK = ("max_steps", "summary_freq", "checkpoint_interval", "even_checkpoints")
 """What all behaviors of a batched run have alike: they play in the same copies, step by step."""
@@ -261,6 +259,15 @@ class BatchedSettings(RunSettings):
                 if policy.learns and isinstance(policy.hyperparameters, OffPolicyHyperparameters):
                     text = "has devices, and behaviors.{name} a trainer_type that learns in one process; remove devices"
                     raise PydanticCustomError("devices", text, {"name": name})
+        return self
+
+    @model_validator(mode="after")
+    def _nodes_have_ranks(self) -> Self:
+        if self.cluster is not None and self.devices == 1:
+            text = (
+                "has a cluster (--cluster), where all ranks but the first run, and one device; add devices (--devices)"
+            )
+            raise PydanticCustomError("cluster_alone", text)
         return self
 
     @model_serializer(mode="wrap")

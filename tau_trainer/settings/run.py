@@ -112,12 +112,12 @@ class RunSettings(Section):
     async_trainer: AsyncTrainerSettings = AsyncTrainerSettings()
     """How it runs with actors."""
     cluster: ClusterSettings | None = None
-    """Where actors run; None = on this machine. With it ``execution`` is async."""
+    """Where actors run, or ranks of a batched run; None = on this machine. With it ``execution`` is async."""
 
     @model_validator(mode="before")
     @classmethod
     def _a_cluster_has_actors(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("cluster") is not None:
+        if isinstance(data, dict) and data.get("cluster") is not None and "environment" not in data:
             return {"execution": "async"} | data
         return data
 

@@ -1,4 +1,4 @@
-"""A private cluster of three nodes on this machine, for all tests of this folder."""
+"""A private cluster of three nodes on this machine. One file of tests asks for it, so there is but one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def processes_with(*words: str) -> dict[int, str]:
     return found
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def connection() -> Iterator[Connection]:
     """It begins within some ten seconds on two cores. Nothing of it is left in the end."""
     from tau_trainer.cluster.connection import Connection

@@ -1,18 +1,31 @@
-"""How a private cluster begins, what it leaves alone, and what is said where there is none."""
+"""A private cluster: how it begins, what it leaves alone, its processes, runs on it, and where there is none.
+
+All tests that need one are here, most by way of other files: it takes ten seconds to begin.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tau_trainer.cluster import nodes
 from tau_trainer.cluster.connection import Connection
+from tau_trainer.cluster.nodes import Node, survey
 from tau_trainer.errors import ClusterError
 from tau_trainer.settings import ClusterSettings
 from tests.cluster.conftest import NODES, processes_with
+from tests.cluster.processes import *  # noqa: F403
+from tests.cluster.runs import *  # noqa: F403
+from tests.cluster.runs import LONG_S, on_it, there
+from tests.training.actors import test_manager as actors_at_work
+from tests.training.fakes import WAIT_S, Memory, begin, until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
 
 
 def test_it_has_the_nodes_that_were_asked_for_and_no_other_finds_it(connection: Connection) -> None:
@@ -82,3 +95,56 @@ def test_ray_that_was_imported_before_would_open_a_private_cluster_to_others(
     monkeypatch.setattr(connection, "settings", ClusterSettings(address="head:6379"))
     with pytest.raises(ClusterError, match=r"^this process had a private cluster, to which Ray keeps"):
         connection._check_imported()
+
+
+def test_every_node_has_the_build_and_our_version(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told with the node; so is one that has died since."""
+    build = tmp_path / "game.x86_64"
+    build.write_text("#!/bin/sh\n")
+    build.chmod(0o755)
+    connection.check(None)
+    connection.check(str(tmp_path / "game"))
+    with pytest.raises(ClusterError, match=rf"^node local-1 cannot play: no program found at '{tmp_path}/missing'; "):
+        connection.check(str(tmp_path / "missing"))
+    monkeypatch.setattr(nodes, "__version__", "9.9.9")
+    with pytest.raises(ClusterError, match=r"^node local-1 has tau_trainer .*, and the run is of 9.9.9; install"):
+        connection.check(None)
+    with pytest.raises(ClusterError, match=r"^node lost cannot run tau_trainer \(.*\)"):
+        survey([Node("0" * 56, "lost", {})], None)
+
+
+@on_it
+def test_a_killed_actor_and_a_node_that_dies_cost_what_was_not_pushed(tmp_path: Path) -> None:
+    """The restart budget is spent once for each."""
+    memory = Memory()
+    arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.001"], "async_trainer__actors": 2}
+    arguments |= {"env_settings__restarts_rate_limit_n": 2}
+    session = begin(actors_at_work.settings_of(tmp_path, **arguments, **there()), memory, "learn")
+    until(lambda: actors_at_work.playing(session), LONG_S)
+    actors = actors_at_work.actors_of(session)
+
+    def all_go_on() -> None:
+        before = [actor.trainer.decisions for actor in actors]
+        until(lambda: all(actor.trainer.decisions > n for actor, n in zip(actors, before, strict=True)), LONG_S)
+
+    victim = actors[0]
+    pid, node = victim.process.pid, victim.process.node
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: any(f"actor 0 on {node} ended by SIGKILL" in each for each in memory.warnings), 20.0)
+    all_go_on()
+    lost = next(node for actor in actors if (node := actor.process.node) != "local-1")
+    (raylet,) = processes_with("raylet", f"--node-name={lost}")
+    os.kill(raylet, signal.SIGKILL)
+    until(lambda: any(f" on {lost} ended with " in each for each in memory.warnings), 40.0)
+    all_go_on()
+    assert lost not in {actor.process.node for actor in actors}
+    session.cancel()
+    report = session.wait(WAIT_S)
+    assert (report.outcome, report.exit_code) == ("cancelled", 0)
+    assert [pair.restarts for pair in report.pairs if pair.restarts] in ([2], [1, 1])
+    learner = actors_at_work.saved(tmp_path)
+    assert learner["algorithm"]["seen"] == learner["samples"], "what had been pushed is there"
+    assert sum(learner["pairs"].values()) == learner["decisions"] == report.decisions

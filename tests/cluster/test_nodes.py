@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-import pytest
+from tau_trainer.cluster.nodes import Node, amounts, options_of, rays_names
 
-from tau_trainer.cluster import nodes
-from tau_trainer.cluster.connection import Connection
-from tau_trainer.cluster.nodes import Node, amounts, options_of, rays_names, survey
-from tau_trainer.errors import ClusterError
-
-pytestmark = pytest.mark.timeout(120)
 ROOMY = Node("1", "roomy", {"CPU": 4.0, "GPU": 1.0, "unity": 2.0, "memory": 1e9, "node:10.0.0.1": 1.0})
 
 
@@ -35,21 +28,3 @@ def test_rays_own_options() -> None:
         "num_cpus": 2.0, "num_gpus": 0.0, "resources": {"unity": 1.0}, **spread
     }  # fmt: skip
     assert options_of({"GPU": 1.0}) == {"num_cpus": 0.0, "num_gpus": 1.0, "resources": {}, **spread}
-
-
-def test_every_node_has_the_build_and_our_version(
-    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Told with the node; so is one that has died since."""
-    build = tmp_path / "game.x86_64"
-    build.write_text("#!/bin/sh\n")
-    build.chmod(0o755)
-    connection.check(None)
-    connection.check(str(tmp_path / "game"))
-    with pytest.raises(ClusterError, match=rf"^node local-1 cannot play: no program found at '{tmp_path}/missing'; "):
-        connection.check(str(tmp_path / "missing"))
-    monkeypatch.setattr(nodes, "__version__", "9.9.9")
-    with pytest.raises(ClusterError, match=r"^node local-1 has tau_trainer .*, and the run is of 9.9.9; install"):
-        connection.check(None)
-    with pytest.raises(ClusterError, match=r"^node lost cannot run tau_trainer \(.*\)"):
-        survey([Node("0" * 56, "lost", {})], None)

@@ -195,6 +195,18 @@ def test_flags_are_named_in_messages(file: Path) -> None:
         load_batched(file, {"behaviors.*.max_steps": 0}, flags)
 
 
+def test_a_cluster_has_the_ranks_but_the_first(file: Path) -> None:
+    given = {"cluster.address": "local:2", "devices": 2}
+    settings = load_batched(file, given)
+    assert settings.cluster is not None
+    assert settings.execution == "sync"
+    again = file.with_name("again.yaml")
+    again.write_text(dump_settings(settings))
+    assert load_batched(again) == settings
+    with pytest.raises(SettingsError, match=r"has a cluster \(--cluster\), .* and one device; add devices"):
+        load_batched(file, given | {"devices": 1})
+
+
 def test_a_file_for_engines_is_told_apart() -> None:
     with pytest.raises(SettingsError, match=r"CartPole\.yaml: environment is missing, so this is for tau-train learn"):
         load_batched("CartPole")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from tau_trainer.cli.options import RUN, BatchFlags, OutputFlags
+from tau_trainer.cli.options import RUN, BatchFlags, ClusterFlags, OutputFlags
 from tau_trainer.cli.running import prepare, train
 from tau_trainer.errors import SettingsError
 
@@ -24,13 +24,14 @@ def batch(
     auto_scale: Annotated[
         bool, Parameter(help="First find the fastest numbers of copies and batch, as tau-train scale does.", group=RUN)
     ] = False,
+    cluster: ClusterFlags = ClusterFlags(),
     output: OutputFlags = OutputFlags(),
 ) -> int:
     """Resolve the settings, train, and show the report; returns the exit code."""
     from tau_trainer.cli.resolving import batched_settings
 
     prepare(output)
-    settings = batched_settings(config, run, output)
+    settings = batched_settings(config, run, cluster, output)
     if auto_scale:
         settings = _scaled(settings, output)
     return train("learn", settings, output)

@@ -196,7 +196,10 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     env, engine, chosen = settings.env_settings, settings.engine_settings, settings.checkpoint_settings
     offline = any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings))
     actors = settings.async_trainer.actors if settings.execution == "async" and not chosen.inference else None
-    count = f"{actors} actors, each" if actors else f"{env.num_envs} x"
+    where = "" if settings.cluster is None else f" on cluster {settings.cluster.address}"
+    if where and "actors" not in settings.async_trainer.model_fields_set:
+        where = f" at least, or as many as have room{where}"
+    count = f"{actors} actors{where}, each" if actors else f"{env.num_envs} x"
     plays = "the Unity editor, when Play is pressed"
     if env.attached:
         plays = f"engines that join, at most {env.engines:,}"

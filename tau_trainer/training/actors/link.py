@@ -204,9 +204,8 @@ class ActorProcess:
                 seen = int(shown[2])
                 beat, looks = seen, looks + 1 if seen == beat else 0
                 if looks * _LOOK_S >= (self._limit_s if seen else max(self._limit_s, _BEGIN_S)):
-                    where = f" on {process.node}" if process.node else ""
                     await self.kill()
-                    text = f"{self.name}{where} showed no life for {self._limit_s:g} s and was ended"
+                    text = f"{process.called} showed no life for {self._limit_s:g} s and was ended"
                     raise ActorError(f"{text}; {TOO_SLOW}") from None
         self._budget.worked(int(shown[0]))
         return process.checked(message)

@@ -6,11 +6,17 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tau_trainer.metrics import RunReport, TerminalMode
 from tau_trainer.runs.collector import Collector
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.training.elsewhere import check_room, connected
+
+if TYPE_CHECKING:
+    from tau_trainer.training.batched.ranks import Others
 
 _FOLLOW = "tau_trainer.training.batched.playing:follow"
 
@@ -38,11 +44,32 @@ def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
     kind = hironaka.HironakaCollector if played.name == "hironaka" else CopiesCollector
     if kind is not CopiesCollector:
         hironaka.check(settings)  # before other ranks are asked
-    device = device_of(0, settings.devices, torch.device(settings.device))
     asked = {"settings": settings.model_dump(mode="json")}
     torch.set_num_threads(1)  # of this thread
-    with gathered(_FOLLOW, asked, settings.devices, device, run.folder.path / "run_logs", _leave) as ranks:
-        yield kind(settings.on(str(device)), run, ranks)
+    with _others(settings, run) as others:
+        device = device_of(0, settings.devices if others.place is None else 1, torch.device(settings.device))
+        with gathered(_FOLLOW, asked, others, device, _leave) as ranks:
+            yield kind(settings.on(str(device)), run, ranks)
+
+
+@contextmanager
+def _others(settings: BatchedSettings, run: Run) -> Iterator[Others]:
+    """The ranks but the first: here, or on a cluster. Raises ClusterError."""
+    from tau_trainer.training.batched.ranks import Others
+
+    others = Others(settings.devices, run.folder.path / "run_logs")
+    if settings.cluster is None:
+        yield others
+        return
+    count = settings.devices - 1
+    with connected(settings.cluster, run.say) as cluster:
+        check_room(cluster.room, count, f"{count} ranks beside this one", f"{cluster.described}; lower --devices")
+        cluster.check(None)
+        place = cluster.place(0, 0)
+        try:
+            yield replace(others, place=place, host=cluster.address)
+        finally:
+            place.close()
 
 
 def _leave(reason: str) -> None:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError, TauError
 from tau_trainer.remote.here import Here
-from tau_trainer.remote.process import Parent, Process, Target
+from tau_trainer.remote.process import Parent, Place, Process, Target
 
 _HOST = "127.0.0.1"
 _START = timedelta(seconds=120)
@@ -44,41 +45,57 @@ def device_of(rank: int, count: int, device: torch.device) -> torch.device:
     return torch.device("cuda", rank)
 
 
+@dataclass(frozen=True)
+class Others:
+    """The other ranks, and where they are."""
+
+    count: int
+    """Of all ranks, rank 0 included."""
+    logs: Path
+    """Folder of their logs."""
+    place: Place | None = None
+    """Where they run; None: on this machine, on devices of their own."""
+    host: str = _HOST
+    """This machine's address, as they reach it."""
+
+
 @contextlib.contextmanager
 def gathered(
-    work: str, asked: Mapping[str, Any], count: int, device: torch.device, logs: Path, lost: Callable[[str], None]
+    work: str, asked: Mapping[str, Any], others: Others, device: torch.device, lost: Callable[[str], None]
 ) -> Iterator[Ranks]:
     """Start the other ranks, and be rank 0 among them.
 
     Args:
         work: ``module:function`` that the others call with their :class:`Ranks`, their device, and ``asked``.
         asked: JSON.
-        count: of all ranks.
+        others: how many there are, and where.
         device: of rank 0.
-        logs: folder of their logs.
         lost: told in a sentence, from another thread, where a rank has died and rank 0 cannot be woken; it should not
             return.
 
     Raises:
         LearnerError: a rank has died.
     """
+    count, host = others.count, others.host
     if count == 1:
         yield Ranks()
         return
-    local_only()
-    listening = socket.create_server((_HOST, 0))
+    local_only(host)
+    listening = socket.create_server((host, 0))
     port = listening.getsockname()[1]
-    others: list[Process] = []
-    watch = _Watch(others, lost)
+    launched: list[Process] = []
+    watch = _Watch(launched, lost)
     try:
         for rank in range(1, count):
-            joins = {"rank": rank, "count": count, "port": port, "device": str(device_of(rank, count, device))}
-            name, log = f"rank {rank} of {count}", logs / f"Rank-{rank}.log"
+            theirs = device_of(rank, count, device) if others.place is None else torch.device(device.type)
+            joins = {"rank": rank, "count": count, "host": host, "port": port, "device": str(theirs)}
+            name, log = f"rank {rank} of {count}", others.logs / f"Rank-{rank}.log"
             joins |= {"work": work, "asked": dict(asked)}
-            others.append(Here().launch(Target(__name__, joins, name, LearnerError, log, several=count > 2)))
+            place = others.place or Here()
+            launched.append(place.launch(Target(__name__, joins, name, LearnerError, log, several=count > 2)))
         watch.start()
         store = TCPStore(
-            _HOST,
+            host,
             port,
             count,
             is_master=True,
@@ -98,18 +115,18 @@ def gathered(
         raise
     finally:
         watch.over.set()
-        for process in others:
+        for process in launched:
             process.stop()
-        for process in others:
+        for process in launched:
             process.end()
         with contextlib.suppress(Exception):  # a dead rank's
             Ranks.leave()
 
 
-def local_only() -> None:
-    """Let gloo and NCCL listen on loopback alone, unless a user has said where."""
+def local_only(host: str) -> None:
+    """Let gloo and NCCL listen on loopback alone where ``host`` is that, unless a user has said where."""
     name = _LOOPBACK.get(sys.platform)
-    if name is not None:
+    if name is not None and host == _HOST:
         for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ.setdefault(variable, name)
 
@@ -137,7 +154,7 @@ class _Watch(threading.Thread):
             for process in self._others:
                 if process.exit_code is not None:
                     return (
-                        f"{process.target.name} ended {process.how()}; the run ends, and what was saved of it goes on "
+                        f"{process.called} ended {process.how()}; the run ends, and what was saved of it goes on "
                         "with --resume"
                     )
             if time.monotonic() >= until:
@@ -148,9 +165,9 @@ class _Watch(threading.Thread):
 def work(parent: Parent) -> None:
     """Be one of the other ranks."""
     parent.listen()  # rank 0 is gone, or wants no more: whatever this one waits for will not come
-    local_only()
     joins = parent.arguments
-    store = TCPStore(_HOST, joins["port"], joins["count"], is_master=False, timeout=_START)
+    local_only(joins["host"])
+    store = TCPStore(joins["host"], joins["port"], joins["count"], is_master=False, timeout=_START)
     device = torch.device(joins["device"])
     ranks = Ranks.joined(joins["rank"], joins["count"], store, device)
     module, _, name = joins["work"].partition(":")

@@ -13,7 +13,7 @@ import torch
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError
 from tau_trainer.training.batched import ranks as module
-from tau_trainer.training.batched.ranks import device_of, gathered
+from tau_trainer.training.batched.ranks import Others, device_of, gathered
 from tests.trainers import processes
 from tests.training.ranks_at_work import add
 
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 def gather(tmp_path: Path, work: str, count: int, lost: Any = None, **asked: Any) -> Any:
-    return gathered(f"tests.training.ranks_at_work:{work}", asked, count, CPU, tmp_path, lost or pytest.fail)
+    return gathered(f"tests.training.ranks_at_work:{work}", asked, Others(count, tmp_path), CPU, lost or pytest.fail)
 
 
 def test_ranks_add_up_on_loopback_and_end_with_rank_0_whose_own_error_is_told_as_it_is(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tau_trainer.errors import ClusterError, SettingsError
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.training.actors.elsewhere import places_of
+from tau_trainer.training.elsewhere import places_of
 from tau_trainer.training.plan import RunKind, make_plan
 
 FILE = """
@@ -128,7 +128,7 @@ def test_without_a_cluster_nothing_of_it_is_loaded() -> None:
 import sys
 import tau_trainer.cli.train.learn, tau_trainer.training.api, tau_trainer.training.pairs.collector
 from tau_trainer.settings import RunSettings
-from tau_trainer.training.actors.elsewhere import places_of
+from tau_trainer.training.elsewhere import places_of
 with places_of("learn", RunSettings(execution="async"), print):
     print(sorted(name for name in sys.modules if name.partition(".")[0] == "ray" or "tau_trainer.cluster" in name))
 """

@@ -1,4 +1,7 @@
-"""What every place promises, on the nodes of a cluster, and what is this one's own."""
+"""Processes on the nodes of a cluster: what every place promises, and what is this one's own.
+
+Collected by test_connection.py, which has the cluster.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,6 @@ from tau_trainer.remote.process import Places
 from tests.cluster.conftest import processes_with
 from tests.remote.contract import *  # noqa: F403
 from tests.remote.contract import Echo
-
-pytestmark = [pytest.mark.timeout(120), pytest.mark.slow]
-
 
 MODULE = "tau_trainer.cluster.process"
 """By its name: whoever imports it imports Ray, which reads the environment at that moment."""

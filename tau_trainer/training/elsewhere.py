@@ -1,17 +1,21 @@
-"""Where actors run: on this machine, or on the nodes of a cluster. Imports no torch, and Ray only for a cluster."""
+"""Where actors and ranks run: here or on a cluster's nodes. Imports no torch, and Ray only for a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tau_trainer import plugins
 from tau_trainer.errors import ClusterError, SettingsError
 from tau_trainer.remote.process import Places
-from tau_trainer.settings import RunSettings
+from tau_trainer.settings import ClusterSettings, RunSettings
 from tau_trainer.training.plan import RunKind
 from tau_trainer.training.task import task_of
+
+if TYPE_CHECKING:
+    from tau_trainer.cluster.connection import Connection
 
 
 @contextmanager
@@ -31,14 +35,7 @@ def places_of(
         yield settings, None
         return
     settings = _playable(settings)
-    if cluster.private:
-        say(f"starting a private Ray cluster on this machine ({cluster.address})")
-    else:
-        say(f"connecting to the Ray cluster at {cluster.address}")
-    from tau_trainer.cluster.connection import Connection
-
-    connection = Connection(cluster)
-    try:
+    with connected(cluster, say) as connection:
         described = connection.described
         if command == "parallel":
             settings = _pairs_fitting(settings, connection.room, described)
@@ -48,6 +45,20 @@ def places_of(
         actors = settings.async_trainer.actors
         say(f"{actors} actor{'s' if actors > 1 else ''} (execution: async) on {described}")
         yield settings, connection.place
+
+
+@contextmanager
+def connected(cluster: ClusterSettings, say: Callable[[str], None]) -> Iterator[Connection]:
+    """A cluster that is connected to, or a private one, which ends with the context. Raises ClusterError."""
+    if cluster.private:
+        say(f"starting a private Ray cluster on this machine ({cluster.address})")
+    else:
+        say(f"connecting to the Ray cluster at {cluster.address}")
+    from tau_trainer.cluster.connection import Connection
+
+    connection = Connection(cluster)
+    try:
+        yield connection
     finally:
         connection.close()
 
@@ -77,7 +88,7 @@ def _fitting(settings: RunSettings, room: int, described: str) -> RunSettings:
         chosen = chosen.model_copy(update={"actors": max(1, min(room - spare, 1000))})
         settings = settings.model_copy(update={"async_trainer": chosen})
     evaluator = " and one that evaluates (eval_interval: 0 leaves it out)" if spare else ""
-    _check_room(room, chosen.actors + spare, f"{chosen.actors} actors{evaluator}", f"{described}; lower --actors")
+    check_room(room, chosen.actors + spare, f"{chosen.actors} actors{evaluator}", f"{described}; lower --actors")
     return settings
 
 
@@ -93,12 +104,13 @@ def _pairs_fitting(settings: RunSettings, room: int, described: str) -> RunSetti
         return settings  # there are no pairs without a task, which is told by whoever plans
     actors = settings.async_trainer.model_copy(update={"actors": task.pairs, "eval_interval": 0, "exploration": None})
     most = min(task.max_concurrent or room, task.pairs)
-    _check_room(room, most, f"{most} pairs at a time", f"{described}; lower --max-concurrent")
+    check_room(room, most, f"{most} pairs at a time", f"{described}; lower --max-concurrent")
     concurrent = tau.model_copy(update={"max_concurrent": most})
     return settings.model_copy(update={"async_trainer": actors, "tau": concurrent})
 
 
-def _check_room(room: int, wanted: int, what: str, remedy: str) -> None:
+def check_room(room: int, wanted: int, what: str, remedy: str) -> None:
+    """Raises ClusterError where a cluster has no ``room`` for so many processes."""
     if wanted > room:
         raise ClusterError(
             f"the cluster has room for {room} processes, and {what} are asked for: {remedy} or cluster.resources, or "

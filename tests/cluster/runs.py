@@ -1,0 +1,92 @@
+"""Whole runs on the nodes of a cluster. Collected by test_connection.py, which has the cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file
+
+from tau_trainer.cluster import connection as connecting
+from tau_trainer.cluster.connection import Connection
+from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.settings import ClusterSettings, load_settings
+from tau_trainer.training.batched.api import train_batched
+from tests.cluster.conftest import NODES, RESOURCES
+from tests.training.actors import test_lock_step
+from tests.training.batched import test_data_parallel
+from tests.training.fakes import Memory, begin, pairs_of
+
+on_it = pytest.mark.usefixtures("shared")
+LONG_S = 100.0
+
+
+@pytest.fixture
+def shared(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run finds this cluster, with what its settings ask for, and leaves it as it is."""
+
+    def connect(settings: ClusterSettings) -> Connection:
+        monkeypatch.setattr(connection, "settings", settings)
+        connection.find()
+        return connection
+
+    monkeypatch.setattr(connection, "close", lambda: None)
+    monkeypatch.setattr(connecting, "Connection", connect)
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
+
+
+def there(resources: dict[str, float] = RESOURCES) -> dict[str, Any]:
+    """What a run on the cluster has in its settings besides."""
+    return {"cluster__address": f"local:{NODES}", "cluster__resources": resources}
+
+
+@on_it
+def test_lock_step_is_the_same_run_to_the_bit(tmp_path: Path) -> None:
+    """With an evaluator, lessons of a curriculum and checkpoints at which all environments begin anew."""
+    memory = Memory()
+    file = test_lock_step.FILE
+    elsewhere = begin(test_lock_step.settings_of(tmp_path, "there", file, **there()), memory, "learn")
+    here = begin(test_lock_step.settings_of(tmp_path, "here", file), command="learn")
+    assert [session.wait(LONG_S).outcome for session in (elsewhere, here)] == ["completed"] * 2
+    test_lock_step.assert_same(tmp_path, "there", "here")
+    assert memory.warnings == []
+    nodes = {pair.node for snapshot in memory.snapshots for pair in snapshot.pairs} - {""}
+    assert nodes <= {f"local-{number}" for number in range(1, NODES + 1)}
+    assert nodes, "the table shows where they play"
+
+
+@on_it
+def test_pairs_train_on_nodes_as_many_at_a_time_as_may(tmp_path: Path) -> None:
+    """Each with its own policy, evaluated when it ends; resumed, the run has no more to do."""
+    given: dict[str, Any] = {"cluster.address": f"local:{NODES}", "cluster.resources": RESOURCES}
+    given |= {"env_settings.env_path": "headless:tau"}
+    given |= {"tau.pairs": 2, "tau.max_concurrent": 1, "tau.policy": "independent", "behaviors.*.max_steps": 2000}
+    given |= {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "pairs"}
+    session = begin(load_settings("tau3", given), command="parallel")
+    parallel = pairs_of(session).parallel
+    report = session.wait(LONG_S)
+    assert report.outcome == "completed"
+    assert parallel.peak == 1
+    assert [pair.decisions >= 1000 for pair in report.pairs] == [True] * 2
+    assert all(pair.validation_accuracy is not None for pair in report.pairs)
+    written = load_settings(tmp_path / "pairs" / "configuration.yaml")
+    assert (written.execution, written.async_trainer.actors, written.async_trainer.eval_interval) == ("async", 2, 0)
+    assert (tmp_path / "pairs" / "TauAgent-pair1.onnx").is_file()
+
+
+@on_it
+def test_ranks_of_a_batched_run_are_on_nodes(tmp_path: Path) -> None:
+    """And the run is the one that it is on one machine, to the bit."""
+    here, elsewhere = (test_data_parallel.run(tmp_path, run_id, devices=2) for run_id in ("here", "there"))
+    cluster = ClusterSettings(address=f"local:{NODES}", resources=RESOURCES)
+    elsewhere = elsewhere.model_copy(update={"cluster": cluster})
+    for settings in (here, elsewhere):
+        assert train_batched(settings, "quiet").outcome == "completed"
+    first, second = (
+        load_file(sorted((tmp_path / run_id / "checkpoints").glob("*/*.safetensors"))[-1])
+        for run_id in ("here", "there")
+    )
+    assert first.keys() == second.keys()
+    assert all((first[name] == second[name]).all() for name in first)
+    assert (tmp_path / "there" / "run_logs" / "Rank-1.log").read_text() == ""
