@@ -78,7 +78,7 @@ class Connection:
         self.nodes = [node for node in known if node.room(self.asked)]
         if not self.nodes:
             raise ClusterError(
-                f"no node of cluster {self.settings.address} has what each actor asks for "
+                f"no node of cluster {self.settings.address} has what each process asks for "
                 f"({nodes.amounts(self.asked)}): {'; '.join(map(str, known))}; change cluster.resources"
             )
 
@@ -185,7 +185,7 @@ class Connection:
         """What each process asks for, and what the nodes have."""
         from tau_trainer.cluster.nodes import amounts
 
-        return f"{'; '.join(map(str, self.nodes))}, {amounts(self.asked) or 'nothing'} for each actor"
+        return f"{'; '.join(map(str, self.nodes))}, {amounts(self.asked) or 'nothing'} for each process"
 
     @property
     def room(self) -> int:

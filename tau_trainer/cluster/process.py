@@ -96,6 +96,8 @@ class RayProcess(Process):
             how = _gone(error)
         except asyncio.CancelledError:
             pass
+        except Exception as error:  # a disk that is full, say: whoever waits must learn of it
+            how = f"for it cannot be heard ({type(error).__name__}: {error})"
         finally:
             if sending is not None:
                 sending.cancel()

@@ -67,7 +67,9 @@ def test_a_request_that_no_node_can_ever_meet_is_told_at_once(
     monkeypatch.setattr(connection, "settings", greedy)
     with pytest.raises(ClusterError) as caught:
         connection.find()
-    assert str(caught.value).startswith("no node of cluster local:3 has what each actor asks for (0.1 CPU, 2 unity): ")
+    assert str(caught.value).startswith(
+        "no node of cluster local:3 has what each process asks for (0.1 CPU, 2 unity): "
+    )
     assert "local-2 has 1 CPU" in str(caught.value)
     monkeypatch.undo()
     connection.find()

@@ -27,7 +27,7 @@ class Cluster:
     """A connection, as far as it is asked here."""
 
     room = 4
-    described = "here has 4 CPU, 1 CPU for each actor"
+    described = "here has 4 CPU, 1 CPU for each process"
 
     def __init__(self) -> None:
         self.checked: list[str | None] = []
@@ -67,7 +67,7 @@ def test_as_many_actors_as_nodes_have_room_for_and_one_that_evaluates(tmp_path: 
     assert settings.async_trainer.actors == 3
     assert said == [
         "starting a private Ray cluster on this machine (local)",
-        "3 actors (execution: async) on here has 4 CPU, 1 CPU for each actor",
+        "3 actors (execution: async) on here has 4 CPU, 1 CPU for each process",
     ]
     assert placed(load(tmp_path, async_trainer__eval_interval=0))[0].async_trainer.actors == 4
     settings, said = placed(load(tmp_path, async_trainer__actors=1, cluster__address="head:6379"))
