@@ -1,6 +1,6 @@
 """The headless engine's twins of ML-Agents' scenes to their marks.
 
-    python -m tools.bench scenes [--scenes gridworld hallway walljump sorter foodcollector] [--seeds 1 2 3]
+    python -m tools.bench scenes [--scenes gridworld hallway pyramids ...] [--seeds 1 2 3]
 
 `tau-train learn` with the shipped settings of each scene, but so many decisions as the table below says. Reward is the
 mean return of the episodes of a summary, so of a policy that still explores: the mark is reached where one is at or
@@ -44,6 +44,7 @@ TASKS = {
     "gridworld": Task("GridWorld", "GridWorld", 0.8, 200_000),
     "hallway": Task("Hallway", "Hallway", 0.7, 300_000),
     "walljump": Task("WallJump", "BigWallJump", 0.8, 2_000_000),
+    "pyramids": Task("Pyramids", "Pyramids", 1.5, 400_000),
     "sorter": Task("Sorter", "Sorter", 3.0, 3_000_000),
     "foodcollector": Task(
         "FoodCollector",
