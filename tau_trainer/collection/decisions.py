@@ -15,7 +15,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Known, Memory
 from tau_trainer.models import Decision, Policy
 from tau_trainer.settings import TrainerSettings
-from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray, Observations, StepBatch
+from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray, Observations, StepBatch, Terminals
 
 _NOBODY: Rows = np.zeros(0, np.intp)
 _PATIENCE: Final = 10_000
@@ -212,6 +212,17 @@ class TauAgent:
         names = [sensor.name for sensor in learner.spec.observations]
         self._visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
 
+    @property
+    def learns(self) -> bool:
+        """Whether what it does is learned from and counted."""
+        return True
+
+    def act_with(self, actor: Actor) -> None:
+        """Have ``actor`` decide from now on for this team, in all environments."""
+        self._actor.parties -= 1
+        self._actor = self._batcher.actors[self.learner.name, self.team] = actor
+        self._actor.parties += 1
+
     def meet(self, spec: BehaviorSpec) -> None:
         """The behavior of an environment that began again. Raises SettingsError if it was changed meanwhile."""
         if spec != self.spec:
@@ -225,10 +236,19 @@ class TauAgent:
         """The sensors that the policy may see."""
         return tuple(obs[i] for i in self._visible)
 
-    def ask(self, batch: StepBatch, rows: Rows, ended: Rows) -> asyncio.Future[Decision]:
-        """Have the policy decide for the agents of ``batch`` [n]; those in ``ended`` have no past any more."""
-        self._actor.forget(ended)
+    def ask(self, batch: StepBatch, rows: Rows, ended: Rows) -> asyncio.Future[Decision] | None:
+        """Have the policy decide for the agents of ``batch`` [n]; those in ``ended`` have no past any more.
+
+        None: nobody asks.
+        """
+        self.forget(ended)
+        if not len(batch):
+            return None
         return self._batcher.decide(self.learner.name, self.team, rows, self.see(batch.obs), batch.action_mask)
+
+    def forget(self, rows: Rows) -> None:
+        """Agents of these rows begin without a past."""
+        self._actor.forget(rows)
 
     def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> None:
         """Hand on what was decided for ``batch`` [n]; rewards that are ``known`` are for the decision before."""
@@ -243,6 +263,20 @@ class TauAgent:
         """Episodes of ``rows`` [m] ended, with their last rewards and observations, cut by a limit or not."""
         self.learner.memory.end(rows, known, self.see(obs), truncated)
 
+    def counted(self, acted: BoolArray, ended: Terminals, plays_on: BoolArray | None) -> BoolArray:
+        """Which of the episodes that ended [m] count, bool [m].
+
+        Args:
+            acted: bool [m], whether a decision was made in it.
+            ended: the agents that :meth:`ask` was told of last.
+            plays_on: see :class:`~tau_trainer.memory.Known`.
+        """
+        return acted
+
+    async def wait_for_learner(self) -> None:
+        """Let the learner take what it needs; wait where learning is behind."""
+        await self.learner.wait_for_learner()
+
     def let_go(self) -> Rows:
         """Rows of agents that have vanished without an end, given back; nearly always nobody's. Call once a message."""
         self._messages += 1
@@ -252,7 +286,7 @@ class TauAgent:
         gone = self.table.unmet()
         rows = self.table(gone)
         self.learner.memory.abandon(rows)
-        self._actor.forget(rows)
+        self.forget(rows)
         self.table.release(gone)
         return rows
 
@@ -260,5 +294,5 @@ class TauAgent:
         """The environment was lost or begins anew: decisions without an outcome are no experience."""
         self._messages = 0
         self.learner.memory.abandon(self.table.rows)
-        self._actor.forget(self.table.rows)
+        self.forget(self.table.rows)
         self.table.clear()

@@ -124,7 +124,9 @@ def snapshot_record(snapshot: RunSnapshot) -> dict[str, Any]:
 def result_record(result: RunReport) -> dict[str, Any]:
     """How a run ended, without what stands in evaluation.json."""
     scores = {name: result.score(name) for name in ("reward", "accuracy", "accuracy_train")}
-    return {"type": "result", **_fields(result, *_ENDED), **scores, **_fields(result, *_LEFT)}
+    behaviors = [{**asdict(each), "games": [games.record for games in each.games]} for each in result.behaviors]
+    left = {**_fields(result, *_LEFT), "behaviors": behaviors}
+    return {"type": "result", **_fields(result, *_ENDED), **scores, **left}
 
 
 _PAIR = (

@@ -14,6 +14,8 @@ EPISODE_LENGTH = "Environment/Episode Length"
 EPISODE_REWARDS = (CUMULATIVE_REWARD, GROUP_CUMULATIVE_REWARD)
 """Of an agent itself, and of its group."""
 
+ELO = "Self-play/ELO"
+
 POLICY_ENTROPY = "Policy/Entropy"
 LEARNING_RATE = "Policy/Learning Rate"
 POLICY_EPSILON = "Policy/Epsilon"

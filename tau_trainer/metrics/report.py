@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
+from tau_trainer.metrics.games import HEADINGS, Games, lines
 from tau_trainer.metrics.snapshot import BehaviorSnapshot, RunReport
 from tau_trainer.metrics.table import marks_for, rewards
 
@@ -29,6 +30,9 @@ def result_lines(result: RunReport) -> Iterator[str]:
         for behavior in result.behaviors:
             means = f"{', '.join(rewards(behavior))} {window(behavior)}"
             yield f"{behavior.name}: {means}, after {format_count(behavior.step)} {result.unit}"
+            if behavior.games:
+                yield f"{behavior.name} at self-play, of all its policies so far{_elo(behavior)}:"
+                yield from (f"  {line}" for line in lines(behavior.games))
     yield from (f"error: {error}" for error in result.errors)
     yield from (f"{name}: {path}" for name, path in result.files.items())
     if result.verdict:
@@ -75,6 +79,10 @@ class ResultView:
             windows = dict.fromkeys(f"its last {behavior.window}" for behavior in result.behaviors)
             note = f"mean rewards: of the episodes in {' or '.join(windows)}"
             parts += [Text(), _behavior_table(result), Text(note, style="dim")]
+            for behavior in result.behaviors:
+                if behavior.games:
+                    title = f"{behavior.name} at self-play, of all its policies so far{_elo(behavior)}"
+                    parts += [Text(), Text(title), games_table(behavior.games)]
         if result.files:
             parts += [Text(), _file_table(result)]
         if result.verdict:
@@ -108,6 +116,20 @@ def _behavior_table(result: RunReport) -> Table:
         counts = map(format_count, (behavior.step, behavior.episodes))
         means = map(format_reward, [behavior.mean_reward, *([behavior.mean_group_reward] if groups else [])])
         table.add_row(behavior.name, *counts, *means)
+    return table
+
+
+def _elo(behavior: BehaviorSnapshot) -> str:
+    return "" if behavior.elo is None else f"; Elo {behavior.elo:.1f}"
+
+
+def games_table(games: Sequence[Games]) -> Table:
+    """Results by opponent, for rich to draw."""
+    table = _table()
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading == HEADINGS[0] else "right", no_wrap=True)
+    for some in games:
+        table.add_row(*some.cells)
     return table
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tau_trainer.metrics.games import Games
+
 
 class PairState(enum.StrEnum):
     """Where an AgentTrainer stands; the value is what users read."""
@@ -79,6 +81,10 @@ class BehaviorSnapshot:
     """What the means are of: the last ``summary`` in which an episode ended, or the last ``evaluation``."""
     window_episodes: int = 0
     """So many episodes ended in it; 0: that is not told."""
+    elo: float | None = None
+    """Of the newest policy, as ML-Agents rates it; None: it is not at self-play."""
+    games: tuple[Games, ...] = ()
+    """What it has scored against each opponent of self-play, as all its policies played."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ HEADLESS_SCENES = (
     "sorter",
     "dungeon",
     "pyramids",
+    "soccer",
     "faulty",
 )
 """Scenes of the headless engine."""

@@ -18,7 +18,6 @@ from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSetting
 Finding = tuple[Location, str]
 """Where something stands, and what to say about it."""
 
-_YET = "which this version does not train yet"
 _BESIDE = f"{', '.join(LEARNED_BESIDE[:-1])} and {LEARNED_BESIDE[-1]}"
 
 
@@ -26,10 +25,8 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
     """Everything in ``file`` that this version cannot do."""
     if isinstance(file, BatchedSettings):
         return  # its sections refuse that themselves
-    if file.default_settings is not None:
-        yield from _behavior(("default_settings",), file.default_settings)
-    for name, settings in file.behaviors.items():
-        yield from _behavior(("behaviors", name), settings)
+    for place, settings in _trainers(file):
+        yield from _behavior(place, settings)
     kinds = {isinstance(settings, OfflineTrainerSettings): name for name, settings in file.behaviors.items()}
     if len(kinds) > 1:
         text = f"learns from recordings alone, and {kinds[False]} does not; put them into files of their own"
@@ -41,9 +38,16 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
         yield ("collection", "deterministic"), text
 
 
+def _trainers(file: RunSettings) -> list[tuple[Location, TrainerSettings]]:
+    """Those of every behavior, and where they stand."""
+    usual = file.default_settings
+    found: list[tuple[Location, TrainerSettings]] = [] if usual is None else [(("default_settings",), usual)]
+    return found + [(("behaviors", name), settings) for name, settings in file.behaviors.items()]
+
+
 def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
-    if settings.self_play is not None:
-        yield (*place, "self_play"), f"asks for self-play, {_YET}; remove it"
+    if settings.self_play is not None and isinstance(settings, OfflineTrainerSettings):
+        yield (*place, "self_play"), "is for who plays, and the behavior learns from recordings alone; remove it"
     if settings.behavioral_cloning is not None and settings.trainer_type not in LEARNED_BESIDE:
         text = f"is beside {_BESIDE} alone, not beside {settings.trainer_type}"
         yield (*place, "behavioral_cloning"), f"{text}; remove it, or change trainer_type"
@@ -59,6 +63,10 @@ def _actors(file: RunSettings) -> Iterator[Finding]:
     if file.cluster is not None and file.collection.listen is not None:
         text = "is for engines that others start, and on a cluster each is started beside its actor; remove it"
         yield ("collection", "listen"), text
+    for place, settings in _trainers(file):
+        if settings.self_play is not None:
+            text = "is for execution: sync, where one process knows whose turn it is; remove it, or change execution"
+            yield (*place, "self_play"), text
     if file.env_settings.num_envs > 1:
         yield ("env_settings", "num_envs"), "is for execution: sync; with async, async_trainer.actors (--actors) counts"
     if file.env_settings.awaited:
@@ -136,10 +144,7 @@ class Outlook:
     def __init__(self, settings: RunSettings, read: Problems) -> None:
         self._settings = settings
         self._data, self._flags = read.document.data, read.flags
-        self._trainers: dict[Location, TrainerSettings] = {}
-        if settings.default_settings is not None:
-            self._trainers["default_settings",] = settings.default_settings
-        self._trainers |= {("behaviors", name): trainer for name, trainer in settings.behaviors.items()}
+        self._trainers: dict[Location, TrainerSettings] = dict(_trainers(settings))
 
     @property
     def _rollouts(self) -> bool:

@@ -136,14 +136,16 @@ class SelfPlaySettings(Section):
     """``self_play``: play against earlier versions of the policy; ``{}`` means the defaults."""
 
     save_steps: PositiveInt = 20000
-    """Trainer steps between snapshots."""
+    """Decisions of the behavior between snapshots."""
     team_change: PositiveInt = Field(default_factory=lambda data: 5 * data.get("save_steps", 20000))
-    """Trainer steps before the other team learns; 5 x save_steps unless given."""
+    """Decisions of the behavior before another team learns; 5 x save_steps unless given."""
     swap_steps: PositiveInt = 2000
-    """Steps between swaps of the opponent."""
+    """Decisions of its ghosts between draws of their opponents."""
     window: PositiveInt = 10
-    """Snapshots kept."""
+    """Newest snapshots that are kept."""
     play_against_latest_model_ratio: Fraction = 0.5
-    """Share of games against the newest policy."""
+    """Probability that a draw is the newest policy as it is then; else each snapshot is as likely."""
     initial_elo: Float = 1200.0
     """Rating at the start."""
+    opponents: tuple[Text, ...] = ()
+    """Model files (``.onnx``) that are drawn from as snapshots are; not in ML-Agents."""

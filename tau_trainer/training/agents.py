@@ -158,7 +158,7 @@ class AgentTrainer:
             role.agent.meet(spec)
         ended = role.agent.table(batch.terminals.agent_ids) if len(batch.terminals) else _NOBODY
         rows = role.agent.table(batch.agent_ids)
-        return role, batch, rows, ended, role.agent.ask(batch, rows, ended) if len(batch) else None
+        return role, batch, rows, ended, role.agent.ask(batch, rows, ended)
 
     def record(self) -> None:
         """Rewards, episodes and experience of what :meth:`decide` has answered."""
@@ -203,6 +203,8 @@ class AgentTrainer:
         acted, paid = self._answer(role, batch, rows, ended=False)
         role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, paid))
         role.agent.remember(rows, role.known(batch, paid, moment), batch, decision)
+        if not role.agent.learns:
+            return
         self.decisions += len(rows)
         if "on_episode_begin" in self._callbacks.wanted:
             begun = EpisodeInfo(role.agent.learner.name, self.id, role.agent.learner.decisions)
@@ -216,6 +218,7 @@ class AgentTrainer:
         acted, paid = self._answer(role, ended, rows, ended=True)
         plays_on = None if playing is None else (ended.group_id != 0) & np.isin(ended.group_id, playing)
         role.agent.end(rows, role.known(ended, paid, moment, plays_on), ended.obs, ended.truncated)
+        acted = role.agent.counted(acted, ended, plays_on)
         others = role.others(ended.group_reward, paid)
         returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)
         name = role.agent.learner.name
@@ -261,7 +264,7 @@ class AgentTrainer:
 
     def _score(self, role: _Role, result: RewardResult | None) -> None:
         """Count rewards of single decisions."""
-        if result is None or self._keys is None:
+        if result is None or self._keys is None or not role.agent.learns:
             return
         name = role.agent.learner.name
         for key, values in (
@@ -285,4 +288,4 @@ class AgentTrainer:
     async def wait_for_learners(self) -> None:
         """Let every learner take what it needs before the environment gets its answer."""
         for role in self._roles.values():
-            await role.agent.learner.wait_for_learner()
+            await role.agent.wait_for_learner()

@@ -151,8 +151,14 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         _check_memory(name, trainer.network_settings)
         if not settings.checkpoint_settings.inference:
             _check_demonstrations(trainer)
+            _check_opponents(name, trainer)
     if command == "parallel" and any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings)):
         raise SettingsError("`parallel` trains pairs, and the file's trainer_type learns from recordings; use `learn`")
+    at_self_play = [name for name, trainer in _trainers(settings) if trainer.self_play is not None]
+    if command == "parallel" and at_self_play:
+        raise SettingsError(
+            f"{at_self_play[0]}.self_play is for teams in a game, and `parallel` trains pairs at a task; use `learn`"
+        )
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.engines, None, True
     spare, population, elsewhere = 0, False, False
@@ -245,6 +251,7 @@ def plan_problems(settings: RunSettings) -> list[str]:
         partial(_check_memory, name, trainer.network_settings) for name, trainer in trainers
     ]
     steps += [] if chosen.inference else [partial(_check_demonstrations, trainer) for _, trainer in trainers]
+    steps += [] if chosen.inference else [partial(_check_opponents, name, trainer) for name, trainer in trainers]
     steps += [
         partial(task_of, settings),
         partial(Lessons, settings.environment_parameters or {}),
@@ -273,6 +280,13 @@ def _check_demonstrations(trainer: TrainerSettings) -> None:
         path = getattr(section, "demo_path", None)
         if path is not None:
             demonstration_files([path])
+
+
+def _check_opponents(name: str, trainer: TrainerSettings) -> None:
+    """Raises SettingsError for a model that is not there, before anything is started."""
+    for path in () if trainer.self_play is None else trainer.self_play.opponents:
+        if not Path(path).is_file():
+            raise SettingsError(f"{name}.self_play.opponents: there is no file '{path}'; name a model (.onnx)")
 
 
 def _check_memory(name: str, network: NetworkSettings) -> None:

@@ -33,6 +33,7 @@ GAMES: dict[str, tuple[str, Sequence[str], Json]] = {
     "walljump": ("walljump", ("--agents", "9"), {}),
     "dungeon": ("dungeon", ("--agents", "7"), {"parameters": {"max_decisions": 20.0}}),
     "pyramids": ("pyramids", ("--agents", "3"), {"parameters": {"max_decisions": 40.0}}),
+    "soccer": ("soccer", ("--agents", "8"), {"parameters": {"max_decisions": 12.0}}),
 }
 """Scene, arguments and wishes: every scene, and everything that can be wished for in one of them."""
 RESETS = (7, 30)

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tau_trainer.errors import SettingsError
 from tau_trainer.settings import PPOHyperparameters, RunSettings, SACHyperparameters, load_settings
-from tests.settings.reading import parse_settings
 
 TRAINABLE = {
     "ppo/3DBall": """
@@ -206,11 +204,7 @@ behaviors:
     behavioral_cloning: {demo_path: Project/Demos/ExpertPyramid.demo, steps: 150000, strength: 0.5,
       samples_per_update: 0}
 """,
-}
-
-UNTRAINABLE = {
-    "poca/SoccerTwos": (
-        """
+    "poca/SoccerTwos": """
 behaviors:
   SoccerTwos:
     trainer_type: poca
@@ -219,17 +213,12 @@ behaviors:
     self_play: {save_steps: 50000, team_change: 200000, swap_steps: 2000, window: 10,
       play_against_latest_model_ratio: 0.5, initial_elo: 1200.0}
 """,
-        "behaviors.SoccerTwos.self_play asks for self-play",
-    ),
-    "ppo with self-play": (
-        """
+    "ppo with self-play": """
 behaviors:
   Tennis:
     trainer_type: ppo
     self_play: {}
 """,
-        "behaviors.Tennis.self_play asks for self-play",
-    ),
 }
 
 
@@ -246,19 +235,6 @@ def test_an_example_loads(written: Path) -> None:
     assert isinstance(settings, RunSettings)
     assert settings.behaviors
     assert all(behavior.trainer_type in ("ppo", "sac", "poca") for behavior in settings.behaviors.values())
-
-
-@pytest.mark.parametrize("written", [text for text, _ in UNTRAINABLE.values()], ids=UNTRAINABLE.keys(), indirect=True)
-def test_an_example_for_a_later_version_parses(written: Path) -> None:
-    assert isinstance(parse_settings(written), RunSettings)
-
-
-@pytest.mark.parametrize(("written", "sentence"), UNTRAINABLE.values(), ids=UNTRAINABLE.keys(), indirect=["written"])
-def test_an_example_for_a_later_version_says_what_is_not_trained(written: Path, sentence: str) -> None:
-    with pytest.raises(SettingsError) as error:
-        load_settings(written)
-    assert sentence in str(error.value)
-    assert "example.yaml:" in str(error.value)
 
 
 def test_the_numbers_of_3dball_arrive(tmp_path: Path) -> None:

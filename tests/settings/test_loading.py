@@ -173,7 +173,7 @@ def test_settings_cannot_be_changed(path: Path) -> None:
 def test_what_cannot_be_trained_is_told_together_with_its_place(path: Path) -> None:
     path.write_text("""
 behaviors:
-  A: {trainer_type: dqn, behavioral_cloning: {demo_path: x.demo}, self_play: {}}
+  A: {trainer_type: dqn, behavioral_cloning: {demo_path: x.demo}, reward_signals: {curiosity: {}}}
 """)
     with pytest.raises(SettingsError) as error:
         load_settings(path)
@@ -186,8 +186,8 @@ behaviors:
 
 
 def test_untrainable_defaults_are_told_too(path: Path) -> None:
-    path.write_text("default_settings: {trainer_type: poca, self_play: {}}")
-    with pytest.raises(SettingsError, match=r"default_settings\.self_play asks for self-play"):
+    path.write_text("default_settings: {trainer_type: poca, reward_signals: {curiosity: {}}}")
+    with pytest.raises(SettingsError, match=r"default_settings\.reward_signals\.curiosity is learned beside ppo"):
         load_settings(path)
 
 

@@ -311,7 +311,7 @@ def test_what_is_right_in_a_file_with_mistakes_and_cannot_be_trained_is_told_wit
     file = tmp_path / "x.yaml"
     file.write_text("""
 behaviors:
-  A: {trainer_type: poca, self_play: {}}
+  A: {trainer_type: poca, behavioral_cloning: {demo_path: x.demo}}
   B: {max_step: 5}
 environment_parameters:
   h: {curriculum: [{name: a, value: 1, completion_criteria: {behavior: B}}, {name: b, value: 2}]}
@@ -324,7 +324,7 @@ engine_settings: {widht: 84}
     assert told == [
         "behaviors.B.max_step",
         "engine_settings.widht",
-        "behaviors.A.self_play",
+        "behaviors.A.behavioral_cloning",
         "environment_parameters.i.curriculum[0].completion_criteria.behavior",
     ]
     assert str(raised.value).splitlines()[1:] == [f"  {sentence}" for sentence in raised.value.problems]

@@ -26,7 +26,7 @@ from tau_trainer.settings.document import parse_document
 from tau_trainer.settings.loading import interpret
 from tau_trainer.settings.signals import CuriositySettings, GAILSettings
 from tau_trainer.settings.upgrading import Upgraded, dumped, upgrade
-from tests.settings.test_examples import TRAINABLE, UNTRAINABLE
+from tests.settings.test_examples import TRAINABLE
 
 PPO_016 = """
 default:
@@ -356,7 +356,7 @@ def test_lessons_that_were_keys_get_names() -> None:
     assert mass.sampler_parameters.max_value == 2
 
 
-EXAMPLES: dict[str, Any] = TRAINABLE | {name: text for name, (text, _) in UNTRAINABLE.items()}
+EXAMPLES: dict[str, Any] = TRAINABLE
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

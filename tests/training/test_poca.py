@@ -112,7 +112,6 @@ def test_members_that_leave_tell_nothing_of_their_groups_reward(stage: Stage, tm
     ("given", "sentence"),
     [
         ({"behaviors.A.network_settings.memory": {}}, "network_settings.memory: poca cannot learn it; remove it"),
-        ({"behaviors.A.self_play": {}}, "asks for self-play"),
         ({"behaviors.A.hyperparameters.shared_critic": True}, "shared_critic is no known key"),
     ],
 )

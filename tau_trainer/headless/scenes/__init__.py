@@ -31,6 +31,7 @@ _PLAYED = {
     "sorter": ("sorter", "SorterScene", 16),
     "dungeon": ("dungeon", "DungeonScene", 12),
     "pyramids": ("pyramids", "PyramidsScene", 16),
+    "soccer": ("soccer", "SoccerScene", 16),
     "faulty": ("balance", "BalanceScene", 12),
 }
 """Module, class and usual number of agents of each scene. ``faulty`` is ``balance`` in an engine that misbehaves."""

@@ -22,6 +22,7 @@ from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.drowning import Drowning
 from tau_trainer.training.learning.handles import LearnerHandle
 from tau_trainer.training.learning.judge import Judge
+from tau_trainer.training.learning.opponents import PREFIX, Opponents
 from tau_trainer.training.learning.parameters_only import whole
 from tau_trainer.training.learning.progress import Progress
 from tau_trainer.training.learning.returns import EpisodeReturns
@@ -42,6 +43,7 @@ class Learner(Sink):
         updates: what it learns by, and the newest policy.
         stopped: whether it is done before its decisions are over.
         remembers: whether the experience of the run that it goes on from is still there.
+        opponents: whom it plays against at self-play; None: it does not.
     """
 
     def __init__(self, name: str, setup: Setup, algorithm: Algorithm, handle: LearnerHandle, shared: Shared) -> None:
@@ -58,6 +60,7 @@ class Learner(Sink):
         actor = Actor(handle.policy(), rng, deterministic=settings.network_settings.deterministic)
         self.updates = Updates(handle, actor, self.progress, self.judge, self.bound, shared)
         self.handle = handle
+        self.opponents: Opponents | None = None
 
     @property
     def spec(self) -> BehaviorSpec:
@@ -146,11 +149,13 @@ class Learner(Sink):
         """Arrays and JSON-able values for a checkpoint. Call in the learner's thread."""
         arrays, facts = self.handle.state()
         weights, judged = self.judge.state()
-        return {**arrays, **weights}, {
+        snapshots, rivals = ({}, None) if self.opponents is None else self.opponents.state()
+        return {**arrays, **weights, **snapshots}, {
             "algorithm": facts,
             "acting_rng": self.actor.rng.bit_generator.state,
             "behavior": behavior_json.to_json(self.spec),
             "reward_components": self.setup.reward_width,
+            **({} if rivals is None else {"self_play": rivals}),
             **self.progress.state(),
             **judged,
         }
@@ -161,8 +166,9 @@ class Learner(Sink):
         self._load(arrays, {name: fact for name, fact in values["algorithm"].items() if name != "version"})
 
     def _load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        """Act with what is known of the algorithm; arrays of the best policy are passed over."""
-        self.handle.load({name: array for name, array in arrays.items() if not name.startswith(BEST)}, facts)
+        """Act with what is known of the algorithm; arrays of other policies are passed over."""
+        known = {name: array for name, array in arrays.items() if not name.startswith((BEST, PREFIX))}
+        self.handle.load(known, facts)
         self.updates.take(self.handle.policy())
 
     def play(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
@@ -185,3 +191,5 @@ class Learner(Sink):
         self.stopped = self.judge.returns.reached
         self.remembers = not self.algorithm.lost(values["algorithm"])
         self.actor.rng.bit_generator.state = values["acting_rng"]
+        if self.opponents is not None and "self_play" in values:
+            self.opponents.load(arrays, values["self_play"], self.algorithm.policy)

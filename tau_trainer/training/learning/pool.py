@@ -22,7 +22,9 @@ from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
 from tau_trainer.training.learning.judge import Validator
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.opponents import Opponents
 from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner
+from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.learning.updates import Shared
 from tau_trainer.training.plan import RunPlan
 
@@ -48,6 +50,7 @@ class LearnerPool:
         """
         self.learners: dict[str, Learner] = {}
         self.batcher = DecisionBatcher()
+        self.self_play = SelfPlay(hub)
         self._plan = plan
         self._on_new = on_new or (lambda learner: None)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
@@ -74,7 +77,10 @@ class LearnerPool:
 
     def agent(self, pair: int, spec: BehaviorSpec) -> TauAgent:
         """The TauAgent of ``pair`` for a behavior. Raises as :meth:`learner`."""
-        return TauAgent(self.learner(pair, spec), spec, self.batcher)
+        learner = self.learner(pair, spec)
+        if learner.opponents is not None:
+            return self.self_play.agent(learner, spec, self.batcher)
+        return TauAgent(learner, spec, self.batcher)
 
     def learner(self, pair: int, spec: BehaviorSpec) -> Learner:
         """Who learns a behavior from ``pair``. Raises SettingsError where the settings know no such behavior."""
@@ -97,11 +103,11 @@ class LearnerPool:
         teams = self._teams.setdefault(learner.name, set())
         new = spec.team not in teams
         teams.add(spec.team)
-        if new and len(teams) == 2:
+        if new and len(teams) == 2 and learner.opponents is None and not self._plan.inference:
             self.shared.hub.warning(
-                f"'{learner.name}' plays in several teams, and all of them share one learner and one policy: that is "
-                "no self-play, which this version does not train; give the teams different behavior names to train "
-                "them apart"
+                f"'{learner.name}' plays in several teams, and all of them share one learner and one policy, so it "
+                "learns against itself as it is now; add self_play: {} to have it play earlier versions too, or give "
+                "the teams different behavior names to train them apart"
             )
 
     def rewarder(self, spec: BehaviorSpec) -> Rewarder:
@@ -125,6 +131,8 @@ class LearnerPool:
         )
         algorithm = make_algorithm(setup)
         learner = Learner(name, setup, algorithm, self._handle(name, setup, algorithm), self.shared)
+        if settings.self_play is not None and not self._plan.inference:
+            learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
         self._on_new(learner)
         self.shared.hub.begin(
             name,

@@ -80,7 +80,7 @@ class Progress:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps, of what JSON can hold."""
-        pending = self.hub.pending(self.name, keys.EPISODE_REWARDS)
+        pending = self.hub.pending(self.name, (*keys.EPISODE_REWARDS, keys.ELO))
         return {
             "decisions": self.decisions,
             "opts": self.opts,

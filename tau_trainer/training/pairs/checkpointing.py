@@ -17,6 +17,7 @@ from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Kept
 from tau_trainer.training.learning import parameters_only
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.plan import RunPlan
@@ -34,12 +35,13 @@ class Checkpointer:
     never interrupted saw.
     """
 
-    def __init__(self, plan: RunPlan, run: Run, lessons: Lessons) -> None:
-        """``lessons``: saved with every learner, restored by :meth:`prepare`."""
+    def __init__(self, plan: RunPlan, run: Run, lessons: Lessons, self_play: SelfPlay) -> None:
+        """``lessons`` and ``self_play``: saved with every learner, restored by :meth:`prepare`."""
         self.generation = 0
         self.pair_decisions: dict[int, int] = {}
         """Decisions of each pair in the runs before, where this one goes on from them."""
         self._plan, self._store, self._hub, self._lessons = plan, run.store, run.hub, lessons
+        self._self_play = self_play
         run.store.lessons = lambda: lessons.numbers
         self._goes_on = run.folder.resumed or run.plays
         self._next: dict[str, int] = {}
@@ -115,6 +117,8 @@ class Checkpointer:
             self.generation = int(newest.manifest["generation"])
             if "lessons" in newest.manifest:  # older checkpoints have none
                 self._lessons.load(newest.manifest["lessons"])
+            if "self_play" in newest.manifest:
+                self._self_play.load(newest.manifest["self_play"])
 
     def due(self, learner: Learner) -> bool:
         """Whether a learner has gone past its next checkpoint and learned since the last. Ask between updates.
@@ -152,6 +156,7 @@ class Checkpointer:
             "generation": self.generation,
             "task": dict(task.identity) if task is not None else {},
             "lessons": self._lessons.state(),
+            "self_play": self._self_play.state(),
         }
         for learner in learners:
             self._schedule(learner)

@@ -50,13 +50,13 @@ class RunOverseer(Overseer):
         self.accuracies: dict[int, float] = {}
         self.export_checks: list[asyncio.Future[None]] = []
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
-        self.checkpointer = Checkpointer(plan, run, self.lessons)
+        validator = self.examiner.quick_scores if self.examiner is not None else None
+        self.pool = LearnerPool(plan, run.hub, validator, self.appears, run.callbacks)
+        self.checkpointer = Checkpointer(plan, run, self.lessons, self.pool.self_play)
         self.checkpointer.prepare()
         self._show_lessons()
         earlier = self.checkpointer.pair_decisions
         self.gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
-        validator = self.examiner.quick_scores if self.examiner is not None else None
-        self.pool = LearnerPool(plan, run.hub, validator, self.appears, run.callbacks)
         self._learns, self._all_alike = not plan.inference, plan.command == "learn"
 
     @property

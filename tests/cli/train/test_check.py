@@ -32,10 +32,10 @@ UNTRAINABLE = """
 behaviors:
   A:
     trainer_type: poca
-    self_play: {}
+    reward_signals: {rnd: {}}
   B:
-    trainer_type: ppo
-    self_play: {}
+    trainer_type: dqn
+    reward_signals: {curiosity: {}}
 environment_parameters:
   h:
     curriculum:
@@ -138,12 +138,12 @@ def test_without_a_file_any_behavior_has_the_defaults(capsys: pytest.CaptureFixt
 def test_everything_that_stands_in_the_way_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     report = checked(capsys, "later.yaml", "--env", "nothing.x86_64", "--resume")
     assert [problem.split()[1] for problem in report["problems"][:3]] == [
-        "behaviors.A.self_play",
-        "behaviors.B.self_play",
+        "behaviors.A.reward_signals.rnd",
+        "behaviors.B.reward_signals.curiosity",
         "environment_parameters.h.curriculum[0].completion_criteria.behavior",
     ]
     assert report["problems"][0].startswith(
-        "later.yaml:5: behaviors.A.self_play asks for self-play, which this version"
+        "later.yaml:5: behaviors.A.reward_signals.rnd is learned beside ppo and sac alone, not beside poca"
     )
     # What stands in the way besides the file is told as well.
     assert report["problems"][3].startswith("There is no run to resume in")

@@ -109,11 +109,12 @@ def test_bad_input_is_one_sentence_and_nothing_starts(
     assert training.calls == []
 
 
-def test_a_file_for_a_later_version_says_so(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("x.yaml").write_text("behaviors:\n  A:\n    self_play: {}\n")
+def test_what_a_file_asks_for_that_cannot_be_says_so(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.yaml").write_text("behaviors:\n  A:\n    self_play: {}\nexecution: async\n")
     assert main(["learn", "x.yaml", "--env", "build"]) == 2
     assert capsys.readouterr().err == (
-        "error: x.yaml:3: behaviors.A.self_play asks for self-play, which this version does not train yet; remove it\n"
+        "error: x.yaml:3: behaviors.A.self_play is for execution: sync, where one process knows whose turn it is; "
+        "remove it, or change execution\n"
     )
 
 

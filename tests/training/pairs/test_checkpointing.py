@@ -22,6 +22,7 @@ from tau_trainer.runs.moments import Moment
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Store
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.checkpointing import Checkpointer
 from tau_trainer.training.pairs.pair import AgentTrainerPair
@@ -41,7 +42,7 @@ def keeper(run: Path, hub: MetricsHub, *, resume: bool, together: bool = False) 
     store, folder = Store(run, hub, NOBODY, goes_on=resume), SimpleNamespace(resumed=resume)
     plan = SimpleNamespace(task=None, origins=None, inference=False, deterministic=together)
     begun = SimpleNamespace(store=store, hub=hub, folder=folder, plays=False)
-    return Checkpointer(cast(RunPlan, plan), cast(Run, begun), Lessons({}))
+    return Checkpointer(cast(RunPlan, plan), cast(Run, begun), Lessons({}), SelfPlay(hub))
 
 
 @pytest.fixture

@@ -1,0 +1,126 @@
+"""A model file as a policy: whoever wrote it for ML-Agents, it plays here."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from tau_trainer.columns import Arrays, Column
+from tau_trainer.errors import ExportError, NonFiniteError
+from tau_trainer.export.session import run_feed, session_of
+from tau_trainer.models import ActorCritic, Decision, Policy
+from tau_trainer.models import tensor_names as names
+from tau_trainer.models.policy import all_finite
+from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
+
+_NOTHING: Arrays = {}
+
+
+class OnnxPolicy(Policy):
+    """Acts with a model file, by its most likely actions where it has those.
+
+    A file that draws its actions draws from a stream of its own, which no checkpoint holds: most have both.
+
+    Args:
+        path: the file.
+        spec: the behavior with the sensors that the file sees as ``obs_0``, ``obs_1``, ...
+
+    Raises:
+        ExportError: it cannot be read, or is for another behavior.
+    """
+
+    def __init__(self, path: Path, spec: BehaviorSpec) -> None:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise ExportError(
+                f"the model {path} cannot be read: {error.strerror}; name a file that training or Unity wrote"
+            ) from error
+        self.path, self.spec, self.version, self.weights = path, spec, 0, {}
+        self._session = session_of(content)
+        self._outputs = {output.name for output in self._session.get_outputs()}
+        self._inputs = {given.name: given.shape for given in self._session.get_inputs()}
+        self._continuous = self._output(names.DETERMINISTIC_CONTINUOUS, names.CONTINUOUS)
+        self._discrete = self._output(names.DETERMINISTIC_DISCRETE, names.DISCRETE)
+        self._state = f"recurrent.{zlib.crc32(str(path).encode()):x}"
+        """Of this file: the tables of who carries it may hold that of others too."""
+        self._check()
+        memory = self._inputs.get(names.RECURRENT_IN)
+        if memory is not None:
+            self.state_columns = (Column(self._state, (int(memory[-1]),)),)
+
+    def _output(self, *choices: str) -> str | None:
+        return next((name for name in choices if name in self._outputs), None)
+
+    def _check(self) -> None:
+        """Raises ExportError where it is for another behavior."""
+        spec, actions = self.spec, self.spec.actions
+        sensors = {names.observation_name(i): sensor for i, sensor in enumerate(spec.observations)}
+        for name, shape in self._inputs.items():
+            if name in (names.ACTION_MASKS, names.RECURRENT_IN):
+                continue
+            if name not in sensors:
+                raise self._misfit(f"it asks for '{name}', which the behavior does not have")
+            wanted = [size for size in shape[1:] if isinstance(size, int)]
+            if len(wanted) == len(shape) - 1 and tuple(wanted) != sensors[name].shape:
+                raise self._misfit(f"its '{name}' is {wanted}, and the sensor's shape is {list(sensors[name].shape)}")
+        for size, output in ((actions.continuous_size, self._continuous), (actions.discrete_size, self._discrete)):
+            if bool(size) != (output is not None):
+                raise self._misfit("its actions are of another kind")
+        n = 1
+        obs = tuple(np.zeros((n, *sensor.shape), sensor.dtype) for sensor in spec.observations)
+        memory = self._inputs.get(names.RECURRENT_IN)
+        state = {} if memory is None else {self._state: np.zeros((n, int(memory[-1])), np.float32)}
+        decision = self.act(obs, None, np.random.default_rng(0), state=state)
+        found = decision.continuous.shape[1], decision.discrete.shape[1]
+        if found != (actions.continuous_size, actions.discrete_size):
+            raise self._misfit(
+                f"it has {found[0]} continuous actions and {found[1]} branches, the behavior "
+                f"{actions.continuous_size} and {actions.discrete_size}"
+            )
+
+    def _misfit(self, reason: str) -> ExportError:
+        return ExportError(
+            f"the model {self.path} is not for behavior '{self.spec.short_name}': {reason}; name a model of its own"
+        )
+
+    @override
+    def act(
+        self,
+        obs: Observations,
+        mask: BoolArray | None,
+        rng: np.random.Generator,
+        *,
+        state: Arrays = _NOTHING,
+        deterministic: bool = False,
+    ) -> Decision:
+        """See :meth:`Policy.act`; ``rng`` is not asked."""
+        n, actions = len(obs[0]), self.spec.actions
+        feed: dict[str, NDArray[Any]] = {}
+        for i, values in enumerate(obs):
+            if names.observation_name(i) in self._inputs:
+                scale = 255 if values.dtype == np.uint8 else 1
+                feed[names.observation_name(i)] = values.astype(np.float32) / np.float32(scale)
+        if names.ACTION_MASKS in self._inputs:
+            allowed = np.ones((n, actions.mask_size), np.float32)
+            feed[names.ACTION_MASKS] = allowed if mask is None else (~mask).astype(np.float32)
+        if names.RECURRENT_IN in self._inputs:
+            feed[names.RECURRENT_IN] = state[self._state][:, None]
+        found = run_feed(self._session, feed)
+        continuous = np.zeros((n, 0), np.float32) if self._continuous is None else found[self._continuous]
+        discrete = np.zeros((n, 0), np.int32) if self._discrete is None else found[self._discrete]
+        if not all_finite(continuous):
+            raise NonFiniteError(f"the actions of the model {self.path} are NaN or infinite; take another checkpoint")
+        # mlagents 1.1.0 forgot to squash SAC's most likely action.
+        within = np.clip(continuous, -1.0, 1.0).astype(np.float32)
+        after = {self._state: found[names.RECURRENT_OUT][:, 0]} if self.state_columns else {}
+        return Decision(within, discrete.astype(np.int32), self.version, {}, after, squashed=True)
+
+    @override
+    def network(self) -> ActorCritic:
+        raise ExportError(f"the model {self.path} is a file already, and holds no network to learn on with")

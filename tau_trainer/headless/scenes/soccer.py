@@ -1,0 +1,184 @@
+"""ML-Agents' Soccer Twos: two teams of two, one ball, two goals; what one group gets the other loses.
+
+A field of 2 by 1.2, seen from above, in units of half its length. An agent runs in one of four directions; whoever
+touches the ball kicks it away from where they stand, so where one comes from is where the ball goes. It rolls on,
+slows down, and bounces off the walls but for the goals in the middle of both ends. A goal ends the game: the group that
+scored gets +1, the other -1. A game without one is cut, and is nobody's. Every agent sees the field from its own side,
+so both teams can share a policy. Fields are side by side: agents 0 and 1 play agents 2 and 3, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tau_trainer.headless.parameters import EnvironmentParameters
+from tau_trainer.headless.scene import Scene, numbers
+from tau_trainer.headless.streams import AgentRandom
+from tau_trainer.specs import (
+    Actions,
+    ActionSpec,
+    BehaviorSpec,
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    Observations,
+    StepBatch,
+    Terminals,
+)
+
+TEAMS = MATES = 2
+"""In a game, and agents of each."""
+PLAYERS = TEAMS * MATES
+STAY, FORWARD, BACK, LEFT, RIGHT = range(5)
+"""Actions, as seen by who looks at the other's goal."""
+END, SIDE, POST = 1.0, 0.6, 0.3
+"""Of the field, along and across, and half the width of a goal."""
+PACE, KICK, ROLL, REACH = 0.06, 0.2, 0.9, 0.1
+"""An agent's way in a decision, that of a ball which is kicked, what is left of that in the next, and a leg."""
+
+_MOVE = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) * PACE
+_FRAME = np.repeat([[1.0, 1.0], [-1.0, -1.0]], MATES, axis=0)
+"""[PLAYERS, 2]: from the field's directions to those of each agent, and back."""
+_SENSOR = numbers("VectorSensor_size14", 14)
+_SPECS = tuple(BehaviorSpec(f"SoccerTwos?team={team}", (_SENSOR,), ActionSpec(0, (5,))) for team in range(TEAMS))
+
+
+class SoccerScene(Scene):
+    """See the module's text.
+
+    Observation, 14 floats: where the agent is, where the ball is, the way to the ball, how it rolls (ten times that),
+    the way to the mate, and to both others; x is along the field towards the other's goal. Action, one branch: stay,
+    forward, back, left, right.
+
+    Environment parameter: ``max_decisions``.
+    """
+
+    specs = _SPECS
+
+    def __init__(self, *, agents: int = 4 * PLAYERS, seed: int = 0, max_decisions: int = 150) -> None:
+        games = -(-agents // PLAYERS)
+        self.agents, self.max_decisions = games * PLAYERS, max_decisions
+        self.place = np.zeros((games, PLAYERS, 2))
+        self.ball, self.speed = np.zeros((games, 2)), np.zeros((games, 2))
+        self.age = np.zeros(games, np.intp)
+        self._numbers = np.arange(self.agents, dtype=np.int32).reshape(games, PLAYERS)
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """See :meth:`Scene.seed`."""
+        self.random = AgentRandom(seed, len(self.place))
+
+    def update(self, parameters: EnvironmentParameters) -> None:
+        """See :meth:`Scene.update`."""
+        self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
+
+    def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
+        """See :meth:`Scene.reset`."""
+        self.update(parameters)
+        self._begin(np.arange(len(self.place)))
+        nobody = np.zeros(len(self.place), np.bool_)
+        return self._batches(nobody, nobody.astype(np.float32), nobody, self._observe())
+
+    def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
+        """See :meth:`Scene.step`."""
+        self._run(actions)
+        self._roll()
+        self.age += 1
+        goal = np.where(np.abs(self.ball[:, 0]) >= END, np.sign(self.ball[:, 0]), 0.0).astype(np.float32)
+        cut = (goal == 0.0) & bool(self.max_decisions) & (self.age >= self.max_decisions)
+        over = (goal != 0.0) | cut
+        last = self._observe()
+        self._begin(np.flatnonzero(over))
+        return self._batches(over, goal, cut, last)
+
+    def _begin(self, index: IndexArray) -> None:
+        """Begin a new game on the fields ``index``: teams anywhere in their halves, the ball on the line between."""
+        drawn = self.random.uniform(index, 2 * PLAYERS + 1)
+        along, across = drawn[:PLAYERS].T, drawn[PLAYERS:-1].T
+        place = np.stack((-0.1 - 0.8 * along, SIDE * (2.0 * across - 1.0)), axis=2)
+        self.place[index] = place * _FRAME
+        self.ball[index, 0], self.ball[index, 1] = 0.0, 0.5 * SIDE * (2.0 * drawn[-1] - 1.0)
+        self.speed[index] = 0.0
+        self.age[index] = 0
+
+    def _run(self, actions: Mapping[str, Actions]) -> None:
+        """Everybody's step, and the kicks of those who reach the ball."""
+        games = len(self.place)
+        sides = [actions[spec.name].discrete[:, 0].reshape(games, MATES) for spec in _SPECS]
+        self.place += _MOVE.take(np.concatenate(sides, axis=1), axis=0, mode="clip") * _FRAME
+        np.clip(self.place, (-END, -SIDE), (END, SIDE), out=self.place)
+        way = self.ball[:, None] - self.place
+        distance = np.sqrt((way**2).sum(axis=2))  # [games, PLAYERS]
+        touches = distance < REACH
+        kick = (touches[..., None] * way / np.maximum(distance, 1e-6)[..., None]).sum(axis=1)
+        length = np.sqrt((kick**2).sum(axis=1, keepdims=True))
+        # Two who push against each other hold it.
+        self.speed = np.where(touches.any(axis=1)[:, None], KICK * kick / np.maximum(length, 1.0), self.speed)
+
+    def _roll(self) -> None:
+        """The ball's way, and where it bounces."""
+        self.ball += self.speed
+        self.speed *= ROLL
+        wide = np.abs(self.ball[:, 1]) > SIDE
+        self.ball[wide, 1] = np.sign(self.ball[wide, 1]) * 2 * SIDE - self.ball[wide, 1]
+        self.speed[wide, 1] *= -1.0
+        out = (np.abs(self.ball[:, 0]) >= END) & (np.abs(self.ball[:, 1]) > POST)
+        self.ball[out, 0] = np.sign(self.ball[out, 0]) * (2 * END - 1e-6) - self.ball[out, 0]
+        self.speed[out, 0] *= -1.0
+
+    def _observe(self) -> FloatArray:
+        """float32 [games, PLAYERS, 14]."""
+        place, ball = self.place, self.ball[:, None]
+        shape = (*place.shape[:2], 2)
+        mate = place[:, [1, 0, 3, 2]] - place
+        others = [place[:, [first, first, second, second]] - place for first, second in ((2, 0), (3, 1))]
+        seen = (place, np.broadcast_to(ball, shape), ball - place, np.broadcast_to(10.0 * self.speed[:, None], shape))
+        return np.concatenate([part * _FRAME for part in (*seen, mate, *others)], axis=2, dtype=np.float32)
+
+    def _batches(self, over: BoolArray, goal: FloatArray, cut: BoolArray, last: FloatArray) -> list[StepBatch]:
+        """``goal`` [games]: 1 into the end of team 1, -1 into that of team 0; ``last``: seen by those who end."""
+        now = self._observe()
+        batches = []
+        for team, spec in enumerate(_SPECS):
+            side = slice(team * MATES, (team + 1) * MATES)
+            ids = self._numbers[:, side]
+            groups = np.broadcast_to((TEAMS * np.arange(len(ids), dtype=np.int32) + team + 1)[:, None], ids.shape)
+            n, paid = int(over.sum()) * MATES, goal if team == 0 else -goal
+            terminals = Terminals(
+                agent_ids=ids[over].ravel(),
+                obs=(last[over, side].reshape(n, _SENSOR.size),),
+                reward=np.zeros(n, np.float32),
+                truncated=np.repeat(cut[over], MATES),
+                group_id=groups[over].ravel(),
+                group_reward=np.repeat(paid[over], MATES),
+            )
+            nothing = np.zeros(ids.size, np.float32)
+            seen = (now[:, side].reshape(ids.size, _SENSOR.size),)
+            batches.append(StepBatch(spec.name, ids.ravel(), seen, nothing, groups.ravel(), nothing, terminals, None))
+        return batches
+
+
+def strong(spec: BehaviorSpec, obs: Observations, mask: BoolArray | None) -> Actions:
+    """A player by rule: who is nearer runs behind the ball and drives it at the goal, the other covers their own.
+
+    For ``tau-train match tau_trainer.headless.scenes.soccer:strong``; it sees what a policy sees.
+    """
+    place, ball, way, mate = (obs[0][:, begin : begin + 2] for begin in (0, 2, 4, 8))
+    aim = np.array([END, 0.0]) - ball
+    aim /= np.linalg.norm(aim, axis=1, keepdims=True)
+    behind = way - aim * 0.8 * REACH
+    # Before the ball one would kick it home: around it first.
+    before = (way * aim).sum(axis=1) < 0.0
+    beside = np.stack((-aim[:, 1], aim[:, 0]), axis=1)
+    beside *= np.where((way * beside).sum(axis=1, keepdims=True) > 0.0, -1.0, 1.0)
+    around = way - aim * 1.5 * REACH + beside * 1.6 * REACH
+    attack = np.where(before[:, None], around, behind)
+    cover = np.stack((np.minimum(ball[:, 0] - 0.4, -0.5), 0.5 * ball[:, 1]), axis=1) - place
+    nearer = np.linalg.norm(way, axis=1) <= np.linalg.norm(way - mate, axis=1)
+    wanted = np.where(nearer[:, None], attack, cover)
+    along = np.abs(wanted[:, 0]) >= np.abs(wanted[:, 1])
+    step = np.where(along, np.where(wanted[:, 0] > 0, FORWARD, BACK), np.where(wanted[:, 1] > 0, LEFT, RIGHT))
+    step = np.where(np.abs(wanted).max(axis=1) < PACE / 2, STAY, step)
+    return Actions(np.zeros((len(place), 0), np.float32), step[:, None].astype(np.int32))

@@ -1,0 +1,83 @@
+"""What came of games: wins, draws and losses, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tau_trainer.metrics.format import format_count, format_percent
+
+_Z = 1.959964
+"""Standard errors on either side of a mean within which 95 % of a normal distribution lie."""
+HEADINGS = ("opponent", "games", "won", "drawn", "lost", "score", "95 % interval")
+
+
+@dataclass(frozen=True, slots=True)
+class Games:
+    """Games against one opponent, seen from a policy's side."""
+
+    opponent: str
+    won: int = 0
+    drawn: int = 0
+    lost: int = 0
+    made: int | None = None
+    """Decisions behind the opponent, where it is an earlier version; None: it is another."""
+    behavior: str | None = None
+    """Whose earlier version the opponent is, where that is another behavior's."""
+
+    @property
+    def played(self) -> int:
+        """How many."""
+        return self.won + self.drawn + self.lost
+
+    @property
+    def score(self) -> float | None:
+        """Share of the points, a draw counting half, 0 to 1; None: nothing was played."""
+        return (self.won + self.drawn / 2) / self.played if self.played else None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Within which the score would lie after very many such games, with a confidence of 95 %.
+
+        Wilson's interval (1927) for a share. With draws it is wider than it need be, for they spread a score less.
+        """
+        score, n = self.score, self.played
+        if score is None:
+            return 0.0, 1.0
+        middle = (score + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+        half = _Z / (1 + _Z**2 / n) * math.sqrt(score * (1 - score) / n + _Z**2 / (4 * n**2))
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+    def and_more(self, result: float, count: int = 1) -> Games:
+        """With ``count`` further games of one result: 1 won, 0.5 drawn, 0 lost."""
+        kind = "won" if result > 0.5 else "lost" if result < 0.5 else "drawn"
+        return replace(self, **{kind: getattr(self, kind) + count})
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {**asdict(self), "score": self.score, "interval": self.interval}
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """As :data:`HEADINGS` say."""
+        low, high = self.interval
+        name = self.opponent if self.behavior is None else f"{self.behavior}: {self.opponent}"
+        counts = map(format_count, (self.played, self.won, self.drawn, self.lost))
+        return (name, *counts, format_percent(self.score), f"{format_percent(low)} to {format_percent(high)}")
+
+
+def lines(games: Sequence[Games]) -> list[str]:
+    """A table of plain text, its headings first; empty without games."""
+    if not games:
+        return []
+    rows = [HEADINGS, *(some.cells for some in games)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        return "  ".join((first.strip().ljust(widths[0]), *others))
+
+    return [line(row) for row in rows]

@@ -1,0 +1,325 @@
+"""Self-play: one team learns, the others are ghosts, whose agents act with opponents and leave nothing behind.
+
+As in ML-Agents' GhostController teams take turns by their number, whatever behaviors play in them: teams of one
+behavior share its learner (symmetric games), behaviors of different teams learn in turn (asymmetric games). Other than
+there, no environment is reset when the turn passes: what was open is cut as by a limit, and an episode that has seen a
+change counts nowhere. A ghost's agents meet a new opponent with their next episodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from tau_trainer.collection.decisions import Actor, DecisionBatcher, TauAgent
+from tau_trainer.columns import Column, ColumnTable, Rows
+from tau_trainer.memory import Known
+from tau_trainer.metrics import MetricsHub, keys
+from tau_trainer.models import Decision
+from tau_trainer.specs import BehaviorSpec, BoolArray, IntArray, Observations, StepBatch, Terminals
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.opponents import Opponent, Opponents, rate
+
+Lineup = dict[tuple[str, int], Opponent]
+"""Whom each team of each behavior acts with while it is a ghost."""
+_NOBODY: Rows = np.zeros(0, np.intp)
+_MARKS: Final = (Column("lineup", (), np.int64, fill=-1), Column("whole", (), np.bool_))
+"""Of an agent's episode: in which lineup it began (-1: it has yet to begin), and whether all roles are as they were."""
+
+
+class Game(NamedTuple):
+    """An episode that ended, from its agent's side."""
+
+    result: float
+    """1 won, 0.5 drawn, 0 lost: by the sign of what the agent and its group got last."""
+    cut: bool
+    """Whether a limit ended it: then it is nobody's."""
+    lineup: Lineup
+    group: int
+    """The agent's; 0: none."""
+
+
+class Ghost(Actor):
+    """Acts for the agents of a team that does not learn, each with the opponent that its episode began with."""
+
+    def __init__(self, side: Side, team: int) -> None:
+        learner, rivals = side.learner, side.rivals
+        deterministic = learner.settings.network_settings.deterministic
+        super().__init__(learner.policy, rivals.acting[team], deterministic=deterministic)
+        columns = {column.name: column for opponent in rivals.outside for column in opponent.policy.state_columns}
+        self.state = ColumnTable((*self.policy.state_columns, *columns.values()))
+        self._side, self._key = side, (learner.name, team)
+
+    @override
+    def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
+        """One forward pass for each opponent that is in play."""
+        lineups: IntArray = self._side.marks["lineup"][rows]
+        actions = self.spec.actions
+        continuous = np.zeros((len(rows), actions.continuous_size), np.float32)
+        discrete = np.zeros((len(rows), actions.discrete_size), np.int32)
+        if self.state.columns:
+            self.state.fit(rows)
+        parts: dict[int, tuple[Opponent, list[int]]] = {}
+        for number in np.unique(lineups).tolist():
+            opponent = self._side.lineups[number][self._key]
+            parts.setdefault(id(opponent.policy), (opponent, []))[1].append(number)
+        for opponent, numbers in parts.values():
+            some = np.flatnonzero(np.isin(lineups, numbers))
+            policy, whose = opponent.policy, rows[some]
+            before = {column.name: self.state[column.name][whose] for column in policy.state_columns}
+            part = tuple(sensor[some] for sensor in obs)
+            masked = None if mask is None else mask[some]
+            decision = policy.act(part, masked, self.rng, state=before, deterministic=self.deterministic)
+            for column in policy.state_columns:
+                self.state[column.name][whose] = decision.state[column.name]
+            sent = decision.to_env()
+            continuous[some], discrete[some] = sent.continuous, sent.discrete
+        return Decision(continuous, discrete, 0, {}, {}, squashed=True)
+
+
+@dataclass(slots=True, eq=False)
+class Side:
+    """A behavior at self-play."""
+
+    learner: Learner
+    rivals: Opponents
+    lineups: dict[int, Lineup]
+    """Of the whole run, by number."""
+    marks: ColumnTable = field(default_factory=lambda: ColumnTable(_MARKS))
+    """By row of the learner's memory."""
+    agents: list[TeamAgent] = field(default_factory=list)
+    ghosts: dict[int, Ghost] = field(default_factory=dict)
+
+    @property
+    def teams(self) -> list[int]:
+        """In the order in which they appeared."""
+        return list(self.ghosts)
+
+
+class TeamAgent(TauAgent):
+    """Acts for one team: as any TauAgent while it learns, else as a ghost."""
+
+    def __init__(self, play: SelfPlay, side: Side, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
+        super().__init__(side.learner, spec, batcher)
+        self._play, self._side = play, side
+        self._asked = True
+        """Whether who waits for an answer asked while the team learned."""
+        self._over: tuple[BoolArray, list[Lineup]] = np.zeros(0, np.bool_), []
+        """Of the agents whose episode ended: whether it was whole, and its lineup."""
+        self._cutting = False
+        """Whether some of its agents have an open decision from when it learned."""
+
+    @property
+    @override
+    def learns(self) -> bool:
+        return self._play.learning == self.team
+
+    def change(self) -> None:
+        """It begins to learn, or to be a ghost: nobody has a past with whoever acts now."""
+        actor = self.learner.actor if self.learns else self._side.ghosts[self.team]
+        self._cutting |= not self.learns
+        self.act_with(actor)
+        actor.forget(self.table.rows)
+
+    @override
+    def ask(self, batch: StepBatch, rows: Rows, ended: Rows) -> asyncio.Future[Decision] | None:
+        marks, lineups, self._asked = self._side.marks, self._side.lineups, self.learns
+        marks.fit(ended)
+        self._over = marks["whole"][ended], [lineups.get(number, {}) for number in marks["lineup"][ended].tolist()]
+        self.forget(ended)
+        self._side.rivals.clock.ended += len(ended)
+        marks.fit(rows)
+        new = rows[marks["lineup"][rows] < 0]
+        marks["lineup"][new], marks["whole"][new] = self._play.lineup, True
+        return super().ask(batch, rows, _NOBODY)
+
+    @override
+    def forget(self, rows: Rows) -> None:
+        super().forget(rows)
+        self._side.marks.clear(rows)
+
+    @override
+    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> None:
+        if self._asked and self.learns:
+            super().remember(rows, known, batch, decision)
+            return
+        self._side.rivals.clock.ghost_steps += len(rows)
+        self._cut(rows, known, batch.obs, np.ones(len(rows), np.bool_))
+
+    @override
+    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+        if self.learns:
+            super().end(rows, known, obs, truncated)
+        else:
+            self._cut(rows, known, obs, truncated)
+
+    def _cut(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+        """End what was open as the team ceased to learn."""
+        if self._cutting:
+            memory = self.learner.memory
+            memory.end(rows, known, self.see(obs), truncated)
+            self._cutting = bool(np.isin(self.table.rows, memory.open_rows).any())
+
+    @override
+    def counted(self, acted: BoolArray, ended: Terminals, plays_on: BoolArray | None) -> BoolArray:
+        whole, lineups = self._over
+        if not (self.learns and self._asked):
+            return np.zeros_like(acted)
+        counted: BoolArray = acted & whole
+        over = counted if plays_on is None else counted & ~plays_on
+        signs = np.where(ended.truncated, 0.0, np.sign(ended.reward + ended.group_reward))
+        games = [
+            Game((float(signs[i]) + 1.0) / 2.0, bool(ended.truncated[i]), lineups[i], int(ended.group_id[i]))
+            for i in np.flatnonzero(over).tolist()
+        ]
+        self._play.games(self._side, games)
+        return counted
+
+    @override
+    async def wait_for_learner(self) -> None:
+        await super().wait_for_learner()
+        self._play.advance()
+
+
+class SelfPlay:
+    """Who learns, and whom the others act with: of a whole run. Belongs to the event loop.
+
+    Attributes:
+        learning: the team that learns; None: none has appeared.
+        lineup: number of the lineup in which episodes begin now.
+        lineups: those in which an episode may still run.
+        sides: the behaviors with ``self_play``, by their learner's name.
+    """
+
+    def __init__(self, hub: MetricsHub) -> None:
+        self.learning: int | None = None
+        self.lineup = 0
+        self.lineups: dict[int, Lineup] = {0: {}}
+        self.sides: dict[str, Side] = {}
+        self._hub = hub
+        self._queue: deque[int] = deque()
+
+    def agent(self, learner: Learner, spec: BehaviorSpec, batcher: DecisionBatcher) -> TeamAgent:
+        """The TauAgent of a team in one environment; ``learner`` has opponents."""
+        rivals, team = learner.opponents, spec.team
+        assert rivals is not None
+        side = self.sides.get(learner.name)
+        if side is None:
+            side = self.sides[learner.name] = Side(learner, rivals, self.lineups)
+            if not rivals.kept:
+                rivals.save(learner.decisions)
+        if self.learning is None:
+            self.learning = team
+        elif team != self.learning and team not in self._queue:
+            self._queue.append(team)
+        if team not in side.ghosts:
+            rivals.join(team)
+            side.ghosts[team] = Ghost(side, team)
+            self.lineups[self.lineup][learner.name, team] = rivals.current[team]
+        agent = TeamAgent(self, side, spec, batcher)
+        side.agents.append(agent)
+        agent.change()
+        return agent
+
+    def games(self, side: Side, games: Sequence[Game]) -> None:
+        """Games of the learning team that ended in one message.
+
+        Elo counts every agent's episode that was not cut, as ML-Agents' does. Results count the agents of a group once,
+        and a game that was cut as a draw.
+        """
+        ratings, rivals, seen = [], side.rivals, set[int]()
+        for game in games:
+            against = {key: opponent for key, opponent in game.lineup.items() if key[1] != self.learning}
+            if not against:
+                continue
+            if not game.cut:
+                rate(rivals.rating, [opponent.rating for opponent in against.values()], game.result)
+                ratings.append(rivals.rating.value)
+            if game.group == 0 or game.group not in seen:
+                rivals.score(against, game.result)
+            seen.add(game.group)
+        if ratings:
+            self._hub.add(side.learner.name, keys.ELO, np.array(ratings))
+
+    def advance(self) -> None:
+        """Pass on the turn, keep snapshots, draw opponents: whatever is due. Call between messages."""
+        changes = False
+        for side in self._playing():
+            learner, rivals = side.learner, side.rivals
+            over = learner.decisions - rivals.clock.last_change > rivals.settings.team_change
+            changes |= over or learner.done
+            if learner.decisions - rivals.clock.last_save > rivals.settings.save_steps:
+                rivals.save(learner.decisions)
+        if changes and self._next():
+            for side in self.sides.values():
+                side.rivals.swap([team for team in side.teams if team != self.learning])
+            self._line_up()
+            for side in self.sides.values():
+                self._begin_anew(side)
+                for agent in side.agents:
+                    agent.change()
+            return
+        swapped = False
+        for side in self.sides.values():
+            rivals = side.rivals
+            if rivals.clock.ghost_steps - rivals.clock.last_swap > rivals.settings.swap_steps:
+                rivals.swap([team for team in side.teams if team != self.learning])
+                swapped = True
+        if swapped:
+            self._line_up()
+            if not any(side.rivals.clock.ended for side in self.sides.values()):  # games may have no end
+                for side in self.sides.values():
+                    self._begin_anew(side)
+
+    def _playing(self) -> list[Side]:
+        """The behaviors of the team that learns."""
+        return [side for side in self.sides.values() if self.learning in side.ghosts]
+
+    def _next(self) -> bool:
+        """Pass on the turn to the next team that has still something to learn; False: there is no other."""
+        for side in self._playing():
+            side.rivals.clock.last_change = side.learner.decisions
+        learning = {team for side in self.sides.values() if not side.learner.done for team in side.teams}
+        waiting = list(self._queue)
+        for place, team in enumerate(waiting):
+            if team in learning and self.learning is not None:
+                self._queue = deque([*waiting[place + 1 :], *waiting[:place], self.learning])
+                self.learning = team
+                return True
+        return False
+
+    def _line_up(self) -> None:
+        """Episodes begin with other opponents from now on."""
+        used = {int(number) for side in self.sides.values() for number in np.unique(side.marks["lineup"])}
+        for number in self.lineups.keys() - used:
+            del self.lineups[number]
+        self.lineup += 1
+        self.lineups[self.lineup] = {
+            (name, team): opponent
+            for name, side in self.sides.items()
+            for team, opponent in side.rivals.current.items()
+        }
+
+    def _begin_anew(self, side: Side) -> None:
+        """Episodes that run go on in the newest lineup, and count nowhere."""
+        running = side.marks["lineup"] >= 0
+        side.marks["lineup"][running], side.marks["whole"][running] = self.lineup, False
+
+    def table(self, name: str) -> tuple[Any, ...]:
+        """What a behavior has scored: :class:`~tau_trainer.metrics.games.Games`, by opponent."""
+        others = {of: side.rivals for of, side in self.sides.items()}
+        return others[name].table(name, others) if name in others else ()
+
+    def state(self) -> dict[str, Any]:
+        """Whose turn it is, for a checkpoint."""
+        return {"learning": self.learning, "queue": list(self._queue)}
+
+    def load(self, values: Mapping[str, Any]) -> None:
+        """Go on from :meth:`state`."""
+        self.learning, self._queue = values["learning"], deque(values["queue"])
