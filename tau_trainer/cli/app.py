@@ -69,6 +69,10 @@ _PLAY = """Play a game turn by turn between fixed players and networks of runs.
 
 The game is hironaka. What the host names, what the agent takes and which points are left is printed for every turn; \
 --playoff counts games instead, and --tree draws every reply."""
+_MATCH = """Play policies against each other on an environment with teams.
+
+A player is a run, a checkpoint, a model (.onnx), `random`, or MODULE:FUNCTION. Everybody meets everybody, in the \
+place of each team; who won, drew and lost how often is printed, with an interval of 95 %."""
 _HUB = "Put a run on the Hugging Face Hub, or restore one from there."
 _HEADLESS = """Run the headless engine alone, for any trainer.
 
@@ -98,6 +102,7 @@ _COMMANDS = (
     ("plot", "tau_trainer.cli.look.plot:plot_command", _RESULT, _PLOT),
     ("animate", "tau_trainer.cli.look.animate:animate_command", _RESULT, _ANIMATE),
     ("play", "tau_trainer.cli.look.play:play_command", _RESULT, _PLAY),
+    ("match", "tau_trainer.cli.look.match:match_command", _RESULT, _MATCH),
     ("hub", "tau_trainer.cli.look.hub:app", _RESULT, _HUB),
     ("headless", "tau_trainer.cli.parts.headless:headless", _PARTS, _HEADLESS),
     ("check-env", "tau_trainer.cli.parts.check_env:check_env_command", _PARTS, _CHECK_ENV),

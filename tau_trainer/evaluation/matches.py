@@ -1,24 +1,171 @@
-"""Hironaka's game between two players: games a turn (rho), of every host against every agent; and matches.
+"""Matches: of teams in an environment, and of two at Hironaka's game.
 
-Much of it speaks for the host, little for the agent. On a device nothing here waits for it; who prints numbers does.
+There: games a turn (rho), of every host against every agent. Much of it speaks for the host, little for the agent. On a
+device nothing waits for it; who prints numbers does.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
+from tau_trainer.envs import Environment, Parameters
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.polyhedra.env import Polyhedra
 from tau_trainer.envs.polyhedra.players import Player, found, view_of
 from tau_trainer.envs.polyhedra.points import subsets
 from tau_trainer.envs.polyhedra.rules import Position, Rules, drawn, ordered, over, played
+from tau_trainer.errors import SettingsError
+from tau_trainer.evaluation.play import Play
+from tau_trainer.evaluation.players import Player as TeamPlayer
+from tau_trainer.metrics.games import Games
+from tau_trainer.specs import BehaviorSpec, StepBatch
 
 _RESCALED = Rules(rescale=True)
+Contestant = Callable[[BehaviorSpec], TeamPlayer]
+"""Makes the player of a behavior."""
+
+
+class TeamReferee:
+    """Counts the games of one team, of every one of its places on the field as many.
+
+    A game is an agent's episode, or a group's. Its last reward, the group's with it, says by its sign who won; one that
+    a limit cut is drawn. Were the first games counted to end, quick ones would count for more.
+    """
+
+    def __init__(self, games: int, opponent: str = "") -> None:
+        """``games``: so many, or a few more where they cannot be shared out evenly."""
+        self.games = Games(opponent)
+        self.team = 0
+        """Whose games are counted."""
+        self._wanted = games
+        self._playing: dict[str, dict[int, int]] = {}
+        """By behavior, the group of each agent in an episode."""
+        self._counted: dict[tuple[str, int, int], int] = {}
+        """Games of every place: a group, or an agent without one."""
+
+    @property
+    def done(self) -> bool:
+        """Whether every place has had its games, or other agents have come instead and had many."""
+        quota = -(-self._wanted // max(1, len(self._counted)))
+        had = self._counted.values()
+        return bool(had) and (min(had) >= quota or sum(had) >= 10 * self._wanted)
+
+    def see(self, spec: BehaviorSpec, batch: StepBatch) -> None:
+        """See :class:`.play.Referee`."""
+        if spec.team != self.team:
+            return
+        playing, ended = self._playing.setdefault(spec.name, {}), batch.terminals
+        first: dict[tuple[str, int, int], int] = {}
+        for i, agent in enumerate(ended.agent_ids.tolist()):
+            group = playing.pop(agent, None)
+            if group is not None:
+                first.setdefault(_place(spec, agent, group), i)
+        going = set(playing.values())
+        for place, i in first.items():
+            if place[1] and place[1] in going:
+                continue  # who left before the others says nothing of the game
+            quota = -(-self._wanted // max(1, len(self._counted)))
+            if self._counted[place] < quota:
+                sign = 0.0 if ended.truncated[i] else float(np.sign(ended.reward[i] + ended.group_reward[i]))
+                self.games = self.games.and_more((sign + 1.0) / 2.0)
+            self._counted[place] += 1
+        for agent, group in zip(batch.agent_ids.tolist(), batch.group_id.tolist(), strict=True):
+            playing[agent] = group
+            self._counted.setdefault(_place(spec, agent, group), 0)
+
+    def abandon(self) -> None:
+        """See :class:`.play.Referee`."""
+        self._playing.clear()
+
+
+def _place(spec: BehaviorSpec, agent: int, group: int) -> tuple[str, int, int]:
+    return (spec.short_name, group, 0) if group else (spec.name, 0, agent + 1)
+
+
+async def team_matches(
+    environment: Environment,
+    contestants: Mapping[str, Contestant],
+    games: int,
+    parameters: Parameters,
+    stopped: Callable[[], bool] = lambda: False,
+    on_match: Callable[[str], None] = lambda name: None,
+) -> dict[tuple[str, str], Games]:
+    """Everybody against everybody, as many games in the place of each team; the first of a pair plays one team.
+
+    Args:
+        environment: not yet started; closed at the end.
+        contestants: by name, two at least.
+        games: of each pair, or a few more.
+        parameters: what the environment is told.
+        stopped: asked after every step, whether somebody wants it to end.
+        on_match: told of each pair as it begins.
+
+    Returns:
+        By pair, what the first of it has scored.
+
+    Raises:
+        TauError: the environment cannot be had, has one team alone, or somebody cannot play in it.
+    """
+    found: dict[tuple[str, str], Games] = {}
+
+    def teams() -> list[int]:
+        known = sorted({spec.team for spec in environment.specs.values()})
+        if len(known) < 2:
+            raise SettingsError(
+                "a match is between teams, and this environment has one; give its agents' behaviors different team ids"
+            )
+        return known
+
+    async def play(pair: tuple[str, str], seat: int, referee: TeamReferee) -> None:
+        def player_of(spec: BehaviorSpec) -> TeamPlayer:
+            referee.team = teams()[seat]
+            return contestants[pair[0] if spec.team == referee.team else pair[1]](spec)
+
+        game = Play(environment, player_of, referee=referee)
+        if begun:
+            referee.team = teams()[seat]
+            await game.begin_anew(parameters)
+        else:
+            begun.append(True)
+            await game.begin(parameters)
+        await game.until(lambda _: referee.done or stopped())
+
+    begun: list[bool] = []
+    try:
+        for pair in itertools.combinations(contestants, 2):
+            on_match(f"{pair[0]} - {pair[1]}")
+            seat, seats = 0, 2
+            while seat < seats and not stopped():
+                referee = TeamReferee(-(-games // seats))
+                await play(pair, seat, referee)
+                seats = len(teams())
+                seat += 1
+                before, now = found.get(pair, Games(f"{pair[0]} - {pair[1]}")), referee.games
+                for result, count in ((1.0, now.won), (0.5, now.drawn), (0.0, now.lost)):
+                    before = before.and_more(result, count)
+                found[pair] = before
+    finally:
+        await environment.close()
+    return found
+
+
+def standings(found: Mapping[tuple[str, str], Games]) -> list[Games]:
+    """What everybody has scored against all others, the best first."""
+    totals: dict[str, Games] = {}
+    for (first, second), games in found.items():
+        for name, won, lost in ((first, games.won, games.lost), (second, games.lost, games.won)):
+            total = totals.get(name, Games(name))
+            for result, count in ((1.0, won), (0.5, games.drawn), (0.0, lost)):
+                total = total.and_more(result, count)
+            totals[name] = total
+    return sorted(totals.values(), key=lambda total: -(total.score or 0.0))
 
 
 @dataclass(frozen=True, slots=True)

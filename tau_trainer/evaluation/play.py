@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -58,6 +59,16 @@ class Side:
         return actions
 
 
+class Referee(Protocol):
+    """Whoever counts what comes of games."""
+
+    def see(self, spec: BehaviorSpec, batch: StepBatch) -> None:
+        """One behavior's part of a message."""
+
+    def abandon(self) -> None:
+        """Games that run will never end."""
+
+
 class Play:
     """One environment, played by a player for each behavior.
 
@@ -67,6 +78,7 @@ class Play:
         environment: not yet started.
         player_of: makes the player of a behavior, as that shows itself.
         recording_of: makes what is told of every step of a behavior; None: nothing is recorded.
+        referee: sees every message before it is answered; None: nobody does.
 
     Attributes:
         sides: by the behavior's name.
@@ -79,6 +91,7 @@ class Play:
         environment: Environment,
         player_of: Callable[[BehaviorSpec], Player],
         recording_of: Callable[[BehaviorSpec], Recording] | None = None,
+        referee: Referee | None = None,
     ) -> None:
         self.sides: dict[str, Side] = {}
         self.episodes: dict[str, Episodes] = {}
@@ -86,6 +99,7 @@ class Play:
         self._environment = environment
         self._player_of = player_of
         self._recording_of = recording_of
+        self._referee = referee
         self._rows = 0
         self._actions: dict[str, Actions] = {}
 
@@ -140,6 +154,8 @@ class Play:
         self._actions = {}
         for batch in batches:
             spec = specs[batch.behavior]
+            if self._referee is not None:
+                self._referee.see(spec, batch)
             actions = self._side(spec).decide(batch, self.episodes.setdefault(spec.short_name, Episodes()))
             if actions is not None:
                 self._actions[spec.name] = actions
@@ -155,6 +171,8 @@ class Play:
 
     def _abandon(self) -> None:
         """The environment was lost or begins anew: episodes that run will never end."""
+        if self._referee is not None:
+            self._referee.abandon()
         for side in self.sides.values():
             side.running.clear()
             side.player.forget(side.table.rows)

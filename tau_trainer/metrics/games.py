@@ -69,15 +69,15 @@ class Games:
         return (name, *counts, format_percent(self.score), f"{format_percent(low)} to {format_percent(high)}")
 
 
-def lines(games: Sequence[Games]) -> list[str]:
-    """A table of plain text, its headings first; empty without games."""
+def lines(games: Sequence[Games], first: str = HEADINGS[0]) -> list[str]:
+    """A table of plain text, its headings first, that of names as ``first``; empty without games."""
     if not games:
         return []
-    rows = [HEADINGS, *(some.cells for some in games)]
+    rows = [(first, *HEADINGS[1:]), *(some.cells for some in games)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
 
     def line(row: Sequence[str]) -> str:
-        first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        return "  ".join((first.strip().ljust(widths[0]), *others))
+        name, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        return "  ".join((name.strip().ljust(widths[0]), *others))
 
     return [line(row) for row in rows]

@@ -1,0 +1,75 @@
+"""``tau-train match``: policies against each other, on an environment with teams."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from tau_trainer.cli.engines import EngineFlags
+from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
+from tau_trainer.cli.options import Debug, Json, ResultsDir
+from tau_trainer.cli.running import run_folder
+from tau_trainer.errors import SettingsError
+
+
+def match_command(
+    *players: Annotated[
+        str, Parameter(help="A run's id or folder, a checkpoint's folder, a model (.onnx), random, or MODULE:FUNCTION.")
+    ],
+    games: Annotated[int, Parameter(help="Games of each pair. [default: 200]", metavar="N")] = 200,
+    deterministic: Annotated[bool, Parameter(help="Take policies' most likely actions instead of samples.")] = False,
+    seed: Annotated[int, Parameter(help="Seed of the players and the environment. [default: 0]", metavar="N")] = 0,
+    engines: EngineFlags | None = None,
+    results_dir: ResultsDir = "results",
+    json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Play, and show who has scored what; returns the exit code."""
+    from tau_trainer.cli.resolving import engine_settings
+
+    set_up_logging(debug=debug)
+    if len(players) < 2 or len({*players}) < len(players):
+        raise SettingsError("a match is between two players at least, each named once: tau-train match A B --env ENV")
+    for flag, number, least in (("--games", games, 1), ("--seed", seed, 0)):
+        if number < least:
+            raise SettingsError(f"{flag} {number}: must be at least {least}")
+    contestants = [_found(player, results_dir) for player in players]
+    runs = [folder / "configuration.yaml" for folder in contestants if isinstance(folder, Path)]
+    settings = engine_settings(next((run for run in runs if run.is_file()), None), engines or EngineFlags(), seed)
+    show_status(f"playing on {settings.env_settings.env_path or 'the Unity editor'}")
+    from tau_trainer.evaluation.matches import standings
+    from tau_trainer.metrics.games import lines
+    from tau_trainer.runs.session import on_interrupt
+    from tau_trainer.training.matching import match
+
+    asked = threading.Event()
+    with on_interrupt(asked.set):
+        found = match(settings, contestants, games, deterministic=deterministic, stopped=asked.is_set, say=show_status)
+    totals = standings(found)
+    if json:
+        show_json(
+            {
+                "matches": [
+                    {"first": first, "second": second, **results.record} for (first, second), results in found.items()
+                ],
+                "standings": [total.record for total in totals],
+            }
+        )
+        return 0
+    show_lines(lines(list(found.values()), "match"))
+    if len(players) > 2:
+        show_lines(["", *lines(totals, "player, all games")])
+    return 0
+
+
+def _found(player: str, results_dir: str) -> str | Path:
+    """A player's name, or where its policy lies. Raises SettingsError where there is none."""
+    path = Path(player)
+    if path.suffix == ".onnx" or (path / "manifest.json").is_file():
+        return path
+    if player == "random" or (":" in player and not path.exists()):
+        return player
+    return run_folder(player, results_dir)

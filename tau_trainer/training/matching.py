@@ -1,0 +1,91 @@
+"""Matches between policies: of runs, checkpoints and model files, scripts and chance."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from tau_trainer.collection.decisions import Actor
+from tau_trainer.errors import ExportError, SettingsError
+from tau_trainer.evaluation.matches import Contestant, team_matches
+from tau_trainer.evaluation.play import Say, opened
+from tau_trainer.evaluation.players import Player, make_players
+from tau_trainer.export.policy import OnnxPolicy
+from tau_trainer.metrics.games import Games
+from tau_trainer.models import Policy
+from tau_trainer.runs.checkpoints import load_checkpoint
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.specs import BehaviorSpec
+from tau_trainer.training.lessons import Lessons
+from tau_trainer.training.stored import load_policy, stored_policies
+
+
+def match(
+    settings: RunSettings,
+    contestants: Sequence[str | Path],
+    games: int,
+    *,
+    deterministic: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
+    say: Say = lambda text: None,
+) -> dict[tuple[str, str], Games]:
+    """Everybody against everybody on an environment with teams.
+
+    Args:
+        settings: whose environment is played, with a seed.
+        contestants: folders of runs or checkpoints, model files, or names of players; two at least.
+        games: of each pair, or a few more, as many in the place of each team.
+        deterministic: policies take their most likely action; model files do where they have one.
+        stopped: asked after every step, whether somebody wants it to end.
+        say: told sentences for the person who watches.
+
+    Returns:
+        By pair, what the first of it has scored.
+
+    Raises:
+        TauError: the environment or a player cannot be had.
+    """
+    names = _names(contestants)
+    seed = settings.env_settings.seed
+    players = {
+        name: _contestant(contestant, seed + place, deterministic=deterministic)
+        for place, (name, contestant) in enumerate(zip(names, contestants, strict=True))
+    }
+    parameters = Lessons(settings.environment_parameters or {}).parameters
+    with opened(settings, say) as environment:
+        return asyncio.run(team_matches(environment, players, games, parameters, stopped, say))
+
+
+def _names(contestants: Sequence[str | Path]) -> list[str]:
+    """Short, where that tells them apart."""
+    short = [some.name if isinstance(some, Path) else some for some in contestants]
+    return short if len({*short}) == len(short) else [str(some) for some in contestants]
+
+
+def _contestant(contestant: str | Path, seed: int, *, deterministic: bool) -> Contestant:
+    if isinstance(contestant, Path) and contestant.suffix == ".onnx":
+        if not contestant.is_file():
+            raise SettingsError(f"{contestant}: there is no such model")
+        return partial(_model_player, contestant, seed)
+    player = contestant if isinstance(contestant, str) else stored_player(contestant)
+    return make_players(player, seed, deterministic=deterministic)
+
+
+def _model_player(path: Path, seed: int, spec: BehaviorSpec) -> Player:
+    try:
+        return Actor(OnnxPolicy(path, spec), np.random.default_rng([seed, 2]))
+    except ExportError as error:
+        raise SettingsError(str(error)) from error
+
+
+def stored_player(folder: Path) -> Mapping[str, Policy]:
+    """The policies of a run's folder, or of one checkpoint, by behavior. Raises SettingsError, CheckpointError."""
+    if not (folder / "manifest.json").is_file():
+        return stored_policies(folder, load_settings(folder / "configuration.yaml"))
+    settings = load_settings(folder.parent.parent / "configuration.yaml")
+    last, _, spec = load_policy(load_checkpoint(folder), settings)
+    return {spec.short_name: last.policy}
