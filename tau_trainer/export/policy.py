@@ -49,10 +49,10 @@ class OnnxPolicy(Policy):
         self._discrete = self._output(names.DETERMINISTIC_DISCRETE, names.DISCRETE)
         self._state = f"recurrent.{zlib.crc32(str(path).encode()):x}"
         """Of this file: the tables of who carries it may hold that of others too."""
-        self._check()
         memory = self._inputs.get(names.RECURRENT_IN)
         if memory is not None:
             self.state_columns = (Column(self._state, (int(memory[-1]),)),)
+        self._check()
 
     def _output(self, *choices: str) -> str | None:
         return next((name for name in choices if name in self._outputs), None)
@@ -66,22 +66,23 @@ class OnnxPolicy(Policy):
                 continue
             if name not in sensors:
                 raise self._misfit(f"it asks for '{name}', which the behavior does not have")
-            wanted = [size for size in shape[1:] if isinstance(size, int)]
-            if len(wanted) == len(shape) - 1 and tuple(wanted) != sensors[name].shape:
-                raise self._misfit(f"its '{name}' is {wanted}, and the sensor's shape is {list(sensors[name].shape)}")
-        for size, output in ((actions.continuous_size, self._continuous), (actions.discrete_size, self._discrete)):
-            if bool(size) != (output is not None):
-                raise self._misfit("its actions are of another kind")
-        n = 1
-        obs = tuple(np.zeros((n, *sensor.shape), sensor.dtype) for sensor in spec.observations)
-        memory = self._inputs.get(names.RECURRENT_IN)
-        state = {} if memory is None else {self._state: np.zeros((n, int(memory[-1])), np.float32)}
+            read, sent = list(shape[1:]), list(sensors[name].shape)
+            if all(isinstance(size, int) for size in read) and read != sent:
+                raise self._misfit(f"its '{name}' is {read}, and the sensor's shape is {sent}")
+        there = self._continuous is not None, self._discrete is not None
+        if there != (actions.continuous_size > 0, actions.discrete_size > 0):
+            raise self._misfit("its actions are of another kind")
+        obs = tuple(np.zeros((1, *sensor.shape), sensor.dtype) for sensor in spec.observations)
+        state = {}
+        for column in self.state_columns:
+            state[column.name] = np.zeros((1, *column.shape), np.float32)
         decision = self.act(obs, None, np.random.default_rng(0), state=state)
         found = decision.continuous.shape[1], decision.discrete.shape[1]
-        if found != (actions.continuous_size, actions.discrete_size):
+        wanted = actions.continuous_size, actions.discrete_size
+        if found != wanted:
             raise self._misfit(
-                f"it has {found[0]} continuous actions and {found[1]} branches, the behavior "
-                f"{actions.continuous_size} and {actions.discrete_size}"
+                f"it has {found[0]} continuous actions and {found[1]} branches, "
+                f"the behavior {wanted[0]} and {wanted[1]}"
             )
 
     def _misfit(self, reason: str) -> ExportError:
@@ -103,23 +104,31 @@ class OnnxPolicy(Policy):
         n, actions = len(obs[0]), self.spec.actions
         feed: dict[str, NDArray[Any]] = {}
         for i, values in enumerate(obs):
-            if names.observation_name(i) in self._inputs:
+            name = names.observation_name(i)
+            if name in self._inputs:
                 scale = 255 if values.dtype == np.uint8 else 1
-                feed[names.observation_name(i)] = values.astype(np.float32) / np.float32(scale)
+                feed[name] = values.astype(np.float32) / np.float32(scale)
         if names.ACTION_MASKS in self._inputs:
-            allowed = np.ones((n, actions.mask_size), np.float32)
-            feed[names.ACTION_MASKS] = allowed if mask is None else (~mask).astype(np.float32)
+            if mask is None:
+                mask = np.zeros((n, actions.mask_size), np.bool_)
+            feed[names.ACTION_MASKS] = (~mask).astype(np.float32)
         if names.RECURRENT_IN in self._inputs:
             feed[names.RECURRENT_IN] = state[self._state][:, None]
         found = run_feed(self._session, feed)
-        continuous = np.zeros((n, 0), np.float32) if self._continuous is None else found[self._continuous]
-        discrete = np.zeros((n, 0), np.int32) if self._discrete is None else found[self._discrete]
+        continuous = np.zeros((n, 0), np.float32)
+        discrete = np.zeros((n, 0), np.int32)
+        if self._continuous is not None:
+            continuous = found[self._continuous].astype(np.float32)
+        if self._discrete is not None:
+            discrete = found[self._discrete].astype(np.int32)
         if not all_finite(continuous):
             raise NonFiniteError(f"the actions of the model {self.path} are NaN or infinite; take another checkpoint")
         # mlagents 1.1.0 forgot to squash SAC's most likely action.
-        within = np.clip(continuous, -1.0, 1.0).astype(np.float32)
-        after = {self._state: found[names.RECURRENT_OUT][:, 0]} if self.state_columns else {}
-        return Decision(within, discrete.astype(np.int32), self.version, {}, after, squashed=True)
+        within = np.clip(continuous, -1.0, 1.0)
+        after = {}
+        if self.state_columns:
+            after[self._state] = found[names.RECURRENT_OUT][:, 0]
+        return Decision(within, discrete, self.version, {}, after, squashed=True)
 
     @override
     def network(self) -> ActorCritic:

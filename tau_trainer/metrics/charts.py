@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.history import TEST_ACCURACY, TEST_REWARD, Curve, History, mean_curve
 
-REWARD, ACCURACY, LESSONS = "Reward", "Accuracy", "Lessons"
+REWARD, ACCURACY, SELF_PLAY, LESSONS = "Reward", "Accuracy", "Self-play", "Lessons"
 LOSSES, POLICY, UPDATES, GAME, SPEED = "Losses", "Policy", "Updates", "Environment", "Speed"
-GROUPS = (REWARD, ACCURACY, LESSONS, LOSSES, POLICY, UPDATES, GAME, SPEED)
+GROUPS = (REWARD, ACCURACY, SELF_PLAY, LESSONS, LOSSES, POLICY, UPDATES, GAME, SPEED)
 """In the order of the page."""
 _PREFIXES = {
     keys.lesson_number(""): LESSONS,
+    "Self-play/": SELF_PLAY,
     "Losses/": LOSSES,
     "Policy/": POLICY,
     "Train/": UPDATES,

@@ -58,7 +58,7 @@ class Games:
     @property
     def record(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        return {**asdict(self), "score": self.score, "interval": self.interval}
+        return {**asdict(self), "played": self.played, "score": self.score, "interval": self.interval}
 
     @property
     def cells(self) -> tuple[str, ...]:

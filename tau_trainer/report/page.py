@@ -11,6 +11,7 @@ from tau_trainer import __version__
 from tau_trainer.metrics.charts import ACCURACY, LESSONS, REWARD, Chart, charts
 from tau_trainer.report import course, scores, setup
 from tau_trainer.report.chart import Detail, draw
+from tau_trainer.report.games import games
 from tau_trainer.report.html import Markup, element, join
 from tau_trainer.report.records import RunRecord
 
@@ -71,6 +72,7 @@ def _sections(
         MOST_CHARTS,
         max((float(step) for run in runs for step in run.history.steps.values()), default=1.0) or 1.0,
     )
+    yield "Games", games(runs, last, detail)
     if not drawn:
         yield "Curves", element("p", "No value has been logged yet.")
     for group, those in drawn.items():

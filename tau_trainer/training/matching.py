@@ -51,13 +51,14 @@ def match(
     """
     names = _names(contestants)
     seed = settings.env_settings.seed
-    players = {
-        name: _contestant(contestant, seed + place, deterministic=deterministic)
-        for place, (name, contestant) in enumerate(zip(names, contestants, strict=True))
-    }
+    players: dict[str, Contestant] = {}
+    for name, contestant in zip(names, contestants, strict=True):
+        place = seed + len(players)  # so that nobody draws as another does
+        players[name] = _contestant(contestant, place, deterministic=deterministic)
     parameters = Lessons(settings.environment_parameters or {}).parameters
     with opened(settings, say) as environment:
-        return asyncio.run(team_matches(environment, players, games, parameters, stopped, say))
+        playing = team_matches(environment, players, games, parameters, stopped, say)
+        return asyncio.run(playing)
 
 
 def _names(contestants: Sequence[str | Path]) -> list[str]:

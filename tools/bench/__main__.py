@@ -20,6 +20,7 @@ NAMES = {
     "gym": "environments of Gymnasium to a mark, beside Stable-Baselines3",
     "asynchronous": "actors in processes of their own, beside turns and Stable-Baselines3",
     "scenes": "ML-Agents' scenes to their marks, with the shipped settings",
+    "self_play": "Soccer Twos at self-play, beside learning against itself alone",
     "batched": "environments of tensors, beside twins and other libraries",
 }
 

@@ -33,9 +33,9 @@ TEAMS = MATES = 2
 PLAYERS = TEAMS * MATES
 STAY, FORWARD, BACK, LEFT, RIGHT = range(5)
 """Actions, as seen by who looks at the other's goal."""
-END, SIDE, POST = 1.0, 0.6, 0.3
+END, SIDE, POST = 1.0, 0.6, 0.35
 """Of the field, along and across, and half the width of a goal."""
-PACE, KICK, ROLL, REACH = 0.06, 0.2, 0.9, 0.1
+PACE, KICK, ROLL, REACH = 0.12, 0.35, 0.8, 0.2
 """An agent's way in a decision, that of a ball which is kicked, what is left of that in the next, and a leg."""
 
 _MOVE = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) * PACE
@@ -57,7 +57,7 @@ class SoccerScene(Scene):
 
     specs = _SPECS
 
-    def __init__(self, *, agents: int = 4 * PLAYERS, seed: int = 0, max_decisions: int = 150) -> None:
+    def __init__(self, *, agents: int = 4 * PLAYERS, seed: int = 0, max_decisions: int = 60) -> None:
         games = -(-agents // PLAYERS)
         self.agents, self.max_decisions = games * PLAYERS, max_decisions
         self.place = np.zeros((games, PLAYERS, 2))
@@ -96,46 +96,56 @@ class SoccerScene(Scene):
     def _begin(self, index: IndexArray) -> None:
         """Begin a new game on the fields ``index``: teams anywhere in their halves, the ball on the line between."""
         drawn = self.random.uniform(index, 2 * PLAYERS + 1)
-        along, across = drawn[:PLAYERS].T, drawn[PLAYERS:-1].T
-        place = np.stack((-0.1 - 0.8 * along, SIDE * (2.0 * across - 1.0)), axis=2)
-        self.place[index] = place * _FRAME
-        self.ball[index, 0], self.ball[index, 1] = 0.0, 0.5 * SIDE * (2.0 * drawn[-1] - 1.0)
+        along = -0.1 - 0.8 * drawn[:PLAYERS].T
+        across = SIDE * (2.0 * drawn[PLAYERS:-1].T - 1.0)
+        self.place[index] = np.stack((along, across), axis=2) * _FRAME
+        self.ball[index, 0] = 0.0
+        self.ball[index, 1] = 0.5 * SIDE * (2.0 * drawn[-1] - 1.0)
         self.speed[index] = 0.0
         self.age[index] = 0
 
     def _run(self, actions: Mapping[str, Actions]) -> None:
         """Everybody's step, and the kicks of those who reach the ball."""
-        games = len(self.place)
-        sides = [actions[spec.name].discrete[:, 0].reshape(games, MATES) for spec in _SPECS]
-        self.place += _MOVE.take(np.concatenate(sides, axis=1), axis=0, mode="clip") * _FRAME
+        shape = len(self.place), MATES
+        chosen = [actions[spec.name].discrete[:, 0] for spec in _SPECS]
+        sides = [choices.reshape(shape) for choices in chosen]
+        step = _MOVE.take(np.concatenate(sides, axis=1), axis=0, mode="clip")
+        self.place += step * _FRAME
         np.clip(self.place, (-END, -SIDE), (END, SIDE), out=self.place)
         way = self.ball[:, None] - self.place
-        distance = np.sqrt((way**2).sum(axis=2))  # [games, PLAYERS]
+        distance = np.linalg.norm(way, axis=2)  # [games, PLAYERS]
         touches = distance < REACH
-        kick = (touches[..., None] * way / np.maximum(distance, 1e-6)[..., None]).sum(axis=1)
-        length = np.sqrt((kick**2).sum(axis=1, keepdims=True))
+        foot = way / np.maximum(distance, 1e-6)[..., None]
+        kick = (touches[..., None] * foot).sum(axis=1)
         # Two who push against each other hold it.
-        self.speed = np.where(touches.any(axis=1)[:, None], KICK * kick / np.maximum(length, 1.0), self.speed)
+        length = np.linalg.norm(kick, axis=1, keepdims=True)
+        kick *= KICK / np.maximum(length, 1.0)
+        kicked = touches.any(axis=1)
+        self.speed[kicked] = kick[kicked]
 
     def _roll(self) -> None:
         """The ball's way, and where it bounces."""
         self.ball += self.speed
         self.speed *= ROLL
-        wide = np.abs(self.ball[:, 1]) > SIDE
-        self.ball[wide, 1] = np.sign(self.ball[wide, 1]) * 2 * SIDE - self.ball[wide, 1]
+        along, across = self.ball.T  # views
+        wide = np.abs(across) > SIDE
+        across[wide] = np.sign(across[wide]) * 2 * SIDE - across[wide]
         self.speed[wide, 1] *= -1.0
-        out = (np.abs(self.ball[:, 0]) >= END) & (np.abs(self.ball[:, 1]) > POST)
-        self.ball[out, 0] = np.sign(self.ball[out, 0]) * (2 * END - 1e-6) - self.ball[out, 0]
+        out = (np.abs(along) >= END) & (np.abs(across) > POST)
+        along[out] = np.sign(along[out]) * (2 * END - 1e-6) - along[out]
         self.speed[out, 0] *= -1.0
 
     def _observe(self) -> FloatArray:
         """float32 [games, PLAYERS, 14]."""
-        place, ball = self.place, self.ball[:, None]
-        shape = (*place.shape[:2], 2)
-        mate = place[:, [1, 0, 3, 2]] - place
-        others = [place[:, [first, first, second, second]] - place for first, second in ((2, 0), (3, 1))]
-        seen = (place, np.broadcast_to(ball, shape), ball - place, np.broadcast_to(10.0 * self.speed[:, None], shape))
-        return np.concatenate([part * _FRAME for part in (*seen, mate, *others)], axis=2, dtype=np.float32)
+        place = self.place
+        ball = np.broadcast_to(self.ball[:, None], place.shape)
+        speed = np.broadcast_to(10.0 * self.speed[:, None], place.shape)
+        mates = [1, 0, 3, 2]
+        others = [2, 2, 0, 0], [3, 3, 1, 1]
+        ways = [place[:, who] - place for who in (mates, *others)]
+        seen = [place, ball, ball - place, speed, *ways]
+        turned = [part * _FRAME for part in seen]
+        return np.concatenate(turned, axis=2, dtype=np.float32)
 
     def _batches(self, over: BoolArray, goal: FloatArray, cut: BoolArray, last: FloatArray) -> list[StepBatch]:
         """``goal`` [games]: 1 into the end of team 1, -1 into that of team 0; ``last``: seen by those who end."""
@@ -144,8 +154,10 @@ class SoccerScene(Scene):
         for team, spec in enumerate(_SPECS):
             side = slice(team * MATES, (team + 1) * MATES)
             ids = self._numbers[:, side]
-            groups = np.broadcast_to((TEAMS * np.arange(len(ids), dtype=np.int32) + team + 1)[:, None], ids.shape)
-            n, paid = int(over.sum()) * MATES, goal if team == 0 else -goal
+            group = TEAMS * np.arange(len(ids), dtype=np.int32) + team + 1
+            groups = np.broadcast_to(group[:, None], ids.shape)
+            n = int(over.sum()) * MATES
+            paid = goal if team == 0 else -goal
             terminals = Terminals(
                 agent_ids=ids[over].ravel(),
                 obs=(last[over, side].reshape(n, _SENSOR.size),),
@@ -155,8 +167,16 @@ class SoccerScene(Scene):
                 group_reward=np.repeat(paid[over], MATES),
             )
             nothing = np.zeros(ids.size, np.float32)
-            seen = (now[:, side].reshape(ids.size, _SENSOR.size),)
-            batches.append(StepBatch(spec.name, ids.ravel(), seen, nothing, groups.ravel(), nothing, terminals, None))
+            batch = StepBatch(
+                spec.name,
+                ids.ravel(),
+                (now[:, side].reshape(ids.size, _SENSOR.size),),
+                nothing,
+                groups.ravel(),
+                nothing,
+                terminals,
+            )
+            batches.append(batch)
         return batches
 
 
@@ -172,13 +192,19 @@ def strong(spec: BehaviorSpec, obs: Observations, mask: BoolArray | None) -> Act
     # Before the ball one would kick it home: around it first.
     before = (way * aim).sum(axis=1) < 0.0
     beside = np.stack((-aim[:, 1], aim[:, 0]), axis=1)
-    beside *= np.where((way * beside).sum(axis=1, keepdims=True) > 0.0, -1.0, 1.0)
+    turned = (way * beside).sum(axis=1) > 0.0
+    beside[turned] *= -1.0
     around = way - aim * 1.5 * REACH + beside * 1.6 * REACH
     attack = np.where(before[:, None], around, behind)
-    cover = np.stack((np.minimum(ball[:, 0] - 0.4, -0.5), 0.5 * ball[:, 1]), axis=1) - place
-    nearer = np.linalg.norm(way, axis=1) <= np.linalg.norm(way - mate, axis=1)
+    line = np.minimum(ball[:, 0] - 0.4, -0.5)
+    cover = np.stack((line, 0.5 * ball[:, 1]), axis=1) - place
+    theirs = np.linalg.norm(way - mate, axis=1)
+    nearer = np.linalg.norm(way, axis=1) <= theirs
     wanted = np.where(nearer[:, None], attack, cover)
-    along = np.abs(wanted[:, 0]) >= np.abs(wanted[:, 1])
-    step = np.where(along, np.where(wanted[:, 0] > 0, FORWARD, BACK), np.where(wanted[:, 1] > 0, LEFT, RIGHT))
-    step = np.where(np.abs(wanted).max(axis=1) < PACE / 2, STAY, step)
-    return Actions(np.zeros((len(place), 0), np.float32), step[:, None].astype(np.int32))
+    along, across = wanted.T
+    ahead = np.where(along > 0, FORWARD, BACK)
+    aside = np.where(across > 0, LEFT, RIGHT)
+    step = np.where(np.abs(along) >= np.abs(across), ahead, aside)
+    step[np.abs(wanted).max(axis=1) < PACE / 2] = STAY
+    nothing = np.zeros((len(place), 0), np.float32)
+    return Actions(nothing, step[:, None].astype(np.int32))

@@ -14,6 +14,7 @@ from tau_trainer.headless.scenes.soccer import (
     KICK,
     LEFT,
     MATES,
+    PACE,
     POST,
     REACH,
     RIGHT,
@@ -68,7 +69,7 @@ def test_floors() -> None:
     mirrored = score(chance(2), strong)
     assert mirrored[2] > 20 * max(mirrored[0], 1)
     won, cut, lost = score(chance(1), chance(2))
-    assert cut > 2 * (won + lost), "by chance few score"
+    assert 1.5 * (won + lost) > cut > won + lost, "by chance somebody scores now and then"
     assert score(strong, always(STAY))[0] > 50
 
 
@@ -95,15 +96,15 @@ def test_forward_is_towards_the_others_goal(team: int, way: float) -> None:
         rules[team] = always(action)
         played(scene, batches, *rules)
         moved = (scene.place - before)[0, team * MATES : (team + 1) * MATES]
-        np.testing.assert_allclose(moved, np.tile(np.array(step) * 0.06, (MATES, 1)), atol=1e-9)
+        np.testing.assert_allclose(moved, np.tile(np.array(step) * PACE, (MATES, 1)), atol=1e-9)
 
 
 def test_who_touches_the_ball_kicks_it_away_and_a_goal_pays_both_groups() -> None:
     scene, batches = begun()
-    scene.place[:] = [[[0.7, 0.0], [-0.9, 0.5], [0.5, 0.5], [0.5, -0.5]]]
-    scene.ball[0], scene.speed[0] = (0.78, 0.0), 0.0
+    scene.place[:] = [[[0.35, 0.0], [-0.9, 0.5], [0.5, 0.5], [0.5, -0.5]]]
+    scene.ball[0], scene.speed[0] = (0.45, 0.0), 0.0
     batches = played(scene, batches, always(STAY), always(STAY))
-    np.testing.assert_allclose(scene.ball[0], [0.78 + KICK, 0.0])
+    np.testing.assert_allclose(scene.ball[0], [0.45 + KICK, 0.0])
     np.testing.assert_allclose(scene.speed[0], [KICK * ROLL, 0.0])
     assert not len(batches[0].terminals)
     batches = played(scene, batches, always(STAY), always(STAY))

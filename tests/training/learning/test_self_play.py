@@ -20,6 +20,7 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import ActionSpec, StepBatch, empty_terminals
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.self_play import SelfPlay, TeamAgent
+from tau_trainer.training.matching import stored_player
 from tests.training.fakes import Memory, Stage, begin, pairs_of, step, train, vector_spec
 from tests.training.pairs.test_collector import cut_off, hashes
 
@@ -278,6 +279,26 @@ def test_an_opponent_stays_for_the_whole_game(duel: Any, tmp_path: Path, monkeyp
     assert any(now != current for _, now, current in after), "a draw waits for the game's end"
     for (_, before, _), (age, now, _) in itertools.pairwise(after):
         assert age == 0 or now == before
+
+
+def test_it_learns_to_bid_highest_and_beats_where_it_began(duel: Any, tmp_path: Path) -> None:
+    """By chance a third is won and a third drawn; who always bids highest scores 0.83 against chance."""
+    duel(*SYMMETRIC, games=16, length=1)
+    eager: dict[str, Any] = {
+        "default_settings__max_steps": 8000,
+        "default_settings__hyperparameters__learning_rate": 0.01,
+        "default_settings__hyperparameters__buffer_size": 512,
+        "default_settings__hyperparameters__batch_size": 128,
+        "default_settings__self_play": {"save_steps": 1000, "team_change": 2000, "swap_steps": 200},
+        "default_settings__checkpoint_interval": 100_000,
+    }
+    report = train(settings(tmp_path, **eager), None, "learn")
+    policy = stored_player(report.folder)["Duel"]
+    seen = np.stack(np.meshgrid(np.arange(16), [0], [0, 1, 2]), axis=-1).reshape(-1, 3).astype(np.float32)
+    bids = policy.act((seen,), None, np.random.default_rng(0)).discrete[:, 0]
+    assert (bids == 2).mean() > 0.9
+    (first,) = [games for games in report.behaviors[0].games if games.made == 0]
+    assert first.interval[0] > 0.5
 
 
 def test_a_saved_run_plays_for_all_teams(duel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

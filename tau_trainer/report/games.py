@@ -1,0 +1,87 @@
+"""What behaviors have scored at self-play: a table by opponent, and the score against each snapshot by its age."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tau_trainer.metrics.charts import Chart, Line
+from tau_trainer.metrics.games import HEADINGS, Games
+from tau_trainer.metrics.history import Curve
+from tau_trainer.report.cells import NOTHING, of_run
+from tau_trainer.report.chart import Detail, draw
+from tau_trainer.report.html import Markup, element, join, table
+from tau_trainer.report.records import RunRecord, mapping, number
+
+_ABOUT = (
+    "Score: share of the points, a draw counts half, with Wilson's interval of 95 %. Games are those that the "
+    "behavior's policies of then played; to compare policies of now, play them: tau-train match."
+)
+
+
+def games(runs: Sequence[RunRecord], last: float, detail: Detail) -> Markup:
+    """``last``: decisions at the right edge of the charts."""
+    found = [(of_run(runs, run), behavior) for run in runs for behavior in _behaviors(run)]
+    if not found:
+        return NOTHING
+    parts = [part for name, behavior in found for part in _behavior(name, behavior, last, detail)]
+    return join([*parts, element("p", _ABOUT, class_="note")])
+
+
+def _behaviors(run: RunRecord) -> Iterator[Mapping[str, Any]]:
+    known = run.result.get("behaviors")
+    for behavior in map(mapping, known if isinstance(known, list) else []):
+        if behavior.get("games"):
+            yield behavior
+
+
+def _behavior(name: str, behavior: Mapping[str, Any], last: float, detail: Detail) -> Iterator[Markup]:
+    found = [_games(mapping(row)) for row in behavior["games"]]
+    results = [games for games in found if games is not None]
+    elo = number(behavior.get("elo"))
+    rating = f", Elo {elo:.1f}" if elo is not None else None
+    yield element("h3", name, behavior.get("name", ""), rating)
+    yield table(HEADINGS, map(_row, results), class_="figures")
+    kept = sorted((games for games in results if games.made is not None and games.played), key=_made)
+    if kept:
+        intervals = [games.interval for games in kept]
+        line = Line(
+            "score",
+            Curve(
+                [float(_made(games)) for games in kept],
+                [games.score or 0.0 for games in kept],
+            ),
+            [low for low, _ in intervals],
+            [high for _, high in intervals],
+            dotted=True,
+        )
+        title = "Score against snapshots, by the decisions behind them"
+        chart = Chart(title, (line,), "Band: 95 %.", share=True)
+        yield element("div", draw(chart, max(last, 1.0), detail), class_="charts")
+
+
+def _made(games: Games) -> int:
+    return games.made or 0
+
+
+def _row(games: Games) -> Markup:
+    head, *cells = games.cells
+    numbers = [element("td", cell, class_="number") for cell in cells]
+    return element("tr", element("th", head, scope="row"), *numbers)
+
+
+def _games(row: Mapping[str, Any]) -> Games | None:
+    """None: a file that somebody else wrote."""
+    counts = [number(row.get(name)) for name in ("won", "drawn", "lost")]
+    if not all(count is not None and count >= 0 for count in counts):
+        return None
+    won, drawn, lost = (int(count or 0) for count in counts)
+    made, behavior = number(row.get("made")), row.get("behavior")
+    return Games(
+        str(row.get("opponent")),
+        won,
+        drawn,
+        lost,
+        None if made is None else int(made),
+        None if behavior is None else str(behavior),
+    )

@@ -1,0 +1,45 @@
+"""`tau-train match`: what it shows, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tau_trainer.cli import main
+from tests.training.fakes import Stage
+
+STRONG = "tau_trainer.headless.scenes.soccer:strong"
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage.opened(monkeypatch)
+
+
+def test_the_command_shows_a_table(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["match", STRONG, "random", "--env", "headless:soccer", "--games", "8"]
+    assert main([*words, "--env-args", "--agents", "16"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split() == ["match", "games", "won", "drawn", "lost", "score", "95", "%", "interval"]
+    assert out[1].startswith(f"{STRONG} - random")
+    assert len(out) == 2
+    assert main([*words, "--json", "--env-args", "--agents", "16"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [entry["first"] for entry in told["matches"]] == [STRONG]
+    assert [entry["opponent"] for entry in told["standings"]] == [STRONG, "random"]
+    assert told["matches"][0]["played"] == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["random"], "a match is between two players at least"),
+        (["random", "random"], "each named once"),
+        (["random", "nobody"], "nobody: no run of this name"),
+        (["random", STRONG, "--games", "0"], "--games 0: must be at least 1"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["match", *words, "--env", "headless:soccer"]) == 2
+    assert said in capsys.readouterr().err
