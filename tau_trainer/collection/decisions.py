@@ -250,14 +250,19 @@ class TauAgent:
         """Agents of these rows begin without a past."""
         self._actor.forget(rows)
 
-    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> None:
-        """Hand on what was decided for ``batch`` [n]; rewards that are ``known`` are for the decision before."""
+    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> bool:
+        """Hand on what was decided for ``batch`` [n]; rewards that are ``known`` are for the decision before.
+
+        Returns:
+            Whether these decisions count.
+        """
         if not self.learner.done:
             values: dict[str, NDArray[Any] | None] = {f"obs_{i}": x for i, x in enumerate(self.see(batch.obs))}
             values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": batch.action_mask}
             values.update(decision.extras)
             self.learner.memory.append(rows, known, values, decision.version)
         self.learner.count(len(rows))
+        return True
 
     def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
         """Episodes of ``rows`` [m] ended, with their last rewards and observations, cut by a limit or not."""

@@ -175,7 +175,8 @@ def summary_line(summary: Summary, task: Mapping[str, Any] = _NO_TASK) -> str:
 
     ``TauAgent. Step: 1000. Time Elapsed: 1.234 s. Mean Reward: 0.900. Std of Reward: 0.100. Training.
     Decisions/s: 810. ETA: 0:01:23.``; where no episode has ended, the mean reward of a decision stands in its place,
-    and beside that of agents in groups, as there, ``Mean Group Reward: 1.250`` in place of the deviation.
+    and beside that of agents in groups, as there, ``Mean Group Reward: 1.250`` in place of the deviation. At self-play
+    ``ELO: 1203.125`` follows.
     ``task``: fields of the event of that kind, with the names of its scalars.
     """
     parts = [summary.behavior.split("?", 1)[0], f"Step: {summary.step}", f"Time Elapsed: {summary.elapsed_s:0.3f} s"]
@@ -203,6 +204,8 @@ def _reward_parts(summary: Summary, task: Mapping[str, Any]) -> list[str]:
     group = summary.statistics.get(keys.GROUP_CUMULATIVE_REWARD)
     if group is not None and keys.CUMULATIVE_REWARD in summary.statistics:
         parts[1:] = [f"Mean Group Reward: {format_reward(group.mean)}"]
+    if (elo := summary.statistics.get(keys.ELO)) is not None:
+        parts.append(f"ELO: {format_reward(elo.mean)}")
     for key, name in ((task.get("success", ""), "Success Rate"), (keys.VALIDATION_ACCURACY, "Validation Accuracy")):
         if (share := summary.statistics.get(key)) is not None:
             parts.append(f"{name}: {format_reward(share.value)}")

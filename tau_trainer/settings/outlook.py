@@ -179,6 +179,11 @@ class Outlook:
             if network.normalize:
                 text = "a buffer counts in the statistics after it was learned from, with mlagents-learn before"
                 yield self._at(place, "network_settings", "normalize"), text
+            if trainer.self_play is not None:
+                text = (
+                    "no environment is reset as the turn passes on, and opponents change with an agent's next episode;"
+                )
+                yield self._at(place, "self_play"), f"{text} mlagents-learn resets, and changes in the middle of games"
         for place, lesson, last in self._lessons():
             end = lesson.completion_criteria
             if end is not None and not last and end.measure == "reward" and not end.min_lesson_length:
@@ -246,6 +251,10 @@ class Outlook:
             if network.deterministic and not self._settings.checkpoint_settings.inference:
                 text = "is on while training: an agent that always takes its best action explores nothing"
                 yield self._at(place, "network_settings", "deterministic"), text
+            rivals = trainer.self_play
+            if rivals is not None and rivals.save_steps >= trainer.max_steps:
+                text = f"is {rivals.save_steps:,} of {trainer.max_steps:,} decisions: nobody meets an earlier policy"
+                yield self._at(place, "self_play", "save_steps"), f"{text} but the first; lower it"
             cloning = trainer.behavioral_cloning
             if cloning and not cloning.samples_per_update and isinstance(numbers, OffPolicyHyperparameters):
                 text = f"learns all recordings with every update, of which {trainer.trainer_type} has one every few"

@@ -202,8 +202,7 @@ class AgentTrainer:
         role, batch, rows = step.role, step.batch, step.rows
         acted, paid = self._answer(role, batch, rows, ended=False)
         role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, paid))
-        role.agent.remember(rows, role.known(batch, paid, moment), batch, decision)
-        if not role.agent.learns:
+        if not role.agent.remember(rows, role.known(batch, paid, moment), batch, decision):
             return
         self.decisions += len(rows)
         if "on_episode_begin" in self._callbacks.wanted:
@@ -253,7 +252,7 @@ class AgentTrainer:
         if not role.group_paid and np.count_nonzero(group_reward):
             role.group_paid = True
             learner = role.agent.learner
-            if GROUP in learner.memory.columns:
+            if GROUP in learner.memory.columns or not role.agent.learns:
                 return
             self._hub.warning(
                 f"'{learner.name}' gets rewards for its group, which {learner.settings.trainer_type} adds to each "

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tau_trainer.metrics import BehaviorSnapshot, ResultView, RunReport, result_lines
+from tau_trainer.metrics.games import Games
 
 Consoles = Callable[..., Console]
 TextOf = Callable[[Console], str]
@@ -82,6 +83,21 @@ def test_what_groups_get_stands_beside(result: RunReport, console: Consoles, tex
     assert ["│", "Soccer", "5,000", "40", "0.000", "1.250", "│"] in rows
     assert ["│", "Clone", "70", "0", "2.000", "-", "│"] in rows
     assert "mean rewards: of the episodes in its last summary or its last evaluation" in text_of(target)
+
+
+def test_results_of_self_play_are_a_table(result: RunReport, console: Consoles, text_of: TextOf) -> None:
+    games = Games("newest", 3, 1, 0), Games("snapshot at 20,000", 8, 0, 2, made=20_000)
+    soccer = BehaviorSnapshot("Soccer", 5000, elo=1203.12, games=games)
+    plain = replace(result, evaluation=None, baselines={}, behaviors=(soccer,))
+    found = list(result_lines(plain))
+    title = "Soccer at self-play, of all its policies so far; Elo 1203.1"
+    assert found[2] == f"{title}:"
+    assert found[5] == "  snapshot at 20,000     10    8      0     2  80.0 %  49.0 % to 94.3 %"
+    target = console(100, 40)
+    target.print(ResultView(plain))
+    assert title in text_of(target)
+    rows = [line.strip("│ ").split("  ") for line in text_of(target).splitlines()]
+    assert any(row[0] == "snapshot at 20,000" and "49.0 % to 94.3 %" in row[-1] for row in rows)
 
 
 def test_missing_scores_are_said_to_be_missing(result: RunReport) -> None:

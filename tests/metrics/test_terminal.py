@@ -15,6 +15,7 @@ from tau_trainer.metrics import (
     RunReport,
     RunSnapshot,
     TaskKeys,
+    keys,
 )
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.terminal import TerminalMode, Throttle, summary_line, terminal_recorder
@@ -216,6 +217,8 @@ def test_groups_have_mlagents_words() -> None:
     hub.episode("A", 0, [0.0, 0.0], [5, 5], [2.0, float("nan")])
     line = summary_line(hub.flush("A", 10))
     assert ". Mean Reward: 0.000. Mean Group Reward: 2.000. Training." in line
+    hub.add("A", keys.ELO, [1201.0, 1202.0])
+    assert "ELO: 1201.500. Training." in summary_line(hub.flush("A", 20))
     assert "Std" not in line
 
 

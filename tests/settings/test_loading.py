@@ -191,6 +191,19 @@ def test_untrainable_defaults_are_told_too(path: Path) -> None:
         load_settings(path)
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("behaviors: {A: {trainer_type: bc, demo_path: x.demo, self_play: {}}}", "is for who plays"),
+        ("{behaviors: {A: {self_play: {}}}, execution: async}", "is for execution: sync"),
+    ],
+)
+def test_self_play_is_for_who_plays_in_one_process(path: Path, given: str, sentence: str) -> None:
+    path.write_text(given)
+    with pytest.raises(SettingsError, match=rf"behaviors\.A\.self_play:? {sentence}"):
+        load_settings(path, {"env_settings.env_path": "headless:soccer"})
+
+
 small = st.integers(1, 10**6)
 share = st.floats(0, 1)
 names = st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(

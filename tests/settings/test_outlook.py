@@ -66,6 +66,11 @@ def test_updates_of_off_policy_trainers(kind: type[TrainerSettings]) -> None:
             "is more than the 1,024 new decisions of an update",
         ),
         ("{A: {network_settings: {deterministic: on}}}", "behaviors.A.network_settings.deterministic", "is on while"),
+        (
+            "{A: {max_steps: 20000, self_play: {}}}",
+            "behaviors.A.self_play.save_steps",
+            "is 20,000 of 20,000 decisions: nobody meets an earlier policy but the first",
+        ),
         ("{A: {reward_signals: {extrinsic: {strength: 0}}}}", "behaviors.A.reward_signals", "has no strength but 0"),
         (
             "{A: {trainer_type: sac, behavioral_cloning: {demo_path: x}, reward_signals: {extrinsic: {strength: 0}}}}",

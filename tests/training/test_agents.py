@@ -54,9 +54,10 @@ class WatchedAgent(TauAgent):
         self.told: list[tuple[str, list[int], list[Any]]] = []
         self.known: list[Known] = []
 
-    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> None:
+    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> bool:
         self.told.append(("acted", rows.tolist(), known.rewards[EXTRINSIC].tolist()))
         self.known.append(known)
+        return True
 
     def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
         self.told.append(("ended", rows.tolist(), [*known.rewards[EXTRINSIC].tolist(), *truncated.tolist()]))

@@ -2,9 +2,10 @@
 
     python -m tools.bench self_play [--seeds 3 --decisions 400000 --games 200]
 
-A run of each kind for every seed, then matches of its last policy: against chance, the script, and the snapshots of
-another seed's run at self-play, as both teams. The score is the share of the points, a draw counts half; beside it
-stands Wilson's interval of 95 %, over the games of all seeds.
+A run of each kind for every seed, then matches of its last policy: against chance, the script, and policies of another
+seed's runs, as both teams. Who learns against itself learns from both teams, so as many decisions are half of the games
+that self-play has seen: the last kind has seen as many games. The score is the share of the points, a draw counts half;
+beside it stands Wilson's interval of 95 %, over the games of all seeds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from tools.bench import tables
 
 AGENTS = "64"
 STRONG = "tau_trainer.headless.scenes.soccer:strong"
-KINDS: Mapping[str, Mapping[str, Any]] = {"self_play": {}, "against itself": {"self_play": None}}
+ALONE = "against itself"
+KINDS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
+    "self_play": (1, {}),
+    ALONE: (1, {"self_play": None}),
+    f"{ALONE}, twice the decisions": (2, {"self_play": None}),
+}
+"""How often so many decisions, and what is changed."""
+OTHER = f"another run {ALONE}"
 SHARES = (1, 2, 4)
 """Quarters of a run after which a snapshot is held out."""
 
@@ -68,8 +76,8 @@ def compared(folder: Path, seeds: int, decisions: int, games: int) -> tuple[str,
     runs: dict[str, list[Path]] = {kind: [] for kind in KINDS}
     elo = []
     for seed in range(1, seeds + 1):
-        for kind, changed in KINDS.items():
-            chosen = settings(folder, f"{kind.replace(' ', '-')}-{seed}", seed, decisions, changed)
+        for number, (kind, (factor, changed)) in enumerate(KINDS.items()):
+            chosen = settings(folder, f"kind-{number}-{seed}", seed, factor * decisions, changed)
             report = train(chosen, terminal="quiet")
             print(f"{kind}, seed {seed}: {report.decisions:,} decisions, {report.wall_seconds:,.0f} s", flush=True)
             runs[kind].append(report.folder)
@@ -77,7 +85,7 @@ def compared(folder: Path, seeds: int, decisions: int, games: int) -> tuple[str,
     lines = ["| against | " + " | ".join(KINDS) + " |", "| --- |" + " ---: |" * len(KINDS)]
     results: dict[str, Any] = {"elo": elo}
     held_out = {"chance": "random", "the script": STRONG}
-    rows = [*held_out, *(f"another run's snapshot, {share}/{max(SHARES)}" for share in SHARES), "the other kind"]
+    rows = [*held_out, *(f"another run's snapshot, {share}/{max(SHARES)}" for share in SHARES), OTHER]
     where = settings(folder, "matches", 7, decisions, {})
     for row in rows:
         cells = []
@@ -101,8 +109,8 @@ def _opponent(
     if row in held_out:
         return held_out[row]
     other = (place + 1) % len(runs[kind])
-    if row == "the other kind":
-        return next(folders[other] for name, folders in runs.items() if name != kind)
+    if row == OTHER:
+        return runs[ALONE][other]
     (share,) = [share for share in SHARES if f"snapshot, {share}/" in row]
     saved = {_step(path): path for path in (runs["self_play"][other] / "checkpoints").iterdir() if path.is_dir()}
     return next(saved[step] for step in sorted(saved) if step >= share * max(saved) // max(SHARES))

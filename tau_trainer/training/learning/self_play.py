@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -101,6 +101,12 @@ class Side:
         """In the order in which they appeared."""
         return list(self.ghosts)
 
+    @property
+    def swap_is_due(self) -> bool:
+        """Whether its ghosts have met their opponents for long enough."""
+        clock = self.rivals.clock
+        return clock.ghost_steps - clock.last_swap > self.rivals.settings.swap_steps
+
 
 class TeamAgent(TauAgent):
     """Acts for one team: as any TauAgent while it learns, else as a ghost."""
@@ -145,12 +151,12 @@ class TeamAgent(TauAgent):
         self._side.marks.clear(rows)
 
     @override
-    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> None:
+    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> bool:
         if self._asked and self.learns:
-            super().remember(rows, known, batch, decision)
-            return
+            return super().remember(rows, known, batch, decision)
         self._side.rivals.clock.ghost_steps += len(rows)
         self._cut(rows, known, batch.obs, np.ones(len(rows), np.bool_))
+        return False
 
     @override
     def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
@@ -249,33 +255,33 @@ class SelfPlay:
 
     def advance(self) -> None:
         """Pass on the turn, keep snapshots, draw opponents: whatever is due. Call between messages."""
-        changes = False
+        over = False
         for side in self._playing():
             learner, rivals = side.learner, side.rivals
-            over = learner.decisions - rivals.clock.last_change > rivals.settings.team_change
-            changes |= over or learner.done
-            if learner.decisions - rivals.clock.last_save > rivals.settings.save_steps:
+            clock, due = rivals.clock, rivals.settings
+            over |= learner.done or learner.decisions - clock.last_change > due.team_change
+            if learner.decisions - clock.last_save > due.save_steps:
                 rivals.save(learner.decisions)
-        if changes and self._next():
-            for side in self.sides.values():
-                side.rivals.swap([team for team in side.teams if team != self.learning])
-            self._line_up()
+        late = [side for side in self.sides.values() if side.swap_is_due]
+        # Where nobody learns, the run that this one goes on from knew a team that is not there.
+        over |= bool(late) and not self._playing()
+        if over and self._next():
+            self._draw(self.sides.values())
             for side in self.sides.values():
                 self._begin_anew(side)
                 for agent in side.agents:
                     agent.change()
-            return
-        swapped = False
-        for side in self.sides.values():
-            rivals = side.rivals
-            if rivals.clock.ghost_steps - rivals.clock.last_swap > rivals.settings.swap_steps:
-                rivals.swap([team for team in side.teams if team != self.learning])
-                swapped = True
-        if swapped:
-            self._line_up()
+        elif late:
+            self._draw(late)
             if not any(side.rivals.clock.ended for side in self.sides.values()):  # games may have no end
                 for side in self.sides.values():
                     self._begin_anew(side)
+
+    def _draw(self, sides: Iterable[Side]) -> None:
+        """New opponents for the ghosts of these behaviors."""
+        for side in sides:
+            side.rivals.swap([team for team in side.teams if team != self.learning])
+        self._line_up()
 
     def _playing(self) -> list[Side]:
         """The behaviors of the team that learns."""

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.errors import SettingsError
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
-from tau_trainer.memory import Rollout
-from tau_trainer.metrics import RunReport, keys, read_log
+from tau_trainer.memory import Rollout, RolloutMemory
+from tau_trainer.metrics import MetricsHub, RunReport, keys, read_log
+from tau_trainer.rewards import EngineReward
 from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.settings.signals import SelfPlaySettings
 from tau_trainer.specs import ActionSpec, StepBatch, empty_terminals
+from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.opponents import Opponents
 from tau_trainer.training.learning.self_play import SelfPlay, TeamAgent
 from tau_trainer.training.matching import stored_player
 from tests.training.fakes import Memory, Stage, begin, pairs_of, step, train, vector_spec
+from tests.training.learners import make_learner
 from tests.training.pairs.test_collector import cut_off, hashes
 
 BETS = ActionSpec(0, (3,))
@@ -312,6 +321,79 @@ def test_a_saved_run_plays_for_all_teams(duel: Any, tmp_path: Path, monkeypatch:
         session.cancel()
         report = session.wait()
     assert report.outcome == "played"
+
+
+def test_a_run_begins_with_the_weights_of_another_alone(duel: Any, tmp_path: Path, memory: Memory) -> None:
+    duel(*SYMMETRIC)
+    first = train(settings(tmp_path, "first"), None, "learn")
+    begun = settings(
+        tmp_path,
+        "second",
+        checkpoint_settings__initialize_from="first",
+        default_settings__max_steps=50,
+        default_settings__hyperparameters__buffer_size=30,
+    )
+    second = train(begun, memory, "learn")
+    (opening,) = [facts for facts in told(second, "Duel")["kept"] if facts["made"] == 0]
+    assert (opening["key"], opening["version"]) == ("0", 0), "nothing of the other run's opponents"
+    newest = stored_player(first.folder)["Duel"].weights["body.0.weight"]
+    saved = max((second.folder / "checkpoints").glob("Duel-*/tensors.safetensors"))
+    assert load_file(saved)["self_play.0.body.0.weight"].tobytes() == newest.tobytes()
+
+
+def test_a_turn_of_a_team_that_is_gone_passes_on(duel: Any, tmp_path: Path) -> None:
+    """The run that is resumed knew another team."""
+    duel("Duel?team=0", "Duel?team=9")
+    most = {"save_steps": 100, "team_change": 150, "swap_steps": 40}
+    given: dict[str, Any] = {"default_settings__max_steps": 260, "default_settings__self_play": most}
+    whole = train(settings(tmp_path, **given), None, "learn")
+    assert told(whole, "Duel")["run"] == {"learning": 9, "queue": [0]}
+    duel("Duel?team=0", "Duel?team=1")
+    given |= {"default_settings__max_steps": 400, "checkpoint_settings__resume": True}
+    resumed = train(settings(tmp_path, **given), None, "learn")
+    assert resumed.outcome == "completed"
+    assert resumed.behaviors[0].step >= 400
+
+
+def test_what_waits_for_an_answer_as_the_turn_passes_on_is_taken_as_it_was_asked(
+    hub: MetricsHub, executor: ThreadPoolExecutor
+) -> None:
+    """Two environments: while one waits, a message of the other passes the turn on."""
+    learner = make_learner(hub, executor)
+    rules = SelfPlaySettings(team_change=5, save_steps=100, swap_steps=100)
+    learner.opponents = Opponents(rules, 1, lambda: learner.policy, learner.spec)
+    play, batcher = SelfPlay(hub), DecisionBatcher()
+    specs = [vector_spec(name=f"Agent?team={team}") for team in (0, 1)]
+    here, there = (
+        AgentTrainer(0, lambda spec: play.agent(learner, spec, batcher), lambda spec: EngineReward(), hub)
+        for _ in range(2)
+    )
+    named = {spec.name: spec for spec in specs}
+
+    async def exchange(trainer: AgentTrainer) -> None:
+        await trainer.decide([step(spec, [1, 2, 3]) for spec in specs], named)
+
+    async def both() -> None:
+        await exchange(here)
+        here.record()
+        await exchange(here)
+        await exchange(there)
+        here.record()
+        play.advance()
+        assert (play.learning, learner.decisions) == (1, 6)
+        there.record()
+        assert learner.decisions == 6, "nobody of it learns: one side asked as a ghost, the other is one now"
+        assert here.decisions + there.decisions == 6
+        assert isinstance(learner.memory, RolloutMemory)
+        assert len(learner.memory.open_rows) == 3, "of the team that learned, until they are heard of again"
+        await exchange(here)
+        here.record()
+        assert learner.decisions == 9
+
+    asyncio.run(both())
+    rollout = Rollout(cast(RolloutMemory, learner.memory).take().data)
+    assert rollout.truncated.tolist() == [False] * 3 + [True] * 3
+    assert not rollout.terminated.any()
 
 
 def test_a_model_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
