@@ -129,7 +129,9 @@ class TeamAgent(TauAgent):
     def change(self) -> None:
         """It begins to learn, or to be a ghost: nobody has a past with whoever acts now."""
         actor = self.learner.actor if self.learns else self._side.ghosts[self.team]
-        self._cutting |= not self.learns
+        if self._cutting and self.learns:  # who was not heard of meanwhile does not go on from then
+            self.learner.memory.abandon(self.table.rows)
+        self._cutting = not self.learns
         self.act_with(actor)
         actor.forget(self.table.rows)
 
@@ -210,6 +212,7 @@ class SelfPlay:
         self.sides: dict[str, Side] = {}
         self._hub = hub
         self._queue: deque[int] = deque()
+        self._warned = False
 
     def agent(self, learner: Learner, spec: BehaviorSpec, batcher: DecisionBatcher) -> TeamAgent:
         """The TauAgent of a team in one environment; ``learner`` has opponents."""
@@ -293,6 +296,10 @@ class SelfPlay:
             side.rivals.clock.last_change = side.learner.decisions
         learning = {team for side in self.sides.values() if not side.learner.done for team in side.teams}
         waiting = list(self._queue)
+        if not (waiting or self._warned):
+            self._warned = True
+            names = ", ".join(self.sides)
+            self._hub.warning(f"{names}: self_play is on, and there is one team, so nobody plays against it")
         for place, team in enumerate(waiting):
             if team in learning and self.learning is not None:
                 self._queue = deque([*waiting[place + 1 :], *waiting[:place], self.learning])

@@ -130,18 +130,13 @@ def told(report: RunReport, name: str) -> dict[str, Any]:
 SYMMETRIC, ASYMMETRIC = ("Duel?team=0", "Duel?team=1"), ("Cat?team=0", "Dog?team=1")
 
 
-@pytest.mark.parametrize(
-    ("names", "generation"),
-    [(SYMMETRIC, 2), (ASYMMETRIC, 1), (("Cat?team=4", "Dog?team=2", "Cat?team=7"), 1)],
-)
-def test_a_run_that_was_cut_off_goes_on_equal_to_the_bit(
-    duel: Any, tmp_path: Path, names: tuple[str, ...], generation: int
-) -> None:
+@pytest.mark.parametrize("names", [SYMMETRIC, ASYMMETRIC, ("Cat?team=4", "Dog?team=2", "Cat?team=7")])
+def test_a_run_that_was_cut_off_goes_on_equal_to_the_bit(duel: Any, tmp_path: Path, names: tuple[str, ...]) -> None:
     """Snapshots, opponents, ratings, results, counters and random numbers with it."""
     duel(*names)
-    pairs: dict[str, Any] = {"env_settings__num_envs": 2, "default_settings__max_steps": 600}
+    pairs: dict[str, Any] = {"env_settings__num_envs": 2, "default_settings__max_steps": 450}
     whole = train(settings(tmp_path, **pairs), None, "learn")
-    cut_off(whole, tmp_path / "cut", generation)
+    cut_off(whole, tmp_path / "cut", 1)
     resumed = train(settings(tmp_path, "cut", checkpoint_settings__resume=True, **pairs), None, "learn")
     assert hashes(resumed) == hashes(whole)
     for name in {name.partition("?")[0] for name in names}:
@@ -156,7 +151,7 @@ def test_a_run_that_was_cut_off_goes_on_equal_to_the_bit(
 def test_other_trainers_go_on_so_too(stage: Stage, tmp_path: Path, trainer: str) -> None:
     """Two against two, with groups; SAC with its replay memory."""
     more: dict[str, Any] = {"default_settings__trainer_type": trainer, "scene": "soccer"}
-    more |= {"default_settings__max_steps": 1200, "env_settings__env_args": ["--agents", "32", "--max-decisions", "20"]}
+    more |= {"default_settings__max_steps": 800, "env_settings__env_args": ["--agents", "32", "--max-decisions", "20"]}
     if trainer == "sac":
         more |= {"default_settings__hyperparameters__buffer_init_steps": 100}
         more |= {"default_settings__hyperparameters__steps_per_update": 20}
@@ -166,7 +161,7 @@ def test_other_trainers_go_on_so_too(stage: Stage, tmp_path: Path, trainer: str)
     resumed = train(settings(tmp_path, "cut", checkpoint_settings__resume=True, **more), None, "learn")
     assert hashes(resumed) == hashes(whole)
     assert told(resumed, "SoccerTwos") == told(whole, "SoccerTwos")
-    assert told(whole, "SoccerTwos")["clock"]["ghost_steps"] > 500
+    assert told(whole, "SoccerTwos")["clock"]["ghost_steps"] > 400
 
 
 def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -214,14 +209,14 @@ def test_nothing_of_a_ghost_is_stored_or_counted_and_no_environment_is_reset(
 
 def test_behaviors_of_different_teams_learn_in_turn(duel: Any, tmp_path: Path, memory: Memory) -> None:
     duel(*ASYMMETRIC)
-    report = train(settings(tmp_path), memory, "learn")
-    assert [(behavior.name, behavior.step) for behavior in report.behaviors] == [("Cat", 900), ("Dog", 900)]
+    report = train(settings(tmp_path, default_settings__max_steps=600), memory, "learn")
+    assert [(behavior.name, behavior.step) for behavior in report.behaviors] == [("Cat", 600), ("Dog", 600)]
     turns = [summary.behavior for summary in memory.summaries]
     assert set(turns[:2]) == {"Cat", "Dog"}, "one does not wait until the other is done"
     for behavior, other in (("Cat", "Dog"), ("Dog", "Cat")):
         found = next(each for each in report.behaviors if each.name == behavior)
         assert {games.behavior for games in found.games} == {other}
-        assert told(report, behavior)["clock"]["last_change"] > 600
+        assert told(report, behavior)["clock"]["last_change"] > 400
 
 
 def test_elo_and_results_are_told(duel: Any, tmp_path: Path, memory: Memory) -> None:
@@ -325,7 +320,7 @@ def test_a_saved_run_plays_for_all_teams(duel: Any, tmp_path: Path, monkeypatch:
 
 def test_a_run_begins_with_the_weights_of_another_alone(duel: Any, tmp_path: Path, memory: Memory) -> None:
     duel(*SYMMETRIC)
-    first = train(settings(tmp_path, "first"), None, "learn")
+    first = train(settings(tmp_path, "first", default_settings__max_steps=240), None, "learn")
     begun = settings(
         tmp_path,
         "second",
@@ -355,23 +350,74 @@ def test_a_turn_of_a_team_that_is_gone_passes_on(duel: Any, tmp_path: Path) -> N
     assert resumed.behaviors[0].step >= 400
 
 
+class Pitch:
+    """Environments whose AgentTrainers feed one learner of teams."""
+
+    SPECS = tuple(vector_spec(name=f"Agent?team={team}") for team in (0, 1))
+
+    def __init__(self, hub: MetricsHub, executor: ThreadPoolExecutor, **rules: int) -> None:
+        self.learner = learner = make_learner(hub, executor)
+        given = {"save_steps": 100, "swap_steps": 100, **rules}
+        learner.opponents = Opponents(SelfPlaySettings.model_validate(given), 1, lambda: learner.policy, learner.spec)
+        self.play, batcher = SelfPlay(hub), DecisionBatcher()
+        self.trainers = [
+            AgentTrainer(0, lambda spec: self.play.agent(learner, spec, batcher), lambda spec: EngineReward(), hub)
+            for _ in range(2)
+        ]
+
+    async def asks(self, number: int, *agents: list[int], reward: float = 0.0) -> None:
+        """Agents of each team ask in an environment."""
+        batches = [step(spec, ids, reward) for spec, ids in zip(self.SPECS, agents, strict=False)]
+        await self.trainers[number].decide(batches, {spec.name: spec for spec in self.SPECS})
+
+    def records(self, number: int) -> None:
+        self.trainers[number].record()
+        self.play.advance()
+
+    def learned(self) -> Rollout:
+        return Rollout(cast(RolloutMemory, self.learner.memory).take().data)
+
+
+def test_who_was_not_heard_of_while_others_learned_does_not_go_on_from_then(
+    hub: MetricsHub, executor: ThreadPoolExecutor
+) -> None:
+    pitch = Pitch(hub, executor, team_change=2)
+
+    async def play() -> None:
+        for number, asking in enumerate([([1, 2, 3], []), ([], [1, 2, 3]), ([1, 2, 3], []), ([1, 2, 3], [1, 2, 3])]):
+            assert pitch.play.learning == (None, 1, 0, 1)[number]
+            await pitch.asks(0, *asking, reward=float(number))
+            pitch.records(0)
+
+    asyncio.run(play())
+    rollout = pitch.learned()
+    assert rollout.rewards["extrinsic"].ravel().tolist() == [3.0] * 3, "all else came when another team learned"
+    assert rollout.truncated.all()
+
+
+def test_one_team_is_told_of(hub: MetricsHub, executor: ThreadPoolExecutor, memory: Memory) -> None:
+    pitch = Pitch(hub, executor, team_change=2)
+
+    async def play() -> None:
+        for _ in range(4):
+            await pitch.asks(0, [1, 2, 3])
+            pitch.records(0)
+
+    asyncio.run(play())
+    hub.drain(5.0)
+    assert memory.warnings == ["Agent: self_play is on, and there is one team, so nobody plays against it"]
+    assert pitch.learner.decisions == 12
+
+
 def test_what_waits_for_an_answer_as_the_turn_passes_on_is_taken_as_it_was_asked(
     hub: MetricsHub, executor: ThreadPoolExecutor
 ) -> None:
     """Two environments: while one waits, a message of the other passes the turn on."""
-    learner = make_learner(hub, executor)
-    rules = SelfPlaySettings(team_change=5, save_steps=100, swap_steps=100)
-    learner.opponents = Opponents(rules, 1, lambda: learner.policy, learner.spec)
-    play, batcher = SelfPlay(hub), DecisionBatcher()
-    specs = [vector_spec(name=f"Agent?team={team}") for team in (0, 1)]
-    here, there = (
-        AgentTrainer(0, lambda spec: play.agent(learner, spec, batcher), lambda spec: EngineReward(), hub)
-        for _ in range(2)
-    )
-    named = {spec.name: spec for spec in specs}
+    pitch = Pitch(hub, executor, team_change=5)
+    play, learner, (here, there) = pitch.play, pitch.learner, pitch.trainers
 
     async def exchange(trainer: AgentTrainer) -> None:
-        await trainer.decide([step(spec, [1, 2, 3]) for spec in specs], named)
+        await pitch.asks(pitch.trainers.index(trainer), [1, 2, 3], [1, 2, 3])
 
     async def both() -> None:
         await exchange(here)
@@ -391,7 +437,7 @@ def test_what_waits_for_an_answer_as_the_turn_passes_on_is_taken_as_it_was_asked
         assert learner.decisions == 9
 
     asyncio.run(both())
-    rollout = Rollout(cast(RolloutMemory, learner.memory).take().data)
+    rollout = pitch.learned()
     assert rollout.truncated.tolist() == [False] * 3 + [True] * 3
     assert not rollout.terminated.any()
 
