@@ -5,7 +5,7 @@
 A run of each kind for every seed, then matches of its last policy: against chance, the script, and policies of another
 seed's runs, as both teams. Who learns against itself learns from both teams, so as many decisions are half of the games
 that self-play has seen: the last kind has seen as many games. The score is the share of the points, a draw counts half;
-beside it stands Wilson's interval of 95 %, over the games of all seeds.
+beside it stand Wilson's interval of 95 %, over the games of all seeds, and each seed's. Runs are deterministic.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def settings(results: Path, run_id: str, seed: int, decisions: int, changed: Map
     given |= {
         "checkpoint_settings.results_dir": str(results),
         "checkpoint_settings.run_id": run_id,
+        "collection.deterministic": True,
         "env_settings.env_path": "headless:soccer",
         "env_settings.env_args": ["--agents", AGENTS],
         "env_settings.seed": seed,
@@ -96,7 +97,8 @@ def compared(folder: Path, seeds: int, decisions: int, games: int) -> tuple[str,
             ]
             total = summed(row, scored)
             results[f"{kind} against {row}"] = [total.record, *(some.record for some in scored)]
-            cells.append(f"{total.cells[-2]} ({total.cells[-1]})")
+            seeds = ", ".join(some.cells[-2].removesuffix(" %") for some in scored)
+            cells.append(f"{total.cells[-2]} ({total.cells[-1]}; {seeds})")
         lines.append(f"| {row} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     return "\n".join(lines), results
