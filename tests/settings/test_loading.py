@@ -186,7 +186,7 @@ behaviors:
 
 
 def test_untrainable_defaults_are_told_too(path: Path) -> None:
-    path.write_text("default_settings: {trainer_type: poca, reward_signals: {curiosity: {}}}")
+    path.write_text("default_settings: {trainer_type: td3, reward_signals: {curiosity: {}}}")
     with pytest.raises(SettingsError, match=r"default_settings\.reward_signals\.curiosity is learned beside ppo"):
         load_settings(path)
 

@@ -311,7 +311,7 @@ def test_what_is_right_in_a_file_with_mistakes_and_cannot_be_trained_is_told_wit
     file = tmp_path / "x.yaml"
     file.write_text("""
 behaviors:
-  A: {trainer_type: poca, behavioral_cloning: {demo_path: x.demo}}
+  A: {trainer_type: td3, behavioral_cloning: {demo_path: x.demo}}
   B: {max_step: 5}
 environment_parameters:
   h: {curriculum: [{name: a, value: 1, completion_criteria: {behavior: B}}, {name: b, value: 2}]}

@@ -97,8 +97,8 @@ def compared(folder: Path, seeds: int, decisions: int, games: int) -> tuple[str,
             ]
             total = summed(row, scored)
             results[f"{kind} against {row}"] = [total.record, *(some.record for some in scored)]
-            seeds = ", ".join(some.cells[-2].removesuffix(" %") for some in scored)
-            cells.append(f"{total.cells[-2]} ({total.cells[-1]}; {seeds})")
+            each = ", ".join(some.cells[-2].removesuffix(" %") for some in scored)
+            cells.append(f"{total.cells[-2]} ({total.cells[-1]}; {each})")
         lines.append(f"| {row} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     return "\n".join(lines), results
