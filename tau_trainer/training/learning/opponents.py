@@ -172,8 +172,12 @@ class Opponents:
         return tuple(sorted(found, key=lambda games: (games.opponent != NEWEST, games.made is None, games.made or 0)))
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and JSON-able values for a checkpoint."""
+        """Arrays and JSON-able values for a checkpoint.
+
+        Asked for in the learner's thread, while games go on: what may grow is copied first.
+        """
         arrays: dict[str, NDArray[Any]] = {}
+        current, results, acting = list(self.current.items()), list(self.results.items()), list(self.acting.items())
 
         def put(opponent: Opponent | None) -> dict[str, Any] | None:
             """The weights of each version once."""
@@ -188,17 +192,17 @@ class Opponents:
 
         return arrays, {
             "elo": self.rating.value,
-            "kept": [put(opponent) for opponent in self.kept],
+            "kept": [put(opponent) for opponent in list(self.kept)],
             "first": put(self.first),
             "outside": [put(opponent) for opponent in self.outside],
-            "current": {str(team): put(opponent) for team, opponent in self.current.items()},
+            "current": {str(team): put(opponent) for team, opponent in current},
             "results": [
                 [of, key, games.opponent, games.won, games.drawn, games.lost, games.made]
-                for (of, key), games in self.results.items()
+                for (of, key), games in results
             ],
             "clock": asdict(self.clock),
             "rng": self._rng.bit_generator.state,
-            "acting": {str(team): rng.bit_generator.state for team, rng in self.acting.items()},
+            "acting": {str(team): rng.bit_generator.state for team, rng in acting},
         }
 
     def load(self, arrays: Arrays, values: Mapping[str, Any], make: Callable[[Arrays, int], Policy]) -> None:
