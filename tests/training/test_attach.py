@@ -53,6 +53,10 @@ def _settings(folder: Path, **given: Any) -> Any:
     return load_settings(config, chosen | {name.replace("__", "."): value for name, value in given.items()})
 
 
+def _checkpoints(folder: Path) -> list[Path]:
+    return [path for path in (folder / "run" / "checkpoints").glob("*") if path.is_dir()]
+
+
 def test_engines_join_and_leave_while_the_run_goes_on(join: Join, tmp_path: Path) -> None:
     port, memory = _base_port(), Memory()
     settings = _settings(
@@ -70,8 +74,13 @@ def test_engines_join_and_leave_while_the_run_goes_on(join: Join, tmp_path: Path
         second = join(port)
         until(lambda: session.status().pairs[0].decisions > 100)
         first.send_signal(signal.SIGKILL)
+        until(lambda: len(memory.warnings) == 1)
+        played = session.status().decisions
+        until(lambda: session.status().decisions > played + 50)
+        assert not _checkpoints(tmp_path), "the other plays on, so there is nothing to write down for"
         second.send_signal(signal.SIGTERM)
         until(lambda: len(memory.warnings) == 2)
+        assert len(_checkpoints(tmp_path)) == 1
         assert sorted(memory.warnings) == [
             f"engine 0 left; another may join on port {port}",
             f"engine 1 closed the connection (crashed or was killed?); another may join on port {port + 1}",

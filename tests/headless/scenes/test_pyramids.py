@@ -70,7 +70,12 @@ def test_a_room_is_left_through_its_door_alone() -> None:
     np.testing.assert_allclose(seen[0, AHEAD], [1.0, 4.0 / SIZE, 1.0])
     np.testing.assert_allclose(seen[1, AHEAD], [1.0, -1.0 / SIZE, 1.0 / SIZE])
     np.testing.assert_array_equal(seen[1, BEHIND], np.zeros(3))
-    step(scene, do([BACK, RIGHT, LEFT]))
+    scene._room[1], scene._place[1] = 1, (1, 0)  # beside the door behind
+    step(scene, do([BACK, BACK, LEFT]))
+    assert scene._room.tolist() == [0, 1, 0]
+    assert scene._place[1].tolist() == [1, 0]
+    scene._room[1], scene._place[1] = 0, (1, SIZE - 1)
+    step(scene, do([STAY, RIGHT, STAY]))
     assert scene._room.tolist() == [0, 0, 0]
     assert scene._place.tolist() == [[0, SIZE - 1], [2, SIZE - 1], [0, SIZE - 1]]
 

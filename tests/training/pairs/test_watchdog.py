@@ -61,11 +61,15 @@ def test_who_waits_for_whom() -> None:
     assert who_waits([], [cast(Learner, fake_learner(idle=True))]) == "no pair is active"
 
 
-def test_no_movement_is_a_stall(clock: Clock) -> None:
-    pair = fake_pair(0, awaited=True)
+@pytest.mark.parametrize("others", [0, 1])
+def test_no_movement_is_a_stall(clock: Clock, others: int) -> None:
+    """Also while other pairs wait for an engine that may join."""
+    pairs = [fake_pair(number, awaited=True) for number in range(1 + others)]
+    for other in pairs[1:]:
+        other.absent = "no engine has joined"
 
     async def work() -> None:
-        watching = asyncio.create_task(watch(lambda: [pair], list, STALL_S, 0.0))
+        watching = asyncio.create_task(watch(lambda: pairs, list, STALL_S, 0.0))
         await clock.pass_by(0.0)
         await clock.pass_by(STALL_S)
         assert not watching.done()
