@@ -202,7 +202,7 @@ def test_a_whole_run_from_the_command_line(tmp_path: Path) -> None:
     names = {path.name for path in run.iterdir()}
     assert names == {
         "configuration.yaml", "run.json", "log.jsonl", "checkpoints", "run_logs", "TauAgent", "TauAgent.onnx",
-        "evaluation.json", "learning_curve.png",
+        "evaluation.json", "learning_curve.png", "status.json",
     }  # fmt: skip
     evaluation = json.loads((run / "evaluation.json").read_text())
     assert evaluation["decisions"] == 400

@@ -19,6 +19,7 @@ _QUIET = {
     "RAY_SCHEDULER_EVENTS": "0",
     "RAY_enable_metrics_collection": "0",
     "RAY_prestart_worker_first_driver": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # a call that comes after the end begins no cluster of its own
 }
 _PRIVATE = _QUIET | {
     "RAY_AUTH_MODE": "token",

@@ -209,8 +209,9 @@ class RayProcess(Process):
 
     def _kill(self) -> None:
         if self._begun.is_set() and not self._over.is_set():
-            ending = self._host.kill.options(concurrency_group="end").remote()
-            self._place.task(_done(ending))
+            with contextlib.suppress(RayError):  # the cluster is gone already
+                ending = self._host.kill.options(concurrency_group="end").remote()
+                self._place.task(_done(ending))
         else:
             self.give_up()
 

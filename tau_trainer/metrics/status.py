@@ -1,4 +1,4 @@
-"""``run_logs/status.json``: a run as it is now, for whoever asks from elsewhere."""
+"""``status.json``: a run as it is now, for whoever asks from elsewhere."""
 
 from __future__ import annotations
 
@@ -93,5 +93,4 @@ class StatusFile(Recorder):
             return
         self._next = self._clock() + EVERY_S
         status = Status(self._clock(), platform.node(), os.getpid(), outcome, self._newest)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write_text(self._path, json.dumps(asdict(status), indent=1))

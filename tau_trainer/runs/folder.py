@@ -171,8 +171,8 @@ class RunFolder:
 
     @property
     def status(self) -> Path:
-        """``run_logs/status.json``: the run as it is now."""
-        return self.engine_logs / "status.json"
+        """``status.json``: the run as it is now."""
+        return self.path / "status.json"
 
     @property
     def failed_start(self) -> Path:

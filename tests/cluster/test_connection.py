@@ -118,7 +118,7 @@ def test_every_node_has_the_build_and_our_version(
 
 
 @on_it
-def test_a_killed_actor_and_a_node_that_dies_cost_what_was_not_pushed(tmp_path: Path) -> None:
+def test_a_killed_actor_and_a_node_that_dies_cost_what_was_not_pushed(connection: Connection, tmp_path: Path) -> None:
     """The restart budget is spent once for each."""
     memory = Memory()
     arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.001"], "async_trainer__actors": 2}
@@ -131,19 +131,22 @@ def test_a_killed_actor_and_a_node_that_dies_cost_what_was_not_pushed(tmp_path: 
         before = [actor.trainer.decisions for actor in actors]
         until(lambda: all(actor.trainer.decisions > n for actor, n in zip(actors, before, strict=True)), LONG_S)
 
-    victim = actors[0]
-    pid, node = victim.process.pid, victim.process.node
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: any(f"actor 0 on {node} ended by SIGKILL" in each for each in memory.warnings), 20.0)
-    all_go_on()
-    lost = next(node for actor in actors if (node := actor.process.node) != "local-1")
-    (raylet,) = processes_with("raylet", f"--node-name={lost}")
-    os.kill(raylet, signal.SIGKILL)
-    until(lambda: any(f" on {lost} ended with " in each for each in memory.warnings), 40.0)
-    all_go_on()
-    assert lost not in {actor.process.node for actor in actors}
-    session.cancel()
+    try:
+        victim = actors[0]
+        pid, node = victim.process.pid, victim.process.node
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: any(f"actor 0 on {node} ended by SIGKILL" in each for each in memory.warnings), 20.0)
+        all_go_on()
+        lost = next(node for actor in actors if (node := actor.process.node) != "local-1")
+        assert connection.home is not None
+        (raylet,) = processes_with("raylet", f"--node-name={lost}", connection.home)
+        os.kill(raylet, signal.SIGKILL)
+        until(lambda: any(f" on {lost} ended with " in each for each in memory.warnings), 40.0)
+        all_go_on()
+        assert lost not in {actor.process.node for actor in actors}
+    finally:
+        session.cancel()
     report = session.wait(WAIT_S)
     assert (report.outcome, report.exit_code) == ("cancelled", 0)
     assert [pair.restarts for pair in report.pairs if pair.restarts] in ([2], [1, 1])

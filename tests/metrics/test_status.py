@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import DataError
+from tau_trainer.metrics.games import Games
 from tau_trainer.metrics.snapshot import (
     BaselineScore,
     BehaviorSnapshot,
@@ -22,7 +23,7 @@ SNAPSHOT = RunSnapshot(
     "first",
     "learn",
     pairs=(PairMetrics(0, PairState.TRAINING, decisions=7), PairMetrics(1, PairState.FAILED, error="it fell")),
-    behaviors=(BehaviorSnapshot("Basic", step=7, mean_reward=float("inf")),),
+    behaviors=(BehaviorSnapshot("Basic", step=7, mean_reward=float("inf"), games=(Games("newest", won=2),)),),
     baselines={"zeros": BaselineScore(0.5, 0.25)},
     figures=("actors 100/s",),
     message="waiting",
@@ -30,7 +31,7 @@ SNAPSHOT = RunSnapshot(
 
 
 def test_it_is_read_as_it_was_and_written_no_more_often_than_it_should(tmp_path: Path) -> None:
-    path, now = tmp_path / "run_logs" / "status.json", [1000.0]
+    path, now = tmp_path / "status.json", [1000.0]
     file = StatusFile(path, lambda: now[0])
     file.on_snapshot(SNAPSHOT)
     status = read_status(path)

@@ -54,7 +54,7 @@ def status_command(
     if not watch or status.outcome is not None:
         console.print(_shown(status))
         return 0
-    show_status(f"looking at {path.parent.parent}; Ctrl-C ends looking, and not the run")
+    show_status(f"looking at {path.parent}; Ctrl-C ends looking, and not the run")
     with contextlib.suppress(KeyboardInterrupt), Live(_shown(status), console=console, auto_refresh=False) as live:
         while status.outcome is None:
             time.sleep(_LOOK_S)
@@ -68,11 +68,11 @@ def _file(run: str | None, results_dir: str) -> Path:
     from tau_trainer.metrics.status import FILE_NAME
 
     if run is None:
-        found = sorted(Path(results_dir).glob(f"*/run_logs/{FILE_NAME}"), key=lambda path: path.stat().st_mtime)
+        found = sorted(Path(results_dir).glob(f"*/{FILE_NAME}"), key=lambda path: path.stat().st_mtime)
         if not found:
             raise SettingsError(f"no run in {results_dir} has told anything; start one, or name another --results-dir")
         return found[-1]
-    path = run_folder(run, results_dir) / "run_logs" / FILE_NAME
+    path = run_folder(run, results_dir) / FILE_NAME
     if not path.is_file():
         raise SettingsError(f"{run}: has told nothing of itself yet; a run of an earlier version never does")
     return path

@@ -21,7 +21,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StatusFile:
     folder = tmp_path / "results" / "first"
     folder.mkdir(parents=True)
     (folder / "configuration.yaml").touch()
-    file = StatusFile(folder / "run_logs" / "status.json", clock=lambda: 0.0)
+    file = StatusFile(folder / "status.json", clock=lambda: 0.0)
     file.on_snapshot(SNAPSHOT)
     return file
 

@@ -20,7 +20,8 @@ def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, *
     bound = SimpleNamespace(held_seconds=more.pop("held_seconds", 0.0))
     progress = SimpleNamespace(**{"rewards": LastRewards(), **numbers, **more})
     judge = SimpleNamespace(scores=scores)
-    return SimpleNamespace(name=name, decisions=decisions, progress=progress, bound=bound, judge=judge)
+    given = {"name": name, "decisions": decisions, "progress": progress, "bound": bound, "judge": judge}
+    return SimpleNamespace(**given, opponents=None)
 
 
 def said(pair: int, **values: float) -> LastRewards:
@@ -60,7 +61,8 @@ def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
         baselines=None,
         actors=None,
     )
-    pool = SimpleNamespace(of_pair=lambda pair: learners)
+    self_play = SimpleNamespace(table=lambda name: ())
+    pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play)
     run.overseer = SimpleNamespace(accuracies={1: 0.25}, lessons=Lessons({}), pool=pool)
     run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True, inference=False)
     run.steps = sum(pair.trainer.decisions for pair in pairs)
