@@ -101,6 +101,8 @@ class RunPlan:
     def environment(self) -> str:
         """What is played on, as a person calls it."""
         path = self.settings.env_settings.env_path
+        if self.settings.env_settings.attached:
+            return "engines that join"
         return "the Unity editor" if path is None else path if ":" in path else Path(path).name
 
     @property

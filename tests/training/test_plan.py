@@ -9,6 +9,7 @@ from tau_trainer.errors import LaunchError, SettingsError
 from tau_trainer.settings import load_settings
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.plan import RunPlan, make_plan
+from tests.bridge.conftest import free_port
 from tests.training.fakes import Stage, launched, tau_settings
 
 
@@ -110,13 +111,14 @@ def test_a_slow_game_is_given_time_before_it_counts_as_stalled(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("env", "environment"),
     [
+        ("attach", "engines that join"),
         ("headless:tau", "headless:tau"),
         ("gym:CartPole-v1", "gym:CartPole-v1"),
         ("editor", "the Unity editor"),
     ],
 )
 def test_what_a_person_calls_it(tmp_path: Path, env: str, environment: str) -> None:
-    settings = load_settings(None, {"env_settings.env_path": env})
+    settings = load_settings(None, {"env_settings.env_path": env, "env_settings.base_port": free_port()})
     plan = make_plan("learn", settings, tmp_path)
     assert (plan.environment, plan.subject) == (environment, environment)
     assert plan_of(tmp_path).subject == "data tau.json"
