@@ -158,7 +158,7 @@ def parallel_settings(config: str | None, flags: ParallelFlags) -> RunSettings:
         request.config = find_config(DEFAULT_CONFIG)
     if flags.engines.env is None and not _names_engine(request.config) and not request.resumed:
         request.overrides.setdefault("env_settings.env_path", DEFAULT_ENV)
-    settings = _editor_is_one_pair(_with_pairs(request.load()), chosen="tau.pairs" in request.overrides)
+    settings = _a_pair_for_each_engine(_with_pairs(request.load()), chosen="tau.pairs" in request.overrides)
     return resolve_seed(request.named(settings))
 
 
@@ -226,16 +226,25 @@ def _note_deprecated(legacy: LegacyFlags) -> None:
             _log.warning("--%s has no effect; leave it out", name)
 
 
-def _editor_is_one_pair(settings: RunSettings, *, chosen: bool) -> RunSettings:
-    """With the Unity editor one pair, whatever a file says of engines; a number on the command line is a mistake."""
-    if settings.env_settings.env_path is not None or settings.tau is None or settings.tau.pairs == 1:
+def _a_pair_for_each_engine(settings: RunSettings, *, chosen: bool) -> RunSettings:
+    """With the Unity editor one pair, with engines that join as many as may, whatever a file says.
+
+    A number on the command line is a mistake.
+    """
+    env = settings.env_settings
+    if not env.awaited or settings.tau is None or settings.tau.pairs == env.engines:
         return settings
+    if chosen and env.attached:
+        raise SettingsError(
+            f"--pairs {settings.tau.pairs}: --env {env.env_path} says how many engines may join, and each is a pair; "
+            "leave --pairs out"
+        )
     if chosen:
         raise SettingsError(
             f"--pairs {settings.tau.pairs}: there is only one Unity editor; leave --pairs out, give the number of "
             "agents that play in it with --agents, or name a build with --env"
         )
-    return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": 1})})
+    return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": env.engines})})
 
 
 def _names_engine(config: Path) -> bool:

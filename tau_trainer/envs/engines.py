@@ -55,7 +55,8 @@ class EngineSource:
         if editor:
             self.invitation = f"waiting for the Unity editor on port {self._ports[0]}: press Play in the editor"
         elif env.attached:
-            where = _ports_said(self._ports)
+            first, *_, last = *self._ports, self._ports[-1]  # they follow one another
+            where = f"port {first}" if first == last else f"ports {first} to {last}"
             self.invitation = f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
         self.warnings = _exposure(self._options)
 
@@ -291,13 +292,6 @@ def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:
         attached=env.attached,
         fixed_port=env.awaited or env.base_port != BASE_PORT,
     )
-
-
-def _ports_said(ports: list[int]) -> str:
-    """Ports, of which most follow one another."""
-    if len(ports) > 1 and ports[-1] - ports[0] == len(ports) - 1:
-        return f"ports {ports[0]} to {ports[-1]}"
-    return f"port{'s' if len(ports) > 1 else ''} {', '.join(map(str, ports))}"
 
 
 def _exposure(options: EngineOptions) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ last. Who has continuous actions and branches acts in a ``Dict`` of both.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -66,7 +65,7 @@ class MinariStore:
                 f"Minari has no data set '{name}' on this machine; fetch it with `minari download {name}`"
             ) from None
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"the data set '{name}' cannot be read ({_said(error)}); fetch it again") from error
+            raise DataError(f"the data set '{name}' cannot be read ({error}); fetch it again") from error
         known, action_space = dataset.spec.env_spec, dataset.action_space
         behavior = known.id if known is not None else self._parse(name)[1]
         try:
@@ -158,32 +157,34 @@ class MinariStore:
             )
 
     def _check(self, name: str) -> None:
-        with contextlib.suppress(ValueError, TypeError):
+        try:
             self._parse(name)
-            return
-        raise DataError(f"'{name}' is no name of a data set; Minari's are like expert-v0 or ball/expert-v0")
-
-
-def _said(error: Exception) -> str:
-    return reason(error) if isinstance(error, OSError) else str(error)
+        except (ValueError, TypeError):
+            raise DataError(
+                f"'{name}' is no name of a data set; Minari's are like expert-v0 or ball/expert-v0"
+            ) from None
 
 
 def _observation_space(spec: BehaviorSpec) -> spaces.Space[Any]:
     """Raises DataError for an image that would be read another way."""
     boxes: dict[str, spaces.Space[Any]] = {}
-    for sensor in spec.observations:
+    for key, sensor in zip(_keys(spec), spec.observations, strict=True):
         image, shape = _is_image(sensor), _stored_shape(sensor)
         low, high = (0, 255) if sensor.dtype == np.uint8 else (-np.inf, np.inf)
         box = spaces.Box(low, high, shape, sensor.dtype)  # type: ignore[arg-type]
         if image and next(sensors(box)).shape != sensor.shape:
             raise DataError(f"sensor '{sensor.name}' {list(sensor.shape)} is an image whose axes Minari cannot tell")
-        boxes[_key(sensor)] = box
+        boxes[key] = box
     return next(iter(boxes.values())) if len(boxes) == 1 else spaces.Dict(boxes)
 
 
-def _key(sensor: ObservationSpec) -> str:
-    """Its name, where a ``/`` would be a folder within the file."""
-    return sensor.name.replace("/", "_")
+def _keys(spec: BehaviorSpec) -> list[str]:
+    """Names of sensors; numbered where they would come back in another order, for Gymnasium sorts them.
+
+    A ``/`` would be a folder within the file.
+    """
+    names = [sensor.name.replace("/", "_") for sensor in spec.observations]
+    return names if names == sorted(set(names)) else [f"{i:02d}_{name}" for i, name in enumerate(names)]
 
 
 def _is_image(sensor: ObservationSpec) -> bool:
@@ -202,9 +203,9 @@ def _stored_shape(sensor: ObservationSpec) -> tuple[int, ...]:
 def _observed(spec: BehaviorSpec, obs: list[NDArray[Any]]) -> Any:
     """As the space of :func:`_observation_space` has them."""
     found = {}
-    for sensor, values in zip(spec.observations, obs, strict=True):
+    for key, sensor, values in zip(_keys(spec), spec.observations, obs, strict=True):
         moved = _is_image(sensor) and _stored_shape(sensor) != sensor.shape
-        found[_key(sensor)] = np.ascontiguousarray(np.moveaxis(values, 1, -1)) if moved else values
+        found[key] = np.ascontiguousarray(np.moveaxis(values, 1, -1)) if moved else values
     return next(iter(found.values())) if len(found) == 1 else found
 
 

@@ -7,7 +7,6 @@ import os
 import platform
 import time
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -55,15 +54,10 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-@cache
-def _adapter() -> TypeAdapter[Status]:
-    return TypeAdapter(Status)
-
-
 def read_status(path: Path) -> Status:
     """What the file says. Raises DataError."""
     try:
-        return _adapter().validate_json(path.read_bytes())
+        return TypeAdapter(Status).validate_json(path.read_bytes())
     except OSError as error:
         raise DataError(f"'{path}' cannot be read ({reason(error)})") from error
     except ValidationError as error:

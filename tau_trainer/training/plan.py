@@ -180,7 +180,12 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
                 f"`parallel` needs a section in the settings that names a task ({named}); or use `learn`"
             )
         pairs, limit, shared = task.pairs, task.max_concurrent, task.shared
-        if env.attached:  # who has not joined would hold a place that others could play in
+        if env.attached:
+            if limit is not None and limit < env.engines:
+                raise SettingsError(
+                    f"max_concurrent is {limit}, and whoever has not joined would hold one of these places; leave it "
+                    f"out, or let at most {limit} join: --env attach:{limit}"
+                )
             pairs = limit = env.engines
         population = (env.env_path or "").startswith(BATCHED_PREFIX)
         if population and elsewhere:

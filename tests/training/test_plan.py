@@ -82,6 +82,15 @@ def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line
     assert "profile" not in plan_of(tmp_path, tau__pairs=1).parameters
 
 
+def test_engines_that_may_join_all_have_a_place(tmp_path: Path) -> None:
+    given = {"env_settings__env_path": "attach:3", "env_settings__base_port": free_port()}
+    plan = plan_of(tmp_path, **given)
+    assert (plan.pairs, plan.max_concurrent) == (3, 3)
+    assert plan.parameters["profile"] == 1.0, "nobody of ours starts them"
+    with pytest.raises(SettingsError, match=r"max_concurrent is 2, .* let at most 2 join: --env attach:2"):
+        plan_of(tmp_path, **given, tau__max_concurrent=2)
+
+
 def test_a_build_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="no program found"):
         plan_of(tmp_path, env_settings__env_path=str(tmp_path / "nothing"))

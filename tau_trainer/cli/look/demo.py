@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
-from tau_trainer.cli.messages import set_up_logging, show_json, show_lines
+from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
 from tau_trainer.cli.options import Debug, Json, commands
 from tau_trainer.errors import SettingsError
 
@@ -63,6 +63,7 @@ def convert_command(
     from_minari, to_minari = source.startswith(PREFIX), target.startswith(PREFIX)
     if from_minari == to_minari:
         raise SettingsError(f"one of '{source}' and '{target}' must be a data set of Minari: {PREFIX}NAME")
+    show_status(f"reading {source}")
     if to_minari:
         demonstration, name = read_demonstrations([source]), target.removeprefix(PREFIX)
         episodes = MinariStore().write(name, demonstration)

@@ -78,6 +78,7 @@ def test_quiet_and_json_leave_stdout_alone(training: Any, flag: str, capsys: pyt
         ("--base-port 99999", "--base-port must be at most 65535, not 99999"),
         ("--env headless:tua", "--env: tua is no scene of the headless engine; did you mean headless:tau?"),
         ("--env editor --pairs 4", "--pairs 4: there is only one Unity editor; leave --pairs out, give the number of"),
+        ("--env attach:3 --pairs 4", "--pairs 4: --env attach:3 says how many engines may join, and each is a pair"),
         ("--env editor --set tau.pairs=2", "--pairs 2: there is only one Unity editor"),
         ("--run-id ../x", "--run-id must be a plain folder name"),
         ("nosuch.yaml", "nosuch.yaml: no such file; check the path, or take a shipped one:"),
@@ -145,6 +146,11 @@ def test_the_editor_takes_one_pair_whatever_the_file_says(training: Any) -> None
     assert main(["parallel", "--env", "editor", "--agents", "12"]) == 0
     settings = training.settings
     assert (settings.env_settings.env_path, settings.tau.pairs, settings.tau.agents) == (None, 1, 12)
+
+
+def test_engines_that_join_have_a_pair_each_whatever_the_file_says(training: Any) -> None:
+    assert main(["parallel", "--env", "attach:3"]) == 0
+    assert training.settings.tau.pairs == 3
 
 
 def test_a_resumed_run_of_the_editor_stays_with_the_editor(training: Any) -> None:
