@@ -160,9 +160,7 @@ class MinariStore:
         try:
             self._parse(name)
         except (ValueError, TypeError):
-            raise DataError(
-                f"'{name}' is no name of a data set; Minari's are like expert-v0 or ball/expert-v0"
-            ) from None
+            raise DataError(f"'{name}' names no data set; Minari's are like expert-v0 or ball/expert-v0") from None
 
 
 def _observation_space(spec: BehaviorSpec) -> spaces.Space[Any]:
