@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.metrics.charts import Chart, Line, learning_charts
@@ -105,9 +105,9 @@ def legend(axes: Axes) -> None:
     """What each line is: above the panel, where it covers no curve; with many names inside it, in a column."""
     names = len(axes.get_legend_handles_labels()[1])
     if names <= MAX_LEGEND_COLUMNS:
-        axes.legend(
-            loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=names, borderaxespad=0.2, frameon=False, fontsize=9
-        )
+        # Four long names are as wide as the panel.
+        narrow: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.5, "handletextpad": 0.5, "borderaxespad": 0.2}
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=names, frameon=False, fontsize=9, **narrow)
     else:
         axes.legend(loc="best", framealpha=0.8, edgecolor="none", fontsize=9)
 
