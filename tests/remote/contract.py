@@ -89,6 +89,7 @@ def test_arrays_there_and_back(echo: Echo, lends: bool) -> None:
             name: values.tobytes() for name, values in sent.items()
         }
         assert received["x"].dtype == np.float64
+        assert received["x"].flags.writeable, "it is the receiver's own, and keeps nothing elsewhere alive"
 
 
 def test_newest_weights_and_status_are_seen_by_processes_that_run_already(echo: Echo, places: Places) -> None:

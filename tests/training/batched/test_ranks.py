@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, SettingsError
 from tau_trainer.training.batched import ranks as module
-from tau_trainer.training.batched.ranks import Others, device_of, gathered
+from tau_trainer.training.batched.ranks import Others, device_of, gathered, local_only
 from tests.trainers import processes
 from tests.training.ranks_at_work import add
 
@@ -112,3 +113,13 @@ def listening(pid: int) -> list[str]:
 
 def loopback(address: str) -> bool:
     return socket.inet_ntoa(bytes.fromhex(address.partition(":")[0])[::-1]) == "127.0.0.1"
+
+
+@pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="elsewhere the loopback has no such name")
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.7"])
+def test_only_ranks_of_this_machine_listen_on_loopback_alone(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        monkeypatch.setenv(variable, "")
+        monkeypatch.delenv(variable)
+    local_only(host)
+    assert ("GLOO_SOCKET_IFNAME" in os.environ) == (host == "127.0.0.1")
