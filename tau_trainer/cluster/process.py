@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 
 from tau_trainer.cluster.host import Reply, ordered
 from tau_trainer.cluster.weights import Broadcast
@@ -44,6 +44,7 @@ class RayProcess(Process):
         self._more = asyncio.Event()
         self._begun, self._over = threading.Event(), threading.Event()
         self._node, self._how, self._pid = "", "", 0
+        self._given_up = "because it was given up"
         self._code: int | None = None
         self._host: Any = None
         self._task: asyncio.Task[None] | None = None
@@ -83,7 +84,7 @@ class RayProcess(Process):
     async def _live(self) -> None:
         """From its start to its end, which is told."""
         sending: asyncio.Task[None] | None = None
-        how = "because it was given up"
+        how = ""
         try:
             refused = await self._begin()
             if refused is None:
@@ -95,7 +96,7 @@ class RayProcess(Process):
         except RayError as error:
             how = _gone(error)
         except asyncio.CancelledError:
-            pass
+            how = self._given_up
         except Exception as error:  # a disk that is full, say: whoever waits must learn of it
             how = f"for it cannot be heard ({type(error).__name__}: {error})"
         finally:
@@ -170,8 +171,13 @@ class RayProcess(Process):
             while self._outbox:
                 following = self._outbox.popleft()
                 call = following.send if isinstance(following, Broadcast) else following
-                with contextlib.suppress(RayError):  # that it is gone is heard
+                try:
                     await _result(call(self._host))
+                except RayTaskError as error:  # it lives, but would go on with weights of before, say
+                    self._given_up = f"for it could not be told what is new ({error.cause or error})"
+                    self.give_up()
+                except RayError:  # that it is gone is heard
+                    pass
 
     def show(self, broadcast: Broadcast) -> None:
         """Let it have the newest weights; where they wait already, those that are the newest when it is their turn."""

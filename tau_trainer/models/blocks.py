@@ -6,6 +6,7 @@ Plug-ins bring encoders and recurrent memories under a name (:mod:`tau_trainer.p
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ Kind = Literal["vector", "image", "list"]
 
 _UNSAID, _NONE = DimensionProperty.UNSPECIFIED, DimensionProperty.NONE
 _SHIFTED, _VARIABLE = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE, DimensionProperty.VARIABLE_SIZE
+_DRAWING = threading.RLock()
 _KINDS: dict[tuple[DimensionProperty, ...], Kind] = {
     (_NONE, _SHIFTED, _SHIFTED): "image",
     (_UNSAID, _UNSAID, _UNSAID): "image",
@@ -145,7 +147,10 @@ def make_list_encoder(sensors: Sequence[ObservationSpec], seen: int, settings: N
 
 @contextmanager
 def drawn_from(generator: torch.Generator) -> Iterator[None]:
-    """Inside, torch's own random numbers follow from ``generator``: for blocks that initialise themselves."""
-    with torch.random.fork_rng(devices=[]):  # the caller's own random numbers stay as they were
+    """Inside, torch's own random numbers follow from ``generator``: for blocks that initialise themselves.
+
+    One thread at a time: torch's generator is the whole process's, which may have several runs.
+    """
+    with _DRAWING, torch.random.fork_rng(devices=[]):  # the caller's own random numbers stay as they were
         torch.default_generator.manual_seed(int(torch.randint(2**62, (), generator=generator)))
         yield

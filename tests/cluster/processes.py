@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,20 @@ def test_a_worker_of_rays_that_is_killed_takes_its_process_with_it(echo: Echo) -
     while pid in processes_with("echo") and time.monotonic() < deadline:
         time.sleep(0.02)
     assert pid not in processes_with("echo")
+
+
+def test_one_that_cannot_be_told_something_ends(echo: Echo) -> None:
+    """Else it would go on without."""
+    from tau_trainer.cluster.process import RayProcess, _say
+
+    process = echo()
+    assert process.pid
+    assert isinstance(process, RayProcess)
+    process._place.call(lambda: process._queue(partial(_say, "news", "no JSON", {})))
+    with pytest.raises(
+        ActorError, match=r"^the echo on local-\d ended for it could not be told what is new \(Expecting"
+    ):
+        process.hear(20.0)
 
 
 def test_a_cluster_that_is_lost_is_no_reason_to_begin_again(

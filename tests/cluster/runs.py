@@ -43,14 +43,15 @@ def there(resources: dict[str, float] = RESOURCES) -> dict[str, Any]:
 
 @on_it
 def test_lock_step_is_the_same_run_to_the_bit(tmp_path: Path) -> None:
-    """With an evaluator, lessons of a curriculum and checkpoints at which all environments begin anew."""
+    """With an evaluator, and checkpoints at which all environments begin anew."""
     memory = Memory()
     file = test_lock_step.FILE
     elsewhere = begin(test_lock_step.settings_of(tmp_path, "there", file, **there()), memory, "learn")
     here = begin(test_lock_step.settings_of(tmp_path, "here", file), command="learn")
-    assert [session.wait(LONG_S).outcome for session in (elsewhere, here)] == ["completed"] * 2
+    reports = [session.wait(LONG_S) for session in (elsewhere, here)]
+    assert [report.outcome for report in reports] == ["completed"] * 2
+    assert memory.warnings == [], "an actor that is replaced after it has handed something over draws other numbers"
     test_lock_step.assert_same(tmp_path, "there", "here")
-    assert memory.warnings == []
     nodes = {pair.node for snapshot in memory.snapshots for pair in snapshot.pairs} - {""}
     assert nodes <= {f"local-{number}" for number in range(1, NODES + 1)}
     assert nodes, "the table shows where they play"

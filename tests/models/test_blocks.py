@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -84,3 +86,28 @@ def test_blocks_that_initialise_themselves_follow_the_generator() -> None:
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(torch.random.get_rng_state(), before), "torch's own random numbers are left alone"
+
+
+def test_threads_draw_one_after_the_other() -> None:
+    """Two runs of one process make their networks at the same time; each begins as if it were alone."""
+    drawn = list[torch.Tensor]()
+    with drawn_from(torch.Generator().manual_seed(1)):
+        alone = [torch.rand(3), torch.rand(3)]
+
+    inside, enough = threading.Event(), threading.Event()
+
+    def draw_beside() -> None:
+        with drawn_from(torch.Generator().manual_seed(2)):
+            inside.set()
+            enough.wait(10.0)
+
+    beside = threading.Thread(target=draw_beside)
+    with drawn_from(torch.Generator().manual_seed(1)):
+        drawn.append(torch.rand(3))
+        beside.start()
+        assert not inside.wait(0.05)
+        drawn.append(torch.rand(3))
+        enough.set()
+    beside.join()
+    assert inside.is_set()
+    assert all(torch.equal(one, other) for one, other in zip(alone, drawn, strict=True))
