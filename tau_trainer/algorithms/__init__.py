@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from tau_trainer.algorithms.agent import Agent, Batch
-from tau_trainer.algorithms.base import Algorithm, Counters, OnBatch, Publish, Setup, State, make_algorithm
+from tau_trainer.algorithms.base import (
+    Algorithm,
+    Counters,
+    OnBatch,
+    Publish,
+    Setup,
+    State,
+    check_shared,
+    make_algorithm,
+)
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.on_policy import OnPolicy
 
@@ -18,5 +27,6 @@ __all__ = [
     "Publish",
     "Setup",
     "State",
+    "check_shared",
     "make_algorithm",
 ]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer import plugins
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import SettingsError
@@ -52,6 +53,8 @@ class Setup:
     """How images of demonstrations lie that Unity recorded."""
     max_steps: int | None = None
     """Decisions that this learner has; None: those of the settings, which several may have between them."""
+    ranks: Ranks = field(default_factory=Ranks, compare=False)
+    """Who learns together, each from all that comes: of every minibatch each takes a part."""
 
     @property
     def decisions(self) -> int:
@@ -102,6 +105,8 @@ class Algorithm(ABC):
     """Whom updates tell of their minibatches, if they can; None: nobody asks."""
     exports: bool = True
     """Whether policies become model files."""
+    data_parallel: bool = False
+    """Whether several processes can learn together, each from a part of every minibatch."""
     large: bool = False
     """Whether single operations of an update, such as those on images, are worth several threads each."""
 
@@ -164,6 +169,10 @@ class Algorithm(ABC):
         """What a checkpoint with these facts did not keep though learning needs it, in a sentence; empty: nothing."""
         return ""
 
+    def unshared(self, ranks: int) -> str:
+        """Why so many cannot learn together (:attr:`Setup.ranks`), as the end of a sentence; empty: they can."""
+        return "" if self.data_parallel else "its algorithm learns in one process"
+
     @property
     @abstractmethod
     def missing(self) -> str:
@@ -186,3 +195,9 @@ def make_algorithm(setup: Setup) -> Algorithm:
     except SettingsError as error:
         raise SettingsError(f"behavior '{setup.spec.short_name}': {error}") from error
     return algorithm
+
+
+def check_shared(algorithm: Algorithm, spec: BehaviorSpec, devices: int) -> None:
+    """Raises SettingsError where so many processes cannot learn a behavior together."""
+    if devices > 1 and (why := algorithm.unshared(devices)):
+        raise SettingsError(f"--devices {devices}: behavior '{spec.short_name}': {why}; remove it")

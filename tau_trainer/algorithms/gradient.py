@@ -72,6 +72,7 @@ class GradientAlgorithm(Algorithm):
         self.seed = setup.seed
         self.streams = setup.streams
         self.device = torch.device(setup.device)
+        self.ranks = setup.ranks
         self.generator = torch.Generator().manual_seed(setup.seed)  # on the CPU: draws are the same whatever the device
         self._setup = setup
         self._sums = EpisodeSums(len(self.streams))
@@ -86,6 +87,12 @@ class GradientAlgorithm(Algorithm):
             horizon=horizon,
             ends=ends or not all(stream.episodic for stream in self.streams),
         )
+
+    @override
+    def unshared(self, ranks: int) -> str:
+        if self.settings.network_settings.memory is not None:
+            return "a network with a memory learns in one process, from whole sequences"
+        return super().unshared(ranks)
 
     def learning_rate(self, progress: float) -> float:
         """The learning rate at ``progress``, see :meth:`Algorithm.update`."""

@@ -255,6 +255,7 @@ class POCA(PPO):
     """The learner of one behavior's groups. Raises SettingsError for rewards by component and for a memory."""
 
     name = "poca"
+    data_parallel = False
     update_kind: type[GroupUpdate] = GroupUpdate
 
     def __init__(self, setup: Setup) -> None:

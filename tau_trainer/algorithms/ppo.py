@@ -39,7 +39,7 @@ from tau_trainer.algorithms.base import Publish, Setup
 from tau_trainer.algorithms.batch import Numbers, Samples, exact, shuffled
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.policy_update import Learned, PolicyUpdate, Reader
-from tau_trainer.algorithms.rows import Rows
+from tau_trainer.algorithms.rows import Rows, SplitRows
 from tau_trainer.columns import Arrays
 from tau_trainer.memory import Rollout
 from tau_trainer.memory.advantages import gae
@@ -167,6 +167,7 @@ class PPO(OnPolicy):
     """
 
     name = "ppo"
+    data_parallel = True
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         self._hyperparameters = cast("PPOHyperparameters", setup.settings.hyperparameters)
@@ -181,7 +182,7 @@ class PPO(OnPolicy):
     def new_update(self) -> PolicyUpdate:
         """For the network and its parameters as they lie now."""
         hyper, steps = self._hyperparameters, self.settings.max_steps
-        update = PolicyUpdate(self.network, self.parameters, hyper, self.streams, steps)
+        update = PolicyUpdate(self.network, self.parameters, hyper, self.streams, steps, self.ranks)
         if not self._fused:
             update.differentiate()
         return update
@@ -205,7 +206,10 @@ class PPO(OnPolicy):
 
     def reader(self, rollout: Rollout) -> Reader:
         """How an update reads a rollout."""
-        return RolloutReader(rollout, self.network, self.version, self.generator, self._sequence_length)
+        reader = RolloutReader(rollout, self.network, self.version, self.generator, self._sequence_length)
+        if not self.ranks.alone:
+            reader.rows = SplitRows(self.ranks, len(rollout), self.generator)
+        return reader
 
     def learn_read(self, reader: Reader, numbers: Numbers, publish: Publish | None = None) -> Learned:
         """The same, whatever is read. Raises NonFiniteError; then the network is not as before."""

@@ -1,23 +1,31 @@
 """Processes that train one policy together (data parallel): what they add up, and which share is whose.
 
-Every rank has the same weights and a share of the copies. Whatever is drawn for all copies is drawn alike by all, from
-generators that stand alike, and each takes its own; whatever is a mean over all copies is added up over all ranks. So
-the ranks are one learner of all copies, to the order in which numbers are added.
+Every rank has the same weights, and a share of the copies of a batched environment, or of the rows of each minibatch.
+Whatever is drawn for all is drawn alike by all, from generators that stand alike, and each takes its own; whatever is a
+mean over all is added up over all ranks. So the ranks are one learner of everything, to the order in which numbers are
+added.
 """
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import Store
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from tau_trainer.errors import SettingsError
 
+LOOPBACK = "127.0.0.1"
 _PATIENCE = timedelta(minutes=30)
 """For a rank that says nothing. One that ends is noticed at once, by whoever started it."""
+_START = timedelta(seconds=120)
+_INTERFACES = {"linux": "lo", "darwin": "lo0"}
+"""The names of loopback."""
 
 
 class Ranks:
@@ -35,7 +43,7 @@ class Ranks:
         self._control: dist.ProcessGroup | None = None
 
     @classmethod
-    def joined(cls, rank: int, count: int, store: Store, device: torch.device) -> Ranks:
+    def joined(cls, rank: int, count: int, store: TCPStore, device: torch.device) -> Ranks:
         """Meet the others, who do the same: by NCCL on GPUs, else by gloo. Blocks until all are there."""
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
@@ -70,11 +78,19 @@ class Ranks:
             )
         return slice(self.rank * each, (self.rank + 1) * each)
 
+    def part(self, rows: int) -> slice:
+        """Which of so many rows are its own: as evenly as can be."""
+        return slice(rows * self.rank // self.count, rows * (self.rank + 1) // self.count)
+
     def add(self, values: torch.Tensor) -> torch.Tensor:
         """``values`` of all ranks added up, in place; the same numbers on every rank."""
         if not self.alone:
             dist.all_reduce(values)
         return values
+
+    def mean(self, values: torch.Tensor) -> torch.Tensor:
+        """The mean of all ranks' ``values``, in place; the same numbers on every rank."""
+        return values if self.alone else self.add(values).div_(self.count)
 
     def agree(self, number: int) -> int:
         """What rank 0 says. On the CPU: the device is not waited for."""
@@ -85,3 +101,43 @@ class Ranks:
         if not self.alone:
             dist.broadcast(values, 0, group=self._control)
         return values
+
+
+def meeting_place(host: str, count: int) -> TCPStore:
+    """Where so many ranks meet, at a free port of ``host`` and nowhere else."""
+    local_only(host)
+    listening = socket.create_server((host, 0))
+    port = listening.getsockname()[1]
+    return TCPStore(
+        host,
+        port,
+        count,
+        is_master=True,
+        timeout=_START,
+        wait_for_workers=False,
+        master_listen_fd=listening.detach(),
+    )
+
+
+def found_at(host: str, port: int, count: int) -> TCPStore:
+    """The meeting place that another process has opened there."""
+    local_only(host)
+    return TCPStore(host, port, count, is_master=False, timeout=_START)
+
+
+def local_only(host: str) -> None:
+    """Let gloo and NCCL listen on loopback alone where ``host`` is that, unless a user has said where."""
+    name = _INTERFACES.get(sys.platform)
+    if name is not None and host == LOOPBACK:
+        for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(variable, name)
+
+
+def device_of(rank: int, count: int, device: torch.device) -> torch.device:
+    """Where a rank computes on this machine. Raises SettingsError: there are not enough GPUs."""
+    if device.type != "cuda" or count == 1:
+        return device
+    have = torch.cuda.device_count()
+    if have < count:
+        raise SettingsError(f"--devices {count}: this machine has {have} GPUs; give at most so many, or --device cpu")
+    return torch.device("cuda", rank)

@@ -1,10 +1,10 @@
 """Which rows of a rollout a minibatch is made of, and what counts as all of them.
 
 Rows are a rollout's decisions in the order in which a reader lays them out. One process has all of them. Of ranks that
-learn together each has those of its own copies: [T, E, A], without agents that had left. Which rows make a minibatch is
-drawn for all rows, alike on every rank; each takes its own of them, so a minibatch has the same rows as in one process,
-and sums over it are sums over ranks. Of members of a population that learn by the same products each has as many rows
-as the others, and draws, normalises and counts for itself.
+learn together each has those of its own copies, [T, E, A] without agents that had left; or, of a rollout of engines,
+all. Which rows make a minibatch is drawn for all rows, alike on every rank; each takes its own of them, so a minibatch
+has the same rows as in one process, and sums over it are sums over ranks. Of members of a population that learn by the
+same products each has as many rows as the others, and draws, normalises and counts for itself.
 """
 
 from __future__ import annotations
@@ -133,6 +133,40 @@ class SharedRows(Rows):
         """float64 [parts, k]."""
         sums = values.new_zeros(parts, values.shape[1]).index_add_(0, part, values)
         return self._ranks.add(sums) / batch
+
+
+class SplitRows(SharedRows):
+    """All rows, which every rank has; of each minibatch a rank learns from a part.
+
+    Args:
+        ranks: who learns together.
+        count: of rows.
+        generator: stands alike on every rank.
+    """
+
+    def __init__(self, ranks: Ranks, count: int, generator: torch.Generator) -> None:
+        Rows.__init__(self, count, generator)
+        self._ranks = ranks
+
+    @override
+    def minibatches(self, samples: Samples, order: torch.Tensor, batch: int) -> tuple[Samples, list[int]]:
+        part = self._ranks.part(batch)
+        chosen = order.view(-1, batch)[:, part]  # int64 [m, rows of a minibatch here]
+        return shuffled(samples, chosen.flatten().to(samples.returns.device)), [chosen.shape[1]] * len(chosen)
+
+    @override
+    def normalized(self, values: torch.Tensor, sizes: Sequence[int] = (0,), batch: int | None = None) -> torch.Tensor:
+        if batch is None:  # of all rows, which are here
+            return Rows.normalized(self, values)
+        return super().normalized(values, sizes, batch)
+
+    @override
+    def variance(self, values: torch.Tensor) -> torch.Tensor:
+        return Rows.variance(self, values)
+
+    @override
+    def mean(self, values: torch.Tensor) -> torch.Tensor:
+        return Rows.mean(self, values)
 
 
 class MemberRows(Rows):

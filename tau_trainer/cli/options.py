@@ -108,6 +108,11 @@ class RunFlags(AnyRunFlags):
         Parameter(help="Policy to export: the best by validation, where there is one, or the last. [default: best]"),
         Sets("checkpoint_settings."),
     ] = None
+    devices: Annotated[
+        Text,
+        number("Processes that learn together, each from its part of every minibatch; on GPUs one each. [default: 1]"),
+        Sets("devices"),
+    ] = None
 
 
 @Parameter(name="*", group=RUN)

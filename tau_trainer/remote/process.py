@@ -234,6 +234,17 @@ Places = Callable[[int, int], Place]
 """Makes a place with so many seats, where so many weights can become known."""
 
 
+class Machines(Protocol):
+    """Other machines than this one."""
+
+    @property
+    def address(self) -> str:
+        """This machine's, as they reach it."""
+
+    def place(self, seats: int, weights: int) -> Place:
+        """A place on them; see :data:`Places`."""
+
+
 class Parent(ABC):
     """What a process knows of the one that launched it.
 

@@ -189,8 +189,6 @@ class BatchedSettings(RunSettings):
     """What is played."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """Episodes beside learning."""
-    devices: PositiveInt = 1
-    """Processes that train together, each with its share of the copies: on GPUs one each, else on the CPU."""
     compile: Annotated[Compile, BeforeValidator(_as_word)] = "auto"
     """Whether stepping and acting are compiled."""
 

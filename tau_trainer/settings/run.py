@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
-from tau_trainer.settings.kinds import Bool, Section, Text
+from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Text
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
 from tau_trainer.settings.tasks import AsyncTrainerSettings, ClusterSettings, CollectionSettings, TauSettings
 from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings, TrainerSettings
@@ -111,8 +111,12 @@ class RunSettings(Section):
     """Everything in one process, or actors in processes of their own."""
     async_trainer: AsyncTrainerSettings = AsyncTrainerSettings()
     """How it runs with actors."""
+    devices: PositiveInt = 1
+    """Processes that learn together, each from its part of every minibatch, or of a batched environment's copies; on
+    GPUs one each, else on the CPU."""
     cluster: ClusterSettings | None = None
-    """Where actors run, or ranks of a batched run; None = on this machine. With it ``execution`` is async."""
+    """Where actors run, and all but the first of ``devices``; None = on this machine. With it ``execution`` is
+    async."""
 
     @model_validator(mode="before")
     @classmethod

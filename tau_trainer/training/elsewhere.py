@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tau_trainer import plugins
 from tau_trainer.errors import ClusterError, SettingsError
-from tau_trainer.remote.process import Places
+from tau_trainer.remote.process import Machines
 from tau_trainer.settings import ClusterSettings, RunSettings
 from tau_trainer.training.plan import RunKind
 from tau_trainer.training.task import task_of
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def places_of(
+def machines_of(
     command: RunKind, settings: RunSettings, say: Callable[[str], None]
-) -> Iterator[tuple[RunSettings, Places | None]]:
-    """Settings as they are on the nodes that play, and how a place there is made; None: this machine.
+) -> Iterator[tuple[RunSettings, Machines | None]]:
+    """Settings as they are on the nodes that play, and these; None: this machine alone.
 
     A private cluster ends with the context. ``say``: is told what begins.
 
@@ -44,7 +44,7 @@ def places_of(
         connection.check(_build(settings))
         actors = settings.async_trainer.actors
         say(f"{actors} actor{'s' if actors > 1 else ''} (execution: async) on {described}")
-        yield settings, connection.place
+        yield settings, connection
 
 
 @contextmanager
@@ -83,12 +83,13 @@ def _build(settings: RunSettings) -> str | None:
 def _fitting(settings: RunSettings, room: int, described: str) -> RunSettings:
     """As many actors as nodes have room for, where nobody says how many. Raises ClusterError: too many."""
     chosen = settings.async_trainer
-    spare = int(chosen.eval_interval > 0)
+    spare = int(chosen.eval_interval > 0) + settings.devices - 1
     if "actors" not in chosen.model_fields_set and chosen.exploration is None:
         chosen = chosen.model_copy(update={"actors": max(1, min(room - spare, 1000))})
         settings = settings.model_copy(update={"async_trainer": chosen})
-    evaluator = " and one that evaluates (eval_interval: 0 leaves it out)" if spare else ""
-    check_room(room, chosen.actors + spare, f"{chosen.actors} actors{evaluator}", f"{described}; lower --actors")
+    evaluator = " and one that evaluates (eval_interval: 0 leaves it out)" if chosen.eval_interval else ""
+    learn = f", {settings.devices - 1} that learn beside this one" if settings.devices > 1 else ""
+    check_room(room, chosen.actors + spare, f"{chosen.actors} actors{evaluator}{learn}", f"{described}; lower --actors")
     return settings
 
 
@@ -103,8 +104,9 @@ def _pairs_fitting(settings: RunSettings, room: int, described: str) -> RunSetti
     if task is None or tau is None:
         return settings  # there are no pairs without a task, which is told by whoever plans
     actors = settings.async_trainer.model_copy(update={"actors": task.pairs, "eval_interval": 0, "exploration": None})
-    most = min(task.max_concurrent or room, task.pairs)
-    check_room(room, most, f"{most} pairs at a time", f"{described}; lower --max-concurrent")
+    learn = settings.devices - 1  # beside this machine
+    most = min(task.max_concurrent or max(1, room - learn), task.pairs)
+    check_room(room, most + learn, f"{most} pairs at a time", f"{described}; lower --max-concurrent")
     concurrent = tau.model_copy(update={"max_concurrent": most})
     return settings.model_copy(update={"async_trainer": actors, "tau": concurrent})
 

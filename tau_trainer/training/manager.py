@@ -22,7 +22,7 @@ from tau_trainer.runs.folder import called
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import Begin, Session, start
 from tau_trainer.settings import BatchedSettings, RunSettings, check_device, dump_settings, resolve_seed
-from tau_trainer.training.elsewhere import places_of
+from tau_trainer.training.elsewhere import machines_of
 from tau_trainer.training.plan import RunKind, RunPlan, is_offline, make_plan
 from tau_trainer.training.resuming import check_resume
 
@@ -99,7 +99,7 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
     """What gathers the experience of pairs."""
     logs = Path(tempfile.mkdtemp(prefix="tau-train-")) if run.plays else run.folder.engine_logs
     try:
-        with places_of(command, settings, run.say) as (settings, places):
+        with machines_of(command, settings, run.say) as (settings, machines):
             plan = make_plan(command, settings, logs)
             if run.folder.resumed or run.plays:
                 run.say(f"reading what was saved in {run.folder.path}")
@@ -111,8 +111,8 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
 
             # Small networks gain nothing from a second thread inside one operation. torch keeps this number by thread.
             torch.set_num_threads(1)
-            collector = PairsCollector(plan, run, places)
-            if places is not None:
+            collector = PairsCollector(plan, run, machines)
+            if machines is not None:
                 collector.configuration = dump_settings(lasting(settings))
             try:
                 yield collector

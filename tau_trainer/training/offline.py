@@ -102,7 +102,7 @@ class RecordingsCollector(Collector):
         return self.steps > self._first
 
     def _make(self, name: str, settings: OfflineTrainerSettings) -> _Learner:
-        from tau_trainer.algorithms import Setup, make_algorithm
+        from tau_trainer.algorithms import Setup, check_shared, make_algorithm
 
         images = order_of_recordings(self.settings.collection)
         demonstration = read_demonstrations([settings.demo_path], images=images)
@@ -111,6 +111,7 @@ class RecordingsCollector(Collector):
         device = self.settings.torch_settings.device or "cpu"
         setup = Setup(spec, settings, self.settings.env_settings.seed, 1, device, images=images)
         algorithm = cast("Offline", make_algorithm(setup))
+        check_shared(algorithm, spec, self.settings.devices)
         assert algorithm.data is not None
         returns, aside = algorithm.data.returns, len(algorithm.held_out)
         worth = f" of mean return {returns.mean():.4g}" if len(returns) else ""

@@ -234,6 +234,7 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         f"--env {path} trains all pairs at once; leave --max-concurrent (tau.max_concurrent) out": (
             task.max_concurrent is not None
         ),
+        f"--env {path} trains all pairs in one process; leave --devices (devices) out": settings.devices > 1,
         f"--env {path} starts no engine; leave --env-args out": bool(settings.env_settings.env_args),
         f"--env {path} reads no environment_parameters; leave them out": bool(settings.environment_parameters),
         f"--env {path} trains by ppo alone; set trainer_type: ppo, or use --env headless:tau": any(

@@ -8,15 +8,19 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
+from tau_trainer.algorithms import make_algorithm
 from tau_trainer.cluster import connection as connecting
 from tau_trainer.cluster.connection import Connection
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.settings import ClusterSettings, load_settings
 from tau_trainer.training.batched.api import train_batched
+from tau_trainer.training.learning.group import LearnerGroup, Ranked
+from tau_trainer.training.learning.process import RemoteLearner
 from tests.cluster.conftest import NODES, RESOURCES
 from tests.training.actors import test_lock_step
 from tests.training.batched import test_data_parallel
 from tests.training.fakes import Memory, begin, pairs_of
+from tests.training.learning import test_group
 
 on_it = pytest.mark.usefixtures("shared")
 LONG_S = 100.0
@@ -91,3 +95,20 @@ def test_ranks_of_a_batched_run_are_on_nodes(tmp_path: Path) -> None:
     assert first.keys() == second.keys()
     assert all((first[name] == second[name]).all() for name in first)
     assert (tmp_path / "there" / "run_logs" / "Rank-1.log").read_text() == ""
+
+
+@on_it
+def test_who_learns_together_is_on_nodes(connection: Connection, tmp_path: Path) -> None:
+    """The first here, the other there: the same learner as one process."""
+    place, setup = connection.place(0, 0), test_group.SETUPS["ppo"]
+    ranked = Ranked(2, "cpu", tmp_path, place=place, host=connection.address)
+    group = LearnerGroup(ranked, print)
+    learner, algorithm = RemoteLearner(group, "it", setup, make_algorithm(setup)), make_algorithm(setup)
+    feed = test_group.feed_of(setup)
+    for number in range(3):
+        learner.submit(test_group.copied(feed(number)), 0.1, None)
+        algorithm.update(feed(number), 0.1, None)
+    test_group.assert_near(learner, algorithm)
+    assert [bool(process._process.node) for process in group._processes] == [False, True]
+    group.close()
+    place.close()

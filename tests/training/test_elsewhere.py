@@ -13,7 +13,7 @@ import pytest
 
 from tau_trainer.errors import ClusterError, SettingsError
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.training.elsewhere import places_of
+from tau_trainer.training.elsewhere import machines_of
 from tau_trainer.training.plan import RunKind, make_plan
 
 FILE = """
@@ -57,7 +57,7 @@ def load(folder: Path, **overrides: Any) -> RunSettings:
 def placed(settings: RunSettings, command: RunKind = "learn") -> tuple[RunSettings, list[str]]:
     """Settings as they are on a cluster, and what was said."""
     said = list[str]()
-    with places_of(command, settings, said.append) as (found, places):
+    with machines_of(command, settings, said.append) as (found, places):
         assert places is not None
     return found, said
 
@@ -118,7 +118,7 @@ def test_a_build_is_looked_for_by_its_whole_path(
 
 def test_who_plays_what_was_learned_needs_no_cluster(tmp_path: Path) -> None:
     settings = load(tmp_path, checkpoint_settings__inference=True)
-    with places_of("learn", settings, print) as (same, places):
+    with machines_of("learn", settings, print) as (same, places):
         assert (same, places) == (settings, None)
 
 
@@ -128,8 +128,8 @@ def test_without_a_cluster_nothing_of_it_is_loaded() -> None:
 import sys
 import tau_trainer.cli.train.learn, tau_trainer.training.api, tau_trainer.training.pairs.collector
 from tau_trainer.settings import RunSettings
-from tau_trainer.training.elsewhere import places_of
-with places_of("learn", RunSettings(execution="async"), print):
+from tau_trainer.training.elsewhere import machines_of
+with machines_of("learn", RunSettings(execution="async"), print):
     print(sorted(name for name in sys.modules if name.partition(".")[0] == "ray" or "tau_trainer.cluster" in name))
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

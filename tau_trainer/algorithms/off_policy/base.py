@@ -196,15 +196,16 @@ class OffPolicy(Replayed):
     def _learn_once(self, minibatches: int, rate: float) -> torch.Tensor:
         """Gradient steps from minibatches that are drawn together."""
         if self.priorities is None:
-            return self.learn(self.draw(minibatches), minibatches, rate)
+            return self.ranks.mean(self.learn(self.draw(minibatches), minibatches, rate))
         shape = minibatches, self.numbers.batch_size
         # float64 [1, B]: float32 could not reach every leaf of a large tree.
         uniform = torch.rand(shape, generator=self.generator, dtype=torch.float64)
         places, weights = self.priorities.draw(uniform.numpy())
-        errors = torch.zeros(places.size, device=self.device)  # [B], written by the gradient step
+        # [B], written by the gradient step; of ranks each writes its own part.
+        errors = torch.zeros(places.size, device=self.device)
         drawn = self._taken(places.ravel())._replace(weights=self.tensor(weights.ravel()), errors=errors)
-        numbers = self.learn(drawn, minibatches, rate)
-        self.priorities.update(places.ravel(), errors.cpu().numpy())
+        numbers = self.ranks.mean(self.learn(drawn, minibatches, rate))
+        self.priorities.update(places.ravel(), self.ranks.add(errors).cpu().numpy())
         return numbers
 
     def _teach_signals(self) -> dict[str, float]:

@@ -49,6 +49,7 @@ class DDPG(OffPolicy):
     """
 
     name = "ddpg"
+    data_parallel = True
     estimates = 1
     """Of Q."""
     delay = 1
@@ -64,7 +65,7 @@ class DDPG(OffPolicy):
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
         module = self.module
         self._follow = follower(module.target, module.network), follower(module.q_target, module.q)
-        self._fused = FusedSteps(self.parameters) if fused and self.network.plain else None
+        self._fused = FusedSteps(self.parameters) if fused and self.network.plain and self.ranks.alone else None
         self.large = len(self.network.encoders) > 0
         self.holds_lock = self._fused is None or not self._fused.scripted
 
@@ -95,8 +96,9 @@ class DDPG(OffPolicy):
         noise = self.noise(drawn)
         if self._fused is not None:
             return self._fused.run(Numbers(self._gammas, self._tau, self.delay, learning_rate), drawn, noise, steps)
-        each = zip(minibatches(drawn, steps), noise.chunk(steps), strict=True)
-        return torch.stack([self._step(batch, part, learning_rate) for batch, part in each])
+        each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps), strict=True)
+        here = self.ranks.part(len(noise) // steps)  # of each minibatch
+        return torch.stack([self._step(batch, part[here], learning_rate) for batch, part in each])
 
     def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """What the Qs minimise, differentiable.
@@ -137,6 +139,7 @@ class DDPG(OffPolicy):
         with torch.enable_grad():
             losses, q = self.q_losses(batch, noise)
             losses.sum().backward()  # type: ignore[no-untyped-call]
+        self.ranks.mean(self._q.gradient)  # losses are means over rows, of which all ranks have as many
         step = int(optimizer.step.add_(1))  # one count for both; see the actor's below
         optimizer_step(self._q, learning_rate, step)
         policy = losses.new_zeros(2)  # loss, and whether there is one
@@ -144,6 +147,7 @@ class DDPG(OffPolicy):
             with torch.enable_grad():
                 loss = self.policy_loss(batch, noise)
                 loss.backward()  # type: ignore[no-untyped-call]
+            self.ranks.mean(self._actor.gradient)
             optimizer_step(self._actor, learning_rate, step // self.delay)  # counted by its own steps, for Adam's bias
             for follow in self._follow:
                 follow(self._tau)

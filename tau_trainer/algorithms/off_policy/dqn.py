@@ -46,6 +46,7 @@ class DQN(OffPolicy):
     """
 
     name = "dqn"
+    data_parallel = True
     module: ActionValues
     masks_after = True
     rewards_kept = 1
@@ -62,10 +63,16 @@ class DQN(OffPolicy):
             raise SettingsError("dqn adds up all rewards before it learns; give every reward signal the same gamma")
         super().__init__(setup)
         noise = self._noise if self.network.noisy else None
-        self._update = QLearning(self.module, self.parameters, self._hyperparameters, float(self.gammas[0]), noise)
-        self._fused = FusedValueSteps(self.module, self.parameters) if fused and self.network.plain else None
+        gamma = float(self.gammas[0])
+        self._update = QLearning(self.module, self.parameters, self._hyperparameters, gamma, noise, self.ranks)
+        fused = fused and self.network.plain and self.ranks.alone
+        self._fused = FusedValueSteps(self.module, self.parameters) if fused else None
         self.large = len(self.network.encoders) > 0
         self.holds_lock = self._fused is None or not self._fused.scripted
+
+    @override
+    def unshared(self, ranks: int) -> str:
+        return "noisy networks learn in one process" if self._hyperparameters.noisy else super().unshared(ranks)
 
     @override
     def build(self) -> ActionValues:
@@ -92,7 +99,8 @@ class DQN(OffPolicy):
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
         if self._fused is not None:
             return self._fused.run(self._numbers(learning_rate), drawn, steps)
-        return torch.stack([self._update.step(batch, learning_rate) for batch in minibatches(drawn, steps)])
+        each = minibatches(drawn, steps, self.ranks)
+        return torch.stack([self._update.step(batch, learning_rate) for batch in each])
 
     def _numbers(self, learning_rate: float) -> ValueNumbers:
         """What the hand-written step goes by."""

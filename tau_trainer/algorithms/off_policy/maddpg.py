@@ -47,6 +47,7 @@ class MADDPG(DDPG):
     """The learner of one behavior. ``N`` is ``group_size``, ``A`` an agent's actions as Q sees them."""
 
     name = "maddpg"
+    data_parallel = False
     masks_after = True
     largest = 0
     """Agents that decided together, at most; only the collecting side counts."""

@@ -13,6 +13,7 @@ import torch
 
 from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient, follower
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.actor_critic import ActorCritic
@@ -32,6 +33,7 @@ class QLearning:
         hyperparameters: numbers of the algorithm.
         gamma: discount.
         noise: of noisy weights; None: without.
+        ranks: who learns together, each from as many rows.
     """
 
     def __init__(
@@ -41,9 +43,10 @@ class QLearning:
         hyperparameters: DQNHyperparameters,
         gamma: float,
         noise: Noise | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self._module, self._parameters, self._hyperparameters = module, parameters, hyperparameters
-        self._gamma, self._noise = gamma, noise
+        self._gamma, self._noise, self._ranks = gamma, noise, ranks or Ranks()
         self._follow = follower(module.target, module.network)
         self._bounds = branch_bounds(module.network.action.choices.discrete_branches)
         begins = [begin for begin, _ in self._bounds]
@@ -87,6 +90,7 @@ class QLearning:
         gradient = torch.zeros_like(values).scatter_(1, chosen, upstream[:, None].expand_as(chosen))
         self._parameters.optimizer.gradient.zero_()
         values.backward(gradient)  # type: ignore[no-untyped-call]
+        self._ranks.mean(self._parameters.optimizer.gradient)
         # [], before it was clipped.
         norm = clip_gradient(self._parameters.optimizer.gradient, self._hyperparameters.max_grad_norm or 0.0)
         self._parameters.descend(learning_rate)

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.gradient import GradientAlgorithm
@@ -75,6 +76,12 @@ class Replayed(GradientAlgorithm):
         """Which sensors say what is reached and what is wanted, for hindsight; -1: none does."""
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
         self.replay, self.priorities = self._new_replay(), self._new_priorities()
+
+    @override
+    def unshared(self, ranks: int) -> str:
+        size = self.numbers.batch_size
+        uneven = f"minibatches of {size} (batch_size) cannot be shared out evenly" if size % ranks else ""
+        return super().unshared(ranks) or uneven
 
     @abstractmethod
     def build(self) -> torch.nn.Module:

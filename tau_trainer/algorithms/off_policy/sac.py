@@ -146,6 +146,7 @@ class SAC(OffPolicy):
     """
 
     name = "sac"
+    data_parallel = True
     soft = True
     module: SoftActorCritic
 
@@ -160,7 +161,8 @@ class SAC(OffPolicy):
             [begin for begin, _ in branch_bounds(branches)], dtype=torch.int64, device=self.device
         )
         self._follow = follower(self.module.target, self.module.network)
-        self._fused = FusedSoftSteps(self.module, self.parameters) if fused and self.network.plain else None
+        fused = fused and self.network.plain and self.ranks.alone
+        self._fused = FusedSoftSteps(self.module, self.parameters) if fused else None
         self.large = len(self.network.encoders) > 0
         self.holds_lock = self._fused is None or not self._fused.scripted or bool(self._beside)
 
@@ -184,8 +186,9 @@ class SAC(OffPolicy):
                 size, self._branches, self._gammas, self._aims, self._begins, self._own.tau, learning_rate
             )
             return self._fused.run(numbers, drawn, noise, steps)
-        each = zip(minibatches(drawn, steps), noise.chunk(steps), strict=True)
-        return torch.stack([self._step(batch, part, learning_rate) for batch, part in each])
+        each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps), strict=True)
+        here = self.ranks.part(len(noise) // steps)  # of each minibatch
+        return torch.stack([self._step(batch, part[here], learning_rate) for batch, part in each])
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
@@ -194,6 +197,7 @@ class SAC(OffPolicy):
             found = losses(self.module, batch, noise, self._gammas)
             # All with the weights of before, so one backward and one step do for all.
             (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
+        self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, of which all have as many
         self.parameters.descend(learning_rate)
         self._follow(self._own.tau)
         single = torch.stack((found.policy, found.value, found.coefficients, found.entropy))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.models.observation_encoder import Inputs
 
 
@@ -60,10 +61,11 @@ def minibatch(drawn: Transitions, begin: int, end: int) -> Transitions:
     )
 
 
-def minibatches(drawn: Transitions, steps: int) -> list[Transitions]:
-    """So many consecutive ones, all of one size."""
+def minibatches(drawn: Transitions, steps: int, ranks: Ranks | None = None) -> list[Transitions]:
+    """So many consecutive ones, all of one size; of ``ranks`` that learn together, this one's part of each."""
     size = len(drawn.rewards) // steps  # rows of each minibatch
-    return [minibatch(drawn, begin, begin + size) for begin in range(0, steps * size, size)]
+    part = slice(0, size) if ranks is None else ranks.part(size)
+    return [minibatch(drawn, begin + part.start, begin + part.stop) for begin in range(0, steps * size, size)]
 
 
 def values_after(ask: Callable[[Inputs, torch.Tensor, torch.Tensor], torch.Tensor], batch: Transitions) -> torch.Tensor:

@@ -8,41 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
-import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.errors import LearnerError, SettingsError, TauError
+from tau_trainer.algorithms.ranks import LOOPBACK, Ranks, device_of, found_at, meeting_place
+from tau_trainer.errors import LearnerError, TauError
 from tau_trainer.remote.here import Here
 from tau_trainer.remote.process import Parent, Place, Process, Target
 
-_HOST = "127.0.0.1"
-_START = timedelta(seconds=120)
 _POLL_S = 0.2
 _PATIENCE_S = 5.0
 """For rank 0 to come out of a sum that a dead rank will never add to: gloo breaks it off, NCCL may not."""
-_LOOPBACK = {"linux": "lo", "darwin": "lo0"}
-
-
-def device_of(rank: int, count: int, device: torch.device) -> torch.device:
-    """Where a rank computes. Raises SettingsError: there are not enough GPUs."""
-    if device.type != "cuda" or count == 1:
-        return device
-    have = torch.cuda.device_count()
-    if have < count:
-        raise SettingsError(f"--devices {count}: this machine has {have} GPUs; give at most so many, or --device cpu")
-    return torch.device("cuda", rank)
 
 
 @dataclass(frozen=True)
@@ -55,7 +37,7 @@ class Others:
     """Folder of their logs."""
     place: Place | None = None
     """Where they run; None: on this machine, on devices of their own."""
-    host: str = _HOST
+    host: str = LOOPBACK
     """This machine's address, as they reach it."""
 
 
@@ -80,29 +62,18 @@ def gathered(
     if count == 1:
         yield Ranks()
         return
-    local_only(host)
-    listening = socket.create_server((host, 0))
-    port = listening.getsockname()[1]
     launched: list[Process] = []
     watch = _Watch(launched, lost)
+    store = meeting_place(host, count)
     try:
         for rank in range(1, count):
             theirs = device_of(rank, count, device) if others.place is None else torch.device(device.type)
-            joins = {"rank": rank, "count": count, "host": host, "port": port, "device": str(theirs)}
+            joins = {"rank": rank, "count": count, "host": host, "port": store.port, "device": str(theirs)}
             name, log = f"rank {rank} of {count}", others.logs / f"Rank-{rank}.log"
             joins |= {"work": work, "asked": dict(asked)}
             place = others.place or Here()
             launched.append(place.launch(Target(__name__, joins, name, LearnerError, log, several=count > 2)))
         watch.start()
-        store = TCPStore(
-            host,
-            port,
-            count,
-            is_master=True,
-            timeout=_START,
-            wait_for_workers=False,
-            master_listen_fd=listening.detach(),
-        )
         ranks = Ranks.joined(0, count, store, device)
         ranks.death = lambda: watch.reason(_PATIENCE_S)
         yield ranks
@@ -121,14 +92,6 @@ def gathered(
             process.end()
         with contextlib.suppress(Exception):  # a dead rank's
             Ranks.leave()
-
-
-def local_only(host: str) -> None:
-    """Let gloo and NCCL listen on loopback alone where ``host`` is that, unless a user has said where."""
-    name = _LOOPBACK.get(sys.platform)
-    if name is not None and host == _HOST:
-        for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-            os.environ.setdefault(variable, name)
 
 
 class _Watch(threading.Thread):
@@ -166,8 +129,7 @@ def work(parent: Parent) -> None:
     """Be one of the other ranks."""
     parent.listen()  # rank 0 is gone, or wants no more: whatever this one waits for will not come
     joins = parent.arguments
-    local_only(joins["host"])
-    store = TCPStore(joins["host"], joins["port"], joins["count"], is_master=False, timeout=_START)
+    store = found_at(joins["host"], joins["port"], joins["count"])
     device = torch.device(joins["device"])
     ranks = Ranks.joined(joins["rank"], joins["count"], store, device)
     module, _, name = joins["work"].partition(":")

@@ -7,23 +7,26 @@ import os
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
+from tau_trainer.algorithms import Algorithm, Setup, check_shared, make_algorithm
 from tau_trainer.bridge.package import order_of_recordings
 from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
+from tau_trainer.remote.process import Machines, Place
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.runs.callbacks import NOBODY, Callbacks
 from tau_trainer.specs import BehaviorSpec
+from tau_trainer.training.learning.group import LearnerGroup, Ranked
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
 from tau_trainer.training.learning.judge import Validator
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.opponents import Opponents
-from tau_trainer.training.learning.process import LearnerProcess, RemoteLearner
+from tau_trainer.training.learning.process import LearnerProcess, Learning, RemoteLearner
 from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.learning.updates import Shared
 from tau_trainer.training.plan import RunPlan
@@ -43,8 +46,9 @@ class LearnerPool:
         validator: Validator | None = None,
         on_new: Callable[[Learner], None] | None = None,
         callbacks: Callbacks = NOBODY,
+        machines: Machines | None = None,
     ) -> None:
-        """``callbacks`` are told what learners do.
+        """``callbacks`` are told what learners do; ``machines``: where they may learn besides.
 
         ``on_new`` is called with every learner before it is used (to restore it from a checkpoint, say).
         """
@@ -55,7 +59,8 @@ class LearnerPool:
         self._on_new = on_new or (lambda learner: None)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
         self._teams: dict[str, set[int]] = {}
-        self._processes: list[LearnerProcess] = []
+        self._machines, self._away = machines, list[Place]()
+        self._processes: list[Learning] = []
         self._remote = itertools.count()
         # As in the thread that acts: small networks gain nothing from a second thread inside one operation.
         self.executor = ThreadPoolExecutor(
@@ -130,6 +135,7 @@ class LearnerPool:
             max_steps=self._plan.max_steps(spec.short_name),
         )
         algorithm = make_algorithm(setup)
+        check_shared(algorithm, spec, self._plan.settings.devices)
         learner = Learner(name, setup, algorithm, self._handle(name, setup, algorithm), self.shared)
         if settings.self_play is not None and not self._plan.inference:
             learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
@@ -146,21 +152,41 @@ class LearnerPool:
         """Where it learns: as the settings say, or in a process where learning would hold up acting."""
         if self._plan.population:
             return MemberLearner(algorithm)
+        if self._plan.settings.devices > 1 and not self._plan.inference:
+            return RemoteLearner(self._group(), name, setup, algorithm)
         where = self._plan.settings.collection.learner
         taking_turns = self._plan.max_policy_age == 0 or self._plan.inference
         if where == "thread" or (where == "auto" and (taking_turns or not algorithm.holds_lock)):
             return LocalLearner(algorithm)
         if len(self._processes) < self._workers:
             log = self._plan.log_folder / f"Learner-{len(self._processes)}.log"
-            spare = (os.cpu_count() or 1) // (2 * self._workers)
-            self._processes.append(LearnerProcess(log, threads=max(1, min(_MOST_THREADS, spare))))
+            self._processes.append(LearnerProcess(log, threads=_threads(self._workers)))
         return RemoteLearner(self._processes[next(self._remote) % self._workers], name, setup, algorithm)
+
+    def _group(self) -> Learning:
+        """The processes that learn together, all behaviors one after the other."""
+        if not self._processes:
+            settings, machines = self._plan.settings, self._machines
+            count, device = settings.devices, settings.torch_settings.device or "cpu"
+            ranked = Ranked(count, device, self._plan.log_folder, _threads(count if machines is None else 1))
+            if machines is not None:
+                self._away.append(machines.place(0, 0))
+                ranked = replace(ranked, place=self._away[0], host=machines.address)
+            self._processes.append(LearnerGroup(ranked, self.shared.hub.warning))
+        return self._processes[0]
 
     def close(self) -> None:
         """End the learners' threads and processes; an update that runs is waited for."""
         self.executor.shutdown(wait=True, cancel_futures=True)
         for process in self._processes:
             process.close()
+        for place in self._away:
+            place.close()
+
+
+def _threads(workers: int) -> int:
+    """That each of so many processes uses inside one large operation."""
+    return max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // (2 * workers)))
 
 
 def _seed_of(seed: int, name: str) -> int:

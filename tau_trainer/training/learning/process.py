@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from tau_trainer.algorithms import Algorithm, OnBatch, Publish, Setup, State, make_algorithm
+from tau_trainer.algorithms.ranks import Ranks, found_at
 from tau_trainer.bridge.package import ImageOrder
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
@@ -32,17 +33,29 @@ HandOn = Callable[[Mapping[str, Any], Arrays], None]
 class LearnerProcess:
     """The trainer's end: a process for any number of algorithms, one request at a time."""
 
-    def __init__(self, log: Path, *, threads: int = 1, place: Place | None = None) -> None:
+    def __init__(
+        self,
+        log: Path,
+        *,
+        threads: int = 1,
+        place: Place | None = None,
+        joins: Mapping[str, Any] | None = None,
+    ) -> None:
         """Start it. Raises LearnerError where that cannot be done.
 
         Args:
             log: where the process writes what it has to say.
             threads: that it uses inside one operation where these are large.
             place: where it runs; None: here.
+            joins: which rank of several it is, and where these meet; None: it learns alone.
         """
         self._lock = threading.Lock()
         module, name = "tau_trainer.training.learning.process", "the process that learns"
-        target = Target(module, {"threads": threads}, name, LearnerError, log, lends=True)
+        arguments: dict[str, Any] = {"threads": threads}
+        if joins is not None:
+            arguments["joins"] = dict(joins)
+            name = f"rank {joins['rank']} of {joins['count']} that learn"
+        target = Target(module, arguments, name, LearnerError, log, lends=True, several=joins is not None)
         self._process = (place or Here()).launch(target)
 
     def ask(
@@ -65,25 +78,55 @@ class LearnerProcess:
         Raises:
             LearnerError: the process is gone, or met a defect. TauError: what the algorithm raised.
         """
-        takes = {"policy": on_policy, "batch": on_batch}
         with self._lock:
-            self._process.say(kind, facts, arrays)
-            while True:
-                answer = self._process.hear()
-                take = takes.get(answer.kind)
-                if take is None:
-                    return answer
-                take(answer.facts, answer.arrays)
+            self.say(kind, facts, arrays)
+            return self.answer(on_policy, on_batch)
+
+    def say(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
+        """Send a request without waiting: :meth:`answer` does."""
+        self._process.say(kind, facts, arrays)
+
+    def answer(self, on_policy: HandOn | None = None, on_batch: HandOn | None = None) -> Message:
+        """Wait for the answer to the request that was sent; see :meth:`ask`."""
+        takes = {"policy": on_policy, "batch": on_batch}
+        while True:
+            answer = self._process.hear()
+            take = takes.get(answer.kind)
+            if take is None:
+                return answer
+            take(answer.facts, answer.arrays)
+
+    @property
+    def death(self) -> str | None:
+        """Who it was and how it ended; None: it lives."""
+        return None if self._process.exit_code is None else f"{self._process.called} ended {self._process.how()}"
 
     def close(self) -> None:
         """End the process; an update that runs is not waited for."""
         self._process.end()
 
 
+class Learning(Protocol):
+    """Where algorithms learn elsewhere: a :class:`LearnerProcess`, or several as one."""
+
+    def ask(
+        self,
+        kind: str,
+        facts: Mapping[str, Any],
+        arrays: Arrays = NO_ARRAYS,
+        on_policy: HandOn | None = None,
+        on_batch: HandOn | None = None,
+    ) -> Message:
+        """See :meth:`LearnerProcess.ask`."""
+
+    def close(self) -> None:
+        """See :meth:`LearnerProcess.close`."""
+
+
 class RemoteLearner:
     """Learns in a :class:`LearnerProcess`. Fulfils :class:`~tau_trainer.training.learning.handles.LearnerHandle`."""
 
-    def __init__(self, process: LearnerProcess, name: str, setup: Setup, algorithm: Algorithm) -> None:
+    def __init__(self, process: Learning, name: str, setup: Setup, algorithm: Algorithm) -> None:
         """``algorithm``: the instance that collects; it makes policies of the weights that come."""
         self._process = process
         self._name = name
@@ -160,6 +203,10 @@ class _Host:
         self._parent = parent
         self._threads: int = parent.arguments["threads"]
         self._algorithms: dict[str, Algorithm] = {}
+        self._ranks = Ranks()
+        if (joins := parent.arguments.get("joins")) is not None:
+            store = found_at(joins["host"], joins["port"], joins["count"])
+            self._ranks = Ranks.joined(joins["rank"], joins["count"], store, torch.device(joins["device"]))
 
     def answer(self, asked: Message) -> None:
         """Do what is asked, and say what came of it."""
@@ -173,7 +220,7 @@ class _Host:
     def _done(self, asked: Message) -> tuple[str, dict[str, Any], Arrays]:
         kind, facts, arrays = asked
         if kind == "make":
-            self._algorithms[facts["learner"]] = _made(facts)
+            self._algorithms[facts["learner"]] = _made(facts, self._ranks)
             return "made", {}, NO_ARRAYS
         algorithm = self._algorithms[facts["learner"]]
         if kind == "update":
@@ -196,12 +243,12 @@ class _Host:
         self._parent.say("batch", {"minibatches": minibatches, "statistics": statistics})
 
 
-def _made(facts: Mapping[str, Any]) -> Algorithm:
+def _made(facts: Mapping[str, Any], ranks: Ranks | None = None) -> Algorithm:
     settings = trainer_type(facts["trainer_type"]).settings.model_validate(facts["settings"])
     spec = behavior_json.from_json(facts["behavior"])
     numbers = facts["seed"], facts["reward_width"], facts["device"]
     images = ImageOrder(**{**facts["images"], "flat": tuple(facts["images"]["flat"])})
-    given = {"images": images, "max_steps": facts["max_steps"]}
+    given: dict[str, Any] = {"images": images, "max_steps": facts["max_steps"], "ranks": ranks or Ranks()}
     return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"]), **given))
 
 

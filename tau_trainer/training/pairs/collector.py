@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics, PairState
-from tau_trainer.remote.process import Places
+from tau_trainer.remote.process import Machines
 from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.training.actors.link import Board
@@ -38,8 +38,8 @@ class PairsCollector(Collector):
         DataError, SettingsError, CheckpointError: it cannot begin.
     """
 
-    def __init__(self, plan: RunPlan, run: Run, places: Places | None = None) -> None:
-        """``places``: where actors run; None: on this machine."""
+    def __init__(self, plan: RunPlan, run: Run, machines: Machines | None = None) -> None:
+        """``machines``: where actors run, and those who learn with another; None: on this one."""
         self.plan, self.run = plan, run
         self.baselines: Mapping[str, BaselineScore] | None = None
         """What policies are compared with, once it is worked out."""
@@ -50,11 +50,12 @@ class PairsCollector(Collector):
             run.hub.task(plan.task.keys)
         for sentence in (*plan.source.warnings, *(plan.task.warnings if plan.task is not None else ())):
             run.hub.warning(sentence)
-        self.overseer = RunOverseer(plan, run)
+        self.overseer = RunOverseer(plan, run, machines)
         """Answers the pairs."""
         self.actors: ActorManager | None = None
         """Who plays in processes of their own; None: nobody."""
         if plan.asynchronous:
+            places = machines.place if machines is not None else None
             self.actors = ActorManager(Board(plan, self.overseer.pool, self.overseer, places))
             self.overseer.trainers = self.actors.board.trainers
         self.parallel = self.actors or self._make_parallel()

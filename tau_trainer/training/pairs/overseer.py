@@ -12,6 +12,7 @@ from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.envs import Parameters
 from tau_trainer.export import check_export
 from tau_trainer.metrics import keys
+from tau_trainer.remote.process import Machines
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.run import Run
 from tau_trainer.specs import Aggregation
@@ -41,7 +42,7 @@ class RunOverseer(Overseer):
         DataError, SettingsError, CheckpointError: it cannot begin.
     """
 
-    def __init__(self, plan: RunPlan, run: Run) -> None:
+    def __init__(self, plan: RunPlan, run: Run, machines: Machines | None = None) -> None:
         self.plan, self.run = plan, run
         examines = plan.task is not None and plan.task.evaluates and not plan.inference
         self.examiner: Task | None = plan.task if examines else None
@@ -51,7 +52,7 @@ class RunOverseer(Overseer):
         self.export_checks: list[asyncio.Future[None]] = []
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
         validator = self.examiner.quick_scores if self.examiner is not None else None
-        self.pool = LearnerPool(plan, run.hub, validator, self.appears, run.callbacks)
+        self.pool = LearnerPool(plan, run.hub, validator, self.appears, run.callbacks, machines)
         self.checkpointer = Checkpointer(plan, run, self.lessons, self.pool.self_play)
         self.checkpointer.prepare()
         self._show_lessons()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.algorithms.ranks import Ranks, device_of, local_only
 from tau_trainer.errors import LearnerError, SettingsError
 from tau_trainer.training.batched import ranks as module
-from tau_trainer.training.batched.ranks import Others, device_of, gathered, local_only
+from tau_trainer.training.batched.ranks import Others, gathered
 from tests.trainers import processes
 from tests.training.ranks_at_work import add
 

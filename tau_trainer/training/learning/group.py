@@ -1,0 +1,157 @@
+"""Several processes that learn as one: data parallel, each from a part of every minibatch (``--devices N``).
+
+All get the same requests in the same order, and each has all that there is to learn from, so whoever is left when one
+dies knows everything that it knew.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tau_trainer.algorithms.ranks import LOOPBACK, device_of, meeting_place
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import LearnerError, TauError
+from tau_trainer.remote.process import NO_ARRAYS, Message, Place
+from tau_trainer.training.learning.process import HandOn, LearnerProcess
+
+_FOR_ALL = ("make", "update", "load")
+"""Requests that change something; the others are the first rank's to answer."""
+_PATIENCE_S = 5.0
+"""For the end of a process to be seen whose silence the others have met."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """How many learn together, and where.
+
+    Attributes:
+        count: of processes.
+        device: of each; of several GPUs each has its own.
+        logs: folder of their logs.
+        threads: that each uses inside one large operation.
+        place: where all but the first run; None: here, on devices of their own.
+        host: this machine's address, as they reach it.
+    """
+
+    count: int
+    device: str
+    logs: Path
+    threads: int = 1
+    place: Place | None = None
+    host: str = LOOPBACK
+
+    def devices(self) -> list[str]:
+        """One for each rank. Raises SettingsError: there are not enough GPUs."""
+        asked = torch.device(self.device)
+        if self.place is not None:
+            return [self.device, *[asked.type] * (self.count - 1)]
+        return [str(device_of(rank, self.count, asked)) for rank in range(self.count)]
+
+
+class LearnerGroup:
+    """Processes for any number of algorithms, one request at a time. Fulfils :class:`.process.Learning`."""
+
+    def __init__(self, ranked: Ranked, warn: Callable[[str], object]) -> None:
+        """Start them. ``warn``: told in a sentence where one is replaced. Raises LearnerError, SettingsError."""
+        self._ranked, self._warn = ranked, warn
+        self._devices = ranked.devices()
+        self._lock = threading.Lock()
+        self._made: dict[str, dict[str, Any]] = {}
+        """By learner: what its algorithms were made from."""
+        self._begin()
+
+    def _begin(self) -> None:
+        ranked = self._ranked
+        self._store = meeting_place(ranked.host, ranked.count)
+        self._processes: list[LearnerProcess] = []
+        for rank, device in enumerate(self._devices):
+            joins = {"rank": rank, "count": ranked.count, "device": device}
+            joins |= {"host": ranked.host, "port": self._store.port}
+            place, log = ranked.place if rank else None, ranked.logs / f"Learner-{rank}.log"
+            self._processes.append(LearnerProcess(log, threads=ranked.threads, place=place, joins=joins))
+
+    def ask(
+        self,
+        kind: str,
+        facts: Mapping[str, Any],
+        arrays: Arrays = NO_ARRAYS,
+        on_policy: HandOn | None = None,
+        on_batch: HandOn | None = None,
+    ) -> Message:
+        """Send a request to all, and wait for the first rank's answer; see :meth:`.LearnerProcess.ask`.
+
+        One that dies meanwhile is replaced, once a request, by what the others know, and the request is sent again.
+        """
+        with self._lock:
+            if kind == "make":
+                self._made[facts["learner"]] = dict(facts)
+            try:
+                return self._ask(kind, facts, arrays, on_policy, on_batch)
+            except LearnerError as error:
+                if (death := self._death()) is None:
+                    raise
+                self._replace(death, error)
+                return self._ask(kind, facts, arrays, on_policy, on_batch)
+
+    def _ask(
+        self,
+        kind: str,
+        facts: Mapping[str, Any],
+        arrays: Arrays = NO_ARRAYS,
+        on_policy: HandOn | None = None,
+        on_batch: HandOn | None = None,
+    ) -> Message:
+        if kind not in _FOR_ALL:
+            return self._processes[0].ask(kind, facts, arrays)
+        for rank, process in enumerate(self._processes):
+            device = {"device": self._devices[rank]} if kind == "make" else {}
+            silent = {"publish": False, "batches": False} if rank else {}  # the first tells
+            process.say(kind, {**facts, **device, **silent}, arrays)
+        answers, errors = list[Message](), list[TauError]()
+        for rank, process in enumerate(self._processes):
+            try:
+                answers.append(process.answer(*(() if rank else (on_policy, on_batch))))
+            except TauError as error:  # the others' answers are to be heard all the same
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return answers[0]
+
+    def _death(self) -> str | None:
+        """How one ended, if one has, or does within a moment."""
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            deaths = [process.death for process in self._processes]
+            found = next((death for death in deaths if death is not None), None)
+            if found is not None or time.monotonic() > until:
+                return found
+            time.sleep(0.05)
+
+    def _replace(self, death: str, error: LearnerError) -> None:
+        """Begin anew with what one that is left knows. Raises ``error`` where nobody is."""
+        left = next((process for process in self._processes if process.death is None), None)
+        if left is None:
+            raise error
+        known = {name: left.ask("state", {"learner": name}) for name in self._made}
+        self.close()
+        self._begin()
+        for name, made in self._made.items():
+            self._ask("make", made)
+            state = known[name]
+            self._ask("load", {"learner": name, "facts": state.facts["facts"]}, state.arrays)
+        facts = [state.facts["facts"] for state in known.values()]
+        lost = any("seen" in each and "replay" not in each for each in facts)
+        empty = "; the replay memory begins empty (save_replay_buffer: true keeps it)" if lost else ""
+        self._warn(f"{death}; learning goes on in a new one, from what the others know{empty}")
+
+    def close(self) -> None:
+        """End them; an update that runs is not waited for."""
+        for process in self._processes:
+            process.close()
