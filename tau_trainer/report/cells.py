@@ -74,6 +74,6 @@ def places(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def values_of(runs: Sequence[RunRecord], place: str) -> list[str]:
-    """The different values of a setting, as text."""
+    """The values of a setting as text, one for each run."""
     found = [run.configuration.settings.get(place) for run in runs]
-    return list(dict.fromkeys("absent" if setting is None else setting_value(setting.value) for setting in found))
+    return ["absent" if setting is None else setting_value(setting.value) for setting in found]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tau_trainer.metrics import keys
-from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, figures, or_dash, places, values_of, with_deviation
+from tau_trainer.report.cells import NOTHING, cut, figures, or_dash, places, plural, values_of, with_deviation
 from tau_trainer.report.chart import bar
 from tau_trainer.report.html import Markup, element, join, table
 from tau_trainer.report.numbers import duration, percent
@@ -113,16 +113,27 @@ def runs(runs: Sequence[RunRecord]) -> Markup:
     summed += [with_deviation(speed, lambda value: f"{value:,.0f}") if speed else "-", ""]
     head = ("run", "outcome", "seed", "decisions", "last reward", "test accuracy", "decisions/s", "time")
     body = figures(head, [*rows, summed], [len(rows)])
-    differing = [place for place in places(runs) if place not in _OWN and len(values_of(runs, place)) > 1]
-    if differing:
-        names = ", ".join(differing[:MOST_ROWS])
-        note = element("p", f"These runs differ in more than their seed: {names}.", class_="note warn")
-        return join([body, note])
-    return join(
-        [body, element("p", "These runs have the same settings but for their seed and their name.", class_="note")]
+    return join([body, _differences(runs)])
+
+
+def _differences(runs: Sequence[RunRecord]) -> Markup:
+    """Each setting that is not the same in all runs with its value in each; folded where there are many."""
+    found = {place: values_of(runs, place) for place in places(runs) if place not in _OWN}
+    differing = {place: values for place, values in found.items() if len(set(values)) > 1}
+    if not differing:
+        return element("p", "These runs have the same settings but for their seed and their name.", class_="note")
+    rows = [(element("th", place, scope="row"), *values) for place, values in differing.items()]
+    count = f"{len(rows):,} {plural('setting', len(rows))}"
+    return element(
+        "details",
+        element("summary", f"These runs differ in more than their seed: in {count}.", class_="warn"),
+        table(("key", *(run.name for run in runs)), rows, class_="settings differing"),
+        open="" if len(rows) <= _OPEN_ROWS else None,
     )
 
 
+_OPEN_ROWS = 8
+"""More differences than these are folded."""
 _OWN = ("checkpoint_settings.run_id", "checkpoint_settings.results_dir", "env_settings.seed", "env_settings.base_port")
 """Settings in which runs of one thing differ."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, places, setting_value, values_of
 from tau_trainer.report.configuration import Setting
@@ -19,7 +19,9 @@ def settings(runs: Sequence[RunRecord]) -> Markup:
         known = [setting for run in runs if (setting := run.configuration.settings.get(place)) is not None]
         marked = any(setting.changed for setting in known)
         changed += marked
-        sections.setdefault(_section_of(place), []).append(_setting(place, known, values_of(runs, place), marked))
+        sections.setdefault(_section_of(place), []).append(
+            _setting(place, known, dict.fromkeys(values_of(runs, place)), marked)
+        )
     if not sections:
         return NOTHING
     folds = [
@@ -32,7 +34,7 @@ def settings(runs: Sequence[RunRecord]) -> Markup:
     return join([element("p", lead), element("div", *folds, class_="columns")])
 
 
-def _setting(place: str, known: Sequence[Setting], values: Sequence[str], marked: bool) -> Markup:
+def _setting(place: str, known: Sequence[Setting], values: Iterable[str], marked: bool) -> Markup:
     key = place.removeprefix(f"{_section_of(place)}.")
     cells = (element("th", key, scope="row"), ", ".join(values), setting_value(known[0].default) if marked else "")
     return element("tr", *map(cell, cells), class_="changed" if marked else None)

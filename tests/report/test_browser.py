@@ -14,6 +14,7 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 from tau_trainer.report import RunRecord, render
+from tau_trainer.settings import dump_settings, load_settings
 from tests.report.conftest import append, write_run
 
 if os.name == "nt":
@@ -59,6 +60,25 @@ def test_it_fits_the_window_and_nothing_complains(page: Page, address: str, widt
     assert page.value(narrow) == 0
     ends = "Math.max(...[...document.querySelectorAll('.plot text')].map(one => one.getBoundingClientRect().right))"
     assert page.value(ends) <= width
+    bars = page.value("[...document.querySelectorAll('.bar')].map(one => one.getBoundingClientRect().width)")
+    assert min(bars) > 110, "bars are no stubs"
+
+
+def test_runs_that_are_not_one_thing_fit_a_telephone(page: Page, tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / name) for name in ("a", "b")]
+    (folders[1] / "configuration.yaml").write_text(dump_settings(load_settings("Pendulum")), "utf-8")
+    (tmp_path / "report.html").write_text(render([RunRecord.load(folder) for folder in folders]), "utf-8")
+    page.open((tmp_path / "report.html").as_uri(), 390)
+    height = "document.querySelector('#runs').getBoundingClientRect().height"
+    assert page.value(height) < 500, "what differs is folded"
+    page.value("document.querySelector('#runs details').open = true")
+    assert page.value("document.documentElement.scrollWidth") <= 390
+    page.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        page.value("document.querySelector('#runs details').open = false")
+        assert page.value(height) > 2000, "on paper it is told"
+    finally:
+        page.call("Emulation.setEmulatedMedia", media="")
 
 
 @pytest.mark.parametrize("width", [1280, 320])

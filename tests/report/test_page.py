@@ -15,6 +15,7 @@ from tau_trainer.metrics import JsonLines, MetricsHub, Timer
 from tau_trainer.report import RunRecord, render
 from tau_trainer.report.page import MOST_BYTES
 from tau_trainer.runs.checkpoints import save_checkpoint
+from tau_trainer.settings import dump_settings, load_settings
 from tests.report.conftest import append, summaries, write_run
 from tests.report.test_html import Reader
 
@@ -154,8 +155,21 @@ def test_several_runs_are_one_thing_with_seeds(tmp_path: Path) -> None:
 
 def test_runs_that_are_not_one_thing_are_told(tmp_path: Path) -> None:
     text = page(write_run(tmp_path / "a"), write_run(tmp_path / "b", tau__agents=8))
-    assert "These runs differ in more than their seed: tau.agents." in section(text, "runs")
+    assert "These runs differ in more than their seed: in 1 setting. key a b tau.agents 32 8" in section(text, "runs")
     assert "agents 32, 8 32" in section(text, "settings")
+
+
+def test_many_differences_are_a_folded_table(tmp_path: Path) -> None:
+    one, other = write_run(tmp_path / "a"), write_run(tmp_path / "b")
+    (other / "configuration.yaml").write_text(dump_settings(load_settings("Pendulum")), "utf-8")
+    text = page(one, other)
+    [(opening, fold)] = re.findall(r'(<details[^>]*>)(<summary class="warn">.*?)</details>', text, re.DOTALL)
+    assert opening == "<details>", "closed"
+    count = re.search(r"in more than their seed: in (\d+) settings", words(fold))
+    assert count
+    assert int(count[1]) > 75
+    assert fold.count("<tr>") == 1 + int(count[1])
+    assert "behaviors.TauAgent.trainer_type ppo absent" in words(fold)
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
