@@ -1,4 +1,4 @@
-"""Guides that name tests name tests that exist."""
+"""Documentation that names tests names tests that exist, and its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-GUIDES = ROOT / "docs" / "guides"
+DOCS = ROOT / "docs"
+GUIDES = DOCS / "guides"
+PAGES = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md")), *sorted((ROOT / "unity_project").rglob("*.md"))]
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 FEATURES = 50
 """Of mlagents-learn 1.1.0, numbered from 1."""
@@ -44,8 +46,28 @@ def test_what_works_is_shown_and_what_differs_says_why(row: list[str]) -> None:
         assert TEST.sub("", shown).strip(" ,.:"), "why"
 
 
-@pytest.mark.parametrize("guide", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
-def test_tests_that_a_guide_names_exist(guide: Path) -> None:
-    for file, name in TEST.findall(guide.read_text("utf-8")):
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_tests_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for file, name in TEST.findall(text):
         assert name in functions(ROOT / file), f"{file}::{name}"
-    assert "::" not in TEST.sub("", guide.read_text("utf-8")), "a test that is named in another form"
+    assert not re.search(r"tests/[\w/]+\.py::", TEST.sub("", text)), "a test that is named in another form"
+
+
+@cache
+def places(page: Path) -> frozenset[str]:
+    """What may stand behind ``#`` in a link to a page: its headings, as GitHub names them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return frozenset(word.replace(" ", "-") for word in words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"\w+:", link):
+            name, _, place = link.partition("#")
+            target = page.parent / name if name else page
+            assert target.exists(), link
+            assert not place or place in places(target), link

@@ -1,4 +1,4 @@
-"""The guide about own algorithms, run as it stands: its DQN, its YAML, its second agent's parts and its callback."""
+"""What docs/guides/extending.md says of own algorithms, as it stands: DQN, YAML, a second agent, a callback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.training.stored import export_run
 
 ROOT = Path(__file__).parents[1]
-GUIDE = ROOT / "docs" / "guides" / "own-algorithm.md"
+GUIDE = ROOT / "docs" / "guides" / "extending.md"
 
 
 def blocks(language: str) -> list[str]:
@@ -32,7 +32,8 @@ def blocks(language: str) -> list[str]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where somebody has written down what the guide shows."""
     (tmp_path / "my_agents.py").write_text(blocks("python")[0])
-    (tmp_path / "dqn.yaml").write_text(blocks("yaml")[0])
+    [dqn] = (block for block in blocks("yaml") if block.startswith("# dqn.yaml"))
+    (tmp_path / "dqn.yaml").write_text(dqn)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path

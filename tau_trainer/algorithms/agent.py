@@ -57,7 +57,7 @@ class Batch(NamedTuple):
 
 
 class Agent(torch.nn.Module):
-    """Derive from it; see ``docs/guides/own-algorithm.md``.
+    """Derive from it; see ``docs/guides/extending.md``.
 
     Attributes:
         spec: the behavior: its sensors and actions.

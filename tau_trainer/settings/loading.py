@@ -233,7 +233,7 @@ class _Reader:
             return f"which is no trainer type; {did_you_mean(kind, plugins.names('trainers'))}"
         return (
             f"which the package {package} brings for mlagents-learn: it is made of classes of mlagents and cannot "
-            "train here; docs/guides/plugins.md says what it has to change"
+            "train here; docs/guides/extending.md says what it has to change"
         )
 
     def _validate(self, model: type[_SectionT], data: Any, prefix: Location) -> _SectionT | None:

@@ -1,4 +1,4 @@
-"""What docs/guides/plugins.md shows is a package that works; one of mlagents-learn is named as what it is."""
+"""The package of docs/guides/extending.md works; one of mlagents-learn is named as what it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "guides" / "plugins.md"
+GUIDE = ROOT / "docs" / "guides" / "extending.md"
 
 
 def blocks() -> dict[str, str]:
@@ -86,7 +86,7 @@ def test_a_trainer_for_mlagents_is_named_as_such(
         load_settings(config)
     sentence = (
         "behaviors.Basic.trainer_type is 'a2c', which the package mlagents-trainer-plugin brings for mlagents-learn: "
-        "it is made of classes of mlagents and cannot train here; docs/guides/plugins.md says what it has to change"
+        "it is made of classes of mlagents and cannot train here; docs/guides/extending.md says what it has to change"
     )
     assert str(error.value) == f"{config}:2: {sentence}"
     assert main(["check", str(config), "--env", "headless:basic"]) == 2
