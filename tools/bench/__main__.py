@@ -22,6 +22,7 @@ NAMES = {
     "scenes": "ML-Agents' scenes to their marks, with the shipped settings",
     "self_play": "Soccer Twos at self-play, beside learning against itself alone",
     "batched": "environments of tensors, beside twins and other libraries",
+    "accelerator": "what a GPU does for all of it, in ten minutes; small on a CPU",
 }
 
 

@@ -32,12 +32,11 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.batched import make_learner
+from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
-from tau_trainer.algorithms.batched.contract import LearnerSetup
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.envs.batched import BatchedEnv, registry
-from tau_trainer.settings.batched import A2CPolicySettings
+from tau_trainer.settings.batched import A2CPolicySettings, PolicySettings
 from tau_trainer.settings.hyperparameters import A2CHyperparameters
 from tools.bench import tables, timed_envs
 from tools.peers import CACHE, GYMNAX, STABLE_BASELINES3, VMAS, ensure_peer
@@ -96,6 +95,15 @@ class Rate:
     """Of an environment, a second."""
 
 
+@dataclass(frozen=True, slots=True)
+class Play:
+    """How is played where a policy acts."""
+
+    settings: Callable[[Cell], PolicySettings] = lambda cell: a2c(cell)
+    change: Callable[[BatchedEnv, BatchedLearner], None] = lambda env, learner: None
+    """What is done to both once the environment has begun."""
+
+
 def main() -> int:
     """Reads the command line, measures, prints the tables, writes the JSON file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -145,11 +153,16 @@ def _cells(copies: list[int], agents: list[int]) -> Iterator[Cell]:
 
 
 def measured(
-    cell: Cell, layer: str, seconds: float, device: str, clock: Callable[[], float] = time.perf_counter
+    cell: Cell,
+    layer: str,
+    seconds: float,
+    device: str,
+    clock: Callable[[], float] = time.perf_counter,
+    play: Play = Play(),
 ) -> float:
     """Environment steps a second."""
     env = registry.make(cell.name, cell.copies, device=device, **cell.arguments)
-    step = _random(env) if layer == "env" else _played(env, cell, learns=layer == "learning")
+    step = _random(env) if layer == "env" else _played(env, cell, play, learns=layer == "learning")
     step()
     wait: Callable[[], object] = torch.cuda.synchronize if env.device.type == "cuda" else lambda: None
     wait()
@@ -178,23 +191,35 @@ def _random(env: BatchedEnv) -> Callable[[], int]:
     return step
 
 
-def _played(env: BatchedEnv, cell: Cell, *, learns: bool) -> Callable[[], int]:
-    """The same with a policy for all agents, A2C."""
-    settings = a2c(cell)
-    spec = spec_of("all", env.observation_space, env.action_space)
+def _played(env: BatchedEnv, cell: Cell, play: Play, *, learns: bool) -> Callable[[], int]:
+    """The same with a policy for all agents."""
+    learner, collector = seated(env, cell, play)
+
+    def step() -> int:
+        rollouts = collector.collect(learner.horizon)
+        if learns:
+            learner.learn(rollouts["all"], 0.0)
+        return learner.horizon
+
+    return step
+
+
+def seated(env: BatchedEnv, cell: Cell, play: Play = Play()) -> tuple[BatchedLearner, BatchedCollector]:
+    """A policy for all agents, and what plays with it."""
     setup = LearnerSetup(
-        spec, env.action_space, settings, cell.copies, cell.agents, max_steps=10**9, seed=0, device=env.device
+        spec_of("all", env.observation_space, env.action_space),
+        env.action_space,
+        play.settings(cell),
+        cell.copies,
+        cell.agents,
+        max_steps=10**9,
+        seed=0,
+        device=env.device,
     )
     learner = make_learner(setup)
     collector = BatchedCollector(env, {"all": (learner, range(cell.agents))})
-
-    def step() -> int:
-        rollouts = collector.collect(HORIZON)
-        if learns:
-            learner.learn(rollouts["all"], 0.0)
-        return HORIZON
-
-    return step
+    play.change(env, learner)
+    return learner, collector
 
 
 def a2c(cell: Cell) -> A2CPolicySettings:

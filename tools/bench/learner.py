@@ -19,7 +19,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from torch import nn
 
 from tau_trainer.algorithms.accelerators.fused import FusedEpochs
 from tau_trainer.algorithms.autograd import AutogradEpochs
-from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples, new_statistics
+from tau_trainer.algorithms.batch import Numbers, Samples, new_statistics
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import NetworkSettings
@@ -110,42 +110,58 @@ def main() -> int:
     return 0
 
 
-def time_minibatches(shape: Shape, rounds: int) -> dict[str, list[float]]:
+def time_minibatches(shape: Shape, rounds: int, device: str = "cpu") -> dict[str, list[float]]:
     """Milliseconds a minibatch of every path, by its name; one figure a round, the paths in turn."""
-    paths = {"textbook": textbook(shape), **ours(shape)}
+    return time_paths({"textbook": textbook(shape, device), **ours(shape, device)}, rounds, device)
+
+
+def time_paths(paths: Mapping[str, Callable[[], None]], rounds: int, device: str = "cpu") -> dict[str, list[float]]:
+    """Milliseconds a minibatch of each, which learns :data:`MINIBATCHES` in a call; the device is waited for."""
+    wait: Callable[[], object] = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
     for run in paths.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in paths}
     for _ in range(rounds):
         for name, run in paths.items():
+            wait()
             begin = time.perf_counter()
             run()
+            wait()
             times[name].append((time.perf_counter() - begin) * 1e3 / MINIBATCHES)
     return times
 
 
-def ours(shape: Shape) -> dict[str, Callable[[], None]]:
+def ours(shape: Shape, device: str = "cpu") -> dict[str, Callable[[], None]]:
     """The two paths of PPO, each on a network of its own."""
     spec = BehaviorSpec("B?team=0", (ObservationSpec("o", (shape.observations,)),), ActionSpec(shape.actions))
     settings = NetworkSettings(hidden_units=shape.hidden, num_layers=shape.layers)
-    samples, statistics = random_samples(shape)
-    paths: dict[str, Callable[[], None]] = {}
-    for name, kind in (("by torch's differentiation", AutogradEpochs), ("by hand", FusedEpochs)):
-        network = ActorCritic(spec, settings, {"extrinsic": 1}, generator=torch.Generator())
-        parameters = FlatParameters(network, torch.device("cpu"))
-        numbers = Numbers(shape.actions, [], 0.2, 5e-3, 3e-4, 0.0)
-        epochs = kind(network, parameters)
-
-        def run(epochs: AutogradEpochs | FusedEpochs = epochs, numbers: Numbers = numbers) -> None:
-            with torch.no_grad():
-                epochs.run(numbers, samples, statistics, shape.batch)
-
-        paths[name] = run
-    return paths
+    samples = random_samples(shape, device)
+    kinds = {"by torch's differentiation": AutogradEpochs, "by hand": FusedEpochs}
+    return {name: learning(spec, settings, samples, kind, shape.batch) for name, kind in kinds.items()}
 
 
-def random_samples(shape: Shape) -> tuple[Samples, EpochStatistics]:
-    """Data that no policy made, and room for what comes of it."""
+def learning(
+    spec: BehaviorSpec,
+    settings: NetworkSettings,
+    samples: Samples,
+    kind: type[AutogradEpochs | FusedEpochs],
+    batch: int,
+) -> Callable[[], None]:
+    """Learns all samples once, by a new network where they are."""
+    network = ActorCritic(spec, settings, {"extrinsic": 1}, generator=torch.Generator())
+    epochs = kind(network, FlatParameters(network, samples.returns.device))
+    numbers = Numbers(spec.actions.continuous_size, [], 0.2, 5e-3, 3e-4, 0.0)
+    statistics = new_statistics(samples, len(samples.returns), MINIBATCHES)
+
+    def run() -> None:
+        with torch.no_grad():
+            epochs.run(numbers, samples, statistics, batch)
+
+    return run
+
+
+def random_samples(shape: Shape, device: str = "cpu") -> Samples:
+    """Data that no policy made."""
     rows = shape.batch * MINIBATCHES
     samples = Samples(
         inputs=[torch.randn(rows, shape.observations)],
@@ -158,20 +174,21 @@ def random_samples(shape: Shape) -> tuple[Samples, EpochStatistics]:
         returns=torch.randn(rows, 1),
         begins=torch.zeros(0),
     )
-    return samples, new_statistics(samples, rows, MINIBATCHES)
+    return samples.map(lambda values: values.to(device))
 
 
-def textbook(shape: Shape) -> Callable[[], None]:
+def textbook(shape: Shape, device: str = "cpu") -> Callable[[], None]:
     """PPO as one would write it with torch alone."""
 
     def tower(outputs: int) -> nn.Sequential:
         sizes = [shape.observations, *[shape.hidden] * shape.layers]
         hidden = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), nn.SiLU())]
-        return nn.Sequential(*hidden, nn.Linear(sizes[-1], outputs))
+        return nn.Sequential(*hidden, nn.Linear(sizes[-1], outputs)).to(device)
 
-    actor, critic, log_sigma = tower(shape.actions), tower(1), nn.Parameter(torch.zeros(shape.actions))
+    actor, critic = tower(shape.actions), tower(1)
+    log_sigma = nn.Parameter(torch.zeros(shape.actions, device=device))
     optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters(), log_sigma], 3e-4)
-    samples, _ = random_samples(shape)
+    samples = random_samples(shape, device)
 
     def run() -> None:
         for begin in range(0, shape.batch * MINIBATCHES, shape.batch):
@@ -188,8 +205,8 @@ def textbook(shape: Shape) -> Callable[[], None]:
     return run
 
 
-def measure(cell: Cell, seconds: float) -> Measured:
-    """One run."""
+def measure(cell: Cell, seconds: float, *flags: str) -> Measured:
+    """One run, with these flags of `tau-train learn` beside its own."""
     looks: list[float] = []
 
     def look(timeline: Timeline) -> bool:
@@ -204,7 +221,7 @@ def measure(cell: Cell, seconds: float) -> Measured:
         case = trainers.Case(1, cell.agents, 0.0)
         job = trainers.Job(case, "learning", build, config, folder, running.free_ports(1), 1)
         (command,) = trainers.Ours().commands(job)
-        command += ["--set", f"collection.learner={cell.where}", "--quiet"]
+        command += ["--set", f"collection.learner={cell.where}", "--quiet", *flags]
         played = running.play([command], folder, 1, WARM_UP_SECONDS + seconds, look)
     rate = played.timeline.rate(played.ready + WARM_UP_SECONDS, played.timeline.end())
     return Measured(rate, tables.median(looks))

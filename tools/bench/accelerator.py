@@ -1,0 +1,213 @@
+"""What could only be said of CPUs so far, on a GPU: tables and JSON within ten minutes, without a network.
+
+    python -m tools.bench accelerator [--sections tag profile] [--device cuda] [--minutes 10] [--seconds 3]
+
+Batched PPO, A2C and DQN as they are, compiled and as CUDA graphs; both games of tag; a population; encoders of images;
+the learner of engines' runs; `--devices` with NCCL; a profile of rollouts, in which nothing may wait for the device;
+memory. Where there is no GPU it runs on the CPU with small sizes, and says in its rows what was left out.
+
+Each section is a process of its own (`accelerator_sections.py`): one that fails, crashes or hangs is told in a row, and
+the rest goes on. A section may take its share of the time that is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":  # started by its path: beside it lie names that others' modules have as well
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tools.bench import tables
+from tools.peers import ROOT
+
+SECTIONS = {
+    "algorithms": "PPO, A2C and DQN on CartPole's copies, learning",
+    "tag": "both games of tag",
+    "populations": "many policies that learn side by side",
+    "images": "encoders of images: learning from 3 x 84 x 84 pixels",
+    "learner": "the learner of engines' runs",
+    "devices": "`tau-train batch --devices N`",
+    "profile": "what waits for the host within a rollout",
+    "memory": "training CartPole: memory at its peak",
+}
+_WEIGHTS = {"algorithms": 3.0, "tag": 2.0}
+"""Of a section's share of the time, where it is not 1: compiling takes long."""
+_GRACE_S = 10.0
+"""For a section to end by itself once its time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure, or why there is none."""
+
+    section: str
+    what: str
+    values: tuple[float, ...] = ()
+    """Of each unit; none: nothing was measured."""
+    units: tuple[str, ...] = ()
+    note: str = ""
+    """What was left out, what it stands beside, or how it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every section is told."""
+
+    device: str
+    seconds: float
+    """Of each figure."""
+    limit_s: float = math.inf
+    """After which a section begins no other figure."""
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def small(self) -> bool:
+        """Whether sizes are for a CPU."""
+        return self.device == "cpu"
+
+    @property
+    def over(self) -> bool:
+        """Whether its time is."""
+        return time.monotonic() - self.begun > self.limit_s
+
+
+def main() -> int:
+    """Measures, prints the tables, writes the JSON file; exit code 1 where a section failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--device", help="cpu, cuda or cuda:N; by default the first GPU, else the CPU")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for everything")
+    parser.add_argument("--seconds", type=float, help="of each figure; by default 3, and 0.5 on a CPU")
+    tables.add_output(parser)
+    arguments = parser.parse_args()
+    device, where = found(arguments.device)
+    plan = Plan(device, arguments.seconds or (0.5 if device == "cpu" else 3.0), 60.0 * arguments.minutes)
+    print(where, flush=True)
+    rows = []
+    for row in measured(arguments.sections, plan):
+        rows.append(row)
+        print(line(row), flush=True)
+    text = f"{where}\n\n{table(rows)}"
+    print("\n" + text)
+    tables.write(arguments, "accelerator", text, {"device": where, "rows": [asdict(row) for row in rows]})
+    return int(any(row.note.startswith("failed") for row in rows))
+
+
+def found(asked: str | None) -> tuple[str, str]:
+    """The device, and what it is in words."""
+    import torch
+
+    device = asked or ("cuda" if torch.cuda.is_available() else "cpu")
+    if not device.startswith("cuda"):
+        return device, f"Device {device}: there is no figure of a GPU below, and sizes are small."
+    if not torch.cuda.is_available():
+        return device, f"Device {device}: torch {torch.__version__} finds no GPU here."
+    gpu = torch.cuda.get_device_properties(device)
+    count = torch.cuda.device_count()
+    return device, (
+        f"Device {device}: {gpu.name}, {gpu.total_memory / 2**30:.0f} GiB, one of {count}; CUDA {torch.version.cuda}."
+    )
+
+
+def measured(sections: Sequence[str], plan: Plan) -> Iterator[Row]:
+    """The rows of all sections; what one leaves of its share is the others'."""
+    for index, name in enumerate(sections):
+        left = plan.limit_s - (time.monotonic() - plan.begun)
+        if left <= 0.0:
+            yield Row(name, SECTIONS[name], note="left out: the time was over")
+            continue
+        weights = [_WEIGHTS.get(each, 1.0) for each in sections[index:]]
+        share = max(1.0, left * weights[0] / sum(weights) - _GRACE_S)
+        yield from section(name, command(name, replace(plan, limit_s=share)), share + _GRACE_S)
+
+
+def command(name: str, plan: Plan) -> list[str]:
+    """The process of a section."""
+    told = {"device": plan.device, "seconds": plan.seconds, "limit_s": plan.limit_s}
+    return [sys.executable, "-m", "tools.bench.accelerator_sections", name, json.dumps(told)]
+
+
+def section(name: str, words: Sequence[str], limit_s: float) -> Iterator[Row]:
+    """The rows that such a process prints, as JSON, one a line; and how it failed, if it did."""
+    ended = False
+
+    def end() -> None:
+        nonlocal ended
+        ended = True
+        process.kill()
+
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        said: list[str] = []
+        hearing = threading.Thread(target=_hear, args=(process.stderr, said), daemon=True)
+        hearing.start()
+        timer = threading.Timer(limit_s, end)
+        timer.start()
+        try:
+            for text in process.stdout:
+                row = _row(name, text)
+                if row is not None:
+                    yield row
+            process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+        hearing.join(_GRACE_S)
+    if ended:
+        yield Row(name, SECTIONS[name], note=f"failed: not done after {limit_s:.0f} s, and ended")
+    elif process.returncode:
+        last = next((words for words in reversed(said) if words.strip()), "without a word").strip()
+        yield Row(name, SECTIONS[name], note=f"failed: exit code {process.returncode}: {last[:200]}")
+
+
+def _hear(stream: Iterable[str], said: list[str]) -> None:
+    for text in stream:
+        said.append(text)
+        del said[:-50]
+
+
+def _row(name: str, text: str) -> Row | None:
+    """What a line says; None where a library has printed it."""
+    try:
+        told: dict[str, Any] = json.loads(text)
+        return Row(name, told["what"], tuple(told["values"]), tuple(told["units"]), told["note"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def line(row: Row) -> str:
+    """One line for each figure while the benchmark goes on."""
+    return f"{row.section}: {row.what}: {figures(row)}" + (f" ({row.note})" if row.note else "")
+
+
+def figures(row: Row) -> str:
+    """With their units."""
+    both = zip(row.values, row.units, strict=True)
+    return ", ".join(f"{tables.number(value, 0 if value >= 100 or value == 0 else 2)} {unit}" for value, unit in both)
+
+
+def table(rows: Iterable[Row]) -> str:
+    """Markdown, a table for each section."""
+    rows = list(rows)
+    parts = []
+    for name in dict.fromkeys(row.section for row in rows):
+        of_section = [[row.what, figures(row) or "-", row.note] for row in rows if row.section == name]
+        parts.append(f"**{name}**: {SECTIONS[name]}\n\n{tables.markdown(['what', 'measured', 'notes'], of_section)}")
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
