@@ -1,0 +1,259 @@
+"""What schedulers are given: a token always, nothing open that need not be, never `ray stop`, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tools.deploy import kuberay
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "tools" / "deploy"
+KINDS = pytest.mark.parametrize("kind", ["cluster", "job"])
+posix = pytest.mark.skipif(os.name == "nt", reason="a bash script")
+
+TEMPLATE = {"metadata", "spec"}
+KEYS = {
+    "RayCluster": {"rayVersion", "authOptions", "headGroupSpec", "workerGroupSpecs"},
+    "RayJob": {
+        "entrypoint", "backoffLimit", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec",
+    },
+    "head": {"serviceType", "rayStartParams", "template"},
+    "worker": {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template"},
+}  # fmt: skip
+"""As KubeRay's API (ray.io/v1) spells them: what it does not know it drops without a word."""
+
+
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> list[dict[str, Any]]:
+    monkeypatch.setattr(sys, "argv", ["kuberay", *words])
+    assert kuberay.main() == 0
+    return list(yaml.safe_load_all(capsys.readouterr().out))
+
+
+def cluster_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    cluster: dict[str, Any] = manifest["spec"].get("rayClusterSpec", manifest["spec"])
+    return cluster
+
+
+def pods_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    cluster = cluster_of(manifest)
+    return [group["template"] for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]]
+
+
+@KINDS
+def test_manifests_have_kuberays_keys_and_ask_for_a_token(
+    kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, manifest = printed(capsys, monkeypatch, "--kind", kind)
+    assert (manifest["apiVersion"], manifest["kind"]) == ("ray.io/v1", {"cluster": "RayCluster", "job": "RayJob"}[kind])
+    assert manifest["spec"].keys() == KEYS[manifest["kind"]]
+    cluster = cluster_of(manifest)
+    assert cluster.keys() == KEYS["RayCluster"]
+    assert cluster["headGroupSpec"].keys() == KEYS["head"]
+    (workers,) = cluster["workerGroupSpecs"]
+    assert workers.keys() == KEYS["worker"]
+    assert cluster["authOptions"] == {"mode": "token"}
+    constraints = (ROOT / "constraints.txt").read_text()
+    assert f"\nray=={cluster['rayVersion']}\n" in constraints, "the version that is tested"
+    for group in (cluster["headGroupSpec"], workers):
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values()), "words of a command line"
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    assert policy["kind"] == "NetworkPolicy"
+
+
+@KINDS
+def test_pods_have_no_rights_and_nothing_is_open_beyond_them(kind: str) -> None:
+    policy, manifest = kuberay.manifests(kuberay.read(None), kind)
+    head = cluster_of(manifest)["headGroupSpec"]
+    assert head["serviceType"] == "ClusterIP"
+    assert head["rayStartParams"]["dashboard-host"] == {"cluster": "127.0.0.1", "job": "0.0.0.0"}[kind]
+    for pod in pods_of(manifest):
+        assert pod["metadata"]["labels"] == policy["spec"]["podSelector"]["matchLabels"], "all are behind the policy"
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        (container,) = pod["spec"]["containers"]
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["resources"]["limits"] == container["resources"]["requests"]
+        assert not any("TOKEN" in variable["name"] for variable in container["env"]), "the operator's secret, not ours"
+    rules = policy["spec"]["ingress"]
+    assert rules[0] == {"from": [{"podSelector": policy["spec"]["podSelector"]}]}
+    ports = [[each["port"] for each in rule["ports"]] for rule in rules[1:]]
+    assert ports == {"cluster": [], "job": [[8265]]}[kind], "what takes the job"
+
+
+def test_a_job_trains_on_its_own_cluster_and_goes(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("command: [learn, 'my file.yaml']\nretries: 2\nvolume: runs\nresources: {unity: 4}\n")
+    _, job = kuberay.manifests(kuberay.read(values), "job")
+    words = shlex.split(job["spec"]["entrypoint"])
+    assert words == [
+        "tau-train", "learn", "my file.yaml", "--cluster", "RAY_ADDRESS", "--results-dir", "/results",
+    ]  # fmt: skip
+    assert (job["spec"]["backoffLimit"], job["spec"]["shutdownAfterJobFinishes"]) == (2, True)
+    for pod in pods_of(job):
+        assert pod["spec"]["volumes"] == [{"name": "runs", "persistentVolumeClaim": {"claimName": "runs"}}]
+        assert pod["spec"]["containers"][0]["volumeMounts"] == [{"name": "runs", "mountPath": "/results"}]
+    (word,) = shlex.split(cluster_of(job)["workerGroupSpecs"][0]["rayStartParams"]["resources"])
+    assert json.loads(word) == {"unity": 4}, "as a shell hands it on"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("colour: red", "there is no key 'colour'; there are name, "),
+        ("workers: {number: 3}", "workers: there is no key 'number'; there are replicas, "),
+        ("workers: 3", "workers is 3; give replicas, "),
+        ("name: My_Cluster", "give up to 40 small letters"),
+        ("ray_version: 2.50.0", "older ones have no tokens"),
+        ("command: [learn, --cluster, local]", "command has --cluster"),
+        ("command: [learn, 3]", "each in quotes"),
+        ("retries: many", "retries is 'many'; give a value like 0"),
+        ("- a list", "holds no keys"),
+        ("a: [", "cannot be read"),
+    ],
+)
+def test_a_wrong_value_is_a_sentence_and_exit_code_2(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(text)
+    monkeypatch.setattr(sys, "argv", ["kuberay", str(path)])
+    assert kuberay.main() == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.out == ""
+
+
+def test_manifests_are_checked_against_the_schemas_of_an_operator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jsonschema")
+    words = {"type": "string"}
+    spec = {
+        "type": "object",
+        "required": ["headGroupSpec"],
+        "properties": {
+            "rayVersion": words,
+            "authOptions": {
+                "type": "object",
+                "properties": {"mode": {"type": "string", "enum": ["disabled", "token"]}},
+            },
+            "headGroupSpec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "workerGroupSpecs": {
+                "type": "array",
+                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {}},
+            },
+        },
+    }
+
+    def written() -> None:
+        properties: dict[str, Any] = {"apiVersion": words, "kind": words, "metadata": {"type": "object"}, "spec": spec}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": properties}}
+        definition = {"spec": {"versions": [{"name": "v1", "schema": schema}]}}
+        (tmp_path / "ray.io_rayclusters.yaml").write_text(yaml.safe_dump(definition))
+
+    written()
+    asked = ("--kind", "cluster", "--crds", str(tmp_path))
+    assert len(printed(capsys, monkeypatch, *asked)) == 2
+    spec["properties"]["authOptions"]["properties"]["mode"]["enum"] = ["disabled"]  # type: ignore[index]
+    del spec["properties"]["rayVersion"]  # type: ignore[attr-defined]
+    written()
+    assert kuberay.main() == 2
+    shown = capsys.readouterr().err
+    assert "spec.authOptions.mode: 'token' is not one of" in shown
+    assert "'rayVersion' was unexpected" in shown
+    monkeypatch.setattr(sys, "argv", ["kuberay", "--kind", "job", "--crds", str(tmp_path)])
+    assert kuberay.main() == 2
+    assert "--crds is the folder" in capsys.readouterr().err
+
+
+def test_the_image_has_the_tested_versions_no_rights_and_what_the_package_needs() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    copied = {word for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE) for word in line.split()[:-1]}
+    assert copied == {"constraints.txt", "pyproject.toml", "README.md", "LICENSE", "configs", "tau_trainer"}
+    assert all((ROOT / name).exists() for name in copied)
+    let_in = {line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line[0] == "!"}
+    assert let_in == copied
+    assert "-c constraints.txt" in text
+    assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["1000"]
+    assert "RAY_AUTH_MODE=token" in text
+
+
+STUB = """#!{python}
+import json, os, sys, time
+name = os.path.basename(sys.argv[0])
+row = [name, sys.argv[1:], os.environ.get("RAY_AUTH_TOKEN", ""), os.environ.get("RAY_AUTH_MODE", "")]
+with open({log!r}, "a") as log:
+    log.write(json.dumps(row) + "\\n")
+if name == "scontrol":
+    print("node1\\nnode2\\nnode3")
+elif "hostname" in sys.argv:
+    print("127.0.1.1 10.1.2.3 10.9.9.9")
+elif name == "srun" and "rm" not in sys.argv:
+    time.sleep(60)
+elif name == "tau-train":
+    sys.exit(int(os.environ["ENDS"]))
+elif name == "python3" and sys.argv[1] == "-c":
+    print("secret")
+"""
+
+
+def job(folder: Path, nodes: int, ends: int = 0) -> tuple[int, list[list[Any]]]:
+    """A Slurm job whose programs are stubs; its exit code, and what was called, with which token and mode."""
+    log = folder / "log"
+    for name in ("srun", "scontrol", "tau-train", "python3"):
+        stub = folder / name
+        stub.write_text(STUB.format(python=sys.executable, log=str(log)))
+        stub.chmod(0o700)
+    variables = {
+        "PATH": f"{folder}:{os.environ['PATH']}", "ENDS": str(ends), "SLURM_JOB_ID": "1234567",
+        "SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_CPUS_PER_TASK": "16",
+    }  # fmt: skip
+    words = ["bash", str(DEPLOY / "slurm.sh"), "learn", "my file.yaml"]
+    done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=30, check=False)
+    return done.returncode, [json.loads(line) for line in log.read_text().splitlines()]
+
+
+@posix
+def test_a_slurm_job_has_a_token_of_its_own_and_its_exit_code_is_the_runs(tmp_path: Path) -> None:
+    code, calls = job(tmp_path, 3, 2)
+    assert code == 2
+    starts = [words for name, words, *_ in calls if name == "srun" and "ray" in words]
+    (head,) = [words for words in starts if "--head" in words]
+    (others,) = [words for words in starts if "--head" not in words]
+    assert {"--nodelist=node1", "--node-ip-address=10.1.2.3", "--port=34567", "--num-cpus=0"} <= set(head)
+    assert "--include-dashboard=false" in head
+    assert {"--nodes=2", "--exclude=node1", "--address=10.1.2.3:34567", "--num-cpus=16"} <= set(others)
+    (trained,) = [words for name, words, *_ in calls if name == "tau-train"]
+    assert trained == ["learn", "my file.yaml", "--cluster", "10.1.2.3:34567"]
+    (removed,) = [words for name, words, *_ in calls if "rm" in words]
+    assert {"--nodes=3", "/tmp/tau-1234567"} < set(removed)
+    for name, words, token, mode in calls:
+        assert "stop" not in words
+        assert not any("secret" in word for word in words if "import secrets" not in word), "others see command lines"
+        if name == "tau-train" or "ray" in words:
+            assert (token, mode) == ("secret", "token")
+
+
+@posix
+def test_a_slurm_job_of_one_node_has_actors_on_it(tmp_path: Path) -> None:
+    code, calls = job(tmp_path, 1)
+    assert code == 0
+    (head,) = [words for name, words, *_ in calls if name == "srun" and "ray" in words]
+    assert "--num-cpus=16" in head
+
+
+@posix
+def test_a_slurm_job_without_words_says_how_it_is_used() -> None:
+    done = subprocess.run(["bash", str(DEPLOY / "slurm.sh")], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: sbatch")
