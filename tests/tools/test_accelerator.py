@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,10 +21,12 @@ from tools.bench.accelerator_sections import Task
 
 CPU = Plan("cpu", 0.01)
 CHILD = """
-import json, sys, time
+import json, subprocess, sys, time
 print("a library says something")
 print(json.dumps({"what": "first", "values": [2.5], "units": ["MB"], "note": ""}), flush=True)
 if sys.argv[1] == "hang":
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    print(json.dumps({"what": str(process.pid), "values": [], "units": [], "note": ""}), flush=True)
     time.sleep(60)
 print("oh no", file=sys.stderr)
 sys.exit(int(sys.argv[1]))
@@ -40,10 +44,20 @@ def test_a_section_that_ends_badly_keeps_the_rows_that_it_has_told() -> None:
     assert failed == Row("tag", "both games of tag", note="failed: exit code 3: oh no")
 
 
+def running(pid: int) -> bool:
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(done.stdout.strip()) and not done.stdout.startswith("Z")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="groups of processes are POSIX's")
 def test_a_section_that_hangs_is_ended() -> None:
     began = time.monotonic()
     rows = list(accelerator.section("tag", child("hang"), 1.0))
     assert rows[-1].note == "failed: not done after 1 s, and ended"
+    until = time.monotonic() + 10.0
+    while running(int(rows[-2].what)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not running(int(rows[-2].what)), "what it has started ends with it"
     assert time.monotonic() - began < 20.0
 
 

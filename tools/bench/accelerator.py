@@ -13,8 +13,11 @@ the rest goes on. A section may take its share of the time that is left.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -44,6 +47,8 @@ _WEIGHTS = {"algorithms": 3.0, "tag": 2.0}
 """Of a section's share of the time, where it is not 1: compiling takes long."""
 _GRACE_S = 10.0
 """For a section to end by itself once its time is over."""
+_PATIENCE_S = 5.0
+"""For one that is ended to end what it has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +149,16 @@ def section(name: str, words: Sequence[str], limit_s: float) -> Iterator[Row]:
     def end() -> None:
         nonlocal ended
         ended = True
-        process.kill()
+        stop(process)
 
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, errors="replace"
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        errors="replace",
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -164,13 +175,25 @@ def section(name: str, words: Sequence[str], limit_s: float) -> Iterator[Row]:
             process.wait()
         finally:
             timer.cancel()
-            process.kill()
+            stop(process)
         hearing.join(_GRACE_S)
     if ended:
         yield Row(name, SECTIONS[name], note=f"failed: not done after {limit_s:.0f} s, and ended")
     elif process.returncode:
         last = next((words for words in reversed(said) if words.strip()), "without a word").strip()
         yield Row(name, SECTIONS[name], note=f"failed: exit code {process.returncode}: {last[:200]}")
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """End it and what it has started, which it may end by itself first."""
+    if process.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+            process.send_signal(signal.SIGINT)
+            process.wait(_PATIENCE_S)
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def _hear(stream: Iterable[str], said: list[str]) -> None:
