@@ -83,6 +83,7 @@ _CHECK_ENV = """Say what is wrong with a batched environment.
 Plays it with random actions and looks at shapes, types, masks, random numbers, resets, and whether copies know of \
 each other; then compares it, step by step, with its twin or --against, and on another --device with itself. Exit code \
 0 if nothing was found, 1 if something was."""
+_CLUSTER = "Begin, look at and end a Ray cluster of machines that ssh reaches."
 _DATA = "Embed, audit, join and target a Tau data set of your own."
 
 _COMMANDS = (
@@ -106,6 +107,7 @@ _COMMANDS = (
     ("hub", "tau_trainer.cli.look.hub:app", _RESULT, _HUB),
     ("headless", "tau_trainer.cli.parts.headless:headless", _PARTS, _HEADLESS),
     ("check-env", "tau_trainer.cli.parts.check_env:check_env_command", _PARTS, _CHECK_ENV),
+    ("cluster", "tau_trainer.cli.parts.cluster:app", _PARTS, _CLUSTER),
     ("data", "tau_trainer.cli.parts.data:app", _PARTS, _DATA),
 )
 """Name, where it is defined, group, and help, whose first paragraph also stands in the list of commands."""

@@ -54,6 +54,8 @@ def test_no_words_show_the_first_page(capsys: pytest.CaptureFixture[str]) -> Non
         ("hub push", "RUN REPO --public --message --dry-run --force --results-dir --debug"),
         ("hub pull", "REPO --run-id --revision --results-dir --debug"),
         ("check-env", "ENV NAME=VALUE --against --device --copies --steps --seed --tolerance --debug"),
+        ("cluster", "up status down"),
+        ("cluster status", "FILE --json --debug"),
         ("data", "embed audit concat targets"),
         ("data embed", "FILE --encoder"),
         ("data targets", "FILE --output --profile --force"),

@@ -60,6 +60,7 @@ MISTAKES = {
     "report taken": "has no log.jsonl, so there is nothing to report",
     "hub push nothing me/x": "nothing: no run of this name",
     "hub pull x": "say OWNER/NAME",
+    "cluster up nothing.yaml": "nothing.yaml: no such file",
     "data embed broken.json": "broken.json",
     "data audit broken.json": "broken.json",
     "parallel huge.yaml": "huge.yaml: is larger than 500,000 bytes, so it is no settings file",

@@ -1,0 +1,228 @@
+"""A cluster by ssh: what machines are told, with stubs for ssh and Ray; and with both, where there is an sshd."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.cluster import machines
+from tau_trainer.cluster.inventory import MachinesSettings
+from tau_trainer.cluster.machines import down, flags_of, ssh_words, status, token_path, up
+from tau_trainer.errors import ClusterError
+
+SSH = """#!/bin/sh
+echo "$*" >>{folder}/ssh-words
+while [ "$1" != sh ]; do host=$1; shift; done
+[ "$host" = gone ] && {{ echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255; }}
+echo "welcome to $host"
+HOME={folder}/$host exec "$@"
+"""
+RAY = """#!/bin/sh
+echo "$*" >>$HOME/ray
+echo "$RAY_AUTH_MODE $(cat $RAY_AUTH_TOKEN_PATH) loopback=$RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" >>$HOME/ray
+[ -e $HOME/refuses ] && {{ echo "the port is in use"; exit 1; }}
+echo "Ray runtime started."
+trap 'kill $!; exit' TERM
+sleep 50 & wait
+"""
+
+
+LAB = f"lab-{os.getpid()}"
+
+
+@dataclass
+class Lab:
+    """Where machines are folders."""
+
+    folder: Path
+
+    def told(self, host: str) -> list[str]:
+        """What Ray was told there."""
+        return (self.folder / host / "ray").read_text().splitlines()
+
+    def settings(self, **values: Any) -> MachinesSettings:
+        given = {"name": LAB, "head": "node1", "workers": ["node2"], "bin": str(self.folder)} | values
+        return MachinesSettings.model_validate(given)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    for name, text in (("ssh", SSH), ("ray", RAY)):
+        (tmp_path / name).write_text(text.format(folder=tmp_path))
+        (tmp_path / name).chmod(0o700)
+    for host in ("node1", "node2"):
+        (tmp_path / host).mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    yield Lab(tmp_path)
+    for path in tmp_path.glob("node*/.tau-train/clusters/*/*/pid"):
+        with suppress(ProcessLookupError):
+            os.kill(int(path.read_text()), 15)
+    for path in Path("/tmp").glob(f"tau-{LAB}-*"):
+        shutil.rmtree(path)
+
+
+def test_a_cluster_begins_is_looked_at_and_ends(lab: Lab) -> None:
+    settings = lab.settings()
+    assert [answer.state for answer in status(settings)] == ["absent", "absent"]
+    assert [answer.state for answer in up(settings, lab.folder)] == ["running", "running"]
+    path = lab.folder / f".tau-train/clusters/{LAB}/token"
+    token = path.read_text()
+    assert (len(token), path.stat().st_mode & 0o777) == (64, 0o600)
+    for host in ("node1", "node2"):
+        words, seen = lab.told(host)
+        assert words.startswith(f"start --block --temp-dir=/tmp/tau-{LAB}-")
+        assert seen == f"token {token} loopback="
+        kept = lab.folder / host / ".tau-train/clusters" / LAB / host
+        assert (kept / "token").stat().st_mode & 0o777 == 0o600
+        assert (kept / "pid").exists()
+    assert token_path(settings) == f"~/.tau-train/clusters/{LAB}/node1/token"
+    assert token not in (lab.folder / "ssh-words").read_text(), "others see command lines"
+    assert [answer.state for answer in status(settings)] == ["running", "running"]
+    assert [answer.state for answer in down(settings, lab.folder)] == ["ended", "ended"]
+    assert [answer.state for answer in status(settings)] == ["absent", "absent"]
+    assert not list(lab.folder.rglob(".tau-train")), "neither here nor there"
+    assert "stop" not in "".join(lab.told("node1")), "which would end every Ray of the machine"
+
+
+def test_what_died_is_told_and_begun_again_with_the_same_token(lab: Lab) -> None:
+    settings = lab.settings()
+    up(settings, lab.folder)
+    pid = int((lab.folder / f"node2/.tau-train/clusters/{LAB}/node2/pid").read_text())
+    os.kill(pid, 15)
+    deadline = time.monotonic() + 10.0
+    while [answer.state for answer in status(settings)] != ["running", "died"]:
+        assert time.monotonic() < deadline
+    assert [answer.state for answer in up(settings, lab.folder)] == ["running", "running"]
+    assert len(lab.told("node1")) == 2, "what runs is left alone"
+    assert len(set(lab.told("node2")[1::2])) == 1
+    assert len(lab.told("node2")) == 4
+
+
+def test_a_machine_where_ray_does_not_begin_says_why(lab: Lab) -> None:
+    (lab.folder / "node2" / "refuses").touch()
+    with pytest.raises(ClusterError, match=r"^node2: the port is in use$"):
+        up(lab.settings(), lab.folder)
+    with pytest.raises(ClusterError, match=r"^node1: there is no program /nowhere/ray; say in bin where it is$"):
+        up(lab.settings(name=f"{LAB}-2", bin="/nowhere/"), lab.folder)
+
+
+def test_a_machine_that_cannot_be_reached_says_so_and_the_others_are_ended(lab: Lab) -> None:
+    up(lab.settings(), lab.folder)
+    settings = lab.settings(workers=["gone", "node2"])
+    assert [answer.state for answer in status(settings)] == ["running", "unreachable", "running"]
+    with pytest.raises(
+        ClusterError, match=r"^gone: ssh cannot run a shell there \(.*No route to host\); log in once by"
+    ):
+        down(settings, lab.folder)
+    assert [answer.state for answer in status(settings)] == ["absent", "unreachable", "absent"]
+
+
+def test_without_ssh(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(lab.folder / "empty"))
+    assert [answer.text for answer in status(lab.settings(workers=[]))] == [
+        "there is no program ssh on this machine; install OpenSSH's client"
+    ]
+
+
+def test_what_ray_is_told(lab: Lab) -> None:
+    worker = {"host": "node2", "address": "10.0.0.2", "cpu": 6, "resources": {"unity": 4}}
+    settings = lab.settings(head={"host": "node1", "address": "10.0.0.1"}, workers=[worker, "node3"], port=7000)
+    head, second, third = (flags_of(settings, each) for each in (settings.head, *settings.workers))
+    assert head == [
+        "--head", "--node-ip-address=10.0.0.1", "--port=7000", "--include-dashboard=false",
+        "--dashboard-host=127.0.0.1", "--num-cpus=0",
+    ]  # fmt: skip
+    assert second[:3] == ["--address=10.0.0.1:7000", "--node-ip-address=10.0.0.2", "--num-cpus=6"]
+    assert json.loads(second[3].removeprefix("--resources=")) == {"unity": 4}
+    assert third == ["--address=10.0.0.1:7000"]
+    alone = lab.settings(workers=[], dashboard=True)
+    assert "--num-cpus=0" not in flags_of(alone, alone.head), "actors must be somewhere"
+    assert {"--include-dashboard=true", "--dashboard-host=127.0.0.1"} < set(flags_of(alone, alone.head))
+
+
+def test_how_machines_are_reached(lab: Lab) -> None:
+    settings = lab.settings(ssh={"user": "me", "port": 2222, "identity": "~/key", "config": "conf"})
+    words = ssh_words(settings, settings.head)
+    assert words[:2] == ["ssh", "-T"]
+    assert "BatchMode=yes" in words
+    assert words[-9:] == ["-F", "conf", "-i", "~/key", "-p", "2222", "-l", "me", "node1"]
+
+
+def test_all_on_loopback_where_the_head_is(lab: Lab) -> None:
+    settings = lab.settings(head={"host": "node1", "address": "127.0.0.1"}, workers=[])
+    up(settings, lab.folder)
+    assert lab.told("node1")[1].endswith(" loopback=0")
+    down(settings, lab.folder)
+
+
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Path]:
+    """An sshd of this user's on loopback; the file by which ssh reaches it as ``machine``."""
+    if SSHD is None or shutil.which("ssh-keygen") is None:
+        pytest.skip("there is no sshd here")
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+    key = (tmp_path / "host.pub").read_text().split()[:2]
+    (tmp_path / "known").write_text(f"[127.0.0.1]:{port} {' '.join(key)}\n")
+    (tmp_path / "keys").write_text((tmp_path / "user.pub").read_text())
+    for name, lines in {
+        "sshd": [
+            f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {tmp_path / 'host'}", "UsePAM no",
+            f"AuthorizedKeysFile {tmp_path / 'keys'}", "StrictModes no", f"PidFile {tmp_path / 'pid'}",
+            "PasswordAuthentication no",
+        ],
+        "config": [
+            "Host machine", "HostName 127.0.0.1", f"Port {port}", f"IdentityFile {tmp_path / 'user'}",
+            f"UserKnownHostsFile {tmp_path / 'known'}", "IdentitiesOnly yes",
+        ],
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    with subprocess.Popen([SSHD, "-D", "-e", "-f", tmp_path / "sshd"], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            if not any("Server listening" in line for line in process.stderr):
+                pytest.skip("sshd does not begin here")
+            yield tmp_path / "config"
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_real_ray_begins_and_ends_by_a_real_ssh(server: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    settings = MachinesSettings.model_validate(
+        {
+            "name": f"test-{os.getpid()}", "head": {"host": "machine", "address": "127.0.0.1", "cpu": 1}, "port": port,
+            "bin": str(Path(sys.executable).parent), "ssh": {"config": str(server)},
+        }
+    )  # fmt: skip
+    try:
+        assert [answer.state for answer in up(settings, tmp_path)] == ["running"]
+        assert [answer.state for answer in status(settings)] == ["running"]
+        with socket.create_connection(("127.0.0.1", port), 5.0):
+            pass
+    finally:
+        assert [answer.state for answer in down(settings, tmp_path)] == ["ended"]
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), 5.0)
+    assert [answer.state for answer in machines.status(settings)] == ["absent"]
