@@ -81,7 +81,7 @@ class MachinesSettings(Section):
 
     @property
     def on_loopback(self) -> bool:
-        """Whether everything is on one machine, which nobody else needs to reach."""
+        """Whether the head is alone, and nobody else needs to reach it."""
         try:
             return ipaddress.ip_address(self.head.address or self.head.host).is_loopback
         except ValueError:
@@ -97,6 +97,9 @@ def load_machines(path: Path) -> MachinesSettings:
         hosts = [machine.host for machine in (settings.head, *settings.workers)]
         for host in sorted({host for host in hosts if hosts.count(host) > 1}):
             problems.add(("workers",), f"has {host} more than once, or the head; name each machine once")
+        if settings.on_loopback and settings.workers:
+            text = "has a loopback address, by which no worker reaches it; say address, as the others reach it"
+            problems.add(("head",), text)
     except ValidationError as error:
         problems.add_errors(error, MachinesSettings, ())
     problems.raise_if_any()
