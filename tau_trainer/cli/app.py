@@ -35,6 +35,11 @@ _CHECK = """Say what a file would train, and what is wrong with it.
 Takes the flags of learn and starts nothing. Tells what would run on which engines, what differs from mlagents-learn, \
 keys without effect, and every mistake with its line. Exit code 0 if it would run, 2 if not."""
 _FIND = "Find a learning rate, an optimizer or the best of several settings by short trials."
+_SWEEP = """Search settings by many runs, of which the better ones go on.
+
+The file's section sweep says what is searched, and by which scheduler of Ray Tune: successive halving, \
+population-based training, or none. Trials are runs in results/sweep-NAME; the best settings become a file there. \
+Ctrl-C saves them, and --resume goes on, also after a kill."""
 _UPGRADE = """Convert a settings file of older ML-Agents (before 0.19).
 
 Curriculum and sampler files that belong to it come after it. The result stands beside the first file, as \
@@ -93,6 +98,7 @@ _COMMANDS = (
     ("scale", "tau_trainer.cli.train.scale:scale", _TRAIN, _SCALE),
     ("check", "tau_trainer.cli.train.check:check", _TRAIN, _CHECK),
     ("find", "tau_trainer.cli.train.find:app", _TRAIN, _FIND),
+    ("sweep", "tau_trainer.cli.train.sweep:sweep_command", _TRAIN, _SWEEP),
     ("upgrade", "tau_trainer.cli.train.upgrade:upgrade_command", _TRAIN, _UPGRADE),
     ("record", "tau_trainer.cli.look.record:record_command", _RESULT, _RECORD),
     ("demo", "tau_trainer.cli.look.demo:app", _RESULT, _DEMO),

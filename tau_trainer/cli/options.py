@@ -168,6 +168,34 @@ class CompareFlags(FindFlags):
     jobs: Annotated[int | None, Parameter(help="Trials at a time. [default: one a core]", metavar="N")] = None
 
 
+@Parameter(name="*", group=SEARCH)
+@dataclass(frozen=True, kw_only=True)
+class SweepFlags(SettingFlags):
+    """What a sweep takes besides the flags of its trials."""
+
+    trials: Annotated[
+        Text, number("Runs, each with values of its own. [default: the config's, or 10]"), Sets("sweep.")
+    ] = None
+    jobs: Annotated[int | None, Parameter(help="Trials at a time. [default: as many as fit]", metavar="N")] = None
+    output: Annotated[
+        Path | None,
+        Parameter(
+            name=("--output", "--out", "-o"),
+            help="Folder of the sweep, new or empty. [default: results/sweep-...]",
+            metavar="DIR",
+        ),
+    ] = None
+    resume: Annotated[bool, Parameter(help="Go on with the sweep of that folder, or the newest of this name.")] = False
+    cluster: Annotated[
+        Text,
+        text("Nodes of which Ray cluster: local[:N], HOST:PORT, or RAY_ADDRESS. [default: local]", "ADDRESS"),
+        Sets("sweep.cluster.address"),
+    ] = None
+    insecure: Annotated[
+        Switch, Parameter(help="Connect to a cluster that asks for no token."), Sets("sweep.cluster.insecure")
+    ] = None
+
+
 @Parameter(name="*", group=LEARNING)
 @dataclass(frozen=True, kw_only=True)
 class LearningFlags:

@@ -20,6 +20,10 @@ _QUIET = {
     "RAY_enable_metrics_collection": "0",
     "RAY_prestart_worker_first_driver": "0",
     "RAY_ENABLE_AUTO_CONNECT": "0",  # a call that comes after the end begins no cluster of its own
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # paths in settings begin where the command runs
+    "RAY_AIR_NEW_OUTPUT": "0",  # else Tune writes to the terminal, however silent it is asked to be
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # a trial's run has its own
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
 }
 _PRIVATE = _QUIET | {
     "RAY_AUTH_MODE": "token",

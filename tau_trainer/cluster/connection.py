@@ -244,7 +244,7 @@ def _address() -> str:
 
 
 def _of_ray() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    return {name: value for name, value in os.environ.items() if name.startswith(("RAY_", "TUNE_"))}
 
 
 def _home() -> str:

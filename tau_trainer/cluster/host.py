@@ -58,7 +58,7 @@ class Host:
         if (problem := different(asked["version"])) is not None:
             self.rest()
             return json.dumps(where | {"refused": problem})
-        _become_like(asked)
+        become_like(asked)
         given, arguments = asked["target"], asked["arguments"]
         for name in given.pop("folders"):
             if not Path(arguments[name]).is_dir():
@@ -158,14 +158,21 @@ def ordered(target: Target, weights: int) -> str:
             "arguments": dict(target.arguments),
             "weights": weights,
             "version": __version__,
-            "folder": str(Path.cwd()),
-            "paths": [path for path in sys.path if path],
-            "variables": {name: value for name, value in os.environ.items() if name.startswith(LIBRARIES)},
+            **surroundings(),
         }
     )
 
 
-def _become_like(asked: Mapping[str, Any]) -> None:
+def surroundings() -> dict[str, Any]:
+    """Modules, folder and threads of this process, for :func:`become_like` on a node."""
+    return {
+        "folder": str(Path.cwd()),
+        "paths": [path for path in sys.path if path],
+        "variables": {name: value for name, value in os.environ.items() if name.startswith(LIBRARIES)},
+    }
+
+
+def become_like(asked: Mapping[str, Any]) -> None:
     """Modules, folder and threads as on the launching machine, as far as this one has them."""
     for name in list(os.environ):
         if name.startswith(LIBRARIES):

@@ -42,6 +42,7 @@ from tau_trainer.settings.run import (
     resolve_seed,
 )
 from tau_trainer.settings.signals import RewardSignalSettings
+from tau_trainer.settings.sweep import Distribution, SweepSettings, full_key
 from tau_trainer.settings.tasks import (
     AsyncTrainerSettings,
     ClusterSettings,
@@ -77,6 +78,7 @@ __all__ = [
     "DDPGTrainerSettings",
     "DQNHyperparameters",
     "DQNTrainerSettings",
+    "Distribution",
     "EngineSettings",
     "EnvSettings",
     "ExportChoice",
@@ -101,6 +103,7 @@ __all__ = [
     "RunSettings",
     "SACHyperparameters",
     "SACTrainerSettings",
+    "SweepSettings",
     "TD3Hyperparameters",
     "TD3TrainerSettings",
     "TauSettings",
@@ -111,6 +114,7 @@ __all__ = [
     "check_device",
     "dump_settings",
     "find_config",
+    "full_key",
     "load_batched",
     "load_settings",
     "resolve_seed",

@@ -18,6 +18,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Text
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
+from tau_trainer.settings.sweep import SweepSettings
 from tau_trainer.settings.tasks import AsyncTrainerSettings, ClusterSettings, CollectionSettings, TauSettings
 from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings, TrainerSettings
 
@@ -117,6 +118,8 @@ class RunSettings(Section):
     cluster: ClusterSettings | None = None
     """Where actors run, and all but the first of ``devices``; None = on this machine. With it ``execution`` is
     async."""
+    sweep: SweepSettings | None = None
+    """What ``tau-train sweep`` searches; other commands leave it alone."""
 
     @model_validator(mode="before")
     @classmethod

@@ -34,14 +34,14 @@ def machines_of(
     if cluster is None or settings.checkpoint_settings.inference:
         yield settings, None
         return
-    settings = _playable(settings)
+    settings = playable(settings)
     with connected(cluster, say) as connection:
         described = connection.described
         if command == "parallel":
             settings = _pairs_fitting(settings, connection.room, described)
         else:
             settings = _fitting(settings, connection.room, described)
-        connection.check(_build(settings))
+        connection.check(build_of(settings))
         actors = settings.async_trainer.actors
         say(f"{actors} actor{'s' if actors > 1 else ''} (execution: async) on {described}")
         yield settings, connection
@@ -63,16 +63,16 @@ def connected(cluster: ClusterSettings, say: Callable[[str], None]) -> Iterator[
         connection.close()
 
 
-def _playable(settings: RunSettings) -> RunSettings:
+def playable(settings: RunSettings) -> RunSettings:
     """With a build by its whole path: it is looked for on every node."""
     env = settings.env_settings
-    if _build(settings) is None:
+    if build_of(settings) is None:
         return settings
     whole = env.model_copy(update={"env_path": str(Path(env.env_path or "").expanduser().absolute())})
     return settings.model_copy(update={"env_settings": whole})
 
 
-def _build(settings: RunSettings) -> str | None:
+def build_of(settings: RunSettings) -> str | None:
     """The build that is played; None: none, but an environment of Python or a scene of the headless engine."""
     path = settings.env_settings.env_path or ""
     prefix, colon, _ = path.partition(":")

@@ -142,6 +142,7 @@ def _settings(
     """Settings of every file with every change, by what tells them apart; all with the seed of the first."""
     from tau_trainer.cli.resolving import learn_request, learn_settings
     from tau_trainer.search.results import check_folder
+    from tau_trainer.settings import full_key
 
     prepare(trial.output)
     check_folder(find.output)
@@ -149,7 +150,7 @@ def _settings(
     found: dict[str, RunSettings] = {}
     shared = {field.name: getattr(find, field.name) for field in fields(SettingFlags)}
     for config, change in itertools.product(configs, changes):
-        run = RunFlags(**shared | {"set": tuple(map(_full_key, change))})
+        run = RunFlags(**shared | {"set": tuple(map(full_key, change))})
         settings = learn_settings(learn_request(config, LearnFlags(run=run, **vars(trial))))
         shared["seed"] = str(settings.env_settings.seed)
         parts = [] if len(configs) == 1 else [Path(str(config)).stem]
@@ -161,14 +162,6 @@ def _settings(
             raise SettingsError(f"{name}: two candidates are called so; give each file a name of its own")
         found[name] = settings
     return found
-
-
-def _full_key(assignment: str) -> str:
-    """``hyperparameters.beta=1`` as ``behaviors.*.hyperparameters.beta=1``: what all behaviors have needs no more."""
-    from tau_trainer.settings import TrainerSettings
-
-    section = assignment.partition("=")[0].partition(".")[0].strip()
-    return f"behaviors.*.{assignment}" if section in TrainerSettings.model_fields else assignment
 
 
 def _compare(finder: Any, flags: CompareFlags, shown: OutputFlags) -> int:

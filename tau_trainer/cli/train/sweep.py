@@ -1,0 +1,183 @@
+"""``tau-train sweep``: many runs with different settings on a Ray cluster, of which the better ones go on."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tau_trainer.cli.flags import overrides_of
+from tau_trainer.cli.messages import show_json, show_lines, show_status
+from tau_trainer.cli.options import Config, LearnFlags, RunFlags, SettingFlags, SweepFlags, TrialFlags
+from tau_trainer.cli.progress import Progress
+from tau_trainer.cli.running import prepare
+from tau_trainer.cli.train.find import show_table
+from tau_trainer.errors import SettingsError, TauError
+
+if TYPE_CHECKING:
+    from tau_trainer.cli.resolving import Request
+    from tau_trainer.search.member import Report
+    from tau_trainer.search.sweeps import Sweep
+
+
+def sweep_command(
+    config: Config = None, /, *, given: SweepFlags = SweepFlags(), trial: TrialFlags = TrialFlags()
+) -> int:
+    """Run the sweep, show its table, and write the best settings; returns the exit code."""
+    from tau_trainer.search.sweeps import Sweep
+
+    prepare(trial.output)
+    if given.jobs is not None and given.jobs < 1:
+        raise SettingsError(f"--jobs {given.jobs}: must be at least 1")
+    _check_installed()
+    if given.resume:
+        found = Sweep(given.output or _newest(config, given))
+        if found.complete:
+            raise SettingsError(f"the sweep in '{found.folder}' has come to its end; begin a new one without --resume")
+    else:
+        from tau_trainer.search.results import check_folder, results_folder
+
+        check_folder(given.output)
+        settings = _settings(_request(config, given, trial))
+        folder = results_folder(_name(config), Path(settings.checkpoint_settings.results_dir), given.output)
+        found = Sweep.begin(folder, settings)
+    try:
+        _run(found, given, silent=trial.output.quiet or trial.output.json)
+    except BaseException:
+        if not (given.resume or found.trials):
+            shutil.rmtree(found.folder)
+        raise
+    return _finish(found, trial)
+
+
+def _check_installed() -> None:
+    """Raises SettingsError."""
+    missing = [name for name in ("ray", "pandas", "pyarrow", "tensorboardX") if find_spec(name) is None]
+    if missing:
+        raise SettingsError(
+            f"tau-train sweep needs Ray Tune, and {missing[0]} is missing; install it with: "
+            "pip install 'tau-trainer[sweep]'"
+        )
+
+
+def _name(config: str | None) -> str:
+    return f"sweep-{Path(config or 'ppo').stem}"
+
+
+def _newest(config: str | None, given: SweepFlags) -> Path:
+    from tau_trainer.runs.folder import numbered
+
+    results, name = Path(given.results_dir or "results"), _name(config)
+    there = numbered(results, name)
+    return results / (there[-1][1] if there else name)
+
+
+def _request(config: str | None, given: SweepFlags, trial: TrialFlags) -> Request:
+    """What the command line asks for: as `learn`, or `parallel` where the file has pairs."""
+    from tau_trainer.cli.resolving import learn_request
+    from tau_trainer.settings import full_key
+
+    shared = {field.name: getattr(given, field.name) for field in fields(SettingFlags)}
+    run = RunFlags(**shared | {"set": tuple(map(full_key, given.set))})
+    request = learn_request(config, LearnFlags(run=run, **vars(trial)))
+    overrides, flags = overrides_of(given)
+    request.overrides |= overrides
+    request.flags |= flags
+    return request
+
+
+def _settings(request: Request) -> Any:
+    """Settings of the sweep, each end of whose space is one that can be trained. Raises SettingsError."""
+    from tau_trainer.cli.resolving import DEFAULT_ENV, learn_settings
+    from tau_trainer.search.member import sweep_of
+    from tau_trainer.settings import full_key
+    from tau_trainer.training.elsewhere import playable
+
+    settings = learn_settings(request)
+    if settings.tau is not None and settings.env_settings.env_path is None:
+        request.overrides["env_settings.env_path"] = DEFAULT_ENV
+        settings = learn_settings(request)
+    sweep_of(settings)
+    settings = playable(settings)
+    for key, distribution in sweep_of(settings).space.items():
+        for value in distribution.extremes:
+            place = full_key(key)
+            flags = request.flags | {place: f"sweep.space: {key}"}
+            type(request)(request.config, request.overrides | {place: value}, flags, request.lenient).load()
+    return settings
+
+
+def _run(found: Sweep, given: SweepFlags, *, silent: bool) -> None:
+    """All of it; the first Ctrl-C saves and ends, the second leaves at once."""
+    from tau_trainer.runs.session import on_interrupt
+    from tau_trainer.search.member import trainers_of
+    from tau_trainer.training.elsewhere import build_of, connected
+
+    pressed = itertools.count(1)
+    most = max(trainer.max_steps for trainer in trainers_of(found.settings))
+    begun = False
+
+    def interrupted() -> None:
+        if next(pressed) > 1 or not begun:
+            raise KeyboardInterrupt
+        show_status("stopping; trials are saved, --resume goes on with them (press again to leave at once)")
+        tuning.interrupt()
+
+    def say(sentence: str) -> None:
+        if not silent:
+            show_status(f"{found.folder}: {sentence}")
+
+    def told(name: str, values: Mapping[str, Any], report: Report) -> None:
+        found.told(name, values, report)
+        value = f"{found.asked.metric} {report.value(found.asked.metric):.4g}"
+        progress.tell(name, report.decisions / most, report.error or value)
+
+    with (
+        on_interrupt(interrupted),
+        Progress(silent=silent, after_s=0.0) as progress,
+        connected(found.asked.cluster, say) as connection,
+    ):
+        connection.check(build_of(found.settings))
+        from tau_trainer.search import tuning
+
+        say(f"{found.asked.trials} trials ({found.asked.scheduler}) on {connection.described}")
+        begun = True
+        tuning.sweep(found.settings, found.folder, connection, told, found.ended, jobs=given.jobs, resume=given.resume)
+
+
+def _finish(found: Sweep, trial: TrialFlags) -> int:
+    """Write and show what was found; returns the exit code."""
+    from tau_trainer.search.member import STATE
+
+    if found.trials and all(tried.report.error is not None for tried in found.trials.values()):
+        raise TauError(f"no trial could be run: {next(iter(found.trials.values())).report.error}")
+    files, shown = found.write(), trial.output
+    if found.complete:
+        shutil.rmtree(found.folder / STATE, ignore_errors=True)
+    if shown.json:
+        show_json({**found.to_dict(), "files": [str(file) for file in files]})
+    elif not shown.quiet:
+        show_table(found.table())
+        show_lines(["", *sentences(found), *(f"written: {file}" for file in files)])
+    return 0
+
+
+def sentences(found: Sweep) -> list[str]:
+    """What it comes to."""
+    said = []
+    if found.best is None:
+        said.append(f"No trial is best: none came to a {found.asked.metric}.")
+    else:
+        metric = "mean reward" if found.asked.metric == "reward" else "accuracy"
+        command = "learn" if found.settings.tau is None else "parallel"
+        said.append(
+            f"Best by {metric}: {found.best.name}; train with its settings by: "
+            f"tau-train {command} {found.folder / 'best.yaml'}"
+        )
+    if not found.complete:
+        said.append("It has not come to its end; go on with --resume.")
+    return said

@@ -1,0 +1,220 @@
+"""What a sweep has come to: every report of its trials, written down as it comes; table, picture, and the best."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.files import atomic_write_json, atomic_write_text, reason
+from tau_trainer.metrics.plot import COLORS, GREY, new_figure, save_figure, style
+from tau_trainer.search.member import BASE, Report, sweep_of, trial_settings
+from tau_trainer.search.results import Table
+from tau_trainer.settings import RunSettings, dump_settings, load_settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_REPORTS = "reports.jsonl"
+_NAMED = 6
+"""Trials that the picture names; the others are grey."""
+_LABELS = {"reward": "mean reward\nof an episode", "accuracy": "accuracy on\nvalidation rows"}
+
+
+@dataclass
+class Tried:
+    """A trial, as far as it has come."""
+
+    name: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Those that it has now, by key of the space."""
+    report: Report = field(default_factory=Report)
+    """The newest."""
+    points: list[tuple[int, float]] = field(default_factory=list)
+    """Of every report decisions and value; after a trial went back, those that it has gone on from."""
+    over: bool = False
+    """Whether nothing follows."""
+
+    @property
+    def ending(self) -> str:
+        """``finished``, ``failed``, ``stopped`` by the scheduler, or ``unfinished``."""
+        if self.report.error is not None:
+            return "failed"
+        return "finished" if self.report.ended else "stopped" if self.over else "unfinished"
+
+
+class Sweep:
+    """The trials of a sweep, from its folder.
+
+    Attributes:
+        folder: of the sweep.
+        settings: what its trials share.
+        asked: their section ``sweep``.
+        trials: by name, those that have reported.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Raises SettingsError: there is no sweep."""
+        if not (folder / BASE).is_file():
+            raise SettingsError(f"there is no sweep to go on with in '{folder}'; check --output, or leave --resume out")
+        self.folder, self.settings = folder, load_settings(folder / BASE)
+        self.asked = sweep_of(self.settings)
+        self.trials: dict[str, Tried] = {}
+        for line in self._lines():
+            self._take(line)
+
+    @classmethod
+    def begin(cls, folder: Path, settings: RunSettings) -> Sweep:
+        """A new one in an empty folder."""
+        atomic_write_text(folder / BASE, dump_settings(settings))
+        return cls(folder)
+
+    def _lines(self) -> list[dict[str, Any]]:
+        """What was written down; a last line that was cut off does not count."""
+        path = self.folder / _REPORTS
+        whole = path.read_text("utf-8").splitlines(keepends=True) if path.is_file() else []
+        return [json.loads(line) for line in whole if line.endswith("\n")]
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        trial = self.trials.setdefault(line["trial"], Tried(line["trial"]))
+        if "report" not in line:
+            trial.over = True
+            return
+        trial.values, trial.report = line["values"], Report(**line["report"])
+        value, decisions = trial.report.value(self.asked.metric), trial.report.decisions
+        if not math.isnan(value) and trial.report.error is None:
+            trial.points = [point for point in trial.points if point[0] < decisions] + [(decisions, value)]
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        path = self.folder / _REPORTS
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise SettingsError(
+                f"{path}: cannot be written ({reason(error)}); make room, and go on with --resume"
+            ) from error
+        self._take(line)
+
+    def told(self, trial: str, values: Mapping[str, Any], report: Report) -> None:
+        """A report has come."""
+        self._write({"trial": trial, "values": dict(values), "report": asdict(report)})
+
+    def ended(self, trial: str) -> None:
+        """Nothing follows of a trial."""
+        self._write({"trial": trial})
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to be done."""
+        return len(self.trials) >= self.asked.trials and all(trial.over for trial in self.trials.values())
+
+    def ranked(self) -> list[Tried]:
+        """Best first by the newest value, then those that have none."""
+        sign = -1.0 if self.asked.mode == "max" else 1.0
+
+        def rank(trial: Tried) -> tuple[bool, float]:
+            nothing = trial.ending == "failed" or not trial.points
+            return nothing, 0.0 if nothing else sign * trial.points[-1][1]
+
+        return sorted(self.trials.values(), key=rank)
+
+    @property
+    def best(self) -> Tried | None:
+        """None where nothing was measured of any."""
+        first = next(iter(self.ranked()), None)
+        return first if first is not None and first.points and first.ending != "failed" else None
+
+    def short(self, key: str) -> str:
+        """The last part of a key, where no other ends so."""
+        last = key.rpartition(".")[2]
+        return last if sum(other.rpartition(".")[2] == last for other in self.asked.space) == 1 else key
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``result.json``."""
+        best = self.best
+        return {
+            "search": "sweep",
+            "metric": self.asked.metric,
+            "mode": self.asked.mode,
+            "scheduler": self.asked.scheduler,
+            "complete": self.complete,
+            "best": None if best is None else best.name,
+            "trials": [
+                {
+                    "name": trial.name,
+                    "values": dict(trial.values),
+                    "value": trial.points[-1][1] if trial.points else None,
+                    "decisions": trial.report.decisions,
+                    "ended": trial.ending,
+                    "error": trial.report.error,
+                }
+                for trial in self.ranked()
+            ],
+        }
+
+    def write(self) -> list[Path]:
+        """``result.json``, ``sweep.png``, and ``best.yaml``, which ``tau-train`` trains on; their paths."""
+        files = [
+            atomic_write_json(self.folder / "result.json", self.to_dict()),
+            save_figure(self.draw(), self.folder / "sweep.png"),
+        ]
+        if self.best is not None:
+            content = yaml.safe_load(dump_settings(trial_settings(self.folder / BASE, self.best.values)))
+            for own in ("run_id", "resume", "force", "load_model"):
+                content["checkpoint_settings"].pop(own, None)
+            text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+            files.append(
+                atomic_write_text(self.folder / "best.yaml", f"# {self.best.name} of {self.folder.name}\n{text}")
+            )
+        return files
+
+    def table(self) -> Table:
+        """What is shown of it."""
+        rows = []
+        for trial in self.ranked():
+            values = (shown(trial.values.get(key)) for key in self.asked.space)
+            note = "best" if trial is self.best else trial.report.error or trial.ending
+            newest = f"{trial.points[-1][1]:.4g}" if trial.points else "-"
+            rows.append((trial.name, *values, f"{trial.report.decisions:,}", newest, note))
+        metric = "mean reward" if self.asked.metric == "reward" else "accuracy"
+        return ("trial", *map(self.short, self.asked.space), "decisions", metric, ""), rows
+
+    def draw(self) -> Figure:
+        """What trials are compared by over their decisions, the best of them named."""
+        from matplotlib.ticker import EngFormatter
+
+        figure, [axes] = new_figure(self.folder.name, 1)
+        for place, trial in reversed([*enumerate(self.ranked())]):
+            if not trial.points:
+                continue
+            x, y = zip(*trial.points, strict=True)
+            values = ", ".join(shown(trial.values.get(key)) for key in self.asked.space)
+            named = place < _NAMED
+            look: dict[str, Any] = (
+                {"color": COLORS[place], "label": f"{trial.name}: {values}"} if named else {"color": GREY}
+            )
+            width, end = (
+                (2.6 if place == 0 else 1.6 if named else 0.8),
+                {"stopped": "x", "failed": "X"}.get(trial.ending, "o"),
+            )
+            axes.plot(x, y, linewidth=width, marker=end, markevery=[-1], markersize=5.0, **look)
+        style(axes, _LABELS[self.asked.metric])
+        axes.set_xlabel("agent decisions", fontsize=10)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+        axes.set_xlim(left=0.0)
+        lines, names = axes.get_legend_handles_labels()
+        if names:
+            axes.legend(lines[::-1], names[::-1], loc="best", framealpha=0.8, edgecolor="none", fontsize=9)
+        return figure
+
+
+def shown(value: Any) -> str:
+    """A value as a table has it."""
+    return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)

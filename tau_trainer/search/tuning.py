@@ -1,0 +1,209 @@
+"""Ray Tune's end of a sweep: its trials on the nodes of a cluster, which go on or end as a scheduler says.
+
+Loaded once there is a connection: it imports Ray. What a trial is stands in :mod:`.member`, what came of them in
+:mod:`.sweeps`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ray import tune
+from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, PopulationBasedTraining
+from ray.tune.search import BasicVariantGenerator
+
+from tau_trainer.cluster.host import become_like, surroundings
+from tau_trainer.search.member import BASE, STATE, Member, Report, interval_of, sweep_of, trainers_of
+from tau_trainer.settings import Distribution, RunSettings
+
+if TYPE_CHECKING:
+    from tau_trainer.cluster.connection import Connection
+
+_DEATHS = 3
+"""Nodes that may die under a trial."""
+Told = Callable[[str, Mapping[str, Any], Report], None]
+"""Called with a trial's name, its values and a report of it, in the thread that the sweep runs in."""
+_listening: list[tuple[Told, Callable[[str], None]]] = []
+"""Who hears of the sweep of this process: Tune writes its callbacks down, so they cannot know it themselves."""
+
+
+class TuneTrial(tune.Trainable):  # type: ignore[misc]
+    """A :class:`~.member.Member` as Ray Tune has it, in a process of Ray's on some node."""
+
+    def setup(self, config: dict[str, Any], base: str, around: Mapping[str, Any]) -> None:
+        """Begin nothing yet."""
+        become_like(around)
+        self._base = Path(base)
+        self._member = Member(self._base, self.trial_name, plain(config))
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Be another trial, or the same with other values: a process costs seconds."""
+        self._member.stop()
+        self._member = Member(self._base, self.trial_name, plain(new_config))
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Let it go on until its next report."""
+        report = self._member.next()
+        shown = vars(report) | {name: report.value(name) for name in ("reward", "accuracy")}
+        return {**shown, "done": report.ended}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Keep where it stands, for whoever goes on from there."""
+        self._member.save(Path(checkpoint_dir))
+
+    def load_checkpoint(self, checkpoint: str) -> None:
+        """Go on from there."""
+        self._member.load(Path(checkpoint))
+
+    def cleanup(self) -> None:
+        """Save it, and end."""
+        self._member.stop()
+
+
+class _Listener(tune.Callback):  # type: ignore[misc]
+    """Tells what happens to trials."""
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
+        facts = {name: result[name] for name in Report.__dataclass_fields__}
+        report = Report(**{name: None if fact != fact else fact for name, fact in facts.items()})
+        for told, _ended in _listening:
+            told(str(trial), plain(trial.config), report)
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        for _told, ended in _listening:
+            ended(str(trial))
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        for told, ended in _listening:
+            told(str(trial), plain(trial.config), Report(ended=True, error=f"its process ended {_DEATHS + 1} times"))
+            ended(str(trial))
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without numpy's own types."""
+    return {key: value.item() if hasattr(value, "item") else value for key, value in values.items()}
+
+
+def sweep(
+    settings: RunSettings,
+    folder: Path,
+    connection: Connection,
+    told: Told,
+    ended: Callable[[str], None],
+    *,
+    jobs: int | None = None,
+    resume: bool = False,
+) -> None:
+    """Run all trials; in the main thread :func:`interrupt` ends it, with everything saved.
+
+    Args:
+        settings: what :data:`~.member.BASE` in ``folder`` says.
+        folder: of the sweep, which all nodes see.
+        connection: to the cluster, with what each trial asks for.
+        told: hears of every report.
+        ended: called with the name of a trial of which nothing follows.
+        jobs: trials at a time at most; None: as many as fit.
+        resume: go on with the sweep in ``folder``.
+    """
+    trainable = tune.with_parameters(TuneTrial, base=str((folder / BASE).absolute()), around=surroundings())
+    trainable = tune.with_resources(trainable, tune.PlacementGroupFactory([dict(connection.asked)]))
+    where = folder.absolute() / STATE
+    if resume:
+        tuner = tune.Tuner.restore(str(where), trainable, resume_errored=True)
+    else:
+        tuner = _tuner(trainable, settings, where, jobs)
+    before = signal.getsignal(_SIGNAL)
+    _listening.append((told, ended))
+    try:
+        tuner.fit()
+    finally:
+        _listening.pop()
+        with contextlib.suppress(ValueError):  # in another thread nobody has changed it
+            signal.signal(_SIGNAL, before)
+
+
+_SIGNAL = getattr(signal, "SIGUSR1", signal.SIGINT)
+"""By which Tune is asked to end."""
+
+
+def interrupt() -> None:
+    """Ask the sweep that runs in this, the main thread, to end and save."""
+    if not _listening or signal.getsignal(_SIGNAL) is signal.SIG_DFL:
+        raise KeyboardInterrupt  # it has yet to begin
+    signal.raise_signal(_SIGNAL)
+
+
+def _tuner(trainable: Any, settings: RunSettings, where: Path, jobs: int | None) -> Any:
+    asked, seed = sweep_of(settings), settings.env_settings.seed
+    random.seed(seed)  # by which Tune changes the values of a population
+    space = {key: domain(distribution) for key, distribution in asked.space.items()}
+    return tune.Tuner(
+        trainable,
+        param_space=space,
+        tune_config=tune.TuneConfig(
+            metric=asked.metric,
+            mode=asked.mode,
+            num_samples=asked.trials,
+            max_concurrent_trials=jobs,
+            search_alg=BasicVariantGenerator(random_state=seed, **({"max_concurrent": jobs} if jobs else {})),
+            scheduler=_scheduler(settings),
+            reuse_actors=True,
+            trial_name_creator=_name,
+            trial_dirname_creator=_name,
+        ),
+        run_config=tune.RunConfig(
+            name=where.name,
+            storage_path=str(where.parent),
+            failure_config=tune.FailureConfig(max_failures=_DEATHS),
+            callbacks=[_Listener()],
+            verbose=0,
+        ),
+    )
+
+
+def _name(trial: Any) -> str:
+    """``trial-1`` for the first: Tune counts from 0, after a mark of its own."""
+    return f"trial-{int(trial.trial_id.rpartition('_')[2]) + 1}"
+
+
+def domain(distribution: Distribution) -> Any:
+    """As Ray Tune has it."""
+    made = getattr(tune, distribution.kind)
+    given = distribution.arguments
+    return made(list(given)) if distribution.kind == "choice" else made(*given)
+
+
+def _scheduler(settings: RunSettings) -> Any:
+    asked, interval = sweep_of(settings), interval_of(settings)
+    if asked.scheduler == "none":
+        return FIFOScheduler()
+    if asked.scheduler == "asha":
+        most = max(trainer.max_steps for trainer in trainers_of(settings))
+        grace = asked.grace or max(interval, most // asked.reduction_factor**2)
+        return AsyncHyperBandScheduler(
+            time_attr="decisions",
+            max_t=max(most, grace),
+            grace_period=grace,
+            reduction_factor=asked.reduction_factor,
+        )
+    changed = {key: list(one.arguments) if one.kind == "choice" else domain(one) for key, one in asked.space.items()}
+    return PopulationBasedTraining(
+        time_attr="decisions",
+        perturbation_interval=interval,
+        quantile_fraction=asked.quantile,
+        hyperparam_mutations=changed,
+        custom_explore_fn=partial(_within, dict(asked.space)),
+        log_config=False,
+    )
+
+
+def _within(space: Mapping[str, Distribution], values: dict[str, Any]) -> dict[str, Any]:
+    """Values that a population has changed, none beyond its range."""
+    return {key: space[key].within(value) if key in space else value for key, value in values.items()}
