@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,11 +76,12 @@ class Sweep:
         atomic_write_text(folder / BASE, dump_settings(settings))
         return cls(folder)
 
-    def _lines(self) -> list[dict[str, Any]]:
-        """What was written down; a last line that was cut off does not count."""
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        """What was written down; a line that was cut off does not count."""
         path = self.folder / _REPORTS
-        whole = path.read_text("utf-8").splitlines(keepends=True) if path.is_file() else []
-        return [json.loads(line) for line in whole if line.endswith("\n")]
+        for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
 
     def _take(self, line: Mapping[str, Any]) -> None:
         trial = self.trials.setdefault(line["trial"], Tried(line["trial"]))
@@ -95,7 +97,7 @@ class Sweep:
         path = self.folder / _REPORTS
         try:
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(f"\n{json.dumps(line)}")  # the line before may have been cut off
         except OSError as error:
             raise SettingsError(
                 f"{path}: cannot be written ({reason(error)}); make room, and go on with --resume"

@@ -115,7 +115,7 @@ def sweep(
     trainable = tune.with_parameters(TuneTrial, base=str((folder / BASE).absolute()), around=surroundings())
     trainable = tune.with_resources(trainable, tune.PlacementGroupFactory([dict(connection.asked)]))
     where = folder.absolute() / STATE
-    if resume:
+    if resume and (where / "tuner.pkl").is_file():  # else it was killed before there was anything to go on with
         tuner = tune.Tuner.restore(str(where), trainable, resume_errored=True)
     else:
         tuner = _tuner(trainable, settings, where, jobs)
