@@ -25,6 +25,7 @@ from tau_trainer.runs.moments import newest_moment
 from tau_trainer.runs.session import Session
 from tau_trainer.settings import RunSettings, SweepSettings, TrainerSettings, full_key, load_settings
 from tau_trainer.training.manager import ParallelTrainerManager
+from tau_trainer.training.plan import RunKind
 
 BASE = "sweep.yaml"
 """In a sweep's folder: the settings that all trials share."""
@@ -81,7 +82,8 @@ def trainers_of(settings: RunSettings) -> list[TrainerSettings]:
 
 def interval_of(settings: RunSettings) -> int:
     """Decisions between two reports."""
-    return sweep_of(settings).interval or min(trainer.summary_freq for trainer in trainers_of(settings))
+    trainers = trainers_of(settings)
+    return sweep_of(settings).interval or min(trainer.summary_every(trainer.max_steps) for trainer in trainers)
 
 
 def trial_settings(base: Path, values: Mapping[str, Any], trial: Path | None = None) -> RunSettings:
@@ -120,7 +122,10 @@ class Member(Callback):
                 f"{base}: is not on this machine; let --output, or --results-dir, be on a disk that all share"
             )
         settings = load_settings(base)
-        self._interval, self._saves = interval_of(settings), sweep_of(settings).scheduler == "pbt"
+        asked = sweep_of(settings)
+        self.waits = asked.scheduler == "pbt" and asked.synch
+        """Whether all trials wait for each other once they are saved."""
+        self._interval, self._saves = interval_of(settings), asked.scheduler == "pbt"
         self._folder, self._base, self._values = base.parent / name, base, dict(values)
         self._session: Session | None = None
         self._waiting: Report | None = None
@@ -128,7 +133,7 @@ class Member(Callback):
         self._returns: list[float] = []
         self._decisions: dict[str, int] = {}
         self._last = self._read()
-        self._saved = self._stopped = False
+        self._saved = self._ending = False
 
     def _read(self) -> Report:
         try:
@@ -159,7 +164,7 @@ class Member(Callback):
         again = {"resume": bool(there), "force": not there and self._folder.exists()}
         chosen = settings.checkpoint_settings.model_copy(update=again)
         settings = settings.model_copy(update={"checkpoint_settings": chosen})
-        command = "learn" if settings.tau is None else "parallel"
+        command: RunKind = "learn" if settings.tau is None else "parallel"
         return ParallelTrainerManager().start(settings, command, callbacks=[self])
 
     def _let_go(self) -> None:
@@ -205,14 +210,15 @@ class Member(Callback):
         shutil.copyfile(folder / _REPORT, self._folder / _REPORT)
         self._last = self._read()
 
-    def stop(self) -> None:
-        """End it now, and save it; what it was about to report is not heard."""
-        self._stopped = True
+    def end(self) -> None:
+        """End it now, and save it; :meth:`next` would go on from there."""
         if self._session is not None:
+            self._ending = True
             self._session.cancel(at_once=True)
             self._let_go()
             with contextlib.suppress(TauError):  # it had nothing to save
                 self._session.wait()
+            self._session, self._ending = None, False
 
     @override
     def on_episode_end(self, info: EpisodeInfo) -> None:
@@ -220,12 +226,12 @@ class Member(Callback):
         self._returns.append(info.reward)
         self._decisions[info.behavior] = info.decisions
         due = self._saved if self._saves else info.decisions >= self._last.decisions + self._interval
-        if due and not self._stopped:
+        if due and not self._ending:
             self._saved = False
             with self._changed:
                 self._waiting = self._report()
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._waiting is None or self._stopped)
+                self._changed.wait_for(lambda: self._waiting is None)
 
     @override
     def on_evaluation_end(self, info: EvaluationInfo) -> None:

@@ -169,8 +169,8 @@ class Sweep:
         ]
         if self.best is not None:
             content = yaml.safe_load(dump_settings(trial_settings(self.folder / BASE, self.best.values)))
-            for own in ("run_id", "resume", "force", "load_model"):
-                content["checkpoint_settings"].pop(own, None)
+            for key in ("run_id", "resume", "force", "load_model"):
+                content["checkpoint_settings"].pop(key, None)
             text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
             files.append(
                 atomic_write_text(self.folder / "best.yaml", f"# {self.best.name} of {self.folder.name}\n{text}")

@@ -24,12 +24,13 @@ from tau_trainer.settings import Distribution, RunSettings
 
 if TYPE_CHECKING:
     from tau_trainer.cluster.connection import Connection
+    from tau_trainer.search.sweeps import Sweep
 
 _DEATHS = 3
 """Nodes that may die under a trial."""
-Told = Callable[[str, Mapping[str, Any], Report], None]
+Hear = Callable[[str, Mapping[str, Any], Report], None]
 """Called with a trial's name, its values and a report of it, in the thread that the sweep runs in."""
-_listening: list[tuple[Told, Callable[[str], None]]] = []
+_listening: list[tuple[Sweep, Hear]] = []
 """Who hears of the sweep of this process: Tune writes its callbacks down, so they cannot know it themselves."""
 
 
@@ -44,7 +45,7 @@ class TuneTrial(tune.Trainable):  # type: ignore[misc]
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Be another trial, or the same with other values: a process costs seconds."""
-        self._member.stop()
+        self._member.end()
         self._member = Member(self._base, self.trial_name, plain(new_config))
         return True
 
@@ -55,8 +56,10 @@ class TuneTrial(tune.Trainable):  # type: ignore[misc]
         return {**shown, "done": report.ended}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Keep where it stands, for whoever goes on from there."""
+        """Keep where it stands, for whoever goes on from there: another process, where all wait for each other."""
         self._member.save(Path(checkpoint_dir))
+        if self._member.waits:
+            self._member.end()
 
     def load_checkpoint(self, checkpoint: str) -> None:
         """Go on from there."""
@@ -64,26 +67,30 @@ class TuneTrial(tune.Trainable):  # type: ignore[misc]
 
     def cleanup(self) -> None:
         """Save it, and end."""
-        self._member.stop()
+        self._member.end()
 
 
 class _Listener(tune.Callback):  # type: ignore[misc]
     """Tells what happens to trials."""
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
-        facts = {name: result[name] for name in Report.__dataclass_fields__}
-        report = Report(**{name: None if fact != fact else fact for name, fact in facts.items()})
-        for told, _ended in _listening:
-            told(str(trial), plain(trial.config), report)
+        facts: Any = {name: result[name] for name in Report.__dataclass_fields__}
+        facts = {name: None if fact != fact else fact for name, fact in facts.items()}  # NaN
+        report = Report(**facts)
+        self._tell(trial, report)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        for _told, ended in _listening:
-            ended(str(trial))
+        for sweep, _hear in _listening:
+            sweep.ended(str(trial))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        for told, ended in _listening:
-            told(str(trial), plain(trial.config), Report(ended=True, error=f"its process ended {_DEATHS + 1} times"))
-            ended(str(trial))
+        self._tell(trial, Report(ended=True, error=f"its process ended {_DEATHS + 1} times"))
+        self.on_trial_complete(iteration, trials, trial)
+
+    def _tell(self, trial: Any, report: Report) -> None:
+        for sweep, hear in _listening:
+            sweep.told(str(trial), plain(trial.config), report)
+            hear(str(trial), plain(trial.config), report)
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,36 +98,27 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value.item() if hasattr(value, "item") else value for key, value in values.items()}
 
 
-def sweep(
-    settings: RunSettings,
-    folder: Path,
-    connection: Connection,
-    told: Told,
-    ended: Callable[[str], None],
-    *,
-    jobs: int | None = None,
-    resume: bool = False,
+def run_trials(
+    sweep: Sweep, connection: Connection, hear: Hear = lambda *_: None, *, jobs: int | None = None, resume: bool = False
 ) -> None:
     """Run all trials; in the main thread :func:`interrupt` ends it, with everything saved.
 
     Args:
-        settings: what :data:`~.member.BASE` in ``folder`` says.
-        folder: of the sweep, which all nodes see.
+        sweep: in a folder that all nodes see; every report is written down in it.
         connection: to the cluster, with what each trial asks for.
-        told: hears of every report.
-        ended: called with the name of a trial of which nothing follows.
+        hear: is told of every report after that.
         jobs: trials at a time at most; None: as many as fit.
-        resume: go on with the sweep in ``folder``.
+        resume: go on with it.
     """
-    trainable = tune.with_parameters(TuneTrial, base=str((folder / BASE).absolute()), around=surroundings())
+    folder = sweep.folder.absolute()
+    trainable = tune.with_parameters(TuneTrial, base=str(folder / BASE), around=surroundings())
     trainable = tune.with_resources(trainable, tune.PlacementGroupFactory([dict(connection.asked)]))
-    where = folder.absolute() / STATE
-    if resume and (where / "tuner.pkl").is_file():  # else it was killed before there was anything to go on with
-        tuner = tune.Tuner.restore(str(where), trainable, resume_errored=True)
+    if resume and (folder / STATE / "tuner.pkl").is_file():
+        tuner = tune.Tuner.restore(str(folder / STATE), trainable, resume_errored=True)
     else:
-        tuner = _tuner(trainable, settings, where, jobs)
+        tuner = _tuner(trainable, sweep.settings, folder / STATE, jobs)
     before = signal.getsignal(_SIGNAL)
-    _listening.append((told, ended))
+    _listening.append((sweep, hear))
     try:
         tuner.fit()
     finally:
@@ -193,13 +191,17 @@ def _scheduler(settings: RunSettings) -> Any:
             grace_period=grace,
             reduction_factor=asked.reduction_factor,
         )
-    changed = {key: list(one.arguments) if one.kind == "choice" else domain(one) for key, one in asked.space.items()}
+    changed = {
+        key: list(values.arguments) if values.kind == "choice" else domain(values)
+        for key, values in asked.space.items()
+    }
     return PopulationBasedTraining(
         time_attr="decisions",
         perturbation_interval=interval,
         quantile_fraction=asked.quantile,
         hyperparam_mutations=changed,
         custom_explore_fn=partial(_within, dict(asked.space)),
+        synch=asked.synch,
         log_config=False,
     )
 

@@ -39,15 +39,17 @@ from tau_trainer.settings.run import (
     RunSettings,
     TorchSettings,
     check_device,
+    full_key,
     resolve_seed,
 )
 from tau_trainer.settings.signals import RewardSignalSettings
-from tau_trainer.settings.sweep import Distribution, SweepSettings, full_key
 from tau_trainer.settings.tasks import (
     AsyncTrainerSettings,
     ClusterSettings,
     CollectionSettings,
+    Distribution,
     RewardSettings,
+    SweepSettings,
     TauSettings,
 )
 from tau_trainer.settings.trainers import (

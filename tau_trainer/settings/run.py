@@ -18,8 +18,13 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Text
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
-from tau_trainer.settings.sweep import SweepSettings
-from tau_trainer.settings.tasks import AsyncTrainerSettings, ClusterSettings, CollectionSettings, TauSettings
+from tau_trainer.settings.tasks import (
+    AsyncTrainerSettings,
+    ClusterSettings,
+    CollectionSettings,
+    SweepSettings,
+    TauSettings,
+)
 from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings, TrainerSettings
 
 ExportChoice = Literal["best", "last"]
@@ -143,6 +148,15 @@ class RunSettings(Section):
             + (f"did you mean '{near[0]}'?" if near else f"it names {known}.")
             + " Rename one of them, or add `default_settings`."
         )
+
+
+def full_key(key: str) -> str:
+    """``hyperparameters.beta`` as ``behaviors.*.hyperparameters.beta``: what all behaviors have needs no more.
+
+    ``key`` may be an assignment, ``KEY=VALUE``.
+    """
+    section = key.partition("=")[0].partition(".")[0].strip()
+    return f"behaviors.*.{key}" if section in TrainerSettings.model_fields else key
 
 
 SettingsT = TypeVar("SettingsT", bound=RunSettings)

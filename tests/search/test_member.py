@@ -28,8 +28,8 @@ Make = Callable[..., Member]
 
 def swept(**given: Any) -> RunSettings:
     given = {"interval": 250, "space": SPACE} | given
-    changes = {f"sweep__{name}": value for name, value in given.items()}
-    return quick(**{"behaviors__*__max_steps": 900}, **changes)
+    changes: dict[str, Any] = {f"sweep__{name}": value for name, value in given.items()}
+    return quick(**{"behaviors__*__max_steps": 900} | changes)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
     yield member
     for one in made:
-        one.stop()
+        one.end()
 
 
 def all_of(member: Member) -> list[Report]:
@@ -80,7 +80,7 @@ def test_one_that_was_stopped_goes_on_and_what_was_saved_is_anybodys(make: Make,
     first = make(scheduler="pbt")
     assert first.next().decisions >= 250
     first.save(tmp_path / "kept")
-    first.stop()
+    first.end()
     resumed = all_of(make())
     assert resumed[0].decisions > 250
     assert resumed[-1].decisions >= 900

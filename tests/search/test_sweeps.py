@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tau_trainer.errors import SettingsError
@@ -18,7 +20,8 @@ SPACE = {RATE: {"loguniform": [1e-5, 1e-2]}, SIZE: {"choice": [16, 32]}}
 
 
 def swept(**given: object) -> RunSettings:
-    return quick(**{f"sweep__{name}": value for name, value in ({"space": SPACE, "trials": 4} | given).items()})
+    changes: Any = {f"sweep__{name}": value for name, value in ({"space": SPACE, "trials": 4} | given).items()}
+    return quick(**changes)
 
 
 def filled(folder: Path, **given: object) -> Sweep:
@@ -94,7 +97,7 @@ def test_lines_of_the_picture_are_the_trials_and_the_best_stands_first(tmp_path:
         sweep.told(f"trial-{number}", {RATE: 1e-4, SIZE: 32}, Report(100, float(number)))
     [axes] = sweep.draw().axes
     lines = {str(line.get_label()).partition(":")[0]: line for line in axes.lines}
-    assert list(lines["trial-1"].get_ydata()) == [20.0, 50.0]
+    assert np.asarray(lines["trial-1"].get_ydata()).tolist() == [20.0, 50.0]
     legend = axes.get_legend()
     assert legend is not None
     named = [text.get_text() for text in legend.get_texts()]

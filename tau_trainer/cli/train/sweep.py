@@ -131,8 +131,7 @@ def _run(found: Sweep, given: SweepFlags, *, silent: bool) -> None:
         if not silent:
             show_status(f"{found.folder}: {sentence}")
 
-    def told(name: str, values: Mapping[str, Any], report: Report) -> None:
-        found.told(name, values, report)
+    def hear(name: str, values: Mapping[str, Any], report: Report) -> None:
         value = f"{found.asked.metric} {report.value(found.asked.metric):.4g}"
         progress.tell(name, report.decisions / most, report.error or value)
 
@@ -146,7 +145,7 @@ def _run(found: Sweep, given: SweepFlags, *, silent: bool) -> None:
 
         say(f"{found.asked.trials} trials ({found.asked.scheduler}) on {connection.described}")
         begun = True
-        tuning.sweep(found.settings, found.folder, connection, told, found.ended, jobs=given.jobs, resume=given.resume)
+        tuning.run_trials(found, connection, hear, jobs=given.jobs, resume=given.resume)
 
 
 def _finish(found: Sweep, trial: TrialFlags) -> int:

@@ -42,13 +42,14 @@ class Tuned(ModuleType):
         self.over: tuple[str, ...] = ("trial-1", "trial-2")
         self.calls: list[dict[str, Any]] = []
 
-    def sweep(self, settings: Any, folder: Path, connection: Any, told: Any, ended: Any, **given: Any) -> None:
-        self.calls.append({"settings": settings, "folder": folder, "connection": connection, **given})
-        (folder / "tune").mkdir(exist_ok=True)
+    def run_trials(self, sweep: Any, connection: Any, told: Any, **given: Any) -> None:
+        self.calls.append({"settings": sweep.settings, "folder": sweep.folder, "connection": connection, **given})
+        (sweep.folder / "tune").mkdir(exist_ok=True)
         for name, rate, report in self.story:
+            sweep.told(name, {RATE: rate}, report)
             told(name, {RATE: rate}, report)
         for name in self.over:
-            ended(name)
+            sweep.ended(name)
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_nothing_is_left_of_one_that_could_not_begin(tuned: Tuned, monkeypatch: 
     def fail(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tuned, "sweep", fail)
+    monkeypatch.setattr(tuned, "run_trials", fail)
     assert main(["sweep", "pole.yaml"]) == 130
     assert list(Path("results").iterdir()) == []
 
