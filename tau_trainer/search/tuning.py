@@ -70,6 +70,17 @@ class TuneTrial(tune.Trainable):  # type: ignore[misc]
         self._member.end()
 
 
+class _Population(PopulationBasedTraining):  # type: ignore[misc]
+    """Ray Tune's own, which after a restore counts intervals from 0 and may then wait for trials that nobody starts."""
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        decision: str = super().on_trial_result(tune_controller, trial, result)
+        reached = [self._trial_state[live].last_train_time for live in tune_controller.get_live_trials()]
+        if self._synch and reached and min(reached) >= self._next_perturbation_sync:
+            self._next_perturbation_sync = max(reached) + self._perturbation_interval
+        return decision
+
+
 class _Listener(tune.Callback):  # type: ignore[misc]
     """Tells what happens to trials."""
 
@@ -77,20 +88,21 @@ class _Listener(tune.Callback):  # type: ignore[misc]
         facts: Any = {name: result[name] for name in Report.__dataclass_fields__}
         facts = {name: None if fact != fact else fact for name, fact in facts.items()}  # NaN
         report = Report(**facts)
-        self._tell(trial, report)
+        # The scheduler may have given the trial other values already.
+        self._tell(trial, report, result["config"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         for sweep, _hear in _listening:
             sweep.ended(str(trial))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        self._tell(trial, Report(ended=True, error=f"its process ended {_DEATHS + 1} times"))
+        self._tell(trial, Report(ended=True, error=f"its process ended {_DEATHS + 1} times"), trial.config)
         self.on_trial_complete(iteration, trials, trial)
 
-    def _tell(self, trial: Any, report: Report) -> None:
+    def _tell(self, trial: Any, report: Report, values: Mapping[str, Any]) -> None:
         for sweep, hear in _listening:
-            sweep.told(str(trial), plain(trial.config), report)
-            hear(str(trial), plain(trial.config), report)
+            sweep.told(str(trial), plain(values), report)
+            hear(str(trial), plain(values), report)
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +207,7 @@ def _scheduler(settings: RunSettings) -> Any:
         key: list(values.arguments) if values.kind == "choice" else domain(values)
         for key, values in asked.space.items()
     }
-    return PopulationBasedTraining(
+    return _Population(
         time_attr="decisions",
         perturbation_interval=interval,
         quantile_fraction=asked.quantile,
