@@ -21,6 +21,8 @@ SettingsT = TypeVar("SettingsT", bound="RunSettings")
 
 DEFAULT_CONFIG = "tau3"
 """The shipped config that ``parallel`` takes when none is named."""
+OWN_DATA_CONFIG = "tau"
+"""The same with data of one's own, whose engine is one of ours."""
 DEFAULT_RUN = "ppo"
 """What a run is called, as in ML-Agents, that has no file and plays with the editor."""
 DEFAULT_ENV = "headless:tau"
@@ -149,13 +151,16 @@ def engine_settings(config: Path | None, engines: EngineFlags, seed: int) -> Run
 def parallel_settings(config: str | None, flags: ParallelFlags) -> RunSettings:
     """Settings of ``tau-train parallel``: with a ``tau`` section, an engine and a run id. Raises SettingsError."""
     from tau_trainer.settings import find_config, resolve_seed
+    from tau_trainer.tau.sizing import OWN_ENGINES
 
     request = _request(config, flags, flags.run)
-    request.name = Path(config).stem if config else DEFAULT_CONFIG
+    of_data = request.overrides.get("tau.data") is not None and flags.engines.env in (None, *OWN_ENGINES)
+    default = OWN_DATA_CONFIG if of_data else DEFAULT_CONFIG
+    request.name = Path(config).stem if config else default
     if config is None and flags.run.again:
         request.resume_from(flags.run, flags.run.again)
     if request.config is None:
-        request.config = find_config(DEFAULT_CONFIG)
+        request.config = find_config(default)
     if flags.engines.env is None and not _names_engine(request.config) and not request.resumed:
         request.overrides.setdefault("env_settings.env_path", DEFAULT_ENV)
     settings = _a_pair_for_each_engine(_with_pairs(request.load()), chosen="tau.pairs" in request.overrides)

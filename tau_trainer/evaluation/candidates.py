@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 UPDATES_IN_RANK = 3
 """Validation scores of so many updates in a row are averaged before policies are compared: a few dozen rows are a noisy
 judge, and of many policies judged once the luckiest would win."""
+_RISE = 0.01
+"""By how much accuracy rises where it is no accident: rows and policies of two quarters are nearly the same."""
 _GROWTH = 50
 """Policies are validated at decisions of which each is one part in so many, 2 %, more than the one before."""
 _VALIDATIONS = 200
@@ -134,6 +136,18 @@ def validation_after(decisions: int, max_steps: int) -> int:
             return (decisions // widest + 1) * widest
         due += step
     return due
+
+
+def still_rises(accuracies: Sequence[float]) -> bool:
+    """Whether validation accuracies [n], in order, rose to the end, so that more decisions would help.
+
+    The mean of the last quarter is above that of the quarter before by more than :data:`_RISE`.
+    """
+    part = len(accuracies) // 4
+    if not part:
+        return False
+    before, after = accuracies[-2 * part : -part], accuracies[-part:]
+    return (sum(after) - sum(before)) / part > _RISE
 
 
 @dataclass(frozen=True, slots=True)

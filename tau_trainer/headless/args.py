@@ -19,7 +19,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.headless.scenes import MOST_AGENTS, SCENES, USUAL_AGENTS
 from tau_trainer.headless.scenes.faulty import Fault, FaultKind
 from tau_trainer.tau.formulas import REWARDS
-from tau_trainer.tau.profiles import PROFILES
+from tau_trainer.tau.profiles import profile_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +123,13 @@ def _within(kind: type[float], low: float = -math.inf, high: float = math.inf) -
     return parse
 
 
+def _profile(text: str) -> str:
+    try:
+        return profile_named(text).name
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 _Add = Callable[..., argparse.Action]
 _whole, _number = functools.partial(_within, int), functools.partial(_within, float)
 
@@ -192,7 +199,7 @@ def _add_fault_flags(add: _Add) -> None:
 
 
 def _add_tau_flags(add: _Add) -> None:
-    add("--tau-profile", choices=PROFILES, help="default: %(default)s")
+    add("--tau-profile", type=_profile, help="default: %(default)s")
     add("--tau-data", metavar="F", help="a Tau JSON file (default: the packaged data)")
     add("--tau-agents", dest="agents", metavar="N", type=_whole(1, MOST_AGENTS), help="the same as --agents")
     add("--tau-target-sensor", action="store_true", help="also send the answer's vector")

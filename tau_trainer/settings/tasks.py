@@ -82,8 +82,10 @@ class RewardSettings(Section):
 class TauSettings(Section):
     """``tau``: how many pairs train side by side, and on which form of the Tau task."""
 
-    profile: Literal["tau3", "tau384"] = "tau3"
-    """Three principal components of the answer's vector, or all 384 numbers."""
+    profile: Annotated[Text, Field(pattern=r"^(tau3|tau384|[1-9]\d?x[1-9]\d{0,3})$")] | None = None
+    """``tau3``, three principal components of the answer's vector; ``tau384``, all its numbers; components and levels,
+    such as ``2x16``, where each answer has a place of its own; None = these as data of one's own need them where the
+    engine is ours, ``tau3`` else."""
     data: Path | None = None
     """A data set in Tau's JSON form with its vectors beside it; None = the one that comes with the package."""
     pairs: Engines = 4

@@ -15,7 +15,7 @@ from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.settings.problems import did_you_mean
 from tau_trainer.tau.dataset import SplitName, load_dataset
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, REWARDS
-from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES
+from tau_trainer.tau.profiles import EMBEDDING_SIZE, profile_named
 from tau_trainer.tau.targets import targets
 
 _Formula = Callable[[torch.Tensor, float], torch.Tensor]
@@ -73,13 +73,13 @@ class TauBatched(BatchedEnv):
     ) -> None:
         """Raises SettingsError, DataError."""
         super().__init__(num_envs, **options)
-        self.profile = PROFILES[_known("profile", profile, PROFILES)]
+        self.profile = profile_named(profile)
         self.dataset = load_dataset(None if data is None else Path(data))
         self.rows = self.dataset.split(_known("split", split, _SPLITS))
         self.reward = _known("reward", reward or self.profile.reward, REWARDS)
         size = self.profile.action_size
         self.columns = size if columns is None else columns
-        self.threshold, self.max_decisions = threshold, max_decisions
+        self.threshold, self.max_decisions = self.profile.threshold(threshold), max_decisions
         self.reward_threshold, self.faithful_terminal = reward_threshold, faithful_terminal
         if not len(self.rows):
             raise DataError(f"The data set {self.dataset.source} has no usable rows in its {split} split.")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tau_trainer.errors import SettingsError
+from tau_trainer.settings.problems import did_you_mean
 
 EMBEDDING_SIZE = 384
 """Floats in one text embedding (all-MiniLM-L6-v2), hence in one observation."""
@@ -15,20 +18,59 @@ class Profile:
     """One of Tau's environments."""
 
     name: str
-    """``tau384`` or ``tau3``."""
+    """``tau384``, ``tau3``, or components and levels as in ``2x16``."""
     action_size: int
     """Number of continuous actions ``A``; targets have the same width."""
     reward: str
     """Name of the reward formula the profile pays by default, a key of :data:`tau_trainer.tau.formulas.REWARDS`."""
     index: int
-    """Value of the environment parameter ``profile`` that stands for this profile."""
+    """Value of the environment parameter ``profile`` that stands for this profile; -1: none does."""
+    levels: int | None = None
+    """Levels of each component, on which every answer has a place of its own; None: targets lie anywhere."""
+
+    def threshold(self, asked: float) -> float:
+        """Error below which a component counts as right: ``asked``, but at most half of the way to the next level."""
+        return asked if self.levels is None else min(asked, 1.0 / (self.levels - 1))
 
 
+MOST_LEVELS = 1024
+"""Levels of one component, at most (``network_settings.action_levels``)."""
 PROFILES: dict[str, Profile] = {
     "tau384": Profile("tau384", EMBEDDING_SIZE, "binary", 0),
     "tau3": Profile("tau3", 3, "incremental", 1),
 }
 """Profiles by name."""
+_PLACES = re.compile(r"([1-9]\d?)x([1-9]\d{0,3})")
+
+
+@lru_cache
+def profile_named(name: str) -> Profile:
+    """The profile of that name: one of :data:`PROFILES`, or components and levels as in ``2x16``.
+
+    Raises:
+        SettingsError: there is none such.
+    """
+    if name in PROFILES:
+        return PROFILES[name]
+    found = _PLACES.fullmatch(name)
+    if found is None or not 2 <= int(found[2]) <= MOST_LEVELS:
+        raise SettingsError(
+            f"profile is '{name}'; {did_you_mean(name, PROFILES)}, or components and levels such as 2x16, "
+            f"1x2 to 99x{MOST_LEVELS}"
+        )
+    return Profile(name, int(found[1]), "binary", -1, int(found[2]))
+
+
+def places_for(answers: int, levels: int | None = None) -> Profile:
+    """The profile with a place for each of so many answers, in as few components as there can be.
+
+    ``levels``: of each component; None: as few as these components need.
+    """
+    most, components = levels or MOST_LEVELS, 1
+    while most**components < answers:
+        components += 1
+    least = next(count for count in range(2, MOST_LEVELS + 1) if count**components >= answers)
+    return profile_named(f"{components}x{levels or least}")
 
 
 def profile_by_index(index: float) -> Profile:

@@ -8,8 +8,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tau_trainer.specs import Float64Array, FloatArray
+from tau_trainer.errors import SettingsError
+from tau_trainer.specs import Float64Array, FloatArray, IntArray
 from tau_trainer.tau.dataset import TauDataset
+from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, Profile
 
 _SAME = 1e-9
@@ -63,14 +65,53 @@ def targets(dataset: TauDataset, profile: Profile) -> FloatArray:
     """Target of every answer in the vocabulary: float32 ``[K, A]``, read-only, computed once for each data set.
 
     ``tau384``: the answers' embeddings. ``tau3``: their three principal components in [-1, 1], fitted on the answers
-    that occur in training, so that held-out rows shape nothing.
+    that occur in training, so that held-out rows shape nothing. ``2x16`` and the like: see :func:`places`.
     """
+    if profile.levels is not None:
+        return places(dataset, profile.action_size, profile.levels)
     if profile.action_size == EMBEDDING_SIZE:
         return dataset.answer_vectors
     projection = TokenProjection.fit(dataset.answer_vectors[: dataset.training_answers], profile.action_size)
     result = projection.apply(dataset.answer_vectors).astype(np.float32)
     result.setflags(write=False)
     return result
+
+
+def places(dataset: TauDataset, components: int, levels: int) -> FloatArray:
+    """A place for each answer on a grid of ``levels`` values from -1 to 1 a component: float32 ``[K, A]``, read-only.
+
+    Training answers are sorted by their first principal component and shared out evenly to the levels of the first
+    number, those of a level by the second component to those of the second number, and so on: no two have one place,
+    and those that are alike are near. An answer that is never trained takes the place of the one that is most like it.
+
+    Raises:
+        SettingsError: there are more training answers than places.
+    """
+    known = dataset.answer_vectors[: dataset.training_answers]
+    if len(known) > levels**components:
+        raise SettingsError(
+            f"The data file {dataset.source} has {len(known)} answers in training, but the profile "
+            f"{components}x{levels} has places for {levels**components}; leave tau.profile out, or take more levels."
+        )
+    order = TokenProjection.fit(known, components).apply(known)
+    level = np.zeros((len(known), components), np.int32)
+    _share_out(np.arange(len(known), dtype=np.int32), order, level, 0, levels)
+    alike = nearest(dataset.answer_vectors, known)  # a known answer is most like itself
+    result = (2.0 * level[alike] / (levels - 1) - 1.0).astype(np.float32)
+    result.setflags(write=False)
+    return result
+
+
+def _share_out(rows: IntArray, order: Float64Array, level: IntArray, component: int, levels: int) -> None:
+    """Write into ``level`` where the answers ``rows`` stand, from ``component`` on."""
+    if component == order.shape[1]:
+        return
+    ranked = rows[np.argsort(order[rows, component], kind="stable")]
+    # Spread over all levels, whole groups of equal size: groups hold what the components behind can tell apart.
+    groups = min(levels, len(ranked))
+    for group, part in enumerate(np.array_split(ranked, groups)):
+        level[part, component] = round(group * (levels - 1) / max(groups - 1, 1))
+        _share_out(part, order, level, component + 1, levels)
 
 
 def _principal_axes(standard: Float64Array, components: int) -> Float64Array:

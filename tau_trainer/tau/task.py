@@ -12,13 +12,14 @@ import numpy as np
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import BaselineScore, TaskKeys, keys
-from tau_trainer.settings import TauSettings
+from tau_trainer.settings import RunSettings, TauSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.tau.baselines import Act, ConfiguredFormula, baselines, require_evaluation, score
 from tau_trainer.tau.dataset import PACKAGED_DATA, TauDataset, load_dataset
 from tau_trainer.tau.evaluation import TauEvaluation, evaluate
-from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES
+from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES, profile_named
 from tau_trainer.tau.rewarder import RewardComputer
+from tau_trainer.tau.sizing import size_sentence, sized
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,6 +52,8 @@ class TauTask:
     columns: tuple[str, ...] = ("success", "validation")
     batched = "tau"
 
+    sized = staticmethod(sized)
+
     def __init__(self, settings: TauSettings) -> None:
         """Raises DataError (also where there is nothing to evaluate on), SettingsError."""
         self.pairs = settings.pairs
@@ -59,9 +62,10 @@ class TauTask:
         self.copies = settings.agents
         self.evaluates = settings.evaluate
         self.subject = f"data {(settings.data or PACKAGED_DATA).name}"
-        self.profile = PROFILES[settings.profile]
+        self.profile = profile_named(settings.profile or "tau3")
         self._settings = settings
-        self._reward = settings.reward
+        threshold = self.profile.threshold(settings.reward.threshold)
+        self._reward = settings.reward.model_copy(update={"threshold": threshold})
         self.formula = ConfiguredFormula(
             self._reward.formula or self.profile.reward, self._reward.threshold, self._reward.columns
         )
@@ -109,6 +113,10 @@ class TauTask:
         sentences = (self.dataset.skipped_sentence(), self.dataset.undivided_sentence())
         return tuple(sentence for sentence in sentences if sentence is not None)
 
+    def size(self, settings: RunSettings) -> str:
+        """What is learned in how many numbers and decisions, in a line."""
+        return size_sentence(self.dataset, self.profile, settings)
+
     def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
         """The behavior without the target, which is for the AgentTrainer alone."""
         sensors = tuple(sensor for sensor in spec.observations if sensor.name != TARGET_SENSOR)
@@ -134,6 +142,7 @@ class TauTask:
 
     def rewarder(self, spec: BehaviorSpec) -> RewardComputer:
         """The reward that the settings describe. Raises SettingsError where a target sensor is needed but missing."""
+        self._check_size(spec)
         reward, sensors = self._reward, [sensor.name for sensor in spec.observations]
         if reward.source == "trainer" and TARGET_SENSOR not in sensors:
             raise SettingsError(
@@ -145,12 +154,23 @@ class TauTask:
 
     def check(self, spec: BehaviorSpec) -> None:
         """Raises SettingsError for a behavior that cannot be shown the held-out rows."""
+        self._check_size(spec)
         shapes, actions = [sensor.shape for sensor in spec.observations], spec.actions
         wanted = self.profile.action_size
         if shapes != [(EMBEDDING_SIZE,)] or actions != ActionSpec(continuous_size=wanted):
             raise SettingsError(
                 f"behavior '{spec.short_name}' does not take a prompt of {EMBEDDING_SIZE} numbers and answer with "
                 f"{wanted}, so it cannot be evaluated on held-out prompts; add --no-evaluate, or use `tau-train learn`"
+            )
+
+    def _check_size(self, spec: BehaviorSpec) -> None:
+        """Raises SettingsError for a build of another profile, since its number of actions is fixed."""
+        found, wanted = spec.actions.continuous_size, self.profile.action_size
+        other = next((known.name for known in PROFILES.values() if known.action_size == found), None)
+        if found != wanted and other is not None:
+            raise SettingsError(
+                f"behavior '{spec.short_name}' answers with {found} numbers, and the profile {self.profile.name} "
+                f"has {wanted}; an engine's own number is fixed, so use --set tau.profile={other}, or headless:tau"
             )
 
     @cached_property

@@ -25,6 +25,7 @@ from tau_trainer.settings import BatchedSettings, RunSettings, check_device, dum
 from tau_trainer.training.elsewhere import machines_of
 from tau_trainer.training.plan import RunKind, RunPlan, is_offline, make_plan
 from tau_trainer.training.resuming import check_resume
+from tau_trainer.training.task import sized
 
 SettingsT = TypeVar("SettingsT", bound=RunSettings)
 
@@ -63,6 +64,8 @@ class ParallelTrainerManager:
 
             begin = partial(collector_of, settings)
         else:
+            if command == "parallel":
+                settings = sized(settings)
             offline = command == "learn" and is_offline(settings)
             begin = partial(_recordings, settings) if offline else partial(_pairs, command, settings)
         session = self.sessions[settings.checkpoint_settings.run_id] = start(
@@ -105,6 +108,8 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
                 run.say(f"reading what was saved in {run.folder.path}")
                 check_resume(run.folder, plan)
             run.say(_starting(plan))
+            if (size := getattr(plan.task, "size", None)) is not None:
+                run.say(size(settings))
             import torch
 
             from tau_trainer.training.pairs.collector import PairsCollector

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tau_trainer import plugins
@@ -81,6 +81,18 @@ class Task(Evaluating, Protocol):
 
     def batched_target(self, env: BatchedEnv) -> Tensor:
         """What the policy does not see and rewards need, of each copy now: [E, 1, c]."""
+
+
+def sized(settings: RunSettings) -> RunSettings:
+    """Settings with what a task's data say where a file says nothing, of a task that has a ``sized``.
+
+    Raises DataError, SettingsError.
+    """
+    for name in plugins.names("tasks"):
+        if getattr(settings, name, None) is not None:
+            size: Callable[[RunSettings], RunSettings] | None = getattr(plugins.load("tasks", name), "sized", None)
+            return settings if size is None else size(settings)
+    return settings
 
 
 def task_of(settings: RunSettings) -> Task | None:

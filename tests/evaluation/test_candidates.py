@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tau_trainer.evaluation.candidates import validation_after
+from tau_trainer.evaluation.candidates import still_rises, validation_after
 
 
 def points(most: int, until: int) -> list[int]:
@@ -32,3 +32,12 @@ def test_the_next_is_later(decisions: int) -> None:
     for most in (10, 1000, 10**8):
         assert validation_after(decisions, most) > decisions
         assert validation_after(validation_after(decisions, most) - 1, most) == validation_after(decisions, most)
+
+
+def test_accuracies_that_rise_to_the_end() -> None:
+    assert still_rises([0.1, 0.2, 0.3, 0.4])
+    assert still_rises([0.0] * 9 + [0.02] * 3)
+    assert not still_rises([0.0, 0.3, 0.5, 0.505])
+    assert not still_rises([0.1, 0.5, 0.4, 0.4])
+    assert not still_rises([0.0, 0.5, 1.0])
+    assert not still_rises([])

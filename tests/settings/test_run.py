@@ -52,7 +52,7 @@ def test_devices(device: str | None) -> None:
 
 def test_defaults_of_the_tau_section() -> None:
     tau = TauSettings()
-    assert (tau.profile, tau.pairs, tau.max_concurrent, tau.policy, tau.agents) == ("tau3", 4, None, "shared", 32)
+    assert (tau.profile, tau.pairs, tau.max_concurrent, tau.policy, tau.agents) == (None, 4, None, "shared", 32)
     assert (tau.data, tau.evaluate) == (None, True)
     assert tau.reward == RewardSettings(source="trainer", credit="component", predicate="none", window=1)
     assert CollectionSettings() == CollectionSettings(deterministic=False, max_policy_age=1)
@@ -69,10 +69,16 @@ def test_the_known_formulas_and_profiles_are_those_of_the_tau_task() -> None:
 
     from tau_trainer.settings.tasks import Formula
     from tau_trainer.tau.formulas import REWARDS
-    from tau_trainer.tau.profiles import PROFILES
+    from tau_trainer.tau.profiles import PROFILES, profile_named
 
     assert set(get_args(Formula)) == set(REWARDS)
-    assert set(get_args(TauSettings.model_fields["profile"].annotation)) == set(PROFILES)
+    for name in (*PROFILES, "1x240", "2x16"):
+        assert TauSettings(profile=name).profile == profile_named(name).name
+    for name in ("tau4", "0x16", "2x", "2x16x", "100x2", "1x99999"):
+        with pytest.raises(ValidationError, match="profile"):
+            TauSettings(profile=name)
+        with pytest.raises(SettingsError, match="profile is"):
+            profile_named(name)
 
 
 @pytest.mark.parametrize("device", [None, "cpu"])

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tau_trainer.errors import SettingsError
 from tau_trainer.specs import Float64Array
 from tau_trainer.tau.dataset import load_dataset
-from tau_trainer.tau.profiles import PROFILES
+from tau_trainer.tau.profiles import PROFILES, profile_named
 from tau_trainer.tau.targets import TokenProjection, targets
 from tests.tau.conftest import MakeFile
 
@@ -84,3 +85,41 @@ def test_with_two_answers_the_sign_does_not_hang_on_rounding() -> None:
     for seed in range(50):
         axes = TokenProjection.fit(_vectors(2, seed, width=384), 3).axes
         assert axes[0, 0] > 0.0
+
+
+@pytest.mark.parametrize("name", ["1x33", "1x41", "2x6", "6x2"])
+def test_every_answer_has_a_place_of_its_own(name: str) -> None:
+    data, profile = load_dataset(), profile_named(name)
+    assert profile.levels is not None
+    found = targets(data, profile)
+    assert found.shape == (len(data.answers), profile.action_size)
+    assert found.dtype == np.float32
+    assert found is targets(data, profile)
+    assert not found.flags.writeable
+    level = (found + 1.0) * (profile.levels - 1) / 2.0
+    np.testing.assert_allclose(level, np.rint(level), atol=1e-4)
+    assert (found.min(axis=0) == -1.0).all()
+    assert (found.max(axis=0) == 1.0).all()
+    places = np.unique(np.rint(level), axis=0)
+    assert len(places) == data.training_answers
+
+
+def test_the_first_number_follows_the_first_component() -> None:
+    data = load_dataset()
+    first = TokenProjection.fit(data.answer_vectors, 1).apply(data.answer_vectors)[:, 0]
+    order = np.argsort(first)
+    assert (np.diff(targets(data, profile_named("1x33"))[order, 0]) > 0.0).all()
+    assert (np.diff(targets(data, profile_named("2x6"))[order, 0]) >= 0.0).all()
+
+
+def test_an_answer_that_is_never_trained_takes_the_place_of_the_one_most_like_it(make_file: MakeFile) -> None:
+    data = load_dataset(make_file([("a?", "red"), ("b?", "green"), ("c?", "blue")], [("d?", "greenish")]))
+    found = targets(data, profile_named("1x3"))[:, 0].tolist()
+    assert sorted(found[:3]) == [-1.0, 0.0, 1.0]
+    assert found[3] == found[data.answers.index("green")]
+
+
+def test_more_answers_than_places_are_refused(make_file: MakeFile) -> None:
+    data = load_dataset(make_file([("a?", "red"), ("b?", "green"), ("c?", "blue")]))
+    with pytest.raises(SettingsError, match=r"has 3 answers in training, but the profile 1x2 has places for 2"):
+        targets(data, profile_named("1x2"))

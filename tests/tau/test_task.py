@@ -11,7 +11,7 @@ from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.settings import PPOTrainerSettings, TauSettings
-from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.tau import dataset
 from tau_trainer.tau.baselines import score
 from tau_trainer.tau.task import TauTask, acting
@@ -123,3 +123,27 @@ def test_nothing_to_evaluate_on_is_known_before_anything_starts(make_file: MakeF
     with pytest.raises(DataError, match="evaluation"):
         task_of(data=data)
     assert not task_of(data=data, evaluate=False).evaluates
+
+
+@pytest.mark.parametrize(("size", "profile"), [(3, "tau3"), (384, "tau384")])
+def test_a_build_of_another_profile_is_told_by_its_number_of_actions(size: int, profile: str) -> None:
+    task = task_of(profile="1x29")
+    sentence = rf"'TauAgent' answers with {size} numbers, and the profile 1x29 has 1; .*--set tau.profile={profile}"
+    target = ObservationSpec("target", (size,))
+    build = BehaviorSpec("TauAgent?team=0", (ObservationSpec("prompt", (384,)), target), ActionSpec(size))
+    with pytest.raises(SettingsError, match=sentence):
+        task.rewarder(build)
+    with pytest.raises(SettingsError, match=sentence):
+        task.check(task.visible(build))
+
+
+def test_on_places_the_next_level_is_wrong() -> None:
+    task = task_of(profile="1x41", reward={"threshold": 0.3})
+    spec = BehaviorSpec("TauAgent", (ObservationSpec("prompt", (384,)), ObservationSpec("target", (1,))), ActionSpec(1))
+    step = np.float32(2 / 40)
+    actions = Actions(np.array([[0.5], [0.5 + step], [0.5 - step]], np.float32), np.zeros((3, 0), np.int32))
+    shown = (np.zeros((3, 384), np.float32), np.full((3, 1), 0.5, np.float32))
+    result = task.rewarder(spec).decided(np.arange(3), actions, shown)
+    assert result is not None
+    assert result.reward[:, 0].tolist() == [1.0, -1.0, -1.0]
+    assert task.formula.threshold == 0.025

@@ -21,6 +21,7 @@ NAMES = {
     "asynchronous": "actors in processes of their own, beside turns and Stable-Baselines3",
     "scenes": "ML-Agents' scenes to their marks, with the shipped settings",
     "self_play": "Soccer Twos at self-play, beside learning against itself alone",
+    "own_data": "the Tau task on generated data with 26 to 240 answers, beside the strongest baselines",
     "batched": "environments of tensors, beside twins and other libraries",
     "accelerator": "what a GPU does for all of it, in ten minutes; small on a CPU",
 }

@@ -15,7 +15,7 @@ from tau_trainer.headless.scenes.tau_stats import TauStats
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, IndexArray, Observations
 from tau_trainer.tau.dataset import SplitName, TauDataset, load_dataset
 from tau_trainer.tau.formulas import DEFAULT_THRESHOLD, REWARDS, reward_name_by_index
-from tau_trainer.tau.profiles import EMBEDDING_SIZE, PROFILES, Profile, profile_by_index
+from tau_trainer.tau.profiles import EMBEDDING_SIZE, Profile, profile_by_index, profile_named
 from tau_trainer.tau.targets import targets
 
 BEHAVIOR = "TauAgent?team=0"
@@ -129,6 +129,7 @@ class TauScene(LockstepScene):
     def _follow(self, rules: TauRules) -> None:
         """Play by ``rules`` from the next decision on."""
         _check(rules, self._profile)
+        rules = replace(rules, threshold=self._profile.threshold(rules.threshold))
         self._rows = self._dataset.split(rules.split)
         if not len(self._rows):
             raise DataError(f"The data set {self._dataset.source} has no usable rows in its {rules.split} split.")
@@ -149,7 +150,7 @@ def resolve_profile(name: str, parameters: EnvironmentParameters) -> Profile:
     """
     if "profile" in parameters:
         return profile_by_index(parameters.get("profile", 1.0))
-    return PROFILES[name]
+    return profile_named(name)
 
 
 def _spec(profile: Profile, target_sensor: bool) -> BehaviorSpec:

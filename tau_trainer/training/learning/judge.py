@@ -16,6 +16,7 @@ from tau_trainer.evaluation.candidates import (
     stored_best,
     validation_after,
 )
+from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import Callbacks, EvaluationInfo
 from tau_trainer.training.learning.progress import Progress
@@ -32,6 +33,7 @@ class Judge:
         best: the policy with the best validation scores so far, in resumed runs too; None: nothing chooses. Where the
             best alone is kept and nothing validated, that of the best mean reward as checkpoints were due.
         scores: of the newest validation, by metric key.
+        accuracies: of all validations so far, in order.
         returns: of the newest episodes.
     """
 
@@ -41,6 +43,7 @@ class Judge:
         """``validator``: called after updates, as :func:`.validation_after` says; None: nothing is validated."""
         self.best: ScoredPolicy | None = None
         self.scores: Mapping[str, float] = {}
+        self.accuracies: list[float] = []
         self.returns = returns
         self._progress, self._validator, self._callbacks = progress, validator, callbacks
         self._recent: list[Mapping[str, float]] = []
@@ -56,6 +59,7 @@ class Judge:
             return {}
         self._next = validation_after(decisions, self._progress.max_steps)
         self._recent = self._validate(policy, self._validator)
+        self.accuracies += [self.scores[keys.VALIDATION_ACCURACY]] if keys.VALIDATION_ACCURACY in self.scores else []
         return self.scores
 
     def _validate(self, policy: Policy, validator: Validator) -> list[Mapping[str, float]]:
@@ -100,6 +104,7 @@ class Judge:
         return weights, {
             "best": best,
             "recent_scores": [dict(scores) for scores in self._recent],
+            "accuracies": list(self.accuracies),
             "next_evaluation": self._next,
             "recent_returns": self.returns.state(),
         }
@@ -108,6 +113,7 @@ class Judge:
         """Go on from :meth:`state`, with the :class:`Progress` that belongs to it."""
         self.best = stored_best(algorithm, arrays, values)
         self._recent = list(values.get("recent_scores", []))
+        self.accuracies = list(values.get("accuracies", []))
         self.returns.load(values.get("recent_returns", ()))
         # What an earlier version, or an earlier max_steps, found due may be far away.
         due = validation_after(self._progress.decisions, self._progress.max_steps)

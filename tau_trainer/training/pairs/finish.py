@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tau_trainer.evaluation.candidates import Candidate, best_of, make_candidate
+from tau_trainer.evaluation.candidates import Candidate, best_of, make_candidate, still_rises
 from tau_trainer.export import export_onnx
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Conclusion, Export
@@ -60,9 +60,18 @@ async def conclude(pairs: PairsCollector) -> Conclusion:
     return Conclusion(
         _exports(pairs, candidates),
         evaluation={**best.to_dict(), "pairs": _accuracies(pairs)},
-        verdict=f"{scores.sentence()} {best.sentence()}",
+        verdict=" ".join([scores.sentence(), best.sentence(), *_more(pairs, best.name)]),
         baselines=scores.baselines,
     )
+
+
+def _more(pairs: PairsCollector, name: str) -> list[str]:
+    """A sentence where the learner of that name would have got more right with more decisions."""
+    learner = next(learner for learner in pairs.learners if learner.name == name)
+    if not still_rises(learner.judge.accuracies):
+        return []
+    twice = 2 * learner.progress.max_steps
+    return [f"Validation accuracy still rose at the end, so more decisions would help: --max-steps {twice}."]
 
 
 async def _evaluate(pairs: PairsCollector) -> list[Candidate]:

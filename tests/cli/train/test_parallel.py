@@ -201,3 +201,14 @@ def test_debug_in_the_file_counts(training: Any) -> None:
     Path("mine.yaml").write_text("behaviors: {A: {}}\ndebug: true\n")
     assert main(["parallel", "mine.yaml"]) == 0
     assert logging.getLogger("tau_trainer").level == logging.DEBUG
+
+
+def test_data_of_ones_own_take_the_file_that_follows_them(training: Any) -> None:
+    assert main(["parallel", "--data", "mine.json"]) == 0
+    settings = training.settings
+    assert (settings.tau.profile, settings.tau.data) == (None, Path("mine.json"))
+    assert (settings.env_settings.env_path, settings.checkpoint_settings.run_id) == ("headless:tau", "tau")
+    assert main(["parallel", "--data", "mine.json", "--env", "Build/Game.x86_64"]) == 0
+    assert training.settings.tau.profile == "tau3"
+    assert main(["parallel", "tau3", "--data", "mine.json"]) == 0
+    assert training.settings.tau.profile == "tau3"

@@ -1,0 +1,85 @@
+"""Components, levels and decisions that follow from a data set, where a file does not say.
+
+Each answer gets a level of one number. What a policy is in doubt about it draws then, as a classifier does, one answer
+or the other; spread over many components, each decides for itself, and what they say together decodes as a third.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import RunSettings, TauSettings, TrainerSettings
+from tau_trainer.tau.dataset import TauDataset, load_dataset
+from tau_trainer.tau.profiles import PROFILES, Profile, places_for, profile_named
+
+OWN_ENGINES = ("headless:tau", "batched:tau")
+"""Engines whose number of actions follows from the profile; that of a build is fixed."""
+DECISIONS_PER_ROW, DECISIONS_PER_ANSWER = 100, 1000
+BEHAVIOR = "TauAgent"
+"""What the scene's behavior is called."""
+LEAST_DECISIONS = 200_000
+"""The shipped files' own."""
+
+
+def sized(settings: RunSettings) -> RunSettings:
+    """Settings in which ``tau.profile``, ``action_levels`` and ``max_steps`` are said.
+
+    What was written stays. With data of its own, an engine of ours and PPO the rest follows from the training rows;
+    else the profile is ``tau3``.
+
+    Raises:
+        DataError: the data set cannot be read.
+        SettingsError: ``action_levels`` are not the profile's levels.
+    """
+    tau = settings.tau
+    behaviors = settings.behaviors or {BEHAVIOR: settings.of_behavior(BEHAVIOR)}
+    if tau is None or (tau.profile is not None and profile_named(tau.profile).levels is None):
+        return settings
+    follows = tau.data is not None and settings.env_settings.env_path in OWN_ENGINES
+    follows = follows and all(found.trainer_type == "ppo" for found in behaviors.values())
+    if tau.profile is None and not follows:
+        return _with_profile(settings, tau, PROFILES["tau3"])
+    dataset = load_dataset(tau.data)
+    if tau.profile is None:
+        written = [found.network_settings.action_levels for found in behaviors.values()]
+        profile = places_for(dataset.training_answers, next(filter(None, written), None))
+    else:
+        profile = profile_named(tau.profile)
+    sizes = {name: _sized(name, found, profile, dataset) for name, found in behaviors.items()}
+    return _with_profile(settings, tau, profile).model_copy(update={"behaviors": sizes})
+
+
+def size_sentence(dataset: TauDataset, profile: Profile, settings: RunSettings) -> str:
+    """What is learned in how many numbers and decisions, in a line."""
+    components = "1 component" if profile.action_size == 1 else f"{profile.action_size} components"
+    behavior = settings.of_behavior(next(iter(settings.behaviors), BEHAVIOR))
+    levels = behavior.network_settings.action_levels
+    return (
+        f"{dataset.training_answers} answers in {len(dataset.train):,} training rows, as {components}"
+        f"{'' if levels is None else f' of {levels} levels'} ({profile.name}), {behavior.max_steps:,} decisions"
+    )
+
+
+def decisions_for(dataset: TauDataset) -> int:
+    """Decisions after which validation hardly rises, as measured on sets of 26 to 240 answers (docs/benchmarks.md)."""
+    found = DECISIONS_PER_ROW * len(dataset.train) + DECISIONS_PER_ANSWER * dataset.training_answers
+    return max(LEAST_DECISIONS, round(found, -4))
+
+
+def _with_profile(settings: RunSettings, tau: TauSettings, profile: Profile) -> RunSettings:
+    return settings.model_copy(update={"tau": tau.model_copy(update={"profile": profile.name})})
+
+
+def _sized(name: str, found: TrainerSettings, profile: Profile, dataset: TauDataset) -> TrainerSettings:
+    network, changed = found.network_settings, dict[str, Any]()
+    if "action_levels" not in network.model_fields_set:
+        changed["network_settings"] = network.model_copy(update={"action_levels": profile.levels})
+    elif network.action_levels != profile.levels:
+        raise SettingsError(
+            f"behaviors.{name}.network_settings.action_levels is {network.action_levels}, but tau.profile "
+            f"{profile.name} has {profile.levels} levels; leave one of the two out"
+        )
+    if "max_steps" not in found.model_fields_set:
+        changed["max_steps"] = decisions_for(dataset)
+    return found.model_copy(update=changed)

@@ -1,0 +1,62 @@
+"""Generated data sets as a user's may be: their rows, what a run's files say, and that a small one is learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tau_trainer import ParallelTrainerManager, load_settings
+from tau_trainer.tau.encoder import HashingEncoder
+from tools.bench.own_data import Outcome, dataset, outcome_of, prompt_of, table, write_dataset
+from tools.bench.own_data_rules import HELD_OUT_OPENINGS, TOPICS, TRAINED, TRAINED_OPENINGS
+
+
+@pytest.mark.parametrize("answers", [26, 80, 240])
+def test_a_set_has_so_many_answers_and_no_held_out_wording_in_training(answers: int) -> None:
+    found, again, other = dataset(answers, 1), dataset(answers, 1), dataset(answers, 2)
+    assert found == again != other
+    assert len({row["turns"][1]["message"] for row in found["training_data"]}) == answers
+    assert len(found["evaluation_data"]) == 400
+    trained, held_out = ([prompt_of(row) for row in found[f"{part}_data"]] for part in ("training", "evaluation"))
+    assert len(set(trained)) == len(trained)
+    openings = tuple(opening for opening in HELD_OUT_OPENINGS if opening)
+    assert all(prompt.startswith(openings) for prompt in held_out)
+    assert not any(prompt.startswith(openings) for prompt in trained)
+
+
+def test_no_wording_is_trained_and_held_out() -> None:
+    assert not set(TRAINED_OPENINGS) & set(HELD_OUT_OPENINGS)
+    for topic in TOPICS:
+        assert len(set(topic.wordings)) == len(topic.wordings) > TRAINED
+    every = [answer for topic in TOPICS for answer in topic.subjects()]
+    assert len(set(every)) == len(every)
+    with pytest.raises(ValueError, match=f"there are 2 to {len(every)}"):
+        dataset(len(every) + 1, 1)
+
+
+def test_what_a_run_was_worth() -> None:
+    baselines = {"nearest": {"accuracy": 0.9}, "logistic": {"accuracy": 0.8}}
+    policies = {"last": {"accuracy": 0.7, "decisions": 1000}}
+    text = {"baselines": baselines, "policies": policies, "accuracy": 0.885, "rows": 100, "wall_seconds": 4.0}
+    near = outcome_of(26, 3, text)
+    assert near.accuracy == {"policy": 0.885, "last": 0.7, "nearest": 0.9, "logistic": 0.8}
+    assert near.margin == pytest.approx(-0.5)
+    far = Outcome(26, 4, 100, 3000, {**near.accuracy, "policy": 0.8}, 6.0)
+    row = table([near, far]).splitlines()[-1]
+    assert row.startswith("| 26 | 2,000 (1,000-3,000) | 84.2 (80.0-88.5) | 70.0 (70.0-70.0) |")
+    assert row.endswith("| 1 of 2 | 5 (4-6) |")
+
+
+@pytest.mark.timeout(180)
+def test_a_small_set_is_learned_as_its_data_ask_for(tmp_path: Path) -> None:
+    data = write_dataset(tmp_path / "own.json", 8, 1, HashingEncoder())
+    changes = {"tau.data": str(data), "checkpoint_settings.results_dir": str(tmp_path), "env_settings.seed": 1}
+    settings = load_settings("tau", {**changes, "behaviors.TauAgent.max_steps": 12_000, "tau.pairs": 1})
+    report = ParallelTrainerManager().start(settings, recorders=lambda folder: []).wait()
+    written = load_settings(report.folder / "configuration.yaml")
+    assert written.tau is not None
+    assert written.tau.profile == "1x8"
+    assert written.behaviors["TauAgent"].network_settings.action_levels == 8
+    assert report.evaluation is not None
+    assert report.evaluation["accuracy"] > report.evaluation["baselines"]["majority"]["accuracy"] + 0.2

@@ -1,0 +1,180 @@
+"""Tau on data as a user's may be, with 26, 80 and 240 answers, beside the strongest baselines.
+
+    python -m tools.bench own_data [--answers 26 80 240] [--seeds 1 2 3] [--profile tau3] [--set KEY=VALUE ...]
+
+A question is an opening, a wording and what it asks about. No opening and no wording of a held-out row is ever trained,
+nor is one of the things that an answer with three or more is right for. Frequent answers have more rows than rare ones,
+the k-th about 1 / sqrt(k) of the first's. The number of a set is the seed of its run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tau_trainer.tau.data import embed
+from tau_trainer.tau.encoder import TextEncoder, get_encoder
+from tools._bootstrap.environment import child_environment
+from tools._bootstrap.progress import tail
+from tools.bench import tables, trainers
+from tools.bench.own_data_rules import HELD_OUT_OPENINGS, TOPICS, TRAINED, TRAINED_OPENINGS, Topic
+from tools.bench.running import RunFailedError
+
+_ROWS = 16
+"""Training rows for each answer, on average, where it can be asked for in so many ways."""
+_FEWEST = 4
+"""Training rows for each answer, at least."""
+_HELD_OUT = 400
+"""Held-out rows, half of them test rows."""
+_BASELINES = ("nearest", "logistic")
+Row = dict[str, Any]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run."""
+
+    answers: int
+    seed: int
+    rows: int
+    """Test rows."""
+    decisions: int
+    accuracy: dict[str, float]
+    """Of the ``policy`` that is exported, the ``last`` one, and baselines."""
+    seconds: float
+
+    @property
+    def margin(self) -> float:
+        """How far the policy is above the strongest baseline, in standard errors of that one's accuracy."""
+        policy, rival = self.accuracy["policy"], max(self.accuracy[name] for name in _BASELINES)
+        error = (rival * (1.0 - rival) / self.rows) ** 0.5
+        return (policy - rival) / error if error else 0.0
+
+
+def main() -> int:
+    """Trains on every set and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--answers", type=int, nargs="+", default=[26, 80, 240])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--encoder", choices=("minilm", "hashing"), default="minilm")
+    parser.add_argument("--profile", help="a shipped file, instead of what the data ask for")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for tau-train parallel")
+    tables.add_output(parser)
+    arguments = parser.parse_args()
+    words = [] if arguments.profile is None else [arguments.profile]
+    words += [word for pair in arguments.set for word in ("--set", pair)]
+    encoder, outcomes = get_encoder(arguments.encoder), []
+    for answers in arguments.answers:
+        for seed in arguments.seeds:
+            outcomes.append(run(answers, seed, encoder, words))
+            print(outcomes[-1], flush=True)
+    text = table(outcomes)
+    print("\n" + text)
+    tables.write(arguments, "own_data", text, {"outcomes": [asdict(outcome) for outcome in outcomes]})
+    return 0
+
+
+def run(answers: int, seed: int, encoder: TextEncoder, words: Sequence[str] = ()) -> Outcome:
+    """Train on one set; ``words``: more for the command line.
+
+    Raises:
+        RunFailedError: training failed; with the end of its log.
+    """
+    with tempfile.TemporaryDirectory(prefix="tau-own-data-") as name:
+        folder, log = Path(name), Path(name) / "program.log"
+        data = write_dataset(folder / "own.json", answers, seed, encoder)
+        command = [trainers.Ours().tau_train(), "parallel", *words, "--data", str(data), "--seed", str(seed)]
+        command += ["--quiet", "--run-id", "run", "--results-dir", str(folder)]
+        with log.open("wb") as stream:
+            code = subprocess.run(
+                command, stdout=stream, stderr=subprocess.STDOUT, env=child_environment(), check=False
+            ).returncode
+        if code != 0:
+            raise RunFailedError(f"exit code {code}:\n{tail(log)}")
+        return outcome_of(answers, seed, json.loads((folder / "run" / "evaluation.json").read_text("utf-8")))
+
+
+def outcome_of(answers: int, seed: int, found: dict[str, Any]) -> Outcome:
+    """What a run's evaluation.json says."""
+    accuracy = {name: found["baselines"][name]["accuracy"] for name in _BASELINES}
+    accuracy |= {"policy": found["accuracy"], "last": found["policies"]["last"]["accuracy"]}
+    decisions = found["policies"]["last"]["decisions"]
+    return Outcome(answers, seed, found["rows"], decisions, accuracy, found["wall_seconds"])
+
+
+def write_dataset(path: Path, answers: int, seed: int, encoder: TextEncoder) -> Path:
+    """The set of that number as JSON, with its vectors beside it."""
+    path.write_text(json.dumps(dataset(answers, seed)), "utf-8")
+    embed(path, encoder)
+    return path
+
+
+def dataset(answers: int, seed: int) -> dict[str, Any]:
+    """A data set in Tau's form with so many answers, the same on every machine. Raises ValueError: there are fewer."""
+    every = [(topic, answer, subjects) for topic in TOPICS for answer, subjects in topic.subjects().items()]
+    if not 1 < answers <= len(every):
+        raise ValueError(f"{answers} answers: there are 2 to {len(every)}")
+    training: list[Row] = []
+    held_out: list[Row] = []
+    for rank, (topic, answer, subjects) in enumerate(_shuffled(every, seed, lambda found: found[1])[:answers]):
+        order = _shuffled(subjects, seed, str)
+        known = order[: max(len(order) - 1, 2)]
+        count = max(_FEWEST, round(_ROWS * answers**0.5 / (2 * (rank + 1) ** 0.5)))
+        asked = _prompts(TRAINED_OPENINGS, topic.wordings[:TRAINED], known)
+        training += [_row(topic, prompt, answer) for prompt in _shuffled(asked, seed, str)[:count]]
+        asked = _prompts(HELD_OUT_OPENINGS, topic.wordings[TRAINED:], order)
+        held_out += [_row(topic, prompt, answer) for prompt in asked]
+    return {
+        "version": "1.0.0",
+        "model_name": f"own-data-{answers}-{seed}",
+        "organization": "Tau Trainer",
+        "training_data": _shuffled(training, seed, prompt_of),
+        "evaluation_data": _shuffled(held_out, seed, prompt_of)[:_HELD_OUT],
+    }
+
+
+def prompt_of(row: Row) -> str:
+    """What a row asks."""
+    return str(row["turns"][0]["message"])
+
+
+def _prompts(openings: Iterable[str], wordings: Sequence[str], subjects: Sequence[str]) -> list[str]:
+    return [
+        opening + wording.replace("{x}", subject)
+        for opening in openings
+        for wording in wordings
+        for subject in subjects
+    ]
+
+
+def _row(topic: Topic, prompt: str, answer: str) -> Row:
+    turns = [{"role": "User", "message": prompt[0].upper() + prompt[1:]}, {"role": "Agent", "message": answer}]
+    return {"domain": topic.domain, "context": "", "system": "", "turns": turns}
+
+
+def _shuffled(values: Iterable[_T], seed: int, name: Callable[[_T], str]) -> list[_T]:
+    """In the order of hashes, which every version of Python makes alike."""
+    return sorted(values, key=lambda value: hashlib.sha256(f"{seed}|{name(value)}".encode()).digest())
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Markdown: accuracy on test rows, median and range over sets."""
+    rows = []
+    for answers in dict.fromkeys(outcome.answers for outcome in outcomes):
+        runs = [outcome for outcome in outcomes if outcome.answers == answers]
+        names = ("policy", "last", *_BASELINES)
+        scores = [tables.spread([100 * found.accuracy[name] for found in runs], 1) for name in names]
+        close = sum(found.margin >= -1.0 for found in runs)
+        decisions = tables.spread([found.decisions for found in runs])
+        seconds = tables.spread([found.seconds for found in runs])
+        rows.append([str(answers), decisions, *scores, f"{close} of {len(runs)}", seconds])
+    header = ["answers", "decisions", "policy, %", "last, %", "nearest, %", "logistic, %"]
+    return tables.markdown([*header, "at most one standard error below", "seconds"], rows)
