@@ -52,7 +52,7 @@ def test_what_a_run_was_worth() -> None:
 def test_a_small_set_is_learned_as_its_data_ask_for(tmp_path: Path) -> None:
     data = write_dataset(tmp_path / "own.json", 8, 1, HashingEncoder())
     changes = {"tau.data": str(data), "checkpoint_settings.results_dir": str(tmp_path), "env_settings.seed": 1}
-    settings = load_settings("tau", {**changes, "behaviors.TauAgent.max_steps": 12_000, "tau.pairs": 1})
+    settings = load_settings("tau", {**changes, "behaviors.TauAgent.max_steps": 8_000, "tau.pairs": 1})
     report = ParallelTrainerManager().start(settings, recorders=lambda folder: []).wait()
     written = load_settings(report.folder / "configuration.yaml")
     assert written.tau is not None

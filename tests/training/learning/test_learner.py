@@ -126,6 +126,10 @@ def test_the_best_policy_is_kept(make: Make, scores: list[tuple[float, float]], 
     assert learner.judge.best.policy.version == best
     assert tuple(learner.judge.best.scores.values()) == scores[best - 1]
     assert learner.judge.best.decisions == 32 * best
+    assert learner.judge.accuracies == [accuracy for accuracy, _ in scores]
+    again = make(validator=scripted(*scores))
+    again.restore(*learner.state())
+    assert again.judge.accuracies == learner.judge.accuracies
 
 
 def test_policies_are_scored_at_decisions_that_grow_whatever_the_end_is(make: Make) -> None:

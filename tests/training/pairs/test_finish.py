@@ -66,6 +66,18 @@ def test_the_content_of_the_evaluation(stage: Stage, tmp_path: Path) -> None:
     assert "Exported is the" in report.verdict
 
 
+def test_the_result_says_where_more_decisions_would_help(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[float] = []
+    monkeypatch.setattr(finish, "still_rises", lambda accuracies: not judged.extend(accuracies))
+    report = train(tau_settings(tmp_path))
+    assert report.verdict is not None
+    assert report.verdict.endswith("rose at the end, so more decisions would help: --max-steps 800.")
+    assert judged
+    assert all(0.0 <= accuracy <= 1.0 for accuracy in judged)
+
+
 def test_independent_policies_are_all_reported_and_the_best_has_the_behaviors_name(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
 ) -> None:
