@@ -62,7 +62,7 @@ def size_sentence(dataset: TauDataset, profile: Profile, settings: RunSettings) 
 
 
 def decisions_for(dataset: TauDataset) -> int:
-    """Decisions after which validation hardly rises, as measured on sets of 26 to 240 answers (docs/benchmarks.md)."""
+    """A start that suits small sets; whether more would help is told at the end (see docs/benchmarks.md)."""
     found = DECISIONS_PER_ROW * len(dataset.train) + DECISIONS_PER_ANSWER * dataset.training_answers
     return max(LEAST_DECISIONS, round(found, -4))
 
