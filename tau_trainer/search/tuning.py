@@ -73,6 +73,8 @@ class TuneTrial(tune.Trainable):  # type: ignore[misc]
 class _Population(PopulationBasedTraining):  # type: ignore[misc]
     """Ray Tune's own, which after a restore counts intervals from 0 and may then wait for trials that nobody starts."""
 
+    _next_perturbation_sync: float
+
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         decision: str = super().on_trial_result(tune_controller, trial, result)
         reached = [self._trial_state[live].last_train_time for live in tune_controller.get_live_trials()]
