@@ -27,6 +27,7 @@ class Progress:
         self._first = time.monotonic() + after_s
         self._next: dict[str, float] = {}
         self._tasks: dict[str, Any] = {}
+        self._counted: dict[str, tuple[float, int]] = {}
         self._bars = None
         if console.is_terminal and not console.is_dumb_terminal and not self._silent:
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
@@ -40,6 +41,18 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._bars is not None:
             self._bars.stop()
+
+    def count(self, name: str, done: int, of: int, unit: str) -> None:
+        """``name`` has done so many: with their speed and the time left, both since it first said so."""
+        from tau_trainer.metrics.format import format_seconds, format_speed
+
+        now = time.monotonic()
+        begun, first = self._counted.setdefault(name, (now, done))
+        text = f"{done:,} of {of:,} {unit}"
+        if now > begun and done > first:
+            rate = (done - first) / (now - begun)
+            text += f", {format_speed(rate)} a second, {format_seconds((of - done) / rate)} left"
+        self.tell(name, done / of, text)
 
     def tell(self, name: str, share: float, text: str) -> None:
         """``name`` has come so far; call from any thread."""

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.kinds import Bool, Int, NaturalFloat, PositiveInt, Section, Text
+from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, Text
 
 EDITOR = "editor"
 """An env_path that means what none means: the Unity editor."""
@@ -38,6 +38,8 @@ Engines = Annotated[PositiveInt, Field(le=_MOST_ENGINES)]
 """A number of engines, each with a port of its own."""
 Unlimited = Annotated[Int, Field(ge=-1)]
 """A count; -1 = without limit."""
+Int32 = Annotated[Int, Field(le=2**31 - 1)]
+"""A whole number as the wire carries it."""
 
 
 class EnvSettings(Section):
@@ -51,11 +53,11 @@ class EnvSettings(Section):
     """First port; engine i listens for base_port + i or the next free one."""
     num_envs: Engines = 1
     """Engines side by side."""
-    num_areas: PositiveInt = 1
+    num_areas: Annotated[PositiveInt, Field(le=100_000)] = 1
     """Copies of the training area in each engine."""
     timeout_wait: PositiveInt = 60
     """Seconds to wait for an engine."""
-    seed: Annotated[Int, Field(ge=-1, le=2**31 - 1)] = -1
+    seed: Annotated[Int32, Field(ge=-1)] = -1
     """Seed of the run; engine i gets seed + i. -1 = a random one from 0 to 9999."""
     max_lifetime_restarts: Unlimited = 10
     """Restarts of one engine in a run; -1 = without limit."""
@@ -123,17 +125,17 @@ class EnvSettings(Section):
 class EngineSettings(Section):
     """``engine_settings``: what is sent over the engine-configuration channel, and flags of the player."""
 
-    width: PositiveInt = 84
+    width: Annotated[Int32, Field(ge=1)] = 84
     """Window width in pixels."""
-    height: PositiveInt = 84
+    height: Annotated[Int32, Field(ge=1)] = 84
     """Window height in pixels."""
-    quality_level: Annotated[Int, Field(ge=0)] = 5
+    quality_level: Annotated[Int32, Field(ge=0)] = 5
     """Unity's quality level."""
-    time_scale: NaturalFloat = 20.0
-    """Game seconds for each real second."""
-    target_frame_rate: Annotated[Int, Field(ge=-1)] = -1
+    time_scale: Annotated[Float, Field(ge=0, le=1e38)] = 20.0
+    """Game seconds for each real second, a float32 on the wire."""
+    target_frame_rate: Annotated[Int32, Field(ge=-1)] = -1
     """Frames a second; -1 = as many as possible."""
-    capture_frame_rate: Annotated[Int, Field(ge=0)] = 60
+    capture_frame_rate: Annotated[Int32, Field(ge=0)] = 60
     """Frames for each game second, whatever the real time."""
     no_graphics: Bool = False
     """Start players without graphics."""

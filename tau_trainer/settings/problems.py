@@ -108,7 +108,7 @@ _LIMITS: dict[str, str] = {
     "greater_than": "must be above {gt:g}",
     "greater_than_equal": "must be at least {ge:g}",
     "less_than": "must be below {lt:g}",
-    "less_than_equal": "must be at most {le:g}",
+    "less_than_equal": "must be at most {le:.10g}",
     "model_type": "must be a mapping of keys",
     "model_attributes_type": "must be a mapping of keys",
     "dict_type": "must be a mapping of keys",

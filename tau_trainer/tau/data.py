@@ -156,7 +156,7 @@ def embed(
     path: Path,
     encoder: TextEncoder,
     *,
-    batch_size: int = 256,
+    batch_size: int = 64,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> EmbedReport:
     """Write the embeddings of all texts of a Tau file beside it, encoding only those that are not there yet.

@@ -34,6 +34,17 @@ def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then(
     assert err.splitlines() == ["playing 8%: 1 of 13", "playing 46%: 6 of 13", "playing 85%: 11 of 13"]
 
 
+def test_what_is_counted_has_a_speed_and_a_time_left(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(after_s=0.0) as shown:
+        shown.count("embedding", 64, 1000, "texts")
+        clock.now += 8.0
+        shown.count("embedding", 160, 1000, "texts")
+    assert capsys.readouterr().err.splitlines() == [
+        "embedding 6%: 64 of 1,000 texts",
+        "embedding 16%: 160 of 1,000 texts, 12 a second, 0:01:10 left",
+    ]
+
+
 def test_what_is_over_soon_or_silent_says_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with Progress() as quick, Progress(silent=True, after_s=0.0) as silent:
         for shown in (quick, silent):

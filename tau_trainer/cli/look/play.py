@@ -62,9 +62,7 @@ def play_command(
     if playoff is not None:
         turns = playoff
         with Progress() as progress:
-            [games] = table.playoff(
-                turns, on_turn=lambda turn: progress.tell("playing", turn / turns, f"{turn:,} of {turns:,} turns")
-            )
+            [games] = table.playoff(turns, on_turn=lambda turn: progress.count("playing", turn, turns, "turns"))
         show_lines([f"host {host} against agent {agent}: {games:,} games in {playoff:,} turns"])
     else:
         show_lines(table.play())

@@ -72,7 +72,7 @@ def check_env_command(
     with Progress() as progress:
 
         def on_step(what: str) -> Callable[[int], None]:
-            return lambda step: progress.tell(what, step / steps, f"{step:,} of {steps:,} steps")
+            return lambda step: progress.count(what, step, steps, "steps")
 
         played = on_step("checking")
         findings = check(make, copies=copies, steps=steps, seed=seed, tolerance=tolerance, on_step=played)

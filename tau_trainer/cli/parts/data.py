@@ -53,11 +53,7 @@ def embed_command(
     show_status(f"embedding the texts of {source} with {encoder}")
     model = get_encoder(encoder)
     with Progress(silent=json) as progress:
-
-        def tell(done: int, of: int) -> None:
-            progress.tell("embedding", done / of, f"{done:,} of {of:,} texts")
-
-        report = embed(source, model, on_progress=tell)
+        report = embed(source, model, on_progress=lambda done, of: progress.count("embedding", done, of, "texts"))
     return _show(report, json)
 
 
