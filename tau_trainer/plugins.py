@@ -68,8 +68,12 @@ _OWN: dict[Kind, dict[str, str]] = {
     "memories": {"lstm": "tau_trainer.models.lstm:LSTM"},
     # From settings to a tau_trainer.training.task.Task, by the section of the file that asks for it.
     "tasks": {"tau": "tau_trainer.tau.task:TauTask"},
-    # From settings and the run's folder to a tau_trainer.metrics.Recorder; all that are there record every run.
-    "recorders": {},
+    # From settings and the run's folder to a tau_trainer.metrics.Recorder, by an entry of `recorders`; those of other
+    # packages record every run.
+    "recorders": {
+        "mlflow": "tau_trainer.metrics.trackers.mlflow:MLflow",
+        "wandb": "tau_trainer.metrics.trackers.wandb:WeightsAndBiases",
+    },
     # Without arguments to a tau_trainer.Callback, by an entry of `callbacks`.
     "callbacks": {},
 }
@@ -83,7 +87,12 @@ def _found(kind: Kind) -> dict[str, str]:
 
 def names(kind: Kind) -> tuple[str, ...]:
     """All names of a kind, this package's own first."""
-    return tuple(dict.fromkeys((*_OWN[kind], *sorted(_found(kind)))))
+    return (*_OWN[kind], *others(kind))
+
+
+def others(kind: Kind) -> tuple[str, ...]:
+    """Names of a kind that other packages bring."""
+    return tuple(sorted(_found(kind).keys() - _OWN[kind].keys()))
 
 
 def is_place(kind: Kind, name: str) -> bool:

@@ -49,9 +49,7 @@ class TensorBoard(Recorder):
 
     def on_summary(self, summary: Summary) -> None:
         """Write one scalar a key, and ``<key>_hist`` where the distribution was asked for."""
-        # An engine may send a name of its own that is a pair's too: the trainer's number is the one that is written.
-        pairs = summary.pair_values() if len(summary.pairs) <= MOST_PAIRS else {}
-        values = [_value(key, simple_value=value) for key, value in {**summary.values, **pairs}.items()]
+        values = [_value(key, simple_value=value) for key, value in scalars(summary).items()]
         values += [
             _value(f"{key}_hist", histo=_histogram(statistics, statistics.histogram))
             for key, statistics in summary.statistics.items()
@@ -94,6 +92,12 @@ class TensorBoard(Recorder):
             file.flush(older_than)
 
 
+def scalars(summary: Summary) -> dict[str, float]:
+    """One scalar a key, and those of single pairs where there are at most :data:`MOST_PAIRS`."""
+    # An engine may send a name of its own that is a pair's too: the trainer's number is the one that is written.
+    return summary.values | (summary.pair_values() if len(summary.pairs) <= MOST_PAIRS else {})
+
+
 def folder_name(behavior: str) -> str:
     """The folder of a behavior: its name without ``?team=``, and without characters that Windows forbids."""
     return re.sub(r'[<>:"/\\|?*]', "_", behavior.split("?", 1)[0]) or "behavior"
@@ -101,7 +105,7 @@ def folder_name(behavior: str) -> str:
 
 def markdown_table(values: Mapping[str, Any]) -> str:
     """Settings as a table that TensorBoard's text tab renders; nested keys are joined with dots."""
-    rows = (f"| {key} | {_cell(value)} |" for key, value in _flatten(values))
+    rows = (f"| {key} | {_cell(value)} |" for key, value in flattened(values))
     return "\n".join(["| setting | value |", "| --- | --- |", *rows])
 
 
@@ -109,10 +113,11 @@ def _cell(value: Any) -> str:
     return json.dumps(value, default=str, ensure_ascii=False).replace("|", "\\|")
 
 
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by keys with dots; an empty mapping is a value."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from flattened(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 

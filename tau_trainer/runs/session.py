@@ -205,13 +205,17 @@ def start(
 def kept_recorders(
     folder: RunFolder, settings: RunSettings, timers: Timer, command_line: Sequence[str] | None
 ) -> list[Recorder]:
-    """Recorders of what stays in the run's folder, those of other packages last. Raises SettingsError."""
+    """Recorders of what stays in the run's folder, those that were asked for, and those of other packages.
+
+    Raises SettingsError.
+    """
     names = {"python": "python_version", "tau-trainer": "tau_trainer_version", "torch": "pytorch_version"}
     names |= {"numpy": "numpy_version"}
     facts = {names[package]: version for package, version in versions().items() if package in names and version}
     facts["communication_protocol_version"] = COMMUNICATION_VERSION
     facts["command_line_arguments"] = " ".join(sys.argv if command_line is None else command_line)
-    others = [plugins.load("recorders", name)(settings, folder.path) for name in plugins.names("recorders")]
+    wanted = dict.fromkeys([*getattr(settings, "recorders", ()), *plugins.others("recorders")])
+    others = [plugins.load("recorders", name)(settings, folder.path) for name in wanted]
     kept = [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(folder.timers, timers, facts)]
     return [*kept, StatusFile(folder.status), *others]
 

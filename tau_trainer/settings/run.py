@@ -113,6 +113,8 @@ class RunSettings(Section):
     """How experience is gathered."""
     callbacks: tuple[Text, ...] = ()
     """Callbacks that are told of the run: names of entry points, or ``module:Class``."""
+    recorders: tuple[Text, ...] = ()
+    """Recorders beside those of the run's folder: ``mlflow``, ``wandb``."""
     execution: Literal["sync", "async"] = "sync"
     """Everything in one process, or actors in processes of their own."""
     async_trainer: AsyncTrainerSettings = AsyncTrainerSettings()

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tau_trainer.metrics import JsonLines
+from tau_trainer import plugins
+from tau_trainer.errors import SettingsError
+from tau_trainer.metrics import JsonLines, Recorder
 from tau_trainer.runs.collector import Collector
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import start
@@ -34,3 +36,40 @@ def test_ctrl_c_before_it_has_begun_leaves_nothing(tmp_path: Path) -> None:
         start(load_settings(None, chosen), "", 0, begin, recorders=lambda folder: [JsonLines(folder / "log.jsonl")])
     assert not hasattr(made[0].run, "collector"), "it was not begun any more"
     assert not (tmp_path / "results").exists()
+
+
+def test_recorders_are_those_that_are_named_and_all_of_other_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[str, object, Path]] = []
+
+    class Noted(Recorder):
+        def __init__(self, settings: object, folder: Path) -> None:
+            made.append((type(self).__name__, settings, folder))
+
+    class Theirs(Noted): ...
+
+    monkeypatch.setattr("tau_trainer.metrics.trackers.mlflow.MLflow", Noted)
+    monkeypatch.setattr("tests.runs.test_session.Theirs", Theirs, raising=False)
+    monkeypatch.setattr(
+        plugins, "_found", lambda kind: {"theirs": "tests.runs.test_session:Theirs"} | plugins._OWN[kind]
+    )
+
+    @contextmanager
+    def begin(run: Run) -> Iterator[Collector]:
+        yield Counting(run)
+
+    for recorders, wanted in ((["mlflow"], ["Noted", "Theirs"]), ([], ["Theirs"])):
+        made.clear()
+        chosen = {"checkpoint_settings.run_id": f"it{len(recorders)}"}
+        chosen["checkpoint_settings.results_dir"] = str(tmp_path / "results")
+        settings = load_settings(None, {**chosen, "recorders": recorders})
+        start(settings, "", 0, begin).wait()
+        assert [name for name, *_ in made] == wanted
+        assert all(
+            rest == [settings, tmp_path / "results" / f"it{len(recorders)}"] for rest in ([*row[1:]] for row in made)
+        )
+    again = {"checkpoint_settings.run_id": "none", "checkpoint_settings.results_dir": str(tmp_path / "results")}
+    with pytest.raises(SettingsError, match="nothing named 'mlfow' among the recorders; known: mlflow, wandb"):
+        start(load_settings(None, {**again, "recorders": ["mlfow"]}), "", 0, begin)
+    assert not (tmp_path / "results" / "none").exists()

@@ -1,0 +1,194 @@
+"""What trackers of experiments have in common: a thread of their own, and one tracked run for all parts of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import shorten
+from typing import Any, ClassVar, Protocol
+
+from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.files import atomic_write_json
+from tau_trainer.metrics.recorder import Item, Recorder
+from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
+from tau_trainer.metrics.summary import Event, Summary
+from tau_trainer.metrics.tensorboard import flattened, folder_name, scalars
+
+_log = logging.getLogger(__name__)
+PROJECT = "tau-trainer"
+"""Where runs are that nothing else is said of: MLflow's experiment, the project of Weights & Biases."""
+_RETRY_S = 30.0
+"""From a delivery that failed to the next try."""
+_LAST_S = 30.0
+"""What is left when a run ends may take so long where the service answers, else :data:`_LOST_S`."""
+_LOST_S = 5.0
+_LONGEST = 400
+"""Characters of what a library says."""
+_MOST_WAITING = 10_000
+"""Summaries that wait for a service that does not answer; then the oldest go."""
+
+
+def said(error: Exception) -> str:
+    """What a library says, in a line."""
+    return shorten(str(error), _LONGEST) or type(error).__name__
+
+
+class Dumps(Protocol):
+    """A run's settings."""
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """All of them, as JSON has them."""
+
+
+class Tracker(Recorder):
+    """Hands summaries and the end of a run to a service, in a thread of its own, so that nobody waits for one.
+
+    A delivery that fails is told of once and tried again until the run ends. The service's own name of the run is kept
+    in the run's folder, so a run that goes on is tracked as the same one; ``--force`` begins another.
+
+    Args:
+        settings: of the run, which become its parameters.
+        folder: of the run.
+
+    Raises:
+        SettingsError: the package that it needs is not installed, or cannot be used.
+    """
+
+    name: ClassVar[str]
+    """As ``recorders`` names it, and the extra that brings its package."""
+
+    def __init__(self, settings: Dumps, folder: Path) -> None:
+        self.folder = folder
+        dumped = settings.model_dump(mode="json")
+        self.parameters: dict[str, Any] = {key: value for key, value in flattened(dumped) if value is not None}
+        """Settings by keys with dots."""
+        try:
+            self.connect()
+        except ImportError as error:
+            raise SettingsError(
+                f"recorders: {self.name} is not installed: pip install 'tau-trainer[{self.name}]' ({error}), "
+                "or take it out of recorders"
+            ) from error
+        self._waiting: deque[Summary | RunReport | None] = deque(maxlen=_MOST_WAITING)
+        self._changed = threading.Condition()
+        self._failure: Exception | None = None
+        self._lost = self._closing = False
+        self._thread: threading.Thread | None = None
+
+    # What a service does, always in the same thread; whatever it raises is tried again.
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Import the package. Asks no server. In the caller's thread."""
+
+    @abstractmethod
+    def begin(self, known: str | None) -> str:
+        """Begin a tracked run, or go on with the one that was ``known`` by this name; its name."""
+
+    @abstractmethod
+    def write(self, values: Mapping[str, float], behavior: str, step: int, time: float) -> None:
+        """Scalars at ``step`` of a behavior, which all their names begin with; ``time`` in seconds since 1970."""
+
+    @abstractmethod
+    def end(self, outcome: str, files: list[Path]) -> None:
+        """Keep files, and end the tracked run; ``outcome`` as :class:`RunReport` has it."""
+
+    # What the hub calls.
+
+    def on_summary(self, summary: Summary) -> None:
+        """Queue its scalars."""
+        self._queue(summary)
+
+    def on_event(self, event: Event) -> None:
+        """Raise what a delivery has failed by."""
+        self._tell()
+
+    def on_snapshot(self, snapshot: RunSnapshot) -> None:
+        """Raise what a delivery has failed by."""
+        self._tell()
+
+    def on_result(self, result: RunReport) -> None:
+        """Queue the run's end."""
+        self._queue(result)
+
+    def close(self) -> None:
+        """Deliver the rest, but wait for no service that does not answer."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(_LOST_S if self._lost else _LAST_S)
+            if left := len(self._waiting):  # the hub listens no longer
+                _log.warning("%s has not taken the last %d records of the run in '%s'", self.name, left, self.folder)
+
+    def _tell(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _queue(self, item: Summary | RunReport) -> None:
+        with self._changed:
+            self._waiting.append(item)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=f"tau-{self.name}", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        self._tell()
+
+    # In the tracker's thread.
+
+    def _work(self) -> None:
+        begun, ended = False, False
+        while not ended:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or bool(self._waiting))
+                item = self._waiting[0] if self._waiting else None
+                last = self._closing
+            try:
+                begun = begun or self._begin()
+                self._deliver(item)
+            except Exception as error:
+                self._failed(error)
+                if last:
+                    return
+                continue
+            self._lost, ended = False, item is None or isinstance(item, RunReport)
+            with self._changed:
+                if self._waiting and self._waiting[0] is item:
+                    self._waiting.popleft()
+
+    def _failed(self, error: Exception) -> None:
+        """Keep it to be told of, and wait for the next try, or for the last one."""
+        with self._changed:
+            if not self._lost:
+                self._failure = TauError(f"{said(error)}; it is tried again until the run ends")
+            self._lost = True
+            self._changed.wait_for(lambda: self._closing, _RETRY_S)
+
+    def _begin(self) -> bool:
+        file, known = self.folder / f"{self.name}.json", None
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            known = str(json.loads(file.read_text(encoding="utf-8"))["run"])
+        name = self.begin(known)
+        if name != known:
+            atomic_write_json(file, {"run": name})
+        return True
+
+    def _deliver(self, item: Item | None) -> None:
+        """``None``: the run has ended without a report."""
+        if isinstance(item, Summary):
+            behavior = folder_name(item.behavior)
+            named = {f"{behavior}/{key}": value for key, value in scalars(item).items()}
+            self.write(named, behavior, item.step, item.time)
+        elif isinstance(item, RunReport):
+            kept = [self.folder / "configuration.yaml", *item.models]
+            kept += [path for key, path in item.files.items() if key != "log" and path not in kept]
+            self.end(item.outcome, [path for path in kept if path.is_file()])
+        else:
+            self.end("failed", [])
