@@ -22,19 +22,25 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where somebody has written down what the guide shows."""
-    game, twin, *_ = blocks("python")
+    game, pool, twin, *_ = blocks("python")
     (tmp_path / "crossing.py").write_text(game)
+    (tmp_path / "rushed.py").write_text(pool)
     (tmp_path / "crossing_numpy.py").write_text(twin)
     (tmp_path / "crossing.yaml").write_text(blocks("yaml")[0])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for module in ("crossing", "crossing_numpy"):
+    for module in ("crossing", "crossing_numpy", "rushed"):
         sys.modules.pop(module, None)
 
 
 def test_an_environment_takes_sixty_lines() -> None:
     assert len(blocks("python")[0].splitlines()) <= 60
+
+
+def test_its_pool_of_starts_has_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-env", "rushed:Rushed", "starts=pool", "--steps", "30"]) == 0
+    assert "rushed:Rushed: no fault found" in capsys.readouterr().out
 
 
 def test_it_has_no_fault(capsys: pytest.CaptureFixture[str]) -> None:

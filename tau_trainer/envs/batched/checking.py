@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from gymnasium import spaces
 
 from tau_trainer.envs.batched.comparing import OnStep, compare, first_difference, game_of, sampled, told_by
-from tau_trainer.envs.batched.contract import BatchedEnv, BatchedStep, State, Twin
+from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin
 from tau_trainer.envs.batched.findings import Findings, Refused, Tell, told
 from tau_trainer.envs.batched.watching import Watch, differing
 
@@ -55,6 +56,10 @@ def check(
         if env.num_agents > 1:
             findings.looked.add("left")
     _constants(make, copies, findings.tell)
+    with suppress(Refused), told("pool", findings.tell, "resets"):
+        if type(plain).pool is not BatchedEnv.pool:
+            plain.reset()
+            plain.pool(copies).check({name: values for name, values in plain.state.items() if name not in CLOCK})
     _pictures(plain, findings)
     return findings
 

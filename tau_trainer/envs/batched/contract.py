@@ -20,6 +20,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from tau_trainer.envs.batched.draws import Draws, seeds_of
+from tau_trainer.envs.batched.starts import Pool
 
 State = dict[str, torch.Tensor]
 """Tensors [E, ...] by name. The clock is always among them: see :data:`CLOCK`."""
@@ -27,10 +28,8 @@ CLOCK = ("seed", "episode", "step", "present")
 """int64 [E], int64 [E], int64 [E]: the copy's seed, episodes it began before, steps taken in this one; bool [E, A]:
 agents that are still in the game. :meth:`BatchedEnv.advance` reads them; the base class writes them."""
 Starts = Literal["drawn", "fixed", "pool"]
-"""How an episode of a copy begins: drawn anew; as its first one did; or as one of ``pool`` starts, which are the same
-for all copies and seeds."""
-_POOL_STREAM = 2**20
-"""Of :class:`Draws`: which start of the pool; authors' streams are below it."""
+"""How an episode of a copy begins: drawn anew; as its first one did; or as one of :meth:`BatchedEnv.pool`, which is the
+same for all copies and seeds."""
 
 
 class Outcome(NamedTuple):
@@ -118,7 +117,7 @@ class BatchedEnv(ABC):
         self.starts: Starts = starts
         self.seed(seed)
         self._pool_size = pool
-        self._pool: State | None = None
+        self._pool: Pool | None = None
         self._watched: int | None = None
         self._log: list[dict[str, torch.Tensor]] = []
 
@@ -139,6 +138,11 @@ class BatchedEnv(ABC):
     def allowed(self, state: State) -> torch.Tensor | None:
         """What may be chosen, bool [E, A, k], ``k`` the sum of all branches; None: everything always."""
         return None
+
+    def pool(self, count: int) -> Pool:
+        """What episodes begin from where ``starts`` is ``pool``, asked for once; ``count`` starts, each as likely."""
+        seeds = seeds_of(0, count, self.device)
+        return Pool(self.begin(Draws(seeds, torch.zeros_like(seeds), torch.zeros_like(seeds))))
 
     def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
         """A picture [H, W, 3] of one copy's state, arrays without ``E``. Raises NotImplementedError: it has none."""
@@ -214,11 +218,11 @@ class BatchedEnv(ABC):
         """The start of these copies' episodes."""
         zeros = torch.zeros_like(seed)
         if self.starts == "pool":
+            draws = Draws(seed, episode, zeros)
             if self._pool is None:
-                seeds = seeds_of(0, self._pool_size, self.device)
-                self._pool = self.begin(Draws(seeds, torch.zeros_like(seeds), torch.zeros_like(seeds)))
-            which = Draws(seed, episode, zeros).integers(_POOL_STREAM, 0, self._pool_size)  # int64 [E]
-            begun = {name: values[which] for name, values in self._pool.items()}
+                self._pool = self.pool(self._pool_size)
+                self._pool.check(self.begin(draws))
+            begun = self._pool.draw(draws)
         else:
             begun = self.begin(Draws(seed, zeros if self.starts == "fixed" else episode, zeros))
         present = torch.ones(len(seed), self.num_agents, dtype=torch.bool, device=self.device)

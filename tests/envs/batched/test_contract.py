@@ -118,7 +118,7 @@ def test_how_episodes_start() -> None:
     env = Counting(2, starts="pool", pool=2)
     env.reset()
     assert env._pool is not None
-    assert set(sums["pool"].flatten().tolist()) == set(env._pool["sum"].tolist())
+    assert set(sums["pool"].flatten().tolist()) == set(env._pool.states["sum"].tolist())
 
 
 def test_where_the_device_cannot_be_asked_copies_begin_anew_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
