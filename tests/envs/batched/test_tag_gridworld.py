@@ -83,7 +83,7 @@ def test_starts_from_a_pool_have_the_pools_mean() -> None:
     env = TagGridworld(4000, num_taggers=3, grid_length=9, pool=16)
     env.reset()
     assert env._pool is not None
-    wanted = env._pool["place"].double().mean(dim=0)
+    wanted = env._pool.states["place"].double().mean(dim=0)
     assert len(set(map(tuple, env.state["place"].flatten(1).tolist()))) == 16
     assert torch.allclose(env.state["place"].double().mean(dim=0), wanted, atol=0.2)  # five standard deviations
     env.reset(torch.ones(4000, dtype=torch.bool))
