@@ -26,6 +26,7 @@ _OWN: dict[Kind, dict[str, str]] = {
         "ppo": "tau_trainer.settings.trainers:PPO_TRAINER",
         "sac": "tau_trainer.settings.trainers:SAC_TRAINER",
         "dqn": "tau_trainer.settings.trainers:DQN_TRAINER",
+        "iqn": "tau_trainer.settings.trainers:IQN_TRAINER",
         "ddpg": "tau_trainer.settings.trainers:DDPG_TRAINER",
         "td3": "tau_trainer.settings.trainers:TD3_TRAINER",
         "maddpg": "tau_trainer.settings.trainers:MADDPG_TRAINER",

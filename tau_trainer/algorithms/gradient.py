@@ -163,6 +163,7 @@ class GradientAlgorithm(Algorithm):
             raise ValueError("an update needs at least one transition")
         with self.whole_or_nothing():
             result = self.learn_from(work, rollout, progress, publish)
+        result |= {name: float(value) for name, value in self.parameters.layer_statistics().items()}
         if len(rollout):
             result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
         self.version += 1

@@ -13,6 +13,7 @@ from torch.optim.adam import adam
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
+from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import CLOCK
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class FlatParameters:
         parameters, gradient, mean, square, scratch = (torch.zeros(size, device=device) for _ in range(5))
         step = torch.zeros((), dtype=torch.int64, device="cpu")
         self._products = torch.ones(len(parts), dtype=torch.float64, device="cpu")  # read at every step
+        self._told = numbers is not None and numbers.layer_statistics
         kind, decay = ("adam", 0.0) if numbers is None else (numbers.optimizer, numbers.weight_decay)
         self.optimizer = OptimizerState(
             parameters, gradient, mean, square, scratch, self._products[:1], step, kind, decay, self._decayed("")
@@ -275,6 +277,20 @@ class FlatParameters:
         # A sum costs a fraction of looking at each number; only where it is not finite itself is that worth it.
         flat = self.optimizer.parameters
         return math.isfinite(float(flat.sum())) or bool(torch.isfinite(flat).all())
+
+    def layer_statistics(self) -> dict[str, torch.Tensor]:
+        """Mean and deviation [] of every parameter that is learned, and of its newest gradient, by TensorBoard name.
+
+        Nothing where ``layer_statistics`` is not set.
+        """
+        found: dict[str, torch.Tensor] = {}
+        for name, parameter in self.module.named_parameters() if self._told else ():
+            if not parameter.requires_grad or not parameter.numel() or parameter.grad is None:
+                continue
+            for what, values in (("", parameter.detach()), ("Gradient ", parameter.grad)):
+                found[keys.layer(name, f"{what}Mean")] = values.mean()
+                found[keys.layer(name, f"{what}Std")] = values.std(correction=0)
+        return found
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that is needed to go on: ``model.*``, buffers by their names, ``optimizer.*``."""

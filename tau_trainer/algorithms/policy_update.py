@@ -38,7 +38,7 @@ from tau_trainer.rewards.streams import RewardStream
 
 if TYPE_CHECKING:
     from tau_trainer.settings import PPOHyperparameters
-    from tau_trainer.settings.hyperparameters import A2CHyperparameters
+    from tau_trainer.settings.batched import A2CHyperparameters
 
 _ROWS = 8192
 """Rows of one forward pass without gradient: large enough for full speed, small enough for the cache."""

@@ -109,6 +109,11 @@ def value(stream: str) -> str:
     return f"Policy/{stream.capitalize()} Value"
 
 
+def layer(parameter: str, what: str) -> str:
+    """``Layers/body.0.weight Mean``, ...: a statistic of one parameter of what is learned, or of its gradient."""
+    return f"Layers/{parameter} {what}"
+
+
 def pair_key(key: str, pair: str) -> str:
     """The name of one pair's own scalar: ``Tau/Mean Reward`` of pair ``3`` is ``Pair 3/Mean Reward``.
 

@@ -9,13 +9,12 @@ import torch
 
 from tau_trainer.models.actor_critic import CLOCK, ActorCritic
 from tau_trainer.models.distributions import branch_bounds
-from tau_trainer.models.heads import Acting
 from tau_trainer.models.mlp import Noise
 from tau_trainer.models.observation_encoder import Inputs
 
 if TYPE_CHECKING:
+    from tau_trainer.models.heads import Acting
     from tau_trainer.settings import NetworkSettings
-    from tau_trainer.settings.exploration import ExplorationSettings
     from tau_trainer.specs import BehaviorSpec
 
 
@@ -29,9 +28,8 @@ class ActionValues(torch.nn.Module):
     Args:
         spec: the behavior with the sensors that the policy sees.
         settings: shape of the networks.
-        exploration: how agents act.
+        acting: how agents act.
         dueling: whether there is a tower for the observation's value.
-        noisy: whether weights are.
         generator: source of the initial weights.
     """
 
@@ -39,10 +37,9 @@ class ActionValues(torch.nn.Module):
         self,
         spec: BehaviorSpec,
         settings: NetworkSettings,
-        exploration: ExplorationSettings,
+        acting: Acting,
         *,
         dueling: bool,
-        noisy: bool,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
@@ -51,7 +48,7 @@ class ActionValues(torch.nn.Module):
             settings,
             {"value": 1} if dueling else {},
             shared_critic=not dueling,
-            acting=Acting(exploration=exploration, noisy=noisy),
+            acting=acting,
             generator=generator,
         )
         self.target = copy.deepcopy(self.network).requires_grad_(False)

@@ -80,7 +80,7 @@ class ActorCritic(torch.nn.Module):
         size = self.body.size if self.hyper is None else self.hyper.size
         if settings.memory is not None:
             self.memories, size = make_memories(size, settings.memory, self.towers, generator)
-        self.action = ActionHead(size, spec.actions, generator, settings.action_levels, acting)
+        self.action = (acting.head or ActionHead)(size, spec.actions, generator, settings.action_levels, acting)
         self.value = ValueHead(size, streams, noisy=acting.noisy)
         self._explore(acting.exploration)
 
@@ -104,7 +104,8 @@ class ActorCritic(torch.nn.Module):
     @property
     def plain(self) -> bool:
         """Whether it is hidden layers and nothing else: then there are faster paths."""
-        return not (self.encoders or self.memories or self.noisy) and isinstance(self.body, MLP)
+        special = self.encoders or self.memories or self.noisy or type(self.action) is not ActionHead
+        return not special and isinstance(self.body, MLP)
 
     @property
     def state_columns(self) -> tuple[Column, ...]:
@@ -192,8 +193,18 @@ class ActorCritic(torch.nn.Module):
         noise: Noise | None = None,
     ) -> torch.Tensor:
         """The actor alone: means and logits [n, c + M]."""
-        result: torch.Tensor = self.action(self._tower(inputs, state, begins, ACTOR, noise)[0], noise)
+        result: torch.Tensor = self.action(self.features(inputs, state, begins, noise), noise)
         return result
+
+    def features(
+        self,
+        inputs: Inputs,
+        state: torch.Tensor | None = None,
+        begins: torch.Tensor | None = None,
+        noise: Noise | None = None,
+    ) -> torch.Tensor:
+        """What the actor's head gets, [n, H]."""
+        return self._tower(inputs, state, begins, ACTOR, noise)[0]
 
     def values(
         self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None

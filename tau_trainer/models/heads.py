@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import tensor_names as names
@@ -17,6 +19,7 @@ from tau_trainer.specs import Actions, ActionSpec, BoolArray, FloatArray, IntArr
 
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
+    from tau_trainer.settings import IQNHyperparameters
     from tau_trainer.settings.exploration import ExplorationSettings
 
 MEAN_GAIN = 0.2
@@ -41,6 +44,8 @@ class Acting:
     """Outputs are not sampled from: the best action is disturbed so. None: they are."""
     noisy: bool = False
     """Whether the weights of hidden layers and heads are; see :class:`NoisyPart`."""
+    head: Callable[..., ActionHead] | None = None
+    """Makes what says it, of :class:`ActionHead`'s arguments; None: that class itself."""
 
 
 SAMPLED = Acting()
@@ -230,6 +235,74 @@ class ActionHead(Head):
         log_probs = graph.add("LogSoftmax", [logits], f"{name}.log_probs", axis=1)
         draw = {"dtype": int(TensorProto.INT64), "sample_size": 1}
         samples.append(graph.add("Multinomial", [log_probs], f"{name}.sample", **draw))
+
+
+class QuantileHead(ActionHead):
+    """Values of actions as distributions of which every quantile can be asked, and their means over fixed fractions.
+
+    Dabney et al. 2018, equations 4 and 5: features, times an embedding of the fraction tau, then a hidden layer and the
+    values. The paper draws the fractions of that mean; the midpoints of ``K`` equal parts say the same without noise,
+    so a policy is the same wherever it acts, and so is its file.
+
+    Args:
+        inputs: features ``H`` that go in.
+        actions: see :class:`ActionHead`, as ``levels`` and ``acting``.
+        numbers: ``E`` cosines of a fraction, ``K`` and ``cvar``, the worst share of a distribution that counts.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        actions: ActionSpec,
+        generator: torch.Generator,
+        levels: int | None = None,
+        acting: Acting = SAMPLED,
+        *,
+        numbers: IQNHyperparameters,
+    ) -> None:
+        super().__init__(inputs, actions, generator, levels, acting)
+        sizes, samples = (numbers.quantile_embedding_dim, inputs), numbers.num_quantile_samples
+        self.embedding, self.hidden = (Head(size, inputs, noisy=False) for size in sizes)
+        for layer in (self.embedding, self.hidden):
+            kaiming_normal_(layer.weight, generator)
+        self.fractions: torch.Tensor
+        """[K]: of the mean."""
+        self.register_buffer("fractions", numbers.cvar * (torch.arange(samples) + 0.5) / samples, persistent=False)
+
+    @override
+    def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
+        """[n, M] from features [n, H]: means over :attr:`fractions`."""
+        # The last layer is linear, so the mean may be taken before it.
+        return super().forward(self._seen(x, self.fractions[None]).mean(dim=1), noise)
+
+    def quantiles(self, x: torch.Tensor, fractions: torch.Tensor) -> torch.Tensor:
+        """What each value is worth [n, N, M] at fractions tau [n, N], from features [n, H]."""
+        return self._seen(x, fractions) @ self.weight + self.bias
+
+    def _seen(self, x: torch.Tensor, fractions: torch.Tensor) -> torch.Tensor:
+        """What goes into the last layer, [n, N, H]; fractions [n, N], or [1, N] for all alike."""
+        merged = x[:, None] * self._embedded(fractions)
+        return torch.nn.functional.silu(merged @ self.hidden.weight + self.hidden.bias)
+
+    def _embedded(self, fractions: torch.Tensor) -> torch.Tensor:
+        """[..., H]: ``relu(sum_i cos(pi i tau) w_i + b)``, i = 0 ... E - 1."""
+        weight = self.embedding.weight
+        multiples = torch.arange(len(weight), dtype=weight.dtype, device=weight.device)
+        cosines = torch.cos(math.pi * multiples * fractions[..., None])  # [..., E]
+        return torch.relu(cosines @ weight + self.embedding.bias)
+
+    @override
+    def write(self, graph: GraphWriter, x: str) -> None:
+        with torch.no_grad():
+            known = self._embedded(self.fractions)[None].cpu().numpy()  # [1, K, H]
+        inputs, count = len(self.hidden.weight), len(self.fractions)
+        rows = graph.reshape(x, "quantiles.rows", [-1, 1, inputs])
+        merged = graph.add("Mul", [rows, graph.constant("quantiles.embedded", known)], "quantiles.merged")
+        flat = graph.reshape(merged, "quantiles.flat", [-1, inputs])
+        weight, bias = (values.detach().cpu().numpy() for values in (self.hidden.weight, self.hidden.bias))
+        hidden = graph.swish(graph.linear(weight, bias, flat, "quantiles.linear"), "quantiles.hidden")
+        every = graph.reshape(hidden, "quantiles.every", [-1, count, inputs])
+        super().write(graph, graph.add("ReduceMean", [every], "quantiles.mean", axes=[1], keepdims=0))
 
 
 class ValueHead(Head):

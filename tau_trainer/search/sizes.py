@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings.batched import A2CHyperparameters, BatchedSettings
 from tau_trainer.settings.document import Location
-from tau_trainer.settings.hyperparameters import A2CHyperparameters, Hyperparameters, OffPolicyHyperparameters
+from tau_trainer.settings.hyperparameters import Hyperparameters, OffPolicyHyperparameters
 
 Sizes = dict[Location, int]
 """Settings by their place in the file."""

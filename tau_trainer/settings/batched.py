@@ -18,13 +18,24 @@ from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.engines import EnvSettings
 from tau_trainer.settings.hyperparameters import (
-    A2CHyperparameters,
-    BatchedDQNHyperparameters,
+    DQNHyperparameters,
+    Hyperparameters,
     OffPolicyHyperparameters,
     PPOHyperparameters,
+    Schedule,
 )
-from tau_trainer.settings.kinds import Bool, NaturalInt, PositiveInt, Section, Text
+from tau_trainer.settings.kinds import (
+    Bool,
+    Fraction,
+    NaturalFloat,
+    NaturalInt,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+    Text,
+)
 from tau_trainer.settings.run import RunSettings
+from tau_trainer.settings.schedules import NaturalSchedule, PositiveSchedule
 from tau_trainer.settings.signals import RewardSignalSettings
 from tau_trainer.settings.trainers import RewardSignals, TrainerSettings
 
@@ -34,6 +45,61 @@ _FOR_ENGINES = (*("engine_settings", "environment_parameters", "tau", "collectio
 """Sections that mean nothing where copies are tensors."""
 _CLOCK = ("max_steps", "summary_freq", "checkpoint_interval", "even_checkpoints")
 """What all behaviors of a batched run have alike: they play in the same copies, step by step."""
+
+
+class A2CHyperparameters(Hyperparameters):
+    """Numbers of A2C, with WarpDrive's names where it has them."""
+
+    batch_size: PositiveInt = 64
+    """Decisions in one gradient step; buffer_size where that alone is given, so that an update is one step."""
+    buffer_size: PositiveInt | None = None  # type: ignore[assignment]
+    """Decisions gathered before an update (``train_batch_size``); null = eight of every agent, and at least 512."""
+    learning_rate: PositiveSchedule = 1e-3
+    """Step size of the optimizer at the start (``lr``), or its own schedule."""
+    learning_rate_schedule: Schedule = "linear"
+    """Linear: down to 1e-10 at max_steps."""
+    vf_loss_coeff: NaturalFloat = 0.5
+    """Factor on the mean squared error of the values."""
+    entropy_coeff: NaturalSchedule = 0.01
+    """Coefficient of the entropy bonus, or its own schedule."""
+    entropy_coeff_schedule: Schedule = "constant"
+    """Linear: down to 1e-5 at max_steps."""
+    lambd: Fraction = 0.95
+    """Lambda of generalised advantage estimation; 1: whole discounted returns."""
+    max_grad_norm: PositiveFloat | None = 0.5
+    """Gradients are scaled down to this norm; null = never (``clip_grad_norm: false``)."""
+    normalize_advantage: Bool = True
+    """Advantages get mean 0 and deviation 1 over the update's decisions."""
+    normalize_return: Bool = False
+    """So do the returns that values learn."""
+    shared_critic: Bool = False
+    """Policy and value function share one body."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_step(cls, data: Any) -> Any:
+        """Beside a buffer_size an omitted batch_size is all that was gathered."""
+        if not isinstance(data, dict) or data.get("buffer_size") is None:
+            return data
+        return {"batch_size": data["buffer_size"]} | data
+
+    def gathered(self, agents: int) -> int:
+        """Decisions before an update, where so many are made in one step."""
+        return self.buffer_size or max(512, 8 * agents)
+
+
+class BatchedDQNHyperparameters(DQNHyperparameters):
+    """Numbers of deep Q-learning on tensors."""
+
+    steps_per_update: PositiveFloat = 64.0
+    """Decisions for each gradient update."""
+
+    @model_validator(mode="after")
+    def _what_tensors_have(self) -> Self:
+        self.refuse("{key} is not there on tensors; remove it", "prioritized", "hindsight", "n_step", "noisy")
+        if self.exploration.type == "boltzmann_gumbel":
+            raise PydanticCustomError("tensors", "exploration.type boltzmann_gumbel is not there on tensors; remove it")
+        return self
 
 
 class EnvironmentSettings(Section):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -37,10 +37,6 @@ _LEAST_MINIBATCHES = 16
 """Of new decisions, in an update that learns from older ones as well: smaller ones cost time and gain nothing."""
 
 
-_STEPS, _FEWEST = 8, 512
-"""Of A2C: steps of every agent that an update waits for, and decisions at least."""
-
-
 class Hyperparameters(Section):
     """What every algorithm has."""
 
@@ -58,6 +54,8 @@ class Hyperparameters(Section):
         default_factory=lambda data: _ADAMW_DECAY if data.get("optimizer") == "adamw" else 0.0
     )
     """Decoupled weight decay of the optimizer, on weight matrices; 0 unless given, 0.01 with adamw."""
+    layer_statistics: Bool = False
+    """Tell mean and deviation of every layer's weights and gradients after each update."""
 
     @model_validator(mode="after")
     def _batch_fits_buffer(self) -> Self:
@@ -124,47 +122,6 @@ class PPOHyperparameters(POCAHyperparameters):
         half = self.buffer_size // 2
         halves = half >= (_LEAST_MINIBATCHES if self.updates_per_buffer == "auto" else 1) * self.batch_size
         return half if halves and self.updates_per_buffer != 1 else self.buffer_size
-
-
-class A2CHyperparameters(Hyperparameters):
-    """Numbers of A2C, with WarpDrive's names where it has them."""
-
-    batch_size: PositiveInt = 64
-    """Decisions in one gradient step; buffer_size where that alone is given, so that an update is one step."""
-    buffer_size: PositiveInt | None = None  # type: ignore[assignment]
-    """Decisions gathered before an update (``train_batch_size``); null = eight of every agent, and at least 512."""
-    learning_rate: PositiveSchedule = 1e-3
-    """Step size of the optimizer at the start (``lr``), or its own schedule."""
-    learning_rate_schedule: Schedule = "linear"
-    """Linear: down to 1e-10 at max_steps."""
-    vf_loss_coeff: NaturalFloat = 0.5
-    """Factor on the mean squared error of the values."""
-    entropy_coeff: NaturalSchedule = 0.01
-    """Coefficient of the entropy bonus, or its own schedule."""
-    entropy_coeff_schedule: Schedule = "constant"
-    """Linear: down to 1e-5 at max_steps."""
-    lambd: Fraction = 0.95
-    """Lambda of generalised advantage estimation; 1: whole discounted returns."""
-    max_grad_norm: PositiveFloat | None = 0.5
-    """Gradients are scaled down to this norm; null = never (``clip_grad_norm: false``)."""
-    normalize_advantage: Bool = True
-    """Advantages get mean 0 and deviation 1 over the update's decisions."""
-    normalize_return: Bool = False
-    """So do the returns that values learn."""
-    shared_critic: Bool = False
-    """Policy and value function share one body."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_step(cls, data: Any) -> Any:
-        """Beside a buffer_size an omitted batch_size is all that was gathered."""
-        if not isinstance(data, dict) or data.get("buffer_size") is None:
-            return data
-        return {"batch_size": data["buffer_size"]} | data
-
-    def gathered(self, agents: int) -> int:
-        """Decisions before an update, where so many are made in one step."""
-        return self.buffer_size or max(_FEWEST, _STEPS * agents)
 
 
 class OffPolicyHyperparameters(Hyperparameters):
@@ -275,18 +232,26 @@ class DQNHyperparameters(OffPolicyHyperparameters):
     """Gradients are scaled down to this norm; null = never."""
 
 
-class BatchedDQNHyperparameters(DQNHyperparameters):
-    """Numbers of deep Q-learning on tensors."""
+class IQNHyperparameters(DQNHyperparameters):
+    """Numbers of implicit quantile networks; names are Dopamine's where it has them."""
 
-    steps_per_update: PositiveFloat = 64.0
-    """Decisions for each gradient update."""
+    num_tau_samples: PositiveInt = 8
+    """N: fractions at which the distribution of what was done is learned."""
+    num_tau_prime_samples: PositiveInt = 8
+    """N': fractions of the target's."""
+    num_quantile_samples: PositiveInt = 32
+    """K: fractions whose mean is what an action is worth."""
+    quantile_embedding_dim: PositiveInt = 64
+    """Cosines that a fraction is told by."""
+    kappa: PositiveFloat = 1.0
+    """Where the quantile Huber loss turns from squares to straight lines."""
+    cvar: Annotated[Fraction, Field(gt=0)] = 1.0
+    """Actions are judged by the mean of this worst share of what may come of them; 1 = of all."""
 
     @model_validator(mode="after")
-    def _what_tensors_have(self) -> Self:
-        self.refuse("{key} is not there on tensors; remove it", "prioritized", "hindsight", "n_step", "noisy")
-        if self.exploration.type == "boltzmann_gumbel":
-            text = "exploration.type boltzmann_gumbel is not there on tensors; remove it"
-            raise PydanticCustomError("not_on_tensors", text)
+    def _has_its_own_loss(self) -> Self:
+        self.refuse("{key} is nothing that iqn has; remove it, or use trainer_type: dqn", "dueling", "noisy")
+        self.refuse("{key} is nothing that iqn has; set kappa instead", "loss", "clip_td_err")
         return self
 
 

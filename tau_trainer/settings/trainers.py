@@ -16,6 +16,7 @@ from tau_trainer.settings.hyperparameters import (
     DQNHyperparameters,
     Hyperparameters,
     IQLHyperparameters,
+    IQNHyperparameters,
     MADDPGHyperparameters,
     OfflineCriticHyperparameters,
     OfflineHyperparameters,
@@ -184,6 +185,13 @@ class DQNTrainerSettings(TrainerSettings):
     hyperparameters: DQNHyperparameters = DQNHyperparameters()
 
 
+class IQNTrainerSettings(DQNTrainerSettings):
+    """A behavior that an implicit quantile network learns."""
+
+    trainer_type: Literal["iqn"] = "iqn"  # type: ignore[assignment]
+    hyperparameters: IQNHyperparameters = IQNHyperparameters()
+
+
 class DDPGTrainerSettings(TrainerSettings):
     """A behavior that DDPG trains."""
 
@@ -276,6 +284,7 @@ class TrainerType:
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
 SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.off_policy.sac:SAC")
 DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.off_policy.dqn:DQN")
+IQN_TRAINER = TrainerType(IQNTrainerSettings, "tau_trainer.algorithms.off_policy.iqn:IQN")
 DDPG_TRAINER = TrainerType(DDPGTrainerSettings, "tau_trainer.algorithms.off_policy.ddpg:DDPG")
 TD3_TRAINER = TrainerType(TD3TrainerSettings, "tau_trainer.algorithms.off_policy.td3:TD3")
 MADDPG_TRAINER = TrainerType(MADDPGTrainerSettings, "tau_trainer.algorithms.off_policy.maddpg:MADDPG")

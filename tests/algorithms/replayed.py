@@ -11,11 +11,12 @@ from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.ddpg import DDPG
 from tau_trainer.algorithms.off_policy.dqn import DQN
+from tau_trainer.algorithms.off_policy.iqn import IQN
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.memory import Known, WorkData
 from tau_trainer.models.distributions import effective_mask
-from tau_trainer.settings import DQNHyperparameters, NetworkSettings, SACHyperparameters
-from tau_trainer.settings.trainers import DQNTrainerSettings, SACTrainerSettings
+from tau_trainer.settings import DQNHyperparameters, IQNHyperparameters, NetworkSettings, SACHyperparameters
+from tau_trainer.settings.trainers import DQNTrainerSettings, IQNTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tests.algorithms.experience import AGENTS, behavior, paying
 from tests.networks import observations
@@ -65,6 +66,24 @@ def dqn(
     """A learner, of a behavior that sees two vectors unless told otherwise."""
     spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
     return DQN(Setup(spec, options or dqn_settings(), seed, device=device), fused=fused)
+
+
+def iqn_settings(
+    network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
+) -> IQNTrainerSettings:
+    given = {name: value for name, value in numbers.items() if name in DQNHyperparameters.model_fields}
+    plain = dqn_settings(network, **given)
+    options = IQNTrainerSettings(
+        hyperparameters=IQNHyperparameters(**plain.hyperparameters.model_dump() | numbers),
+        network_settings=plain.network_settings,
+    )
+    return paying(options, signals)
+
+
+def iqn(spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1) -> IQN:
+    """A learner, of a behavior that sees two vectors unless told otherwise."""
+    spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
+    return IQN(Setup(spec, options or iqn_settings(), seed))
 
 
 class Collector:

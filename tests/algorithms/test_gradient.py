@@ -39,6 +39,27 @@ def test_the_optimizer_is_the_settings(kind: str, fused: bool) -> None:
         assert all(not np.allclose(change, other, rtol=1e-3, atol=0.0) for other in others), optimizer
 
 
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("kind", ["ppo", "sac"])
+def test_an_update_tells_of_every_layer_what_it_has_become(kind: str, fused: bool) -> None:
+    make, settings = (experience.ppo, experience.settings) if kind == "ppo" else (replayed.sac, replayed.settings)
+    collector: Any = experience.Collector if kind == "ppo" else replayed.Collector
+    for asked in (False, True):
+        learner: Any = make(CONTINUOUS, settings(layer_statistics=asked), fused=fused)
+        work = collector(learner).collect(*([learner.snapshot()] if kind == "ppo" else []))
+        told = {name: value for name, value in learner.update(work, 0.0, None).items() if name.startswith("Layers/")}
+        assert bool(told) == asked
+    parameters = learner.parameters
+    values, gradients = (parameters.views(getattr(parameters.optimizer, name)) for name in ("parameters", "gradient"))
+    learned = [name for name, one in parameters.module.named_parameters() if one.requires_grad and one.numel()]
+    assert len(told) == 4 * len(learned)
+    for name in learned:
+        for what, array in (("", values[name].numpy()), ("Gradient ", gradients[name].numpy())):
+            assert told[f"Layers/{name} {what}Mean"] == pytest.approx(float(array.mean()), rel=1e-4, abs=1e-7)
+            assert told[f"Layers/{name} {what}Std"] == pytest.approx(float(array.std()), rel=1e-4, abs=1e-7)
+    assert any(value for name, value in told.items() if name.endswith("Gradient Std"))
+
+
 @pytest.mark.parametrize("kind", ["ppo", "sac"])
 def test_a_searched_learning_rate_is_learned_with_and_told(kind: str) -> None:
     make = experience.ppo if kind == "ppo" else replayed.sac

@@ -6,16 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.off_policy.dqn import DQN
+from tau_trainer.algorithms.off_policy.iqn import IQN
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.memory import Known
 from tau_trainer.models import Decision, to_env
+from tau_trainer.models.heads import QuantileHead
 from tau_trainer.settings import (
     DQNHyperparameters,
+    IQNHyperparameters,
     MADDPGHyperparameters,
     MADDPGTrainerSettings,
     MemorySettings,
@@ -25,7 +29,7 @@ from tau_trainer.settings import (
     SACHyperparameters,
     trainer_type,
 )
-from tau_trainer.settings.trainers import DQNTrainerSettings, PPOTrainerSettings, SACTrainerSettings
+from tau_trainer.settings.trainers import DQNTrainerSettings, IQNTrainerSettings, PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
 AGENTS = 16
@@ -332,16 +336,19 @@ def test_sac_remembers_a_cue() -> None:
     assert np.mean(hits[-20:]) > 0.9, hits
 
 
-def make_dqn(inputs: int, branches: tuple[int, ...], gamma: float, memory: Any = None, **numbers: Any) -> DQN:
+def make_dqn(
+    inputs: int, branches: tuple[int, ...], gamma: float, memory: Any = None, kind: type[DQN] = DQN, **numbers: Any
+) -> DQN:
     falling = {"type": "eps_greedy", "eps": 1.0, "eps_min": 0.02, "n_steps_annealing": 3000}
     numbers = {"batch_size": 64, "learning_rate": 3e-3, "steps_per_update": 8, "exploration": falling, **numbers}
-    settings = DQNTrainerSettings(
-        hyperparameters=DQNHyperparameters(tau=0.02, **numbers),
+    made = (IQNTrainerSettings, IQNHyperparameters) if kind is IQN else (DQNTrainerSettings, DQNHyperparameters)
+    settings = made[0](
+        hyperparameters=made[1](tau=0.02, **numbers),
         network_settings=NetworkSettings(hidden_units=32, memory=memory),
         reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
     )
     spec = BehaviorSpec("Small?team=0", (ObservationSpec("vector", (inputs,)),), ActionSpec(0, branches))
-    return DQN(Setup(spec, settings, seed=1))
+    return kind(Setup(spec, settings, seed=1))
 
 
 BOLTZMANN = {"type": "boltzmann", "tau": 0.1}
@@ -374,7 +381,10 @@ def test_dqn_learns_an_identity_of_two_branches(switches: dict[str, Any]) -> Non
 SLOWLY = pytest.param(RAINBOW, marks=[pytest.mark.nightly, pytest.mark.timeout(300)])
 
 
-@pytest.mark.parametrize("switches", [{}, {"double": True, "prioritized": {}, "n_step": 2}, SLOWLY])
+QUANTILES: dict[str, Any] = {"kind": IQN, "num_quantile_samples": 8, "steps_per_update": 16}
+
+
+@pytest.mark.parametrize("switches", [{}, {"double": True, "prioritized": {}, "n_step": 2}, QUANTILES, SLOWLY])
 def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
     """Nine cells, a reward of 1 beyond the last and of 0.1 before the first: only who looks far goes right."""
     cells = 9
@@ -396,6 +406,25 @@ def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
     if "noisy" not in switches:  # whose first weights may walk right by luck, and at once
         assert np.mean(ends[:40]) < 0.75
     assert np.mean(ends[-60:]) > 0.93, ends[-60:]
+
+
+@pytest.mark.parametrize(("cvar", "chosen"), [(1.0, 1), (0.25, 0)])
+def test_iqn_knows_what_may_come_of_an_action(cvar: float, chosen: int) -> None:
+    """One action earns 0.2, the other 1 or -0.4 by chance: the mean of its worst quarter is -0.4."""
+    learner = make_dqn(1, (2,), 0.0, kind=IQN, cvar=cvar, kappa=0.05, num_quantile_samples=8, steps_per_update=16)
+    loop, seen = Loop(learner), np.ones((AGENTS, 1), np.float32)
+    reward = np.zeros((AGENTS, 1), np.float32)
+    for _ in range(300):
+        risky = loop.act(seen, reward).discrete[:, 0] == 1
+        reward = np.where(risky, np.where(loop.rng.random(AGENTS) < 0.5, 1.0, -0.4), 0.2).astype(np.float32)[:, None]
+        loop.learn_when_full()
+    head = learner.network.action
+    assert isinstance(head, QuantileHead)
+    with torch.no_grad():
+        features = learner.network.features(learner.network.prepare((seen[:1],)))
+        found = head.quantiles(features, torch.tensor([[0.2, 0.8]]))[0]  # [N, M]
+    np.testing.assert_allclose(found, [[0.2, -0.4], [0.2, 1.0]], atol=0.15)
+    assert int(learner.snapshot().act((seen[:1],), None, loop.rng, deterministic=True).discrete[0, 0]) == chosen
 
 
 def test_dqn_remembers_a_cue() -> None:

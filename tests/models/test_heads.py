@@ -12,8 +12,9 @@ from onnx import TensorProto
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.models import tensor_names as names
 from tau_trainer.models.graph import GraphWriter
-from tau_trainer.models.heads import Acting, ActionHead, ValueHead
+from tau_trainer.models.heads import Acting, ActionHead, QuantileHead, ValueHead
 from tau_trainer.models.policy import Decision
+from tau_trainer.settings import IQNHyperparameters
 from tau_trainer.specs import Actions, ActionSpec
 from tests.models.graphs import run_graph
 
@@ -130,3 +131,35 @@ def test_streams_stand_side_by_side() -> None:
 
 def test_nothing_is_known_at_first() -> None:
     assert not ValueHead(5, {"extrinsic": 2})(torch.randn(3, 5)).any()
+
+
+def quantile_head(cvar: float = 1.0) -> QuantileHead:
+    generator = torch.Generator().manual_seed(2)
+    numbers = IQNHyperparameters(quantile_embedding_dim=8, num_quantile_samples=4, cvar=cvar)
+    made = QuantileHead(5, ActionSpec(0, (3, 2)), generator, numbers=numbers)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+    return made
+
+
+@pytest.mark.parametrize(("cvar", "wanted"), [(1.0, [0.125, 0.375, 0.625, 0.875]), (0.2, [0.025, 0.075, 0.125, 0.175])])
+def test_values_are_means_over_the_midpoints_of_what_counts(cvar: float, wanted: list[float]) -> None:
+    made, x = quantile_head(cvar), torch.randn(6, 5)
+    np.testing.assert_allclose(made.fractions, wanted, rtol=1e-6)
+    with torch.no_grad():
+        every = made.quantiles(x, torch.tensor(wanted).expand(6, 4))  # [6, 4, 5]
+        np.testing.assert_allclose(made(x), every.mean(dim=1), rtol=1e-4, atol=1e-5)
+    assert every.std(dim=1).min() > 1e-3
+
+
+def test_each_row_is_asked_at_its_own_fractions() -> None:
+    made, x = quantile_head(), torch.randn(1, 5).expand(2, 5)
+    with torch.no_grad():
+        found = made.quantiles(x, torch.tensor([[0.1, 0.6], [0.6, 0.1]]))
+    np.testing.assert_allclose(found[0], found[1].flip(0), rtol=1e-5)
+    assert not torch.allclose(found[0, 0], found[0, 1])
+
+
+def test_exact_copies_and_checkpoints_need_no_fractions() -> None:
+    assert "fractions" not in quantile_head().state_dict()

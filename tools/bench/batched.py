@@ -36,8 +36,7 @@ from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, make_le
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.envs.batched import BatchedEnv, registry
-from tau_trainer.settings.batched import A2CPolicySettings, PolicySettings
-from tau_trainer.settings.hyperparameters import A2CHyperparameters
+from tau_trainer.settings.batched import A2CHyperparameters, A2CPolicySettings, PolicySettings
 from tools.bench import tables, timed_envs
 from tools.peers import CACHE, GYMNAX, STABLE_BASELINES3, VMAS, ensure_peer
 

@@ -30,8 +30,9 @@ from tau_trainer.memory.ring import Ring
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.actor_critic import CLOCK
+from tau_trainer.models.heads import Acting
 from tau_trainer.rewards.streams import EXTRINSIC
-from tau_trainer.settings.hyperparameters import BatchedDQNHyperparameters
+from tau_trainer.settings.batched import BatchedDQNHyperparameters
 from tau_trainer.specs import FloatArray
 
 _REPLAY, _TARGET = "replay.", "target."
@@ -59,9 +60,8 @@ class DQNLearner(GradientLearner):
         self._both = ActionValues(
             setup.spec,
             setup.settings.network_settings,
-            hyperparameters.exploration.over(setup.max_steps),
+            Acting(exploration=hyperparameters.exploration.over(setup.max_steps)),
             dueling=hyperparameters.dueling,
-            noisy=False,
             generator=torch.Generator().manual_seed(setup.seed),
         ).to(self.device)
         self.network = self._both.network
@@ -137,7 +137,7 @@ class DQNLearner(GradientLearner):
         # [3], means over the steps.
         learned = torch.stack([self._update.step(self._drawn(), rate) for _ in range(steps)]).mean(dim=0)
         statistics |= dict(zip(names_of(EXTRINSIC), learned.unbind(), strict=True))
-        return statistics | {keys.LEARNING_RATE: self._number(rate)}
+        return statistics | self.parameters.layer_statistics() | {keys.LEARNING_RATE: self._number(rate)}
 
     def _remember(self, rollout: TensorRollout) -> None:
         """Put a rollout's transitions into the ring."""

@@ -27,7 +27,8 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.rewards.streams import EXTRINSIC, RewardStream
-from tau_trainer.settings.hyperparameters import A2CHyperparameters, PPOHyperparameters
+from tau_trainer.settings.batched import A2CHyperparameters
+from tau_trainer.settings.hyperparameters import PPOHyperparameters
 from tau_trainer.specs import ActionSpec
 
 _FEW = 0.8
@@ -190,6 +191,7 @@ class OnPolicyLearner(GradientLearner):
         numbers = self._update.numbers(progress)
         learned = self._update.learn(reader, numbers).statistics
         like = learned[keys.POLICY_LOSS]
+        learned |= self.parameters.layer_statistics()
         return learned | {name: torch.full_like(like, value) for name, value in self._update.told(numbers).items()}
 
     @override

@@ -141,6 +141,7 @@ class Population(BatchedLearner):
             "the reward must be extrinsic alone": [stream.name for stream in ppo.streams] != [EXTRINSIC],
             "optimizer must not be nadam": hyperparameters.optimizer == "nadam",
             "updates_per_buffer must be 1": ppo.rollout_size != hyperparameters.buffer_size,
+            "layer_statistics must be false": hyperparameters.layer_statistics,
             "target_kl must be null": getattr(hyperparameters, "target_kl", None) is not None,
         }
         wrong = [reason for reason, is_so in reasons.items() if is_so]

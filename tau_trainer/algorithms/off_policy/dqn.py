@@ -28,6 +28,7 @@ from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
+from tau_trainer.models.heads import Acting
 from tau_trainer.specs import FloatArray
 
 if TYPE_CHECKING:
@@ -55,16 +56,15 @@ class DQN(OffPolicy):
         self._hyperparameters = cast("DQNHyperparameters", setup.settings.hyperparameters)
         if setup.spec.actions.continuous_size and setup.settings.network_settings.action_levels is None:
             raise SettingsError(
-                "dqn chooses among discrete actions, and this behavior has continuous ones; "
+                f"{self.name} chooses among discrete actions, and this behavior has continuous ones; "
                 "set network_settings.action_levels (5, say), or trainer_type: sac"
             )
         gammas = {stream.gamma for stream in setup.streams}
         if len(gammas) > 1:
-            raise SettingsError("dqn adds up all rewards before it learns; give every reward signal the same gamma")
+            text = f"{self.name} adds up all rewards before it learns; give every reward signal the same gamma"
+            raise SettingsError(text)
         super().__init__(setup)
-        noise = self._noise if self.network.noisy else None
-        gamma = float(self.gammas[0])
-        self._update = QLearning(self.module, self.parameters, self._hyperparameters, gamma, noise, self.ranks)
+        self._update = self.learning()
         fused = fused and self.network.plain and self.ranks.alone
         self._fused = FusedValueSteps(self.module, self.parameters) if fused else None
         self.large = len(self.network.encoders) > 0
@@ -76,17 +76,26 @@ class DQN(OffPolicy):
 
     @override
     def build(self) -> ActionValues:
-        hyperparameters = self._hyperparameters
         self.module = ActionValues(
             self.spec,
             self.settings.network_settings,
-            hyperparameters.exploration.over(self._setup.decisions),
-            dueling=hyperparameters.dueling,
-            noisy=hyperparameters.noisy,
+            self.acting(),
+            dueling=self._hyperparameters.dueling,
             generator=self.generator,
         )
         self.network = self.module.network
         return self.module
+
+    def acting(self) -> Acting:
+        """How actions come from what the network says."""
+        exploration = self._hyperparameters.exploration.over(self._setup.decisions)
+        return Acting(exploration=exploration, noisy=self._hyperparameters.noisy)
+
+    def learning(self) -> QLearning:
+        """What takes gradient steps."""
+        noise = self._noise if self.network.noisy else None
+        gamma = float(self.gammas[0])
+        return QLearning(self.module, self.parameters, self._hyperparameters, gamma, noise, self.ranks)
 
     @override
     def paid(self, rewards: FloatArray) -> FloatArray:

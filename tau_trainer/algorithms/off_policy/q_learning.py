@@ -65,11 +65,13 @@ class QLearning:
         network, target = self._module.network, self._module.target
         worth = self._after(target, batch)  # [n, M]
         scores = self._after(network, batch) if self._hyperparameters.double else worth  # [n, M]: who chooses
-        scores = scores.masked_fill(batch.forbidden_after, MASKED_LOGIT)
-        # int64 [n, b]: columns.
-        best = torch.stack([begin + scores[:, begin:end].argmax(dim=1) for begin, end in self._bounds], dim=1)
-        following = worth.gather(1, best).mean(dim=1)  # [n]
+        following = worth.gather(1, self.best(scores, batch)).mean(dim=1)  # [n]
         return torch.addcmul(batch.rewards[:, 0], batch.goes_on[:, 0], following, value=self._gamma)
+
+    def best(self, scores: torch.Tensor, batch: Transitions) -> torch.Tensor:
+        """The columns of the next decision by ``scores`` [n, M], int64 [n, b]."""
+        scores = scores.masked_fill(batch.forbidden_after, MASKED_LOGIT)
+        return torch.stack([begin + scores[:, begin:end].argmax(dim=1) for begin, end in self._bounds], dim=1)
 
     @torch.no_grad()
     def step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
@@ -90,17 +92,21 @@ class QLearning:
         gradient = torch.zeros_like(values).scatter_(1, chosen, upstream[:, None].expand_as(chosen))
         self._parameters.optimizer.gradient.zero_()
         values.backward(gradient)  # type: ignore[no-untyped-call]
-        self._ranks.mean(self._parameters.optimizer.gradient)
-        # [], before it was clipped.
-        norm = clip_gradient(self._parameters.optimizer.gradient, self._hyperparameters.max_grad_norm or 0.0)
-        self._parameters.descend(learning_rate)
-        if int(self._parameters.optimizer.step) % self._hyperparameters.target_update_interval == 0:
-            self._follow(self._hyperparameters.tau)
+        norm = self.descend(learning_rate)
         if len(batch.errors):
             batch.errors.copy_(sizes.clamp(max=self.clip))  # what the memory draws by
         # Huber: e²/2, and beyond the limit d (|e| - d/2)
         losses = limited.abs() * (sizes - 0.5 * limited.abs())
         return torch.stack(((losses if weights is None else losses * weights).mean(), worth.mean(), norm))
+
+    def descend(self, learning_rate: float) -> torch.Tensor:
+        """Go along the gradient, and the target after us; the norm [] that it had before it was clipped."""
+        gradient = self._ranks.mean(self._parameters.optimizer.gradient)
+        norm = clip_gradient(gradient, self._hyperparameters.max_grad_norm or 0.0)
+        self._parameters.descend(learning_rate)
+        if int(self._parameters.optimizer.step) % self._hyperparameters.target_update_interval == 0:
+            self._follow(self._hyperparameters.tau)
+        return norm
 
     def values(self, batch: Transitions) -> torch.Tensor:
         """What our network says of the observations that were decided upon, [n, M]."""

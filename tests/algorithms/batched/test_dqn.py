@@ -18,8 +18,7 @@ from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings
-from tau_trainer.settings.batched import DQNPolicySettings
-from tau_trainer.settings.hyperparameters import BatchedDQNHyperparameters
+from tau_trainer.settings.batched import BatchedDQNHyperparameters, DQNPolicySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.envs.batched.counting import Counting
 
@@ -103,6 +102,14 @@ def test_what_is_remembered(masked: bool, final: bool) -> None:
             assert (stored["forbidden_after"][row] == ~allowed.numpy()).all()
         row += 1
     assert row == len(stored["reward"]) > 20
+
+
+def test_an_update_tells_of_every_layer_what_it_has_become() -> None:
+    learner = learner_of(layer_statistics=True)
+    told = learner.learn(rollout_of(), 0.0)
+    weight = learner.network.action.weight.detach()
+    assert float(told["Layers/action.weight Std"]) == pytest.approx(float(weight.std(correction=0)), rel=1e-5)
+    assert float(told["Layers/action.weight Gradient Std"]) > 0
 
 
 def test_who_has_left_is_not_taken_in() -> None:

@@ -297,6 +297,16 @@ def test_a2c_normalizes_what_it_is_told_to_and_clips() -> None:
 
 
 @pytest.mark.parametrize("kind", ["a2c", "ppo"])
+def test_an_update_tells_of_every_layer_what_it_has_become(kind: str) -> None:
+    learner = learner_of(policy(kind, layer_statistics=True), SPACES["discrete"])
+    told = learner.learn(play(learner, SPACES["discrete"]), 0.0)
+    weight = learner.network.action.weight
+    assert float(told["Layers/action.weight Std"]) == pytest.approx(float(weight.detach().std(correction=0)), rel=1e-5)
+    assert weight.grad is not None
+    assert float(told["Layers/action.weight Gradient Mean"]) == pytest.approx(float(weight.grad.mean()), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["a2c", "ppo"])
 def test_numbers_follow_their_schedules(kind: str) -> None:
     entropy = "entropy_coeff" if kind == "a2c" else "beta"
     points: dict[str, Any] = {"learning_rate": [[0, 1e-3], [500, 2e-3]], entropy: [[0, 0.0], [1000, 1.0]]}

@@ -1,0 +1,112 @@
+"""Implicit quantile networks (Dabney et al. 2018): deep Q-learning of the whole distribution of returns.
+
+The network says what an action is worth at any fraction tau of what may come of it; see
+:class:`~tau_trainer.models.heads.QuantileHead`. Everything else is DQN's: with several branches a whole action's
+quantiles are the mean over its branches, and ``double`` lets the network choose the action whose distribution the
+target says. Shapes: ``N`` and ``N'`` are fractions of what was done and of the target's.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.off_policy.dqn import DQN
+from tau_trainer.algorithms.off_policy.q_learning import QLearning
+from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
+from tau_trainer.models.actor_critic import ActorCritic
+from tau_trainer.models.heads import Acting, QuantileHead
+from tau_trainer.settings import IQNHyperparameters
+
+
+class IQN(DQN):
+    """The learner of one behavior. Raises SettingsError as :class:`DQN`."""
+
+    name = "iqn"
+    data_parallel = False
+
+    @override
+    def acting(self) -> Acting:
+        numbers = cast("IQNHyperparameters", self.numbers)
+        exploration = numbers.exploration.over(self._setup.decisions)
+        return Acting(exploration=exploration, head=partial(QuantileHead, numbers=numbers))
+
+    @override
+    def learning(self) -> QLearning:
+        numbers = cast("IQNHyperparameters", self.numbers)
+        return QuantileLearning(self.module, self.parameters, numbers, float(self.gammas[0]), self._fractions)
+
+    def _fractions(self, rows: int, size: int) -> torch.Tensor:
+        # From the CPU: the same on every device.
+        return torch.rand(rows, size, generator=self.generator).to(self.device)
+
+
+class QuantileLearning(QLearning):
+    """Takes gradient steps as :class:`QLearning`; its ``noise`` draws fractions, uniform in [0, 1)."""
+
+    @override
+    @torch.no_grad()
+    def step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
+        """Take one.
+
+        Returns:
+            Loss, mean value of what was done, and norm of the gradient, [3].
+        """
+        numbers, draw = cast("IQNHyperparameters", self._hyperparameters), self._noise
+        assert draw is not None
+        rows, chosen = len(batch.rewards), batch.discrete + self._begins
+        fractions = draw(rows, numbers.num_tau_samples)  # [n, N]
+        goals = self._quantile_goals(batch, draw(rows, numbers.num_tau_prime_samples))  # [n, N']
+        self._parameters.optimizer.gradient.zero_()
+        with torch.enable_grad():
+            begins = batch.begins if len(batch.begins) else None
+            state = None if begins is None else batch.state
+            features = self._module.network.features(batch.inputs, state, begins)
+            worth = _worth(self._module.network, features, fractions, chosen)  # [n, N]
+            losses = quantile_huber(worth, goals, fractions, numbers.kappa)  # [n]
+            loss = (losses * batch.weights if len(batch.weights) else losses).mean()
+            self._parameters.differentiate(loss)
+        norm = self.descend(learning_rate)
+        if len(batch.errors):
+            batch.errors.copy_(losses)  # what the memory draws by: as Rainbow, what is minimised
+        return torch.stack((loss.detach(), worth.detach().mean(), norm))
+
+    def _quantile_goals(self, batch: Transitions, fractions: torch.Tensor) -> torch.Tensor:
+        """``r + gamma Z'_tau`` [n, N'] of the action that is best in the mean over fixed fractions."""
+        network, target = self._module.network, self._module.target
+        after = self._features_after(target, batch)
+        judge = (network, self._features_after(network, batch)) if self._hyperparameters.double else (target, after)
+        best = self.best(judge[0].action(judge[1]), batch)
+        following = _worth(target, after, fractions, best)
+        return torch.addcmul(batch.rewards[:, :1], batch.goes_on[:, :1], following, value=self._gamma)
+
+    def _features_after(self, network: ActorCritic, batch: Transitions) -> torch.Tensor:
+        """What the head gets [n, H] of the observations that came after."""
+        if not len(batch.begins):
+            return network.features(batch.following)
+        return values_after(network.features, batch)
+
+
+def quantile_huber(worth: torch.Tensor, goals: torch.Tensor, fractions: torch.Tensor, kappa: float) -> torch.Tensor:
+    """The quantile Huber loss (Dabney et al. 2018, equation 3), [n]: a sum over ``N`` of means over ``N'``.
+
+    Args:
+        worth: quantiles [n, N].
+        goals: what they are held against [n, N'].
+        fractions: of ``worth``, [n, N].
+        kappa: where squares turn to straight lines.
+    """
+    errors = goals[:, None] - worth[:, :, None]  # [n, N, N']
+    limited = errors.abs().clamp(max=kappa)
+    huber = limited * (errors.abs() - 0.5 * limited)  # e²/2, and beyond kappa: kappa (|e| - kappa / 2)
+    shares = (fractions[:, :, None] - (errors.detach() < 0).to(errors.dtype)).abs()
+    return (shares * huber / kappa).mean(dim=2).sum(dim=1)
+
+
+def _worth(network: ActorCritic, features: torch.Tensor, fractions: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    """What actions (columns [n, b]) are worth at these fractions, [n, N]: the mean over their branches."""
+    values = cast("QuantileHead", network.action).quantiles(features, fractions)  # [n, N, M]
+    return values.gather(2, chosen[:, None].expand(-1, fractions.shape[1], -1)).mean(dim=2)
