@@ -149,11 +149,15 @@ def test_a_scene_is_learned_beyond_what_there_is_without_its_part(tmp_path: Path
 
 
 @NIGHTLY
-@pytest.mark.parametrize(("seed", "prioritized"), [(1, None), (2, None), (1, {})])
-def test_deep_q_learning_solves_cartpole(tmp_path: Path, seed: int, prioritized: Any) -> None:
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("config", "seed", "prioritized"),
+    [("CartPoleDQN", 1, None), ("CartPoleDQN", 2, None), ("CartPoleDQN", 1, {}), ("CartPoleIQN", 1, None)],
+)
+def test_deep_q_learning_solves_cartpole(tmp_path: Path, config: str, seed: int, prioritized: Any) -> None:
     """The exported model, in 100 episodes; the run ends where training has come to the mark."""
     report = run(
-        "CartPoleDQN.yaml",
+        f"{config}.yaml",
         "learn",
         tmp_path,
         env_settings__seed=seed,

@@ -85,7 +85,7 @@ class MinariStore:
         truncated[-1] = not episode.terminations[-1]
         actions, answered = Actions.zeros(spec.actions, count), _actions(dataset.action_space, episode.actions)
         actions.continuous[:-1], actions.discrete[:-1] = answered.continuous, answered.discrete
-        allowed = episode.infos.get(_MASK) if spec.actions.mask_size else None
+        allowed = (episode.infos or {}).get(_MASK) if spec.actions.mask_size else None
         return Demonstration(
             spec,
             tuple(arrays(dataset.observation_space, episode.observations)),

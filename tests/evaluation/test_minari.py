@@ -13,10 +13,12 @@ import pytest
 from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 
+from tau_trainer import load_settings, train
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstration
 from tau_trainer.cli import main
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.evaluation.minari import MinariStore
+from tau_trainer.export.policy import OnnxPolicy
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, played, swing
 
@@ -178,6 +180,46 @@ def test_the_command_converts_both_ways(tmp_path: Path, capsys: pytest.CaptureFi
         np.testing.assert_array_equal(found.obs[0][:whole], wanted.obs[0][:whole])
         np.testing.assert_allclose(found.actions.continuous[:whole], wanted.actions.continuous[:whole], atol=1e-6)
         np.testing.assert_array_equal(found.reward[:whole], np.where(wanted.begins, 0, wanted.reward)[:whole])
+
+
+@UNKNOWN_AUTHOR
+@pytest.mark.parametrize("trainer", ["bc", "iql"])
+def test_what_minari_recorded_is_learned_from_without_the_game(tmp_path: Path, trainer: str) -> None:
+    """Minari watches Gymnasium's environment, we read it and learn: on other observations the policy does the same."""
+    env, rng = gymnasium.make("CartPole-v1", max_episode_steps=60), np.random.default_rng(2)
+    buffers = []
+    for number in range(6):
+        seen, acted = [env.reset(seed=number)[0]], []
+        for _ in range(60):
+            rule = int(seen[-1] @ [0.0, 0.0, 1.0, 0.5] > 0)
+            acted.append(rule if rng.random() < 0.9 else 1 - rule)
+            seen.append(env.step(acted[-1])[0])
+        no, cut = np.zeros(60, np.bool_), np.arange(60) == 59
+        whole = {"observations": np.array(seen), "actions": np.array(acted), "rewards": [1.0] * 60}
+        buffers.append(EpisodeBuffer(id=number, **whole, terminations=no, truncations=cut))
+    minari.create_dataset_from_buffers("cart/any-v0", buffers, env=env)
+    demo = tmp_path / "cart.demo"
+    assert main(["demo", "convert", "minari:cart/any-v0", str(demo)]) == 0
+    file = tmp_path / "learn.yaml"
+    file.write_text(
+        f"""
+behaviors:
+  CartPole-v1:
+    trainer_type: {trainer}
+    demo_path: {demo}
+    hyperparameters: {{batch_size: 64, learning_rate: 3.0e-3}}
+    network_settings: {{hidden_units: 16, num_layers: 1, normalize: true}}
+    max_steps: 250
+checkpoint_settings: {{results_dir: {tmp_path}, run_id: learned}}
+env_settings: {{seed: 1}}
+"""
+    )
+    report = train(load_settings(file, {}), terminal="quiet")
+    assert report.outcome == "completed"
+    policy = OnnxPolicy(report.folder / "CartPole-v1.onnx", CARTPOLE)
+    other = rng.uniform(-0.15, 0.15, (200, 4)).astype(np.float32)
+    chosen = policy.act((other,), None, rng, deterministic=True).discrete[:, 0]
+    assert (chosen == (other @ [0.0, 0.0, 1.0, 0.5] > 0)).mean() > 0.85
 
 
 @pytest.mark.parametrize(
