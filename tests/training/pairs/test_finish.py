@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,12 @@ def test_the_result_says_where_more_decisions_would_help(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[float] = []
-    monkeypatch.setattr(finish, "still_rises", lambda accuracies: not judged.extend(accuracies))
+
+    def rises(accuracies: Sequence[float]) -> bool:
+        judged.extend(accuracies)
+        return True
+
+    monkeypatch.setattr(finish, "still_rises", rises)
     report = train(tau_settings(tmp_path))
     assert report.verdict is not None
     assert report.verdict.endswith("rose at the end, so more decisions would help: --max-steps 800.")
