@@ -62,10 +62,9 @@ def record_command(
             say=show_status,
         )
     for path, demonstration in written:
-        returns = demonstration.returns
-        earned = f", mean return {returns.mean():.4g}, of {returns.min():.4g} to {returns.max():.4g}"
+        returns, earned = demonstration.returns, ""
+        if len(returns):
+            earned = f", mean return {returns.mean():.4g}, of {returns.min():.4g} to {returns.max():.4g}"
         decisions = int((~demonstration.ended).sum())
-        show_lines(
-            [f"written: {path} ({len(returns):,} episodes, {decisions:,} decisions{earned if len(returns) else ''})"]
-        )
+        show_lines([f"written: {path} ({len(returns):,} episodes, {decisions:,} decisions{earned})"])
     return 0

@@ -31,6 +31,14 @@ def test_chance_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert path.read_bytes() == before  # the same seed, the same game
 
 
+def test_a_recording_may_end_before_any_episode_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "begun.demo"
+    assert main(["record", "random", *CART, "--max-steps", "2", "-o", str(path)]) == 0
+    decisions = int((~read_demonstration(path).ended).sum())
+    assert decisions > 0
+    assert f"written: {path} (0 episodes, {decisions} decisions)\n" in capsys.readouterr().out
+
+
 def test_a_run_plays_what_it_was_trained_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo = demo_file(tmp_path, played(CARTPOLE, balance, copies=3))
     overrides = {
