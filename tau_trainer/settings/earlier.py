@@ -12,6 +12,8 @@ _CURRICULUM = frozenset({"thresholds", "parameters"})
 _LESSON = frozenset({"name", "value", "completion_criteria"})
 _FLAT = frozenset({"trainer", "batch_size", "buffer_size", "learning_rate", "normalize", "num_layers", "hidden_units"})
 """What stood directly below a behavior, which stood at the top of the file."""
+GONE = ("output_path", "summary_path", "model_path")
+"""Keys of a behavior in older ML-Agents that say nothing any more."""
 MOVED = ("curriculum", "parameter_randomization")
 """Sections of ML-Agents 0.17."""
 

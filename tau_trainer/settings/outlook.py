@@ -151,6 +151,11 @@ class Outlook:
         """Whether all that is learned from is rollouts."""
         return not any(isinstance(each.hyperparameters, OffPolicyHyperparameters) for each in self._trainers.values())
 
+    @property
+    def _threaded(self) -> bool:
+        """Whether mlagents-learn would learn beside acting as well."""
+        return bool(self._trainers) and all(trainer.threaded for trainer in self._trainers.values())
+
     def differences(self) -> Iterator[Finding]:
         """What mlagents-learn does otherwise."""
         collection = self._settings.collection
@@ -158,7 +163,7 @@ class Outlook:
             lag = f"with weights at most {self._settings.async_trainer.max_policy_lag:,} gradient steps old"
             lag = "a rollout ahead of learning" if self._rollouts else lag
             yield (), f"actors play in processes of their own, {lag}; mlagents-learn stops the game to learn"
-        elif (age := collection.max_policy_age) and not collection.deterministic:
+        elif (age := collection.max_policy_age) and not collection.deterministic and not self._threaded:
             text = f"agents act on while an update runs, on a policy at most {age} update{'s' if age > 1 else ''} old;"
             yield (), f"{text} mlagents-learn stops the game, as --set collection.max_policy_age=0 does"
         if self._settings.torch_settings.device is None:
@@ -176,7 +181,7 @@ class Outlook:
                 )
                 where = self._at(place, "hyperparameters", "buffer_size")
                 yield where, f"{text} waits for {numbers.buffer_size:,}, as updates_per_buffer: 1 does"
-            if network.normalize:
+            if network.normalize and not isinstance(numbers, OffPolicyHyperparameters):
                 text = "a buffer counts in the statistics after it was learned from, with mlagents-learn before"
                 yield self._at(place, "network_settings", "normalize"), text
             if trainer.self_play is not None:
@@ -192,8 +197,10 @@ class Outlook:
     def without_effect(self) -> Iterator[Finding]:
         """Keys that somebody wrote and that change nothing, or something else than they say."""
         for place, trainer in self._trainers.items():
+            replayed = isinstance(trainer.hyperparameters, OffPolicyHyperparameters)
             idle: dict[str, tuple[bool, str]] = {
                 "threaded": (trainer.threaded, "has no effect: learning always runs beside acting"),
+                "time_horizon": (replayed, f"has no effect: {trainer.trainer_type} cuts no trajectories"),
                 "checkpoint_interval": (trainer.even_checkpoints, "has no effect beside even_checkpoints"),
                 "trial_count": (
                     trainer.criterion is None and not trainer.save_best_only,
@@ -207,6 +214,9 @@ class Outlook:
                 if signal.network_settings.memory is not None:
                     text = "has no effect: the signal's own network sees single steps"
                     yield (*place, "reward_signals", name, "network_settings", "memory"), text
+            every = (*place, "hyperparameters", "reward_signal_steps_per_update")
+            if self._written(every) and not trainer.reward_signals.keys() & LEARNED.keys():
+                yield every, "has no effect without a reward signal that is learned"
             replay = (*place, "hyperparameters", "save_replay_buffer")
             if trainer.save_param_only and getattr(trainer.hyperparameters, "save_replay_buffer", False):
                 yield replay, "has no effect beside save_param_only"

@@ -14,6 +14,7 @@ from typing_extensions import is_typeddict
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.document import Document, Location, innermost
+from tau_trainer.settings.earlier import GONE
 from tau_trainer.settings.kinds import TAG, Section, TableSchema, is_number
 
 _VERBS = ("must ", "is ", "has ", "asks ")
@@ -145,6 +146,8 @@ def _unknown_key(location: tuple[str | int, ...], model: type[Section]) -> str:
     keys = known_keys(home)
     if given in _NAMED_OTHERWISE and _NAMED_OTHERWISE[given][0] in keys:
         return "is no known key; use {}, {}".format(*_NAMED_OTHERWISE[given])
+    if given in GONE and "trainer_type" in keys:
+        return "is a key of older ML-Agents, and has no effect today; remove it"
     homes = [key for key, annotation in keys.items() if given in known_keys(_section(annotation))]
     if homes:
         nearest = "hyperparameters" if "hyperparameters" in homes else homes[0]

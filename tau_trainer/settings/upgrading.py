@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from tau_trainer.settings.document import Document, Location, parse_document
-from tau_trainer.settings.earlier import LEFT_OUT, MOVED, OPTS_ALONE, lesson_name, migrated, moved, old_kind
+from tau_trainer.settings.earlier import GONE, LEFT_OUT, MOVED, OPTS_ALONE, lesson_name, migrated, moved, old_kind
 from tau_trainer.settings.hyperparameters import Hyperparameters, PPOHyperparameters, SACHyperparameters
 from tau_trainer.settings.kinds import is_number
 from tau_trainer.settings.loading import interpret
@@ -32,7 +32,7 @@ _RENAMED = {
     "play_against_current_best_ratio": "play_against_latest_model_ratio",
     "var": "st_dev",  # the normal distribution was always given it as its deviation
 }
-_GONE = ("framework", "output_path", "summary_path", "model_path", "gamma")
+_GONE = ("framework", *GONE, "gamma")
 _RECURRENT = ("memory_size", "sequence_length")
 _UPDATES = ("train_interval", "num_update", "num_updates")
 _READ_TOGETHER = ("use_recurrent", *_RECURRENT, *_UPDATES)

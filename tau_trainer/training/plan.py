@@ -15,7 +15,7 @@ from tau_trainer import plugins
 from tau_trainer.bridge.demonstrations import demonstration_files
 from tau_trainer.envs import Environment, EnvironmentSource, open_source
 from tau_trainer.envs.contract import OnEvent, OnStat
-from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.errors import DataError, SettingsError, TauError
 from tau_trainer.files import memory_bytes
 from tau_trainer.runs.origins import Origins
 from tau_trainer.settings import (
@@ -152,7 +152,8 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
     for name, trainer in _trainers(settings):
         _check_memory(name, trainer.network_settings)
         if not settings.checkpoint_settings.inference:
-            _check_demonstrations(trainer)
+            for recordings in _recordings(name, trainer):
+                _check_recordings(*recordings)
             _check_opponents(name, trainer)
     if command == "parallel" and any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings)):
         raise SettingsError("`parallel` trains pairs, and the file's trainer_type learns from recordings; use `learn`")
@@ -258,7 +259,8 @@ def plan_problems(settings: RunSettings) -> list[str]:
     steps: list[Callable[[], object]] = [
         partial(_check_memory, name, trainer.network_settings) for name, trainer in trainers
     ]
-    steps += [] if chosen.inference else [partial(_check_demonstrations, trainer) for _, trainer in trainers]
+    recordings = [each for name, trainer in trainers for each in _recordings(name, trainer)]
+    steps += [] if chosen.inference else [partial(_check_recordings, *each) for each in recordings]
     steps += [] if chosen.inference else [partial(_check_opponents, name, trainer) for name, trainer in trainers]
     steps += [
         partial(task_of, settings),
@@ -282,12 +284,20 @@ def _trainers(settings: RunSettings) -> list[tuple[str, TrainerSettings]]:
     return trainers if other is None else [*trainers, ("default_settings", other)]
 
 
-def _check_demonstrations(trainer: TrainerSettings) -> None:
+def _recordings(name: str, trainer: TrainerSettings) -> list[tuple[str, str]]:
+    """Every demo_path of a behavior: the key that a person finds it under, and where it leads."""
+    sections: dict[str, object] = {f"{name}.reward_signals.{key}": each for key, each in trainer.reward_signals.items()}
+    sections |= {f"{name}.behavioral_cloning": trainer.behavioral_cloning, name: trainer}
+    paths = {f"{key}.demo_path": getattr(section, "demo_path", None) for key, section in sections.items()}
+    return [(key, path) for key, path in paths.items() if path is not None]
+
+
+def _check_recordings(key: str, path: str) -> None:
     """Raises DataError for a demonstration that is not there, before anything is started."""
-    for section in (trainer, trainer.behavioral_cloning, *trainer.reward_signals.values()):
-        path = getattr(section, "demo_path", None)
-        if path is not None:
-            demonstration_files([path])
+    try:
+        demonstration_files([path])
+    except DataError as error:
+        raise DataError(f"{key}: {error}") from error
 
 
 def _check_opponents(name: str, trainer: TrainerSettings) -> None:

@@ -136,6 +136,9 @@ FILES = {
     "behaviors: {A: {}}\nparameter_randomization:\n  mass: {sampler-type: uniform}\n": (
         f"{{file}}:2: parameter_randomization is how ML-Agents 0.17 wrote it; {NOW}"
     ),
+    "behaviors:\n  A: {trainer_type: sac}\n  B:\n    output_path: default\n": (
+        "{file}:4: behaviors.B.output_path is a key of older ML-Agents, and has no effect today; remove it"
+    ),
     "resampling-interval: 5000\nmass: {sampler-type: uniform}\n": SAMPLERS,
     "mass: {sampler-type: uniform}\n": SAMPLERS,
     "behaviors: {A: {}}\nenvironment_parameters:\n  h:\n    curriculum:\n      - Lesson0:\n          value: 0.0\n": (

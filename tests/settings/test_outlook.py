@@ -114,6 +114,17 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
     [
         ("behaviors: {A: {threaded: true}}", "behaviors.A.threaded", "has no effect: learning always runs beside"),
         (
+            "behaviors: {A: {trainer_type: sac, time_horizon: 1000}, B: {trainer_type: ppo, time_horizon: 1000}}",
+            "behaviors.A.time_horizon",
+            "has no effect: sac cuts no trajectories",
+        ),
+        (
+            "behaviors: {A: {trainer_type: sac, hyperparameters: {reward_signal_steps_per_update: 10}}, B: "
+            "{trainer_type: sac, reward_signals: {rnd: {}}, hyperparameters: {reward_signal_steps_per_update: 10}}}",
+            "behaviors.A.hyperparameters.reward_signal_steps_per_update",
+            "has no effect without a reward signal that is learned",
+        ),
+        (
             "default_settings: {even_checkpoints: true, checkpoint_interval: 5}",
             "default_settings.checkpoint_interval",
             "has no effect beside even_checkpoints",
@@ -210,6 +221,20 @@ environment_parameters:
         "environment_parameters.h.curriculum[0]",
     }
     assert "begins with 1,024 new decisions" in " ".join(sentence for _, sentence in told)
+
+
+def test_a_replay_memory_normalises_before_it_is_learned_from_as_mlagents_learn_does(tmp_path: Path) -> None:
+    normalised = "{network_settings: {normalize: true}, trainer_type: %s}"
+    text = f"behaviors: {{A: {normalised % 'sac'}, B: {normalised % 'poca'}}}"
+    told = [key_path(location) for location, _ in outlook(text, tmp_path)[0].differences() if location]
+    assert told == ["behaviors.B.network_settings.normalize"]
+
+
+@pytest.mark.parametrize(("other", "differ"), [("true", False), ("false", True)])
+def test_mlagents_learn_stops_no_game_where_all_is_threaded(other: str, differ: bool, tmp_path: Path) -> None:
+    text = f"behaviors: {{A: {{threaded: true}}, B: {{threaded: {other}}}}}"
+    told = [sentence for _, sentence in outlook(text, tmp_path)[0].differences()]
+    assert any(sentence.startswith("agents act on while an update runs") for sentence in told) is differ
 
 
 def test_what_is_asked_to_be_alike_is_no_difference(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tau_trainer.runs.folder import RunFolder
 from tau_trainer.settings import (
     Curriculum,
     OfflineTrainerSettings,
+    OffPolicyHyperparameters,
     PPOTrainerSettings,
     RunSettings,
     TrainerSettings,
@@ -154,12 +155,12 @@ def _trainers(settings: RunSettings) -> Iterator[tuple[str, TrainerSettings]]:
 
 def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
     numbers, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
-    yield (
-        "trainer",
-        f"{trainer.trainer_type}, {trainer.max_steps:,} gradient steps from {trainer.demo_path}"
-        if isinstance(trainer, OfflineTrainerSettings)
-        else f"{trainer.trainer_type}, {trainer.max_steps:,} decisions, trajectories of {trainer.time_horizon:,}",
-    )
+    many = f"{trainer.max_steps:,} decisions, trajectories of {trainer.time_horizon:,}"
+    if isinstance(trainer, OfflineTrainerSettings):
+        many = f"{trainer.max_steps:,} gradient steps from {trainer.demo_path}"
+    elif isinstance(numbers, OffPolicyHyperparameters):
+        many = f"{trainer.max_steps:,} decisions"
+    yield "trainer", f"{trainer.trainer_type}, {many}"
     layers = f"{network.num_layers} x {network.hidden_units:,} hidden units"
     extras = {
         "normalised vectors": network.normalize,

@@ -88,8 +88,6 @@ def test_what_would_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "  learns on: cpu",
         "",
         "Not as with mlagents-learn",
-        "  - agents act on while an update runs, on a policy at most 1 update old; mlagents-learn stops the game, as "
-        "--set collection.max_policy_age=0 does",
         "  - learning is on the CPU, where mlagents-learn takes a GPU if there is one; --torch-device cuda does",
         "  - a full buffer cuts trajectories, which count as they are acted; mlagents-learn waits for their end",
         "  - x.yaml:5: behaviors.Ball.hyperparameters.buffer_size: an update begins with 6,000 new decisions and "
@@ -190,6 +188,26 @@ def test_what_stands_in_the_way_of_a_start_is_told_at_once_too(capsys: pytest.Ca
     ]
 
 
+def test_recordings_that_are_not_there_are_named_by_their_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("here.demo").write_bytes(b"")
+    Path("y.yaml").write_text(
+        "behaviors:\n"
+        "  A: {reward_signals: {gail: {demo_path: demos/a.demo}}, behavioral_cloning: {demo_path: b.demo}}\n"
+        "  B: {behavioral_cloning: {demo_path: here.demo}}\n"
+    )
+    problems = checked(capsys, "y.yaml")["problems"]
+    assert [problem.split(";")[0] for problem in problems] == [
+        f"behaviors.A.reward_signals.gail.demo_path: there is no demonstration '{Path('demos/a.demo')}'",
+        "behaviors.A.behavioral_cloning.demo_path: there is no demonstration 'b.demo'",
+    ]
+
+
+def test_a_replay_memory_is_told_of_without_trajectories(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("y.yaml").write_text("behaviors: {A: {trainer_type: sac, max_steps: 7000}}")
+    assert main(["check", "y.yaml"]) == 0
+    assert "  trainer: sac, 7,000 decisions\n" in capsys.readouterr().out
+
+
 def test_a_run_to_play_has_to_be_there(capsys: pytest.CaptureFixture[str]) -> None:
     [problem] = checked(capsys, "x.yaml", "--inference")["problems"]
     assert problem.startswith("There is no run to play in")
@@ -238,7 +256,7 @@ def test_on_a_terminal_nothing_is_wider_than_it(
     assert max(map(len, lines)) <= width
     assert "  trainer    ppo, 500,000 decisions, trajectories of 7,000" in [line.rstrip() for line in lines]
     assert any(line.startswith("  -  x.yaml:5: behaviors.Ball.hyperparameters.buffer_size") for line in lines)
-    assert len(lines) > {80: 42, 200: 34}[width]  # long sentences are wrapped, none is cut
+    assert len(lines) > {80: 42, 200: 33}[width]  # long sentences are wrapped, none is cut
 
 
 def test_torch_is_not_loaded_and_nothing_is_left_behind(folder: Path) -> None:
