@@ -74,7 +74,7 @@ class Counters:
     decisions: int
     """Made for it so far, earlier runs that were resumed included."""
     updates: int
-    """Behind it, in all runs."""
+    """Behind it and under way, in all runs."""
     push: int = 0
     """Transitions that an actor hands over at once; 0: as many as the algorithm likes."""
 

@@ -128,7 +128,8 @@ class Learner(Sink):
         LearnerError, or a defect.
         """
         if not self.done:
-            work = self.algorithm.ready(Counters(self.progress.decisions, self.updates.policy.version))
+            updates = self.updates.policy.version + self.bound.outstanding
+            work = self.algorithm.ready(Counters(self.progress.decisions, updates))
             if work is not None:
                 self.updates.hand_over(work)
         if self.bound.outstanding and self.bound.reached:

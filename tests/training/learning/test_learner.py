@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.algorithms import Publish
+from tau_trainer.algorithms import Counters, Publish
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.memory import WorkData
+from tau_trainer.memory import Work, WorkData
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
 from tau_trainer.training.learning import age_bound
@@ -256,6 +256,29 @@ def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeyp
     assert gate.updates == gate.released == 2
     assert learner.bound.held_seconds > 0.03
     assert learner.progress.policy_age == pytest.approx(1.0)
+
+
+def test_an_update_under_way_is_no_first_one_to_come(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a replay memory would wait for all of buffer_init_steps again before its second update."""
+    learner = make(most=1)
+    gate, asked, ready = Gate(learner, monkeypatch), list[int](), learner.algorithm.ready
+
+    def noted(counters: Counters) -> Work | None:
+        asked.append(counters.updates)
+        return ready(counters)
+
+    monkeypatch.setattr(learner.algorithm, "ready", noted)
+
+    async def work() -> None:
+        collect(learner)
+        await learner.wait_for_learner()
+        await learner.wait_for_learner()
+        gate.open.set()
+        await learner.updates.drain()
+        await learner.wait_for_learner()
+
+    run(work)
+    assert asked == [0, 1, 1]
 
 
 @pytest.mark.parametrize(("most", "publishes"), [(0, False), (1, True)])
