@@ -1,7 +1,7 @@
 """Ray Tune's end of a sweep: its trials on the nodes of a cluster, which go on or end as a scheduler says.
 
 Loaded once there is a connection: it imports Ray. What a trial is stands in :mod:`.member`, what came of them in
-:mod:`.sweeps`.
+:mod:`.sweep_record`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tau_trainer.settings import Distribution, RunSettings
 
 if TYPE_CHECKING:
     from tau_trainer.cluster.connection import Connection
-    from tau_trainer.search.sweeps import Sweep
+    from tau_trainer.search.sweep_record import SweepRecord
 
 _DEATHS = 3
 """Nodes that may die under a trial."""
 Hear = Callable[[str, Mapping[str, Any], Report], None]
 """Called with a trial's name, its values and a report of it, in the thread that the sweep runs in."""
-_listening: list[tuple[Sweep, Hear]] = []
+_listening: list[tuple[SweepRecord, Hear]] = []
 """Who hears of the sweep of this process: Tune writes its callbacks down, so they cannot know it themselves."""
 
 
@@ -113,7 +113,12 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_trials(
-    sweep: Sweep, connection: Connection, hear: Hear = lambda *_: None, *, jobs: int | None = None, resume: bool = False
+    sweep: SweepRecord,
+    connection: Connection,
+    hear: Hear = lambda *_: None,
+    *,
+    jobs: int | None = None,
+    resume: bool = False,
 ) -> None:
     """Run all trials; in the main thread :func:`interrupt` ends it, with everything saved.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings.problems import did_you_mean
 
 EMBEDDING_SIZE = 384
 """Floats in one text embedding (all-MiniLM-L6-v2), hence in one observation."""
@@ -54,9 +54,10 @@ def profile_named(name: str) -> Profile:
         return PROFILES[name]
     found = _PLACES.fullmatch(name)
     if found is None or not 2 <= int(found[2]) <= MOST_LEVELS:
+        near = difflib.get_close_matches(name, PROFILES, 1)
+        known = f"did you mean {near[0]}" if near else f"known here: {', '.join(PROFILES)}"
         raise SettingsError(
-            f"profile is '{name}'; {did_you_mean(name, PROFILES)}, or components and levels such as 2x16, "
-            f"1x2 to 99x{MOST_LEVELS}"
+            f"profile is '{name}'; {known}, or components and levels such as 2x16, 1x2 to 99x{MOST_LEVELS}"
         )
     return Profile(name, int(found[1]), "binary", -1, int(found[2]))
 

@@ -10,7 +10,7 @@ import pytest
 
 from tau_trainer.cluster.connection import Connection
 from tau_trainer.search.member import Report
-from tau_trainer.search.sweeps import Sweep
+from tau_trainer.search.sweep_record import SweepRecord
 from tau_trainer.settings import Distribution, RunSettings
 from tests.search.conftest import quick
 
@@ -25,11 +25,13 @@ def swept(**given: Any) -> RunSettings:
     return quick(**{"behaviors__*__max_steps": STEPS, "env_settings__seed": 1} | changes)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_population_exploits_its_best_is_stopped_and_goes_on(connection: Connection, tmp_path: Path) -> None:
     """Stopped by what Ctrl-C does. Trials have checkpoints of each other, and other values from there on."""
     from tau_trainer.search import tuning
 
-    begun = Sweep.begin(tmp_path, swept(scheduler="pbt", quantile=0.5, synch=True))
+    begun = SweepRecord.begin(tmp_path, swept(scheduler="pbt", quantile=0.5, synch=True))
     told: list[tuple[str, float, Report]] = []
 
     def tell(name: str, values: Mapping[str, Any], report: Report) -> None:
@@ -41,7 +43,7 @@ def test_a_population_exploits_its_best_is_stopped_and_goes_on(connection: Conne
     assert not begun.complete
     assert {trial.report.error for trial in begun.trials.values()} == {None}
     before = len(told)
-    goes_on = Sweep(tmp_path)
+    goes_on = SweepRecord(tmp_path)
     tuning.run_trials(goes_on, connection, tell, resume=True)
     assert goes_on.complete
     assert {trial.ending for trial in goes_on.trials.values()} == {"finished"}
@@ -60,7 +62,7 @@ def test_who_is_behind_is_stopped_and_what_fails_stops_nobody(connection: Connec
     from tau_trainer.search import tuning
 
     space = {RATE: {"loguniform": [1e-6, 1e10]}}
-    sweep = Sweep.begin(tmp_path, swept(trials=3, space=space, grace=INTERVAL, reduction_factor=2))
+    sweep = SweepRecord.begin(tmp_path, swept(trials=3, space=space, grace=INTERVAL, reduction_factor=2))
     tuning.run_trials(sweep, connection, jobs=1)
     assert sweep.complete
     assert sorted(sweep.trials) == ["trial-1", "trial-2", "trial-3"]

@@ -21,21 +21,21 @@ from tau_trainer.errors import SettingsError, TauError
 if TYPE_CHECKING:
     from tau_trainer.cli.resolving import Request
     from tau_trainer.search.member import Report
-    from tau_trainer.search.sweeps import Sweep
+    from tau_trainer.search.sweep_record import SweepRecord
 
 
 def sweep_command(
     config: Config = None, /, *, given: SweepFlags = SweepFlags(), trial: TrialFlags = TrialFlags()
 ) -> int:
     """Run the sweep, show its table, and write the best settings; returns the exit code."""
-    from tau_trainer.search.sweeps import Sweep
+    from tau_trainer.search.sweep_record import SweepRecord
 
     prepare(trial.output)
     if given.jobs is not None and given.jobs < 1:
         raise SettingsError(f"--jobs {given.jobs}: must be at least 1")
     _check_installed()
     if given.resume:
-        found = Sweep(given.output or _newest(config, given))
+        found = SweepRecord(given.output or _newest(config, given))
         if found.complete:
             raise SettingsError(f"the sweep in '{found.folder}' has come to its end; begin a new one without --resume")
     else:
@@ -44,7 +44,7 @@ def sweep_command(
         check_folder(given.output)
         settings = _settings(_request(config, given, trial))
         folder = results_folder(_name(config), Path(settings.checkpoint_settings.results_dir), given.output)
-        found = Sweep.begin(folder, settings)
+        found = SweepRecord.begin(folder, settings)
     try:
         _run(found, given, silent=trial.output.quiet or trial.output.json)
     except BaseException:
@@ -111,7 +111,7 @@ def _settings(request: Request) -> Any:
     return settings
 
 
-def _run(found: Sweep, given: SweepFlags, *, silent: bool) -> None:
+def _run(found: SweepRecord, given: SweepFlags, *, silent: bool) -> None:
     """All of it; the first Ctrl-C saves and ends, the second leaves at once."""
     from tau_trainer.runs.session import on_interrupt
     from tau_trainer.search.member import trainers_of
@@ -148,7 +148,7 @@ def _run(found: Sweep, given: SweepFlags, *, silent: bool) -> None:
         tuning.run_trials(found, connection, hear, jobs=given.jobs, resume=given.resume)
 
 
-def _finish(found: Sweep, trial: TrialFlags) -> int:
+def _finish(found: SweepRecord, trial: TrialFlags) -> int:
     """Write and show what was found; returns the exit code."""
     from tau_trainer.search.member import STATE
 
@@ -165,7 +165,7 @@ def _finish(found: Sweep, trial: TrialFlags) -> int:
     return 0
 
 
-def sentences(found: Sweep) -> list[str]:
+def sentences(found: SweepRecord) -> list[str]:
     """What it comes to."""
     said = []
     if found.best is None:

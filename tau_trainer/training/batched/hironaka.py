@@ -37,8 +37,8 @@ NETWORK = "network"
 """A policy among players."""
 NUMBERS = "rho.json"
 PICTURE = "rho.png"
-_NOT_ASKED = {"reward_signal_steps_per_update", "prioritized", "n_step", "hindsight", "noisy"}
-"""Hyperparameters that nothing on tensors reads."""
+_NOT_ASKED = {"reward_signal_steps_per_update", "prioritized", "n_step", "hindsight", "noisy", "layer_statistics"}
+"""Hyperparameters that nothing on tensors reads, or that change nothing of what is learned."""
 _KNOWN = {"host": HOSTS, "agent": AGENTS}
 _MARKS = {"host": ("random", "zeillinger", NETWORK), "agent": ("random", "choose_first", NETWORK)}
 """Whom networks are measured by while they learn."""

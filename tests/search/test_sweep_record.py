@@ -11,7 +11,7 @@ import pytest
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.search.member import Report
-from tau_trainer.search.sweeps import Sweep
+from tau_trainer.search.sweep_record import SweepRecord
 from tau_trainer.settings import RunSettings, load_settings
 from tests.search.conftest import quick
 
@@ -24,9 +24,9 @@ def swept(**given: object) -> RunSettings:
     return quick(**changes)
 
 
-def filled(folder: Path, **given: object) -> Sweep:
+def filled(folder: Path, **given: object) -> SweepRecord:
     """One trial of each ending."""
-    sweep = Sweep.begin(folder, swept(**given))
+    sweep = SweepRecord.begin(folder, swept(**given))
     told = [
         ("trial-1", 1e-3, Report(100, 20.0)),
         ("trial-2", 2e-3, Report(100, 30.0)),
@@ -57,17 +57,17 @@ def test_it_is_found_again_as_it_was_also_where_a_line_was_cut_off(tmp_path: Pat
     before = filled(tmp_path).to_dict()
     with (tmp_path / "reports.jsonl").open("a") as file:
         file.write('\n{"trial": "trial-4", "rep')
-    again = Sweep(tmp_path)
+    again = SweepRecord(tmp_path)
     assert again.to_dict() == before
     again.told("trial-4", {RATE: 4e-3, SIZE: 16}, Report(200, 11.0, ended=True))
-    assert Sweep(tmp_path).trials["trial-4"].points == [(100, 10.0), (200, 11.0)], "what comes after it counts"
+    assert SweepRecord(tmp_path).trials["trial-4"].points == [(100, 10.0), (200, 11.0)], "what comes after it counts"
     again.ended("trial-4")
     assert again.complete
-    assert Sweep(tmp_path).complete
+    assert SweepRecord(tmp_path).complete
 
 
 def test_a_trial_that_went_back_has_the_points_that_it_has_gone_on_from(tmp_path: Path) -> None:
-    sweep = Sweep.begin(tmp_path, swept())
+    sweep = SweepRecord.begin(tmp_path, swept())
     for decisions, reward in ((100, 1.0), (200, 2.0), (300, 3.0), (200, 5.0)):
         sweep.told("trial-1", {RATE: 1e-3, SIZE: 16}, Report(decisions, reward))
     sweep.told("trial-1", {RATE: 2e-3, SIZE: 16}, Report(250, None))
@@ -107,7 +107,7 @@ def test_lines_of_the_picture_are_the_trials_and_the_best_stands_first(tmp_path:
 
 
 def test_nothing_is_best_where_nothing_was_measured(tmp_path: Path) -> None:
-    sweep = Sweep.begin(tmp_path, swept())
+    sweep = SweepRecord.begin(tmp_path, swept())
     assert sweep.best is None
     sweep.told("trial-1", {RATE: 1e-3, SIZE: 16}, Report(100, None))
     assert sweep.best is None
@@ -116,10 +116,10 @@ def test_nothing_is_best_where_nothing_was_measured(tmp_path: Path) -> None:
 
 def test_keys_that_end_alike_are_told_whole(tmp_path: Path) -> None:
     space = {"behaviors.A.max_steps": {"choice": [1]}, "behaviors.B.max_steps": {"choice": [1]}, RATE: SPACE[RATE]}
-    sweep = Sweep.begin(tmp_path, swept(space=space))
+    sweep = SweepRecord.begin(tmp_path, swept(space=space))
     assert [sweep.short(key) for key in space] == ["behaviors.A.max_steps", "behaviors.B.max_steps", "learning_rate"]
 
 
 def test_there_is_nothing_to_go_on_with(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"^there is no sweep to go on with in '.*'; check --output"):
-        Sweep(tmp_path)
+        SweepRecord(tmp_path)

@@ -50,7 +50,7 @@ class Tried:
         return "finished" if self.report.ended else "stopped" if self.over else "unfinished"
 
 
-class Sweep:
+class SweepRecord:
     """The trials of a sweep, from its folder.
 
     Attributes:
@@ -71,7 +71,7 @@ class Sweep:
             self._take(line)
 
     @classmethod
-    def begin(cls, folder: Path, settings: RunSettings) -> Sweep:
+    def begin(cls, folder: Path, settings: RunSettings) -> SweepRecord:
         """A new one in an empty folder."""
         atomic_write_text(folder / BASE, dump_settings(settings))
         return cls(folder)
