@@ -25,7 +25,7 @@ def swept(**given: Any) -> RunSettings:
     return quick(**{"behaviors__*__max_steps": STEPS, "env_settings__seed": 1} | changes)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_a_population_exploits_its_best_is_stopped_and_goes_on(connection: Connection, tmp_path: Path) -> None:
     """Stopped by what Ctrl-C does. Trials have checkpoints of each other, and other values from there on."""

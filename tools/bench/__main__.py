@@ -15,6 +15,7 @@ from tools.bench.running import RunFailedError
 NAMES = {
     "versus_mlagents": "decisions a second, and rewards, beside mlagents-learn 1.1.0 or an earlier checkout",
     "learner": "what a minibatch costs, and a learner in a thread or in a process",
+    "devices": "an update by several processes that learn as one",
     "groups": "an update of agents that are paid together, beside PPO's",
     "wire": "engine and wire alone, without inference or learning",
     "gym": "environments of Gymnasium to a mark, beside Stable-Baselines3",
