@@ -90,15 +90,16 @@ class LearnerGroup:
         One that dies meanwhile is replaced, once a request, by what the others know, and the request is sent again.
         """
         with self._lock:
-            if kind == "make":
-                self._made[facts["learner"]] = dict(facts)
             try:
-                return self._ask(kind, facts, arrays, on_policy, on_batch)
+                answer = self._ask(kind, facts, arrays, on_policy, on_batch)
             except LearnerError as error:
                 if (death := self._death()) is None:
                     raise
                 self._replace(death, error)
-                return self._ask(kind, facts, arrays, on_policy, on_batch)
+                answer = self._ask(kind, facts, arrays, on_policy, on_batch)
+            if kind == "make":
+                self._made[facts["learner"]] = dict(facts)
+            return answer
 
     def _ask(
         self,
