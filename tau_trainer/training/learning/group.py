@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from tau_trainer.algorithms.ranks import LOOPBACK, device_of, meeting_place
-from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError, TauError
-from tau_trainer.remote.process import NO_ARRAYS, Message, Place
-from tau_trainer.training.learning.process import HandOn, LearnerProcess
+from tau_trainer.remote.process import Message, Place
+from tau_trainer.training.learning.process import NO_TAKES, LearnerProcess, Takes
 
 _FOR_ALL = ("make", "update", "load")
 """Requests that change something; the others are the first rank's to answer."""
@@ -63,8 +61,8 @@ class LearnerGroup:
         self._ranked, self._warn = ranked, warn
         self._devices = ranked.devices()
         self._lock = threading.Lock()
-        self._made: dict[str, dict[str, Any]] = {}
-        """By learner: what its algorithms were made from."""
+        self._made: dict[str, Message] = {}
+        """By learner: the request that its algorithms were made by."""
         self._begin()
 
     def _begin(self) -> None:
@@ -77,48 +75,35 @@ class LearnerGroup:
             place, log = ranked.place if rank else None, ranked.logs / f"Learner-{rank}.log"
             self._processes.append(LearnerProcess(log, threads=ranked.threads, place=place, joins=joins))
 
-    def ask(
-        self,
-        kind: str,
-        facts: Mapping[str, Any],
-        arrays: Arrays = NO_ARRAYS,
-        on_policy: HandOn | None = None,
-        on_batch: HandOn | None = None,
-    ) -> Message:
+    def ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
         """Send a request to all, and wait for the first rank's answer; see :meth:`.LearnerProcess.ask`.
 
         One that dies meanwhile is replaced, once a request, by what the others know, and the request is sent again.
         """
         with self._lock:
             try:
-                answer = self._ask(kind, facts, arrays, on_policy, on_batch)
+                answer = self._ask(request, takes)
             except LearnerError as error:
                 if (death := self._death()) is None:
                     raise
                 self._replace(death, error)
-                answer = self._ask(kind, facts, arrays, on_policy, on_batch)
-            if kind == "make":
-                self._made[facts["learner"]] = dict(facts)
+                answer = self._ask(request, takes)
+            if request.kind == "make":
+                self._made[request.facts["learner"]] = request
             return answer
 
-    def _ask(
-        self,
-        kind: str,
-        facts: Mapping[str, Any],
-        arrays: Arrays = NO_ARRAYS,
-        on_policy: HandOn | None = None,
-        on_batch: HandOn | None = None,
-    ) -> Message:
+    def _ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
+        kind, facts, arrays = request
         if kind not in _FOR_ALL:
-            return self._processes[0].ask(kind, facts, arrays)
+            return self._processes[0].ask(request)
         for rank, process in enumerate(self._processes):
             device = {"device": self._devices[rank]} if kind == "make" else {}
             silent = {"publish": False, "batches": False} if rank else {}  # the first tells
-            process.say(kind, {**facts, **device, **silent}, arrays)
+            process.say(Message(kind, {**facts, **device, **silent}, arrays))
         answers, errors = list[Message](), list[TauError]()
         for rank, process in enumerate(self._processes):
             try:
-                answers.append(process.answer(*(() if rank else (on_policy, on_batch))))
+                answers.append(process.answer(NO_TAKES if rank else takes))
             except TauError as error:  # the others' answers are to be heard all the same
                 errors.append(error)
         if errors:
@@ -140,13 +125,13 @@ class LearnerGroup:
         left = next((process for process in self._processes if process.death is None), None)
         if left is None:
             raise error
-        known = {name: left.ask("state", {"learner": name}) for name in self._made}
+        known = {name: left.ask(Message("state", {"learner": name}, {})) for name in self._made}
         self.close()
         self._begin()
         for name, made in self._made.items():
-            self._ask("make", made)
-            state = known[name]
-            self._ask("load", {"learner": name, "facts": state.facts["facts"]}, state.arrays)
+            self._ask(made)
+            _, state, arrays = known[name]
+            self._ask(Message("load", {"learner": name, "facts": state["facts"]}, arrays))
         facts = [state.facts["facts"] for state in known.values()]
         lost = any("seen" in each and "replay" not in each for each in facts)
         empty = "; the replay memory begins empty (save_replay_buffer: true keeps it)" if lost else ""

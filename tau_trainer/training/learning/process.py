@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,12 +22,13 @@ from tau_trainer.errors import LearnerError
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
 from tau_trainer.remote.here import Here
-from tau_trainer.remote.process import NO_ARRAYS, GoneError, Message, Parent, Place, Target
+from tau_trainer.remote.process import NO_ARRAYS, GoneError, Message, Parent, Place, Take, Target
 from tau_trainer.settings import trainer_type
 from tau_trainer.training import behavior_json
 
-HandOn = Callable[[Mapping[str, Any], Arrays], None]
-"""Called with the facts and the weights of a policy, or with the facts of minibatches."""
+Takes = Mapping[str, Take]
+"""Who gets messages that come before an answer, by kind: ``policy`` with its weights, ``batch`` of minibatches."""
+NO_TAKES: Takes = {}
 
 
 class LearnerProcess:
@@ -58,43 +59,32 @@ class LearnerProcess:
         target = Target(module, arguments, name, LearnerError, log, lends=True, several=joins is not None)
         self._process = (place or Here()).launch(target)
 
-    def ask(
-        self,
-        kind: str,
-        facts: Mapping[str, Any],
-        arrays: Arrays = NO_ARRAYS,
-        on_policy: HandOn | None = None,
-        on_batch: HandOn | None = None,
-    ) -> Message:
+    def ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
         """Send a request and wait for its answer.
 
         Args:
-            kind: of the request.
-            facts: what JSON can hold.
-            arrays: lent until then.
-            on_policy: called with the facts and arrays of every policy that comes before the answer.
-            on_batch: the same of minibatches.
+            request: its arrays are lent until then.
+            takes: of messages that come before the answer, by kind.
 
         Raises:
             LearnerError: the process is gone, or met a defect. TauError: what the algorithm raised.
         """
         with self._lock:
-            self.say(kind, facts, arrays)
-            return self.answer(on_policy, on_batch)
+            self.say(request)
+            return self.answer(takes)
 
-    def say(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
+    def say(self, request: Message) -> None:
         """Send a request without waiting: :meth:`answer` does."""
-        self._process.say(kind, facts, arrays)
+        self._process.say(*request)
 
-    def answer(self, on_policy: HandOn | None = None, on_batch: HandOn | None = None) -> Message:
+    def answer(self, takes: Takes = NO_TAKES) -> Message:
         """Wait for the answer to the request that was sent; see :meth:`ask`."""
-        takes = {"policy": on_policy, "batch": on_batch}
         while True:
             answer = self._process.hear()
             take = takes.get(answer.kind)
             if take is None:
                 return answer
-            take(answer.facts, answer.arrays)
+            take(answer)
 
     @property
     def death(self) -> str | None:
@@ -109,14 +99,7 @@ class LearnerProcess:
 class Learning(Protocol):
     """Where algorithms learn elsewhere: a :class:`LearnerProcess`, or several as one."""
 
-    def ask(
-        self,
-        kind: str,
-        facts: Mapping[str, Any],
-        arrays: Arrays = NO_ARRAYS,
-        on_policy: HandOn | None = None,
-        on_batch: HandOn | None = None,
-    ) -> Message:
+    def ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
         """See :meth:`LearnerProcess.ask`."""
 
     def close(self) -> None:
@@ -152,27 +135,27 @@ class RemoteLearner:
         """Have the process tell of all minibatches to come."""
         self._on_batch = on_batch
 
-    def _ask(self, kind: str, facts: dict[str, Any], arrays: Arrays = NO_ARRAYS, **more: Any) -> Message:
+    def _ask(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS, takes: Takes = NO_TAKES) -> Message:
         if not self._made:
-            self._process.ask("make", {"learner": self._name, **self._setup})
+            self._process.ask(Message("make", {"learner": self._name, **self._setup}, {}))
             self._made = True
-        return self._process.ask(kind, {"learner": self._name, **facts}, arrays, **more)
+        return self._process.ask(Message(kind, {"learner": self._name, **facts}, dict(arrays)), takes)
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         """Have it learn; policies are handed on as they come."""
         facts, arrays = work.sent()
         facts |= {"progress": progress, "publish": publish is not None, "batches": self._on_batch is not None}
 
-        def hand_on(facts: Mapping[str, Any], weights: Arrays) -> None:
+        def hand_on(policy: Message) -> None:
             assert publish is not None
-            publish(self._made_policy(facts, weights))
+            publish(self._made_policy(policy.facts, policy.arrays))
 
-        def batch(facts: Mapping[str, Any], _nothing: Arrays) -> None:
+        def batch(minibatches: Message) -> None:
             assert self._on_batch is not None
-            self._on_batch(facts["minibatches"], facts["statistics"])
+            self._on_batch(minibatches.facts["minibatches"], minibatches.facts["statistics"])
 
         try:
-            _, answer, weights = self._ask("update", facts, arrays, on_policy=hand_on, on_batch=batch)
+            _, answer, weights = self._ask("update", facts, arrays, {"policy": hand_on, "batch": batch})
         finally:
             work.release()
         self._policy = self._made_policy(answer, weights)
