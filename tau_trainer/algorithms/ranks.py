@@ -35,10 +35,11 @@ class Ranks:
         rank: its number; 0 writes and talks.
         count: of all.
         death: says which rank has died and how, where one has; a sum then has failed, or never ends.
+        broken: whether a sum has failed.
     """
 
     def __init__(self, rank: int = 0, count: int = 1) -> None:
-        self.rank, self.count = rank, count
+        self.rank, self.count, self.broken = rank, count, False
         self.death: Callable[[], str | None] = lambda: None
         self._control: dist.ProcessGroup | None = None
 
@@ -85,7 +86,11 @@ class Ranks:
     def add(self, values: torch.Tensor) -> torch.Tensor:
         """``values`` of all ranks added up, in place; the same numbers on every rank."""
         if not self.alone:
-            dist.all_reduce(values)
+            try:
+                dist.all_reduce(values)
+            except RuntimeError:
+                self.broken = True
+                raise
         return values
 
     def mean(self, values: torch.Tensor) -> torch.Tensor:

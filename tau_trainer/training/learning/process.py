@@ -18,7 +18,7 @@ from tau_trainer.algorithms import Algorithm, OnBatch, Publish, Setup, State, ma
 from tau_trainer.algorithms.ranks import Ranks, found_at
 from tau_trainer.bridge.package import ImageOrder
 from tau_trainer.columns import Arrays
-from tau_trainer.errors import LearnerError
+from tau_trainer.errors import LearnerError, TauError
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
 from tau_trainer.remote.here import Here
@@ -199,6 +199,8 @@ class _Host:
             raise
         except Exception as error:  # whatever it is, the trainer must learn of it
             self._parent.fail(error)
+            if not (self._ranks.alone or self._ranks.broken or isinstance(error, TauError)):
+                self._parent.leave(1)  # else the others would wait for its part of a sum
 
     def _done(self, asked: Message) -> tuple[str, dict[str, Any], Arrays]:
         kind, facts, arrays = asked

@@ -16,6 +16,7 @@ from tau_trainer.algorithms.off_policy.transitions import minibatches
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, NonFiniteError, SettingsError
 from tau_trainer.memory import Work
+from tau_trainer.remote.process import Message
 from tau_trainer.settings import TrainerSettings, load_settings, trainer_type
 from tau_trainer.specs import ActionSpec
 from tau_trainer.training.learning.group import LearnerGroup, Ranked
@@ -133,17 +134,20 @@ def test_one_that_dies_is_replaced_from_what_the_others_know(tmp_path: Path) -> 
     replayed = RemoteLearner(group, "replayed", SETUPS["sac"], make_algorithm(SETUPS["sac"]))
     replayed.submit(feed_of(SETUPS["sac"])(0), 0.1, None)
     feed = feed_of(setup)
-    for number in range(5):
+    for number in range(7):
         if number in (2, 4):
             os.kill(group._processes[number % 4 // 2]._process.pid, signal.SIGKILL)
+        if number == 6:  # a defect of one alone: the other would wait for it
+            group._processes[1].say(Message("update", {"learner": "nobody"}, {}))
         work = feed(number)
         learner.submit(copied(work), 0.1, None)
         algorithm.update(work, 0.1, None)
     assert_near(learner, algorithm)
-    assert learner.policy().version == 5
-    assert len(warnings) == 2
+    assert learner.policy().version == 7
+    assert len(warnings) == 3
     assert warnings[0].startswith("rank 1 of 2 that learn ended by SIGKILL")
     assert warnings[1].startswith("rank 0 of 2 that learn ended by SIGKILL")
+    assert warnings[2].startswith("rank 1 of 2 that learn ended with exit code 1")
     ends = "learning goes on in a new one, from what the others know; the replay memory begins empty "
     assert all(f"; {ends}(save_replay_buffer: true keeps it)" in warning for warning in warnings)
     for process in group._processes:
