@@ -53,6 +53,14 @@ def test_where_the_engine_is_not_ours_or_the_data_are_it_is_tau3(data: Path) -> 
     assert said(None) == ("tau3", None, 500_000)
 
 
+def test_an_algorithm_that_may_have_no_levels_gets_tau3(data: Path) -> None:
+    values = {"tau": {"data": str(data)}, "env_settings": {"env_path": "headless:tau"}}
+    settings = sized(RunSettings.model_validate({**values, "behaviors": {"TauAgent": {"trainer_type": "sac"}}}))
+    assert settings.tau is not None
+    assert settings.tau.profile == "tau3"
+    assert settings.behaviors["TauAgent"].network_settings.action_levels is None
+
+
 def test_a_file_without_behaviors_gets_the_scenes(data: Path) -> None:
     own = RunSettings.model_validate({"tau": {"data": str(data)}, "env_settings": {"env_path": "headless:tau"}})
     behavior = sized(own).behaviors["TauAgent"]

@@ -25,6 +25,17 @@ def test_a_set_has_so_many_answers_and_no_held_out_wording_in_training(answers: 
     assert not any(prompt.startswith(openings) for prompt in trained)
 
 
+def test_one_of_three_things_or_more_that_an_answer_is_right_for_is_never_trained() -> None:
+    prompts = dict[str, list[str]]()
+    for row in dataset(26, 1)["training_data"]:
+        prompts.setdefault(row["turns"][1]["message"], []).append(prompt_of(row).lower())
+    many = {answer: things for topic in TOPICS for answer, things in topic.subjects().items() if len(things) > 2}
+    asked = many.keys() & prompts.keys()
+    assert asked
+    for answer in asked:
+        assert not all(any(thing.lower() in prompt for prompt in prompts[answer]) for thing in many[answer])
+
+
 def test_no_wording_is_trained_and_held_out() -> None:
     assert not set(TRAINED_OPENINGS) & set(HELD_OUT_OPENINGS)
     for topic in TOPICS:

@@ -51,6 +51,17 @@ def test_weights_count_beside_each_other_alone(weights: Any) -> None:
     assert not found.any()
 
 
+def test_what_has_no_weight_is_not_drawn_by_a_number_at_its_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = [0, 2**32 * 3 // 8, 2**31, 2**32 - 1]  # where those before end; the last number of all
+    monkeypatch.setattr(Draws, "bits", lambda self, stream: torch.tensor(shares) << 32)
+    assert Pool({"sum": SUMS}, WEIGHTS).draw(at(seeds_of(1, 4)))["sum"].tolist() == [1, 3, 4, 4]
+
+
+def test_weights_whose_sum_is_no_number_count_too() -> None:
+    found = Pool({"sum": torch.arange(2)}, [1.7e308, 1.7e308]).draw(at(seeds_of(1, 1000)))["sum"]
+    assert found.float().mean().item() == pytest.approx(0.5, abs=0.06)
+
+
 def test_without_weights_all_are_alike() -> None:
     found = Pool({"sum": SUMS}).draw(at(seeds_of(2, 20_000)))["sum"]
     assert (found.bincount(minlength=6) / len(found)).tolist() == pytest.approx([1 / 6] * 6, abs=0.015)

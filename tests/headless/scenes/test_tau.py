@@ -11,7 +11,7 @@ from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes.tau import TauRules, TauScene, open_dataset, resolve_profile
 from tau_trainer.specs import Actions, Aggregation, StepBatch
 from tau_trainer.tau.formulas import REWARDS
-from tau_trainer.tau.profiles import PROFILES
+from tau_trainer.tau.profiles import PROFILES, profile_named
 from tau_trainer.tau.targets import targets
 from tests.headless.scenes.playing import begin, step
 
@@ -82,6 +82,15 @@ def test_reward_is_the_formulas_of_clipped_actions(name: str, profile: str) -> N
         output[0, 0] = 40.0
         expected = REWARDS[name](np.clip(output, -1.0, 1.0), right, threshold=0.2)
         np.testing.assert_allclose(step(played, answer(output)).reward, expected, atol=1e-6)
+
+
+def test_on_places_the_next_level_is_wrong_whatever_the_threshold() -> None:
+    played = TauScene(dataset=DATA, profile=profile_named("1x41"), agents=6, rules=TauRules(threshold=0.3))
+    begin(played)
+    right = truth(played).copy()
+    beside = right + np.where(right > 0.0, -2 / 40, 2 / 40)
+    assert (step(played, answer(beside)).reward == -1.0).all()
+    assert (step(played, answer(truth(played).copy())).reward == 1.0).all()
 
 
 @pytest.mark.parametrize(("profile", "name"), [("tau3", "incremental"), ("tau384", "binary")])

@@ -113,6 +113,26 @@ def test_a_service_that_does_not_answer_is_told_of_once_and_tried_again(
     assert service.told[-1] == ("completed", [])
 
 
+def test_where_too_many_wait_the_oldest_go_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+
+    class Slow(Service):
+        def write(self, values: Mapping[str, float], behavior: str, step: int, time: float) -> None:
+            writing.set()
+            assert go_on.wait(5.0)
+            self.told.append(step)
+
+    monkeypatch.setattr(tracker, "_MOST_WAITING", 2)
+    service = Slow(RunSettings(), tmp_path)
+    service.on_summary(summary(10))
+    assert writing.wait(5.0)
+    for step in (20, 30, 40):
+        service.on_summary(summary(step))
+    go_on.set()
+    service.close()
+    assert service.told == [("begin", None), 10, 30, 40, ("failed", [])]
+
+
 def test_what_was_not_taken_at_the_end_is_told_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
