@@ -46,16 +46,17 @@ class MLflow(Tracker):
         client = self._client
         if known is not None:
             client.update_run(known, status="RUNNING")
-        else:
+            self._tracked = known
+            return known
+        if not self._tracked:  # else it was made, and its parameters were not taken
             named = os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
             experiment = client.get_experiment_by_name(named)
             place = client.create_experiment(named) if experiment is None else experiment.experiment_id
-            known = str(client.create_run(place, run_name=self.folder.name).info.run_id)
-            parameters = [self._entities.Param(_plain(key), str(value)) for key, value in self.parameters.items()]
-            for first in range(0, len(parameters), _PARAMETERS):
-                client.log_batch(known, params=parameters[first : first + _PARAMETERS])
-        self._tracked = known
-        return known
+            self._tracked = str(client.create_run(place, run_name=self.folder.name).info.run_id)
+        parameters = [self._entities.Param(_plain(key), str(value)) for key, value in self.parameters.items()]
+        for first in range(0, len(parameters), _PARAMETERS):
+            client.log_batch(self._tracked, params=parameters[first : first + _PARAMETERS])
+        return self._tracked
 
     def write(self, values: Mapping[str, float], behavior: str, step: int, time: float) -> None:
         """Metrics at that step."""

@@ -87,6 +87,20 @@ def test_a_new_run_has_its_parameters_metrics_artifacts_and_status(tmp_path: Pat
     assert math.isnan(client.logged["B/Losses/Policy Loss"][0])
 
 
+def test_a_run_whose_parameters_were_not_taken_is_begun_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any, **given: Any) -> None:
+        raise OSError("nobody answers")
+
+    tracked = MLflow(RunSettings(), tmp_path / "3DBall-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "log_batch", away)
+        with pytest.raises(OSError, match="nobody answers"):
+            tracked.begin(None)
+    assert tracked.begin(None) == "r1"
+    assert tracked._client.told == [("experiment", "mine"), ("id of mine", "3DBall-1")]
+    assert tracked._client.logged["env_settings.num_envs"] == ["1"]
+
+
 def test_a_run_that_goes_on_keeps_its_parameters(tmp_path: Path) -> None:
     tracked = MLflow(RunSettings(), tmp_path)
     assert tracked.begin("r1") == "r1"
