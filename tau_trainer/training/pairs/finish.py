@@ -66,9 +66,9 @@ async def conclude(pairs: PairsCollector) -> Conclusion:
 
 
 def _more(pairs: PairsCollector, name: str) -> list[str]:
-    """A sentence where the learner of that name would have got more right with more decisions."""
+    """A sentence where the learner of that name has made its decisions and would have got more right with more."""
     learner = next(learner for learner in pairs.learners if learner.name == name)
-    if not still_rises(learner.judge.accuracies):
+    if not (learner.progress.over and still_rises(learner.judge.accuracies)):
         return []
     twice = 2 * learner.progress.max_steps
     return [f"Validation accuracy still rose at the end, so more decisions would help: --max-steps {twice}."]

@@ -144,6 +144,7 @@ def test_an_interrupted_run_exports_the_best_of_all(
     assert last - 64 * 3 < policies["best"]["decisions"] <= last
     assert report.verdict is not None
     assert "the last policy, which is the best by validation too" in report.verdict
+    assert "more decisions would help" not in report.verdict, "it has not made those that it was given"
     assert 4 * last / 64 / 5 > len(set(judged)) > 20, "not every one of them"
     [(model, which)] = export_run(report.folder, tmp_path / "again")
     assert which == "the last policy, which is the best by validation too", "the checkpoint knows it as well"
