@@ -13,7 +13,7 @@ class Topic:
     wordings: tuple[str, ...]
     """Sentences with ``{x}`` in the place of what is asked about; the first :data:`TRAINED` alone are trained."""
     facts: str
-    """``answer: subject, subject; answer: ...``; a subject that is an answer's only one may stand alone with it."""
+    """``answer: subject, subject; answer: ...``"""
 
     def subjects(self) -> dict[str, tuple[str, ...]]:
         """What is asked about, for each answer."""

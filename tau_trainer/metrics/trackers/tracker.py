@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.files import atomic_write_json
-from tau_trainer.metrics.recorder import Item, Recorder
+from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Summary
 from tau_trainer.metrics.tensorboard import flattened, folder_name, scalars
@@ -75,10 +75,10 @@ class Tracker(Recorder):
                 f"recorders: {self.name} is not installed: pip install 'tau-trainer[{self.name}]' ({error}), "
                 "or take it out of recorders"
             ) from error
-        self._waiting: deque[Summary | RunReport | None] = deque(maxlen=_MOST_WAITING)
+        self._waiting: deque[Summary | RunReport] = deque(maxlen=_MOST_WAITING)
         self._changed = threading.Condition()
         self._failure: Exception | None = None
-        self._lost = self._closing = False
+        self._lost, self._closing = "", False
         self._thread: threading.Thread | None = None
 
     # What a service does, always in the same thread; whatever it raises is tried again.
@@ -125,7 +125,8 @@ class Tracker(Recorder):
         if self._thread is not None:
             self._thread.join(_LOST_S if self._lost else _LAST_S)
             if left := len(self._waiting):  # the hub listens no longer
-                _log.warning("%s has not taken the last %d records of the run in '%s'", self.name, left, self.folder)
+                run = f"the run in '{self.folder}': {self._lost or f'it took more than {_LAST_S:.0f} s'}"
+                _log.warning("%s has not taken the last %d records of %s", self.name, left, run)
 
     def _tell(self) -> None:
         failure, self._failure = self._failure, None
@@ -158,7 +159,7 @@ class Tracker(Recorder):
                 if last:
                     return
                 continue
-            self._lost, ended = False, item is None or isinstance(item, RunReport)
+            self._lost, ended = "", item is None or isinstance(item, RunReport)
             with self._changed:
                 if self._waiting and self._waiting[0] is item:
                     self._waiting.popleft()
@@ -168,7 +169,7 @@ class Tracker(Recorder):
         with self._changed:
             if not self._lost:
                 self._failure = TauError(f"{said(error)}; it is tried again until the run ends")
-            self._lost = True
+            self._lost = said(error)
             self._changed.wait_for(lambda: self._closing, _RETRY_S)
 
     def _begin(self) -> bool:
@@ -180,7 +181,7 @@ class Tracker(Recorder):
             atomic_write_json(file, {"run": name})
         return True
 
-    def _deliver(self, item: Item | None) -> None:
+    def _deliver(self, item: Summary | RunReport | None) -> None:
         """``None``: the run has ended without a report."""
         if isinstance(item, Summary):
             behavior = folder_name(item.behavior)
