@@ -190,8 +190,8 @@ def test_what_cannot_be_played_is_one_sentence(arguments: dict[str, Any], text: 
 
 
 def test_on_places_less_than_half_a_level_is_right_whatever_the_threshold() -> None:
-    env = registry.make("tau", 1, profile="1x41", threshold=0.3)
-    assert (env.threshold, registry.make("tau", 1, threshold=0.3).threshold) == (0.025, 0.3)
+    assert TauBatched(1, profile="1x41", threshold=0.3).threshold == 0.025
+    assert TauBatched(1, threshold=0.3).threshold == 0.3
 
 
 def test_data_of_ones_own(tmp_path: Path) -> None:
