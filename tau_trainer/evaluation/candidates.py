@@ -144,10 +144,8 @@ def still_rises(accuracies: Sequence[float]) -> bool:
     The mean of the last quarter is above that of the quarter before by more than :data:`_RISE`.
     """
     part = len(accuracies) // 4
-    if not part:
-        return False
     before, after = accuracies[-2 * part : -part], accuracies[-part:]
-    return (sum(after) - sum(before)) / part > _RISE
+    return part > 0 and (sum(after) - sum(before)) / part > _RISE
 
 
 @dataclass(frozen=True, slots=True)

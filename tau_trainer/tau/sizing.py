@@ -12,6 +12,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings import RunSettings, TauSettings, TrainerSettings
 from tau_trainer.tau.dataset import TauDataset, load_dataset
 from tau_trainer.tau.profiles import PROFILES, Profile, places_for, profile_named
+from tau_trainer.tau.targets import targets
 
 OWN_ENGINES = ("headless:tau", "batched:tau")
 """Engines whose number of actions follows from the profile; that of a build is fixed."""
@@ -30,7 +31,7 @@ def sized(settings: RunSettings) -> RunSettings:
 
     Raises:
         DataError: the data set cannot be read.
-        SettingsError: ``action_levels`` are not the profile's levels.
+        SettingsError: ``action_levels`` are not the profile's levels, or it has fewer places than there are answers.
     """
     tau = settings.tau
     behaviors = settings.behaviors or {BEHAVIOR: settings.of_behavior(BEHAVIOR)}
@@ -46,6 +47,7 @@ def sized(settings: RunSettings) -> RunSettings:
         profile = places_for(dataset.training_answers, next(filter(None, written), None))
     else:
         profile = profile_named(tau.profile)
+        targets(dataset, profile)  # refuses places that are too few, before an engine would
     sizes = {name: _sized(name, found, profile, dataset) for name, found in behaviors.items()}
     return _with_profile(settings, tau, profile).model_copy(update={"behaviors": sizes})
 

@@ -74,6 +74,11 @@ def test_levels_of_another_number_than_the_profiles_are_refused(data: Path) -> N
         said(data, {"tau.profile": "1x16", LEVELS: 41})
 
 
+def test_fewer_places_than_answers_are_refused_before_an_engine_is_started(data: Path) -> None:
+    with pytest.raises(SettingsError, match=r"12 answers in training, but the profile 1x4 has places for 4; leave"):
+        said(data, {"tau.profile": "1x4"})
+
+
 def test_decisions_follow_rows_and_answers(make_file: MakeFile) -> None:
     rows = [(f"number {row}?", f"answer {row % 150}") for row in range(1500)]
     assert decisions_for(load_dataset(make_file(rows))) == 300_000

@@ -12,9 +12,8 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.metrics.trackers.tracker import PROJECT, Tracker, said
 
 _OUTCOMES = {"completed": "FINISHED", "cancelled": "KILLED"}
-_PARAMETERS = 100
+_PARAMETERS, _METRICS = 100, 1000
 """MLflow takes so many at once."""
-_METRICS = 1000
 
 
 class MLflow(Tracker):
