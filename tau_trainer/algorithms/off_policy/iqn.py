@@ -8,6 +8,7 @@ target says. Shapes: ``N`` and ``N'`` are fractions of what was done and of the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -31,8 +32,7 @@ class IQN(DQN):
     @override
     def acting(self) -> Acting:
         numbers = cast("IQNHyperparameters", self.numbers)
-        exploration = numbers.exploration.over(self._setup.decisions)
-        return Acting(exploration=exploration, head=partial(QuantileHead, numbers=numbers))
+        return replace(super().acting(), head=partial(QuantileHead, numbers=numbers))
 
     @override
     def learning(self) -> QLearning:
@@ -77,17 +77,11 @@ class QuantileLearning(QLearning):
     def _quantile_goals(self, batch: Transitions, fractions: torch.Tensor) -> torch.Tensor:
         """``r + gamma Z'_tau`` [n, N'] of the action that is best in the mean over fixed fractions."""
         network, target = self._module.network, self._module.target
-        after = self._features_after(target, batch)
-        judge = (network, self._features_after(network, batch)) if self._hyperparameters.double else (target, after)
+        after = values_after(target.features, batch)
+        judge = (network, values_after(network.features, batch)) if self._hyperparameters.double else (target, after)
         best = self.best(judge[0].action(judge[1]), batch)
         following = _worth(target, after, fractions, best)
         return torch.addcmul(batch.rewards[:, :1], batch.goes_on[:, :1], following, value=self._gamma)
-
-    def _features_after(self, network: ActorCritic, batch: Transitions) -> torch.Tensor:
-        """What the head gets [n, H] of the observations that came after."""
-        if not len(batch.begins):
-            return network.features(batch.following)
-        return values_after(network.features, batch)
 
 
 def quantile_huber(worth: torch.Tensor, goals: torch.Tensor, fractions: torch.Tensor, kappa: float) -> torch.Tensor:

@@ -116,8 +116,6 @@ class QLearning:
 
     def _after(self, network: ActorCritic, batch: Transitions) -> torch.Tensor:
         """What a network says [n, M] of the observations that came after."""
-        if not len(batch.begins):
-            return self._module.values(network, batch.following, noise=self._noise)
         return values_after(
             lambda inputs, state, begins: self._module.values(network, inputs, state, begins, self._noise), batch
         )

@@ -82,7 +82,7 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     coefficients = logarithms.detach().exp()  # constants in all losses but their own
     with torch.no_grad():
         # V'(s') [n, S].
-        after = module.target.values(batch.following) if begins is None else values_after(module.target.values, batch)
+        after = values_after(module.target.values, batch)
         backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, after)  # [n, S]
     drawn = noise
     # What the entropy costs [n]: alpha log pi of the continuous actions, and of the branches the mean expectation.

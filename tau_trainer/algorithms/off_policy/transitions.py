@@ -68,13 +68,17 @@ def minibatches(drawn: Transitions, steps: int, ranks: Ranks | None = None) -> l
     return [minibatch(drawn, begin + part.start, begin + part.stop) for begin in range(0, steps * size, size)]
 
 
-def values_after(ask: Callable[[Inputs, torch.Tensor, torch.Tensor], torch.Tensor], batch: Transitions) -> torch.Tensor:
-    """What a recurrent network says [n, ...] of the observations that came after, each at the end of its own past.
+def values_after(
+    ask: Callable[[Inputs, torch.Tensor | None, torch.Tensor | None], torch.Tensor], batch: Transitions
+) -> torch.Tensor:
+    """What a network says [n, ...] of the observations that came after; a recurrent one at the end of each one's past.
 
     Args:
-        ask: from inputs, state and where sequences begin to what it says.
-        batch: sequences.
+        ask: from inputs, state and where sequences begin to what it says; None for the latter two without a memory.
+        batch: transitions, with a memory sequences of them.
     """
+    if not len(batch.begins):
+        return ask(batch.following, None, None)
     rows = torch.arange(len(batch.begins), device=batch.begins.device)
     last = torch.cat((batch.begins[1:], batch.begins.new_ones(1)))  # bool [n]: a sequence's last transition
     # Every sequence, and behind it what came after its last transition.
