@@ -174,6 +174,8 @@ def test_what_an_algorithm_refuses_is_told_once_and_changes_nothing(group: Learn
     ("setup", "text"),
     [
         (Setup(vector_spec(), settings("poca"), 1), "its algorithm learns in one process"),
+        (Setup(DISCRETE, settings("iqn"), 1), "its algorithm learns in one process"),
+        (Setup(CONTINUOUS, settings("maddpg"), 1), "its algorithm learns in one process"),
         (
             Setup(CONTINUOUS, settings("sac", batch_size=15), 1),
             r"minibatches of 15 \(batch_size\) cannot be shared out",
@@ -184,7 +186,7 @@ def test_what_an_algorithm_refuses_is_told_once_and_changes_nothing(group: Learn
             "a network with a memory",
         ),
     ],
-    ids=["poca", "uneven", "noisy", "memory"],
+    ids=["poca", "iqn", "maddpg", "uneven", "noisy", "memory"],
 )
 def test_what_learns_in_one_process_is_refused(setup: Setup, text: str) -> None:
     algorithm = make_algorithm(setup)
