@@ -27,6 +27,7 @@ Formula = Literal["binary", "binary_strict", "difference", "incremental", "binar
 VARIABLE = "RAY_ADDRESS"
 """Ray's own, which may say where a cluster is."""
 _FROM_ABOVE_ZERO = ("loguniform", "lograndint")
+_PROFILE = re.compile(r"tau3|tau384|[1-9]\d?x([2-9]|[1-9]\d{1,3})")
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,2}))?")
 
 
@@ -82,7 +83,7 @@ class RewardSettings(Section):
 class TauSettings(Section):
     """``tau``: how many pairs train side by side, and on which form of the Tau task."""
 
-    profile: Annotated[Text, Field(pattern=r"^(tau3|tau384|[1-9]\d?x[1-9]\d{0,3})$")] | None = None
+    profile: Text | None = None
     """``tau3``, three principal components of the answer's vector; ``tau384``, all its numbers; components and levels,
     such as ``2x16``, where each answer has a place of its own; None = these as data of one's own need them where the
     engine is ours, ``tau3`` else."""
@@ -100,6 +101,13 @@ class TauSettings(Section):
     """Where the reward comes from."""
     evaluate: Bool = True
     """Evaluate on held-out rows at the end."""
+
+    @field_validator("profile")
+    @classmethod
+    def _names_a_profile(cls, value: str | None) -> str | None:
+        if value is not None and not _PROFILE.fullmatch(value):
+            raise PydanticCustomError("profile", "must be tau3, tau384, or components and levels such as 2x16")
+        return value
 
 
 class CollectionSettings(Section):
@@ -256,11 +264,8 @@ class Distribution(Section):
     def _is_one(self) -> Self:
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         if len(given) != 1:
-            raise PydanticCustomError(
-                "one_distribution",
-                "needs exactly one of {known}, such as loguniform: [1e-5, 1e-2]",
-                {"known": ", ".join(type(self).model_fields)},
-            )
+            text = "needs exactly one of {known}, such as loguniform: [1e-5, 1e-2]"
+            raise PydanticCustomError("one_distribution", text, {"known": ", ".join(type(self).model_fields)})
         if self.kind == "choice":
             return self
         low, high = self.arguments[:2]
@@ -280,8 +285,7 @@ class Distribution(Section):
     @property
     def arguments(self) -> tuple[Any, ...]:
         """Values to choose from, or the numbers that Ray Tune's function takes."""
-        given: tuple[Any, ...] = getattr(self, self.kind)
-        return given
+        return tuple(getattr(self, self.kind))
 
     @property
     def extremes(self) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings import (
     CheckpointSettings,
     CollectionSettings,
+    EngineSettings,
     EnvSettings,
     GaussianSampler,
     RewardSettings,
@@ -74,11 +75,19 @@ def test_the_known_formulas_and_profiles_are_those_of_the_tau_task() -> None:
     assert set(get_args(Formula)) == set(REWARDS)
     for name in (*PROFILES, "1x240", "2x16"):
         assert TauSettings(profile=name).profile == profile_named(name).name
-    for name in ("tau4", "0x16", "2x", "2x16x", "100x2", "1x99999"):
-        with pytest.raises(ValidationError, match="profile"):
+    for name in ("tau4", "0x16", "2x", "2x16x", "2x1", "100x2", "1x99999"):
+        with pytest.raises(ValidationError, match="must be tau3, tau384, or components and levels such as 2x16"):
             TauSettings(profile=name)
         with pytest.raises(SettingsError, match="profile is"):
             profile_named(name)
+
+
+@pytest.mark.parametrize("key", ["width", "height", "quality_level", "target_frame_rate", "capture_frame_rate"])
+def test_what_the_wire_carries_as_an_int32_is_one(key: str) -> None:
+    most = 2**31 - 1
+    assert getattr(EngineSettings.model_validate({key: most}), key) == most
+    with pytest.raises(ValidationError, match=key):
+        EngineSettings.model_validate({key: most + 1})
 
 
 @pytest.mark.parametrize("device", [None, "cpu"])
