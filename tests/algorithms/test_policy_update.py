@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tau_trainer.algorithms import Setup
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.algorithms.rows import MemberRows, Rows
 from tau_trainer.metrics import keys
-from tests.algorithms.experience import CONTINUOUS, TWO_STREAMS, ppo, settings
+from tests.algorithms.batched.together import together
+from tests.algorithms.experience import CONTINUOUS, TWO_STREAMS, Collector, behavior, ppo, settings
 
 UPDATE = ppo(CONTINUOUS, settings(signals=TWO_STREAMS)).policy_update
 
@@ -25,6 +29,18 @@ def test_explained_variance() -> None:
     assert explained(returns, torch.ones(4, 2)) == 0.0, "what does not vary counts as 0"
     half = torch.stack((returns[:, 0], torch.full((4,), 1.5)), dim=1)
     assert explained(half, returns) == 0.5, "each column for itself"
+
+
+def test_ranks_learn_as_one_by_torchs_differentiation_as_well() -> None:
+    def work(ranks: Ranks) -> torch.Tensor:
+        learner = PPO(Setup(behavior(CONTINUOUS), settings(), 1, ranks=ranks), fused=False)
+        learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
+        return learner.parameters.optimizer.parameters.clone()
+
+    one, other = together(2, work)
+    assert torch.equal(one, other)
+    (alone,) = together(1, work)
+    torch.testing.assert_close(one, alone, rtol=1e-3, atol=1e-4)
 
 
 def test_what_members_tell_is_each_ones_own() -> None:

@@ -155,6 +155,7 @@ def test_several_runs_are_one_thing_with_seeds(tmp_path: Path) -> None:
 
 def test_runs_that_are_not_one_thing_are_told(tmp_path: Path) -> None:
     text = page(write_run(tmp_path / "a"), write_run(tmp_path / "b", tau__agents=8))
+    assert '<details open=""><summary class="warn">' in text, "few of them are open"
     assert "These runs differ in more than their seed: in 1 setting. key a b tau.agents 32 8" in section(text, "runs")
     assert "agents 32, 8 32" in section(text, "settings")
 

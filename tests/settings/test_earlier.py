@@ -159,7 +159,13 @@ def test_one_sentence(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["behavior: {A: {}}", "behaviors: {A: {}}\nBall: {batch_size: 3}", "behaviors: {A: {batch_size: 3}}"]
+    "text",
+    [
+        "behavior: {A: {}}",
+        "behaviors: {A: {}}\nBall: {batch_size: 3}",
+        "behaviors: {A: {batch_size: 3}}",
+        "behaviors: {A: {}}\nenv_settings: {output_path: x}",
+    ],
 )
 def test_a_slip_in_a_file_of_today_is_none_of_these(text: str, tmp_path: Path) -> None:
     file = tmp_path / "new.yaml"

@@ -76,6 +76,7 @@ def test_a_choice_has_no_order() -> None:
         ({"x": {"unifrom": [1, 2]}}, "did you mean uniform"),
         ({"x": {"uniform": [2, 1]}}, r"has a uniform from 2.0 to 1.0; let it begin below its end"),
         ({"x": {"loguniform": [0, 1]}}, r"has a loguniform from 0.0 to 1.0; let it begin above 0 and below its end"),
+        ({"x": {"lograndint": [0, 8]}}, r"has a lograndint from 0 to 8; let it begin above 0 and below its end"),
         ({"x": {"randint": [0.5, 2]}}, "whole number"),
     ],
 )
@@ -88,6 +89,8 @@ def test_a_population_goes_on_with_the_networks_that_it_has(file: Path) -> None:
     space = {"network_settings.hidden_units": {"choice": [16, 32]}}
     with pytest.raises(SettingsError, match=r"has scheduler pbt, .* searches network_settings.hidden_units; choose"):
         swept(file, space=space, scheduler="pbt")
+    with pytest.raises(SettingsError, match=r"has scheduler pbt, .* searches behaviors.Ball.trainer_type; choose"):
+        swept(file, space={"behaviors.Ball.trainer_type": {"choice": ["ppo", "sac"]}}, scheduler="pbt")
     assert swept(file, space=space).scheduler == "asha"
 
 
