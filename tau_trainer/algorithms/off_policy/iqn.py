@@ -62,9 +62,7 @@ class QuantileLearning(QLearning):
         goals = self._quantile_goals(batch, draw(rows, numbers.num_tau_prime_samples))  # [n, N']
         self._parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
-            begins = batch.begins if len(batch.begins) else None
-            state = None if begins is None else batch.state
-            features = self._module.network.features(batch.inputs, state, begins)
+            features = self._module.network.features(batch.inputs, *batch.past)
             worth = _worth(self._module.network, features, fractions, chosen)  # [n, N]
             losses = quantile_huber(worth, goals, fractions, numbers.kappa)  # [n]
             loss = (losses * batch.weights if len(batch.weights) else losses).mean()

@@ -110,9 +110,7 @@ class QLearning:
 
     def values(self, batch: Transitions) -> torch.Tensor:
         """What our network says of the observations that were decided upon, [n, M]."""
-        begins = batch.begins if len(batch.begins) else None
-        state = None if begins is None else batch.state
-        return self._module.values(self._module.network, batch.inputs, state, begins, self._noise)
+        return self._module.values(self._module.network, batch.inputs, *batch.past, self._noise)
 
     def _after(self, network: ActorCritic, batch: Transitions) -> torch.Tensor:
         """What a network says [n, M] of the observations that came after."""

@@ -74,9 +74,9 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
         noise: float32 [n, c], standard normal: what actions are drawn with.
         gammas: float32 [S].
     """
-    begins = batch.begins if len(batch.begins) else None
+    state, begins = batch.past
     choices = module.network.action.choices
-    answer = module.network(batch.inputs, batch.state if begins is not None else None, begins)
+    answer = module.network(batch.inputs, state, begins)
     size, branches = choices.continuous_size, choices.discrete_branches
     logarithms = module.log_coefficients  # [1 + b], without the 1 or the b where there are no such actions
     coefficients = logarithms.detach().exp()  # constants in all losses but their own

@@ -42,6 +42,11 @@ class Transitions(NamedTuple):
     errors: torch.Tensor
     """float32 [n]: of prioritized memories, where a gradient step leaves how wrong values were, >= 0."""
 
+    @property
+    def past(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """State and beginnings as a network takes them."""
+        return (self.state, self.begins) if len(self.begins) else (None, None)
+
 
 def minibatch(drawn: Transitions, begin: int, end: int) -> Transitions:
     """Views of some of them; TorchScript understands it."""

@@ -28,6 +28,5 @@ class BC(Offline):
 
     @override
     def losses(self, batch: Transitions) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        past = (batch.state, batch.begins) if len(batch.begins) else ()
-        loss = -self.log_prob_of(self.network.outputs(batch.inputs, *past), batch).mean()
+        loss = -self.log_prob_of(self.network.outputs(batch.inputs, *batch.past), batch).mean()
         return loss, [loss]
