@@ -85,8 +85,8 @@ class SweepRecord:
 
     def _take(self, line: Mapping[str, Any]) -> None:
         trial = self.trials.setdefault(line["trial"], Tried(line["trial"]))
-        if "report" not in line:
-            trial.over = True
+        trial.over = "report" not in line  # one that failed may be begun again by --resume
+        if trial.over:
             return
         trial.values, trial.report = line["values"], Report(**line["report"])
         value, decisions = trial.report.value(self.asked.metric), trial.report.decisions
@@ -167,14 +167,12 @@ class SweepRecord:
             atomic_write_json(self.folder / "result.json", self.to_dict()),
             save_figure(self.draw(), self.folder / "sweep.png"),
         ]
-        if self.best is not None:
-            content = yaml.safe_load(dump_settings(trial_settings(self.folder / BASE, self.best.values)))
+        if (best := self.best) is not None:
+            content = yaml.safe_load(dump_settings(trial_settings(self.folder / BASE, best.values)))
             for key in ("run_id", "resume", "force", "load_model"):
                 content["checkpoint_settings"].pop(key, None)
             text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-            files.append(
-                atomic_write_text(self.folder / "best.yaml", f"# {self.best.name} of {self.folder.name}\n{text}")
-            )
+            files.append(atomic_write_text(self.folder / "best.yaml", f"# {best.name} of {self.folder.name}\n{text}"))
         return files
 
     def table(self) -> Table:
@@ -202,10 +200,8 @@ class SweepRecord:
             look: dict[str, Any] = (
                 {"color": COLORS[place], "label": f"{trial.name}: {values}"} if named else {"color": GREY}
             )
-            width, end = (
-                (2.6 if place == 0 else 1.6 if named else 0.8),
-                {"stopped": "x", "failed": "X"}.get(trial.ending, "o"),
-            )
+            width = 2.6 if place == 0 else 1.6 if named else 0.8
+            end = {"stopped": "x", "failed": "X"}.get(trial.ending, "o")
             axes.plot(x, y, linewidth=width, marker=end, markevery=[-1], markersize=5.0, **look)
         style(axes, _LABELS[self.asked.metric])
         axes.set_xlabel("agent decisions", fontsize=10)

@@ -66,6 +66,17 @@ def test_it_is_found_again_as_it_was_also_where_a_line_was_cut_off(tmp_path: Pat
     assert SweepRecord(tmp_path).complete
 
 
+def test_one_that_failed_and_was_begun_again_is_not_over(tmp_path: Path) -> None:
+    """Else the others would complete the sweep, and what it goes on from would be removed."""
+    sweep = SweepRecord.begin(tmp_path, swept(trials=1))
+    sweep.told("trial-1", {RATE: 1e-3, SIZE: 16}, Report(ended=True, error="its process ended 4 times"))
+    sweep.ended("trial-1")
+    assert SweepRecord(tmp_path).complete
+    sweep.told("trial-1", {RATE: 1e-3, SIZE: 16}, Report(100, 1.0))
+    assert not sweep.complete
+    assert SweepRecord(tmp_path).trials["trial-1"].ending == "unfinished"
+
+
 def test_a_trial_that_went_back_has_the_points_that_it_has_gone_on_from(tmp_path: Path) -> None:
     sweep = SweepRecord.begin(tmp_path, swept())
     for decisions, reward in ((100, 1.0), (200, 2.0), (300, 3.0), (200, 5.0)):
