@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
+from ray.tune.error import TuneError
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, PopulationBasedTraining
 from ray.tune.search import BasicVariantGenerator
 
 from tau_trainer.cluster.host import become_like, surroundings
+from tau_trainer.errors import TauError
 from tau_trainer.search.member import BASE, STATE, Member, Report, interval_of, sweep_of, trainers_of
 from tau_trainer.settings import Distribution, RunSettings
 
@@ -87,18 +89,18 @@ class _Listener(tune.Callback):  # type: ignore[misc]
     """Tells what happens to trials."""
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
-        facts: Any = {name: result[name] for name in Report.__dataclass_fields__}
-        facts = {name: None if fact != fact else fact for name, fact in facts.items()}  # NaN
-        report = Report(**facts)
+        seen = ((name, result[name]) for name in Report.__dataclass_fields__)
+        facts: Any = {name: None if fact != fact else fact for name, fact in seen}  # NaN
         # The scheduler may have given the trial other values already.
-        self._tell(trial, report, result["config"])
+        self._tell(trial, Report(**facts), result["config"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         for sweep, _hear in _listening:
             sweep.ended(str(trial))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        self._tell(trial, Report(ended=True, error=f"its process ended {_DEATHS + 1} times"), trial.config)
+        why = str(trial.get_error()).strip().rpartition("\n")[2]
+        self._tell(trial, Report(ended=True, error=f"its process ended {_DEATHS + 1} times ({why})"), trial.config)
         self.on_trial_complete(iteration, trials, trial)
 
     def _tell(self, trial: Any, report: Report, values: Mapping[str, Any]) -> None:
@@ -128,6 +130,9 @@ def run_trials(
         hear: is told of every report after that.
         jobs: trials at a time at most; None: as many as fit.
         resume: go on with it.
+
+    Raises:
+        TauError: a report cannot be written down.
     """
     folder = sweep.folder.absolute()
     trainable = tune.with_parameters(TuneTrial, base=str(folder / BASE), around=surroundings())
@@ -140,6 +145,8 @@ def run_trials(
     _listening.append((sweep, hear))
     try:
         tuner.fit()
+    except TuneError as error:
+        raise (error.__context__ if isinstance(error.__context__, TauError) else error) from None  # a listener's
     finally:
         _listening.pop()
         with contextlib.suppress(ValueError):  # in another thread nobody has changed it
@@ -205,10 +212,7 @@ def _scheduler(settings: RunSettings) -> Any:
         most = max(trainer.max_steps for trainer in trainers_of(settings))
         grace = asked.grace or max(interval, most // asked.reduction_factor**2)
         return AsyncHyperBandScheduler(
-            time_attr="decisions",
-            max_t=max(most, grace),
-            grace_period=grace,
-            reduction_factor=asked.reduction_factor,
+            time_attr="decisions", max_t=max(most, grace), grace_period=grace, reduction_factor=asked.reduction_factor
         )
     changed = {
         key: list(values.arguments) if values.kind == "choice" else domain(values)

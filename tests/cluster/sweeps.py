@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tau_trainer.cluster.connection import Connection
+from tau_trainer.errors import SettingsError
 from tau_trainer.search.member import Report
 from tau_trainer.search.sweep_record import SweepRecord
 from tau_trainer.settings import Distribution, RunSettings
@@ -109,6 +111,48 @@ def test_schedulers_judge_by_decisions(connection: Connection) -> None:
     pbt = tuning._scheduler(swept(scheduler="pbt"))
     assert (pbt._time_attr, pbt._perturbation_interval, pbt._quantile_fraction) == ("decisions", INTERVAL, 0.25)
     assert pbt._custom_explore_fn({RATE: 5.0, "other": 7}) == {RATE: 1e-2, "other": 7}
+
+
+def test_a_report_that_cannot_be_kept_ends_it_in_its_own_words(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tune makes an error of its own, with a traceback as its text, of whatever a listener raises."""
+    from ray.tune.error import TuneError
+
+    from tau_trainer.search import tuning
+
+    def fit() -> None:
+        try:
+            raise SettingsError("the disk is full")
+        except SettingsError:
+            raise TuneError("Traceback")  # noqa: B904
+
+    monkeypatch.setattr(tuning, "_tuner", lambda *_: SimpleNamespace(fit=fit))
+    with pytest.raises(SettingsError, match="the disk is full"):
+        tuning.run_trials(SweepRecord.begin(tmp_path, swept()), connection)
+
+
+def test_who_died_too_often_says_of_what(
+    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tau_trainer.search import tuning
+
+    class Trial:
+        def __init__(self) -> None:
+            self.config = {RATE: 1e-3}
+
+        def __str__(self) -> str:
+            return "trial-1"
+
+        def get_error(self) -> str:
+            return "Failure # 4\nTraceback ...\nTauError: sweep.yaml: is not on this machine\n"
+
+    sweep = SweepRecord.begin(tmp_path, swept())
+    monkeypatch.setattr(tuning, "_listening", [(sweep, lambda *_: None)])
+    tuning._Listener().on_trial_error(1, [], Trial())
+    [trial] = sweep.trials.values()
+    assert trial.report.error == "its process ended 4 times (TauError: sweep.yaml: is not on this machine)"
+    assert trial.over
 
 
 def test_nobody_is_interrupted_where_nothing_runs(connection: Connection) -> None:
