@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -268,13 +269,16 @@ class Distribution(Section):
             raise PydanticCustomError("one_distribution", text, {"known": ", ".join(type(self).model_fields)})
         if self.kind == "choice":
             return self
-        low, high = self.arguments[:2]
+        low, high, *step = self.arguments
         if low >= high or (self.kind in _FROM_ABOVE_ZERO and low <= 0):
             raise PydanticCustomError(
                 "range",
                 "has a {kind} from {low} to {high}; let it begin {above}below its end",
                 {"kind": self.kind, "low": low, "high": high, "above": "above 0 and " if "log" in self.kind else ""},
             )
+        if self.quniform and any(abs(math.remainder(end, *step)) > 1e-9 * abs(end) for end in (low, high)):
+            text = "has a quniform from {low} to {high}; let both be multiples of {step}"
+            raise PydanticCustomError("multiples", text, {"low": low, "high": high, "step": step[0]})
         return self
 
     @property

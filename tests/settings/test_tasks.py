@@ -78,6 +78,7 @@ def test_a_choice_has_no_order() -> None:
         ({"x": {"loguniform": [0, 1]}}, r"has a loguniform from 0.0 to 1.0; let it begin above 0 and below its end"),
         ({"x": {"lograndint": [0, 8]}}, r"has a lograndint from 0 to 8; let it begin above 0 and below its end"),
         ({"x": {"randint": [0.5, 2]}}, "whole number"),
+        ({"x": {"quniform": [1, 10, 4]}}, r"has a quniform from 1.0 to 10.0; let both be multiples of 4.0"),
     ],
 )
 def test_what_is_no_space(space: Any, said: str, file: Path) -> None:
