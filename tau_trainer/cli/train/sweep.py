@@ -35,7 +35,7 @@ def sweep_command(
         raise SettingsError(f"--jobs {given.jobs}: must be at least 1")
     _check_installed()
     if given.resume:
-        found = SweepRecord(given.output or _newest(config, given))
+        found = SweepRecord(given.output or _newest(_name(config), _request(config, given, trial)))
         if found.complete:
             raise SettingsError(f"the sweep in '{found.folder}' has come to its end; begin a new one without --resume")
     else:
@@ -49,7 +49,7 @@ def sweep_command(
         _run(found, given, silent=trial.output.quiet or trial.output.json)
     except BaseException:
         if not (given.resume or found.trials):
-            shutil.rmtree(found.folder)
+            shutil.rmtree(found.folder, ignore_errors=True)
         raise
     return _finish(found, trial)
 
@@ -68,10 +68,10 @@ def _name(config: str | None) -> str:
     return f"sweep-{Path(config or 'ppo').stem}"
 
 
-def _newest(config: str | None, given: SweepFlags) -> Path:
+def _newest(name: str, request: Request) -> Path:
     from tau_trainer.runs.folder import numbered
 
-    results, name = Path(given.results_dir or "results"), _name(config)
+    results = Path(request.load().checkpoint_settings.results_dir)
     there = numbered(results, name)
     return results / (there[-1][1] if there else name)
 

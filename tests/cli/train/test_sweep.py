@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -122,6 +123,32 @@ def test_nothing_is_left_of_one_that_could_not_begin(tuned: Tuned, monkeypatch: 
     monkeypatch.setattr(tuned, "run_trials", fail)
     assert main(["sweep", "pole.yaml"]) == 130
     assert list(Path("results").iterdir()) == []
+
+
+def test_what_has_reported_stays_where_it_is_broken_off(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a second Ctrl-C; the first asks for the end."""
+    asked: list[str] = []
+    monkeypatch.setattr(tuned, "interrupt", lambda: asked.append("to end"), raising=False)
+    run = tuned.run_trials
+
+    def pressed_twice(*args: Any, **given: Any) -> None:
+        run(*args, **given)
+        signal.raise_signal(signal.SIGINT)
+        assert asked == ["to end"]
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(tuned, "run_trials", pressed_twice)
+    assert main(["sweep", "pole.yaml"]) == 130
+    assert asked == ["to end"]
+    assert Path("results/sweep-pole/reports.jsonl").is_file()
+
+
+def test_it_goes_on_where_the_file_lets_results_be(tuned: Tuned) -> None:
+    Path("pole.yaml").write_text(f"{FILE}checkpoint_settings: {{results_dir: elsewhere}}\n")
+    tuned.over = ()
+    assert main(["sweep", "pole.yaml", "--quiet"]) == 0
+    assert main(["sweep", "pole.yaml", "--quiet", "--resume"]) == 0
+    assert [str(call["folder"]) for call in tuned.calls] == [str(Path("elsewhere/sweep-pole"))] * 2
 
 
 def test_pairs_play_the_engine_that_parallel_would(tuned: Tuned) -> None:
