@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.document import read_document
-from tau_trainer.settings.kinds import Bool, NaturalFloat, PositiveInt, Section, Text
+from tau_trainer.settings.kinds import Bool, NaturalFloat, NaturalInt, PositiveInt, Section, Text
 from tau_trainer.settings.problems import Problems
 
 
@@ -39,9 +39,9 @@ class Machine(Section):
     """As ssh reaches it."""
     address: HostName | None = None
     """As the other machines reach it; null: by ``host``."""
-    cpu: NaturalFloat | None = None
+    cpu: NaturalInt | None = None
     """Cores for actors; null: all, and none on a head that has workers."""
-    resources: dict[HostName, NaturalFloat] = Field(default_factory=dict)
+    resources: dict[Text, NaturalFloat] = Field(default_factory=dict)
     """Others that it has, by name, as ``cluster.resources`` asks for them."""
 
 

@@ -34,13 +34,14 @@ umask 077
 home="$HOME/{home}"
 temp="{temp}-$(id -u)"
 ray={ray}
-say() {{ echo "{mark}$1 $(tail -n 1 "$home/log" 2>/dev/null)"; exit 0; }}
+say() {{ echo "{mark}$1 ${{2-$(tail -n 1 "$home/log" 2>/dev/null)}}"; exit 0; }}
 runs() {{ pid=$(cat "$home/pid" 2>/dev/null) && ps -ww -p "$pid" -o args= 2>/dev/null | grep -qF "$temp"; }}
 """
 _BEGIN = """\
 runs && say running
-command -v "$ray" >/dev/null || {{ echo "{mark}failed there is no program $ray; say in bin where it is"; exit 0; }}
-mkdir -p "$home" && {{ mkdir "$temp" 2>/dev/null || [ -O "$temp" ]; }} || say failed
+command -v "$ray" >/dev/null || say failed "there is no program $ray; say in bin where it is"
+mkdir -p "$home" && {{ mkdir "$temp" 2>/dev/null || [ -O "$temp" ]; }} ||
+    say failed "$home or $temp is no folder of its own; look what is there, and make room"
 printf %s {token} >"$home/token"
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$home/token" RAY_USAGE_STATS_ENABLED=0 RAY_worker_niceness=0{loopback}
 unset RAY_AUTH_TOKEN RAY_ADDRESS
@@ -68,7 +69,7 @@ if runs; then
     count=0
     while runs; do
         count=$((count + 1))
-        [ $count -lt {halves} ] || say failed
+        [ $count -lt {halves} ] || say failed "its Ray does not end; look at process $pid there"
         sleep 0.5
     done
 fi
@@ -173,11 +174,11 @@ def flags_of(settings: MachinesSettings, machine: Machine) -> list[str]:
         place = f"--node-ip-address={machine.address or machine.host}"
         dashboard = [f"--include-dashboard={str(settings.dashboard).lower()}", "--dashboard-host=127.0.0.1"]
         flags = ["--head", place, f"--port={settings.port}", *dashboard]
-        cores = 0.0 if cores is None and settings.workers else cores
+        cores = 0 if cores is None and settings.workers else cores
     else:
         address = [] if machine.address is None else [f"--node-ip-address={machine.address}"]
         flags = [f"--address={settings.address}", *address]
-    flags += [] if cores is None else [f"--num-cpus={int(cores)}"]
+    flags += [] if cores is None else [f"--num-cpus={cores}"]
     return flags + ([f"--resources={json.dumps(machine.resources)}"] if machine.resources else [])
 
 

@@ -40,6 +40,7 @@ def test_where_the_head_is(tmp_path: Path) -> None:
         ("name: lab\nhead: 127.0.0.1\nworkers: [b]\n", "lab.yaml:2: head has a loopback address"),
         ("name: lab\nhead: a\nssh: {user: -x}\n", "ssh.user must be a user's name"),
         ("name: lab\nhead: a\nport: 70000\n", "port"),
+        ("name: lab\nhead: {host: a, cpu: 0.5}\n", "head.cpu must be a whole number"),
         ("name: lab\nhead: a\nworker: [b]\n", "workers"),
         ("name: lab\n", "head"),
     ],

@@ -91,6 +91,8 @@ def test_a_cluster_begins_is_looked_at_and_ends(lab: Lab) -> None:
     assert token not in (lab.folder / "ssh-words").read_text(), "others see command lines"
     assert [answer.state for answer in status(settings)] == ["running", "running"]
     assert [answer.state for answer in down(settings, lab.folder)] == ["ended", "ended"]
+    asked = (lab.folder / "ssh-words").read_text().splitlines()
+    assert [line.split()[-3] for line in asked[-2:]] == ["node2", "node1"], "nobody loses the head"
     assert [answer.state for answer in status(settings)] == ["absent", "absent"]
     assert not list(lab.folder.rglob(".tau-train")), "neither here nor there"
     assert "stop" not in "".join(lab.told("node1")), "which would end every Ray of the machine"
@@ -116,6 +118,9 @@ def test_a_machine_where_ray_does_not_begin_says_why(lab: Lab) -> None:
         up(lab.settings(), lab.folder)
     with pytest.raises(ClusterError, match=r"^node1: there is no program /nowhere/ray; say in bin where it is$"):
         up(lab.settings(name=f"{LAB}-2", bin="/nowhere/"), lab.folder)
+    (lab.folder / "node1/.tau-train/clusters" / f"{LAB}-3").touch()
+    with pytest.raises(ClusterError, match=r"^node1: .*/node1 or /tmp/.* is no folder of its own; look what is there"):
+        up(lab.settings(name=f"{LAB}-3"), lab.folder)
 
 
 def test_a_machine_that_cannot_be_reached_says_so_and_the_others_are_ended(lab: Lab) -> None:
@@ -127,6 +132,17 @@ def test_a_machine_that_cannot_be_reached_says_so_and_the_others_are_ended(lab: 
     ):
         down(settings, lab.folder)
     assert [answer.state for answer in status(settings)] == ["absent", "unreachable", "absent"]
+
+
+def test_what_does_not_end_is_told_with_its_process(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lab.folder / "ray").write_text(RAY.format(folder=lab.folder).replace("'kill $!; exit'", "''"))
+    settings = lab.settings(workers=[])
+    up(settings, lab.folder)
+    pid = int((lab.folder / f"node1/.tau-train/clusters/{LAB}/node1/pid").read_text())
+    monkeypatch.setattr(machines, "_HALVES", 1)
+    with pytest.raises(ClusterError, match=rf"^node1: its Ray does not end; look at process {pid} there$"):
+        down(settings, lab.folder)
+    os.kill(pid, 9)
 
 
 def test_without_ssh(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,6 +174,17 @@ def test_how_machines_are_reached(lab: Lab) -> None:
     assert words[:2] == ["ssh", "-T"]
     assert "BatchMode=yes" in words
     assert words[-9:] == ["-F", "conf", "-i", "~/key", "-p", "2222", "-l", "me", "node1"]
+
+
+def test_what_a_login_there_has_set_for_another_cluster_does_not_count(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = RAY.replace('echo "$RAY_AUTH_MODE', 'echo "${{RAY_AUTH_TOKEN-}} ${{RAY_ADDRESS-}} $RAY_AUTH_MODE')
+    (lab.folder / "ray").write_text(heard.format(folder=lab.folder))
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "of another")
+    monkeypatch.setenv("RAY_ADDRESS", "another:6379")
+    up(lab.settings(workers=[]), lab.folder)
+    assert lab.told("node1")[1].startswith("  token ")
 
 
 def test_all_on_loopback_where_the_head_is(lab: Lab) -> None:
