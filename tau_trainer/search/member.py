@@ -156,9 +156,7 @@ class Member(Callback):
 
     def _begun(self) -> Session:
         settings = trial_settings(self._base, self._values, self._folder)
-        until = time.monotonic() + _LOCK_S
-        while RunFolder(self._folder).being_trained and time.monotonic() < until:
-            time.sleep(_POLL_S)
+        self._await_others()
         there = newest_moment(self._folder / "checkpoints").checkpoints
         # What was killed before it had saved anything begins anew.
         again = {"resume": bool(there), "force": not there and self._folder.exists()}
@@ -166,6 +164,11 @@ class Member(Callback):
         settings = settings.model_copy(update={"checkpoint_settings": chosen})
         command: RunKind = "learn" if settings.tau is None else "parallel"
         return ParallelTrainerManager().start(settings, command, callbacks=[self])
+
+    def _await_others(self) -> None:
+        until = time.monotonic() + _LOCK_S
+        while RunFolder(self._folder).being_trained and time.monotonic() < until:
+            time.sleep(_POLL_S)
 
     def _let_go(self) -> None:
         with self._changed:
@@ -202,9 +205,7 @@ class Member(Callback):
 
     def load(self, folder: Path) -> None:
         """Go on from what :meth:`save` has left in ``folder``, of whichever trial that was. Before it begins."""
-        until = time.monotonic() + _LOCK_S
-        while RunFolder(self._folder).being_trained and time.monotonic() < until:
-            time.sleep(_POLL_S)
+        self._await_others()
         shutil.rmtree(self._folder / "checkpoints", ignore_errors=True)
         shutil.copytree(folder / "checkpoints", self._folder / "checkpoints")
         shutil.copyfile(folder / _REPORT, self._folder / _REPORT)

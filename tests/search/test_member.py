@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.search.member import (
@@ -60,6 +61,7 @@ def test_it_reports_and_waits_at_each_interval(make: Make, tmp_path: Path) -> No
     assert 250 <= first.decisions < 400
     assert first.reward is not None
     assert first.reward > 5.0
+    assert member._returns == [], "the next report is of the episodes that follow"
     folder = tmp_path / "trial-1"
     before = (folder / "sweep.json").read_bytes()
     assert member._session is not None
@@ -85,7 +87,9 @@ def test_one_that_was_stopped_goes_on_and_what_was_saved_is_anybodys(make: Make,
     assert resumed[0].decisions > 250
     assert resumed[-1].decisions >= 900
     other = make("trial-2", rate=2e-3)
+    (tmp_path / "trial-2" / "checkpoints" / "of-its-own").mkdir(parents=True)
     other.load(tmp_path / "kept")
+    assert not (tmp_path / "trial-2" / "checkpoints" / "of-its-own").exists(), "it might be newer"
     report = other.next()
     assert 500 <= report.decisions < 900, "not from its beginning"
     written = load_settings(tmp_path / "trial-2" / "configuration.yaml")
@@ -117,12 +121,15 @@ def test_accuracy_is_that_of_the_newest_policy_that_was_validated(make: Make) ->
 
 def test_settings_of_a_trial_are_its_own(tmp_path: Path) -> None:
     base = tmp_path / BASE
-    base.write_text(dump_settings(swept().model_copy(update={"debug": True})))
+    named = swept().env_settings.model_copy(update={"base_port": 6100})
+    base.write_text(dump_settings(swept().model_copy(update={"debug": True, "env_settings": named})))
     settings = trial_settings(base, {RATE: 0.5}, tmp_path / "trial-7")
     chosen = settings.checkpoint_settings
     assert (chosen.run_id, chosen.results_dir) == ("trial-7", str(tmp_path))
     assert settings.behaviors["CartPole-v1"].hyperparameters.learning_rate == 0.5
     assert trial_settings(base, {}).checkpoint_settings.run_id != "trial-7"
+    assert settings.env_settings.base_port == BASE_PORT, "another trial may have those of the file"
+    assert trial_settings(base, {}).env_settings.base_port == 6100
 
 
 def test_reports_come_with_the_summaries_unless_told_otherwise() -> None:
