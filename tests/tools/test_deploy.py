@@ -88,6 +88,8 @@ def test_pods_have_no_rights_and_nothing_is_open_beyond_them(kind: str) -> None:
     assert rules[0] == {"from": [{"podSelector": policy["spec"]["podSelector"]}]}
     ports = [[each["port"] for each in rule["ports"]] for rule in rules[1:]]
     assert ports == {"cluster": [], "job": [[8265]]}[kind], "what takes the job"
+    operator = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+    assert all(rule["from"] == [{"podSelector": {}}, {"namespaceSelector": operator}] for rule in rules[1:])
 
 
 def test_a_job_trains_on_its_own_cluster_and_goes(tmp_path: Path) -> None:
@@ -115,6 +117,7 @@ def test_a_job_trains_on_its_own_cluster_and_goes(tmp_path: Path) -> None:
         ("name: My_Cluster", "give up to 40 small letters"),
         ("ray_version: 2.50.0", "older ones have no tokens"),
         ("command: [learn, --cluster, local]", "command has --cluster"),
+        ("command: [learn, --cluster=local]", "command has --cluster"),
         ("command: [learn, 3]", "each in quotes"),
         ("retries: many", "retries is 'many'; give a value like 0"),
         ("- a list", "holds no keys"),
@@ -189,7 +192,7 @@ def test_the_image_has_the_tested_versions_no_rights_and_what_the_package_needs(
 
 
 STUB = """#!{python}
-import json, os, sys, time
+import json, os, signal, sys, time
 name = os.path.basename(sys.argv[0])
 row = [name, sys.argv[1:], os.environ.get("RAY_AUTH_TOKEN", ""), os.environ.get("RAY_AUTH_MODE", "")]
 with open({log!r}, "a") as log:
@@ -201,13 +204,18 @@ elif "hostname" in sys.argv:
 elif name == "srun" and "rm" not in sys.argv:
     time.sleep(60)
 elif name == "tau-train":
+    if len(sys.argv) > 1 and sys.argv[1] == "asked":
+        signal.signal(signal.SIGINT, lambda *_: sys.exit(int(os.environ["ENDS"])))
+        time.sleep(0.5)  # until the script has begun to wait
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(20)
     sys.exit(int(os.environ["ENDS"]))
 elif name == "python3" and sys.argv[1] == "-c":
     print("secret")
 """
 
 
-def job(folder: Path, nodes: int, ends: int = 0) -> tuple[int, list[list[Any]]]:
+def job(folder: Path, nodes: int, ends: int = 0, command: str = "learn") -> tuple[int, list[list[Any]]]:
     """A Slurm job whose programs are stubs; its exit code, and what was called, with which token and mode."""
     log = folder / "log"
     for name in ("srun", "scontrol", "tau-train", "python3"):
@@ -218,7 +226,7 @@ def job(folder: Path, nodes: int, ends: int = 0) -> tuple[int, list[list[Any]]]:
         "PATH": f"{folder}:{os.environ['PATH']}", "ENDS": str(ends), "SLURM_JOB_ID": "1234567",
         "SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_CPUS_PER_TASK": "16",
     }  # fmt: skip
-    words = ["bash", str(DEPLOY / "slurm.sh"), "learn", "my file.yaml"]
+    words = ["bash", str(DEPLOY / "slurm.sh"), command, "my file.yaml"]
     done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=30, check=False)
     return done.returncode, [json.loads(line) for line in log.read_text().splitlines()]
 
@@ -250,6 +258,13 @@ def test_a_slurm_job_of_one_node_has_actors_on_it(tmp_path: Path) -> None:
     assert code == 0
     (head,) = [words for name, words, *_ in calls if name == "srun" and "ray" in words]
     assert "--num-cpus=16" in head
+
+
+@posix
+def test_a_slurm_job_that_is_asked_to_end_asks_the_run_as_by_ctrl_c(tmp_path: Path) -> None:
+    code, calls = job(tmp_path, 1, 3, "asked")
+    assert code == 3, "the run's own, after it has saved"
+    assert any("rm" in words for _, words, *_ in calls)
 
 
 @posix

@@ -75,7 +75,7 @@ def _check(values: Mapping[str, Any]) -> None:
         )
     if not values["command"] or not all(isinstance(word, str) for word in values["command"]):
         raise ValuesError("command must be words of tau-train, each in quotes where it is a number")
-    if "--cluster" in values["command"]:
+    if any(word.partition("=")[0] == "--cluster" for word in values["command"]):
         raise ValuesError("command has --cluster; leave it out: the cluster is the job's own")
 
 

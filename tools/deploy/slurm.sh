@@ -66,11 +66,12 @@ PYTHON
 # In the background, so that the shell hears what Slurm says meanwhile.
 tau-train "$@" --cluster "$TAU_HEAD" &
 training=$!
-trap 'kill -INT "$training"' INT TERM
+asked=
+trap 'asked=1; kill -INT "$training" 2>/dev/null || true' INT TERM
 code=0
 wait "$training" || code=$?
-while kill -0 "$training" 2>/dev/null; do # a signal ends a wait, and not the run
-    code=0
+while [ -n "$asked" ]; do # a signal ends a wait, and not the run, whose code is kept though it has ended meanwhile
+    asked= code=0
     wait "$training" || code=$?
 done
 kill $(jobs -p) 2>/dev/null || true
