@@ -204,6 +204,8 @@ elif "hostname" in sys.argv:
 elif name == "srun" and "rm" not in sys.argv:
     time.sleep(60)
 elif name == "tau-train":
+    while open({log!r}).read().count('"start"') < 1 + (os.environ["SLURM_JOB_NUM_NODES"] != "1"):
+        time.sleep(0.01)  # the script ends what has yet to write its line
     if len(sys.argv) > 1 and sys.argv[1] == "asked":
         signal.signal(signal.SIGINT, lambda *_: sys.exit(int(os.environ["ENDS"])))
         time.sleep(0.5)  # until the script has begun to wait
