@@ -82,10 +82,11 @@ class MachinesSettings(Section):
     @property
     def on_loopback(self) -> bool:
         """Whether the head is alone, and nobody else needs to reach it."""
+        address = self.head.address or self.head.host
         try:
-            return ipaddress.ip_address(self.head.address or self.head.host).is_loopback
+            return ipaddress.ip_address(address).is_loopback
         except ValueError:
-            return False
+            return address == "localhost"
 
 
 def load_machines(path: Path) -> MachinesSettings:

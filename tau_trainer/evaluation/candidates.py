@@ -141,11 +141,11 @@ def validation_after(decisions: int, max_steps: int) -> int:
 def still_rises(accuracies: Sequence[float]) -> bool:
     """Whether validation accuracies [n], in order, rose to the end, so that more decisions would help.
 
-    The mean of the last quarter is above that of the quarter before by more than :data:`_RISE`.
+    The mean of the last quarter is above that of the quarter before by more than :data:`_RISE`, and there is room.
     """
     part = len(accuracies) // 4
     before, after = accuracies[-2 * part : -part], accuracies[-part:]
-    return part > 0 and (sum(after) - sum(before)) / part > _RISE
+    return part > 0 and (sum(after) - sum(before)) / part > _RISE and accuracies[-1] < 1.0
 
 
 @dataclass(frozen=True, slots=True)

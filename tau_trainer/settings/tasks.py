@@ -271,11 +271,9 @@ class Distribution(Section):
             return self
         low, high, *step = self.arguments
         if low >= high or (self.kind in _FROM_ABOVE_ZERO and low <= 0):
-            raise PydanticCustomError(
-                "range",
-                "has a {kind} from {low} to {high}; let it begin {above}below its end",
-                {"kind": self.kind, "low": low, "high": high, "above": "above 0 and " if "log" in self.kind else ""},
-            )
+            text = "has a {kind} from {low} to {high}; let it begin {above}below its end"
+            above = "above 0 and " if "log" in self.kind else ""
+            raise PydanticCustomError("range", text, {"kind": self.kind, "low": low, "high": high, "above": above})
         if self.quniform and any(abs(math.remainder(end, *step)) > 1e-9 * abs(end) for end in (low, high)):
             text = "has a quniform from {low} to {high}; let both be multiples of {step}"
             raise PydanticCustomError("multiples", text, {"low": low, "high": high, "step": step[0]})

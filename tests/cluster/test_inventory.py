@@ -28,6 +28,7 @@ def test_where_the_head_is(tmp_path: Path) -> None:
     settings = load_machines(written(tmp_path, "name: lab\nhead: {host: a, address: '::1'}\nport: 7000\n"))
     assert settings.address == "[::1]:7000"
     assert settings.on_loopback
+    assert load_machines(written(tmp_path, "name: lab\nhead: localhost\n")).on_loopback
 
 
 @pytest.mark.parametrize(
