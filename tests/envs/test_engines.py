@@ -620,7 +620,7 @@ def test_who_joins_and_cannot_play_is_told_of_and_the_next_may_join() -> None:
 
 
 def test_engines_that_join_are_invited(tmp_path: Path) -> None:
-    port = free_port()
+    port = free_port(2)
     source = source_of(tmp_path, 2, env_settings__env_path="attach:2", env_settings__base_port=port)
     where = f"ports {port} to {port + 1}"
     assert source.invitation == f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import socket
 import threading
 from collections.abc import Iterator
 from concurrent import futures
@@ -22,6 +21,7 @@ from tau_trainer.bridge.codec import (
 )
 from tau_trainer.bridge.protocol import METHOD, Command
 from tau_trainer.specs import Actions, StepBatch
+from tests.bridge.conftest import free_port
 
 WAIT = 30.0
 
@@ -114,9 +114,7 @@ def trainer() -> Iterator[FakeTrainer]:
 @pytest.fixture
 def closed_port() -> int:
     """A port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 class EngineThread(threading.Thread):

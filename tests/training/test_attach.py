@@ -39,13 +39,6 @@ def join() -> Iterator[Join]:
         game.wait()
 
 
-def _base_port() -> int:
-    """Of three that are free."""
-    while (port := free_port()) > 65000:
-        pass
-    return port
-
-
 def _settings(folder: Path, **given: Any) -> Any:
     config = folder / "basic.yaml"
     config.write_text(FILE, "utf-8")
@@ -58,7 +51,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def test_engines_join_and_leave_while_the_run_goes_on(join: Join, tmp_path: Path) -> None:
-    port, memory = _base_port(), Memory()
+    port, memory = free_port(3), Memory()
     settings = _settings(
         tmp_path,
         env_settings__env_path="attach:3",
@@ -96,7 +89,7 @@ def test_engines_join_and_leave_while_the_run_goes_on(join: Join, tmp_path: Path
 
 
 def test_a_run_that_nobody_has_joined_can_be_ended(tmp_path: Path) -> None:
-    port = _base_port()
+    port = free_port(2)
     session = begin(
         _settings(tmp_path, env_settings__env_path="attach:2", env_settings__base_port=port), Memory(), "learn"
     )

@@ -83,7 +83,7 @@ def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line
 
 
 def test_engines_that_may_join_all_have_a_place(tmp_path: Path) -> None:
-    given = {"env_settings__env_path": "attach:3", "env_settings__base_port": free_port()}
+    given = {"env_settings__env_path": "attach:3", "env_settings__base_port": free_port(3)}
     plan = plan_of(tmp_path, **given)
     assert (plan.pairs, plan.max_concurrent) == (3, 3)
     assert plan.parameters["profile"] == 1.0, "nobody of ours starts them"
@@ -127,7 +127,7 @@ def test_a_slow_game_is_given_time_before_it_counts_as_stalled(tmp_path: Path) -
     ],
 )
 def test_what_a_person_calls_it(tmp_path: Path, env: str, environment: str) -> None:
-    settings = load_settings(None, {"env_settings.env_path": env, "env_settings.base_port": free_port()})
+    settings = load_settings(None, {"env_settings.env_path": env, "env_settings.base_port": free_port(3)})
     plan = make_plan("learn", settings, tmp_path)
     assert (plan.environment, plan.subject) == (environment, environment)
     assert plan_of(tmp_path).subject == "data tau.json"

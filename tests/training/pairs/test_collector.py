@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -43,6 +42,7 @@ from tau_trainer.training.pairs.overseer import RunOverseer
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import make_plan
+from tests.bridge.conftest import free_port
 from tests.training.fakes import (
     QUANTILES,
     RAINBOW,
@@ -907,9 +907,7 @@ def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: M
 
 def test_the_editor_learns_by_parameters_what_to_play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that nobody launched, with no flag but its port, plays what the settings say, as the editor does."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     monkeypatch.setattr("tau_trainer.envs.engines.EDITOR_PORT", port)
     session = begin(tau_settings(tmp_path, env_settings__env_path=None, tau__pairs=1, tau__agents=6))
     command = [sys.executable, "-m", "tau_trainer.headless", "--mlagents-port", str(port), "--connect-seconds", "40"]
