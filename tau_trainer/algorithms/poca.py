@@ -152,7 +152,7 @@ class GroupEpochs(AutogradEpochs):
     """
 
     def __init__(self, update: GroupUpdate, objective: Objective) -> None:
-        super().__init__(update.network, update.parameters, None, objective)
+        super().__init__(update.network, update.parameters, update.ranks, objective)
         self._update = update
 
     @override
@@ -255,7 +255,6 @@ class POCA(PPO):
     """The learner of one behavior's groups. Raises SettingsError for rewards by component and for a memory."""
 
     name = "poca"
-    data_parallel = False
     update_kind: type[GroupUpdate] = GroupUpdate
 
     def __init__(self, setup: Setup) -> None:
@@ -276,10 +275,10 @@ class POCA(PPO):
     @override
     def new_update(self) -> GroupUpdate:
         numbers, steps = self._hyperparameters, self.settings.max_steps
-        return self.update_kind(self.network, self.parameters, numbers, self.streams, steps)
+        return self.update_kind(self.network, self.parameters, numbers, self.streams, steps, self.ranks)
 
     @override
-    def reader(self, rollout: Rollout) -> GroupReader:
+    def read(self, rollout: Rollout) -> GroupReader:
         return GroupReader(rollout, self.network, self.version, self.generator)
 
 

@@ -118,7 +118,7 @@ class PolicyUpdate:
     ) -> None:
         self.network, self.parameters, self.streams = network, parameters, streams
         self.hyperparameters, self._max_steps = hyperparameters, max_steps
-        self._ranks = ranks
+        self.ranks = ranks
         self.epochs: FusedEpochs | AutogradEpochs
         if self.objective is CLIPPED and network.plain and (ranks is None or ranks.alone):
             self.epochs = FusedEpochs(network, parameters)
@@ -146,7 +146,7 @@ class PolicyUpdate:
 
     def differentiate(self) -> None:
         """Learn by torch's own differentiation, whatever the network: the same numbers."""
-        self.epochs = AutogradEpochs(self.network, self.parameters, self._ranks, self.objective)
+        self.epochs = AutogradEpochs(self.network, self.parameters, self.ranks, self.objective)
 
     def loaded(self) -> None:
         """The network may have been put back to where it had seen nothing."""

@@ -205,11 +205,15 @@ class PPO(OnPolicy):
         return losses | self.policy_update.told(numbers) | {keys.MINIBATCHES: float(learned.minibatches)}
 
     def reader(self, rollout: Rollout) -> Reader:
-        """How an update reads a rollout."""
-        reader = RolloutReader(rollout, self.network, self.version, self.generator, self._sequence_length)
+        """How an update reads a rollout, of which this rank has its part of each minibatch."""
+        reader = self.read(rollout)
         if not self.ranks.alone:
             reader.rows = SplitRows(self.ranks, len(rollout), self.generator)
         return reader
+
+    def read(self, rollout: Rollout) -> RolloutReader:
+        """All of it."""
+        return RolloutReader(rollout, self.network, self.version, self.generator, self._sequence_length)
 
     def learn_read(self, reader: Reader, numbers: Numbers, publish: Publish | None = None) -> Learned:
         """The same, whatever is read. Raises NonFiniteError; then the network is not as before."""

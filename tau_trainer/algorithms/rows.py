@@ -123,9 +123,9 @@ class SharedRows(Rows):
 
     @override
     def summed(self, row: torch.Tensor, here: int, of: int) -> torch.Tensor:
-        share = here / of
+        weight = torch.full_like(row, here / of)
         # The entropy of a minibatch is its share already, and its gradient's norm the same on every rank.
-        weight = torch.tensor([share, share, 1.0, share, share, 1.0 / self._ranks.count], device=row.device)
+        weight[2], weight[5] = 1.0, 1.0 / self._ranks.count
         # Where, not a product: means of a rank without rows are NaN.
         return self._ranks.add(torch.where(weight > 0.0, row * weight, 0.0))
 
