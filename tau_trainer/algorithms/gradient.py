@@ -9,6 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tau_trainer.algorithms.base import Algorithm, Publish, Setup, State, policy
 from tau_trainer.algorithms.cloning import Cloning
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
-from tau_trainer.algorithms.signals import Signal
+from tau_trainer.algorithms.signals import Signal, log_prob
 from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData
@@ -28,9 +29,7 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
 from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.models.blocks import kind_of
-from tau_trainer.models.distributions import action_log_prob
 from tau_trainer.models.policy import all_finite
-from tau_trainer.rewards.learned import Experience
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.rewards.sums import EpisodeSums
 from tau_trainer.settings.networks import expanded
@@ -110,7 +109,8 @@ class GradientAlgorithm(Algorithm):
     def make_signals(self) -> tuple[Signal, ...]:
         """The learned streams; call once there is a network. Raises DataError."""
         names = [stream.name for stream in self.streams if stream.name in LEARNED]
-        return tuple(Signal(name, self._setup, self.network, self.log_prob) for name in names)
+        ask = partial(log_prob, self.network)
+        return tuple(Signal(name, self._setup, self.network, ask) for name in names)
 
     def make_cloning(self) -> Cloning | None:
         """What imitates, if that is asked for; call once there are parameters. Raises DataError."""
@@ -140,13 +140,6 @@ class GradientAlgorithm(Algorithm):
             if stream.name in LEARNED:
                 statistics[keys.episode_reward(stream.name)] = float(earned.mean())
         return statistics
-
-    def log_prob(self, some: Experience) -> torch.Tensor:
-        """Log-probability [n] of whole actions under the policy of now, of networks without memory."""
-        outputs = self.network.outputs(self.network.normalize(some.inputs))  # means and logits [n, c + M]
-        forbidden = some.forbidden if some.forbidden.shape[1] else None
-        # Components are independent given the observation: logs add up.
-        return action_log_prob(self.network.action, outputs, some.continuous, some.discrete, forbidden).sum(dim=1)
 
     @property
     def columns(self) -> tuple[Column, ...]:

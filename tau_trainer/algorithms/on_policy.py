@@ -90,16 +90,11 @@ class OnPolicy(GradientAlgorithm):
         older = everything.older
         fresh = experience.part(slice(older, None))
         for signal in self.signals:
-            signal.model.observe(fresh, expert=False)
-            if not signal.settings.novelty:
-                statistics |= signal.passes(fresh)
-            seen = fresh if signal.settings.novelty else experience
-            paid = signal.rewards(seen, soft=self.soft).cpu().numpy()
-            if signal.settings.novelty:
-                statistics |= signal.passes(fresh)
-                if older:
-                    earlier = everything.rewards[signal.name][:older]
-                    paid = np.concatenate((earlier, paid))
+            found, losses = signal.learn_and_pay(fresh, experience, soft=self.soft)
+            paid, statistics = found.cpu().numpy(), statistics | losses
+            if signal.settings.novelty and older:
+                earlier = everything.rewards[signal.name][:older]
+                paid = np.concatenate((earlier, paid))
             everything.rewards[signal.name] = paid
             new.rewards[signal.name] = paid[older:]
         return statistics | self.earned(new)

@@ -23,6 +23,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Rollout
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.actor_critic import as_tensor
+from tau_trainer.models.distributions import action_log_prob
 from tau_trainer.rewards.learned import Experience, LearnedReward
 from tau_trainer.settings.signals import LEARNED
 
@@ -53,6 +54,14 @@ def experience_of(rollout: Rollout, network: ActorCritic, device: torch.device) 
         torch.from_numpy(forbidden).to(device),
         torch.zeros(0, device=device),  # whoever asks for rewards or a loss fills it in: the policy changes
     )
+
+
+def log_prob(network: ActorCritic, some: Experience) -> torch.Tensor:
+    """Log-probability [n] of whole actions under the policy of now, of networks without memory."""
+    outputs = network.outputs(network.normalize(some.inputs))  # means and logits [n, c + M]
+    forbidden = some.forbidden if some.forbidden.shape[1] else None
+    # Components are independent given the observation: logs add up.
+    return action_log_prob(network.action, outputs, some.continuous, some.discrete, forbidden).sum(dim=1)
 
 
 class Signal:
@@ -88,6 +97,20 @@ class Signal:
             rollout = demonstrated(path, setup, network)
             self._expert = experience_of(rollout, network, self._device)
             self.model.observe(self._expert, expert=True)
+
+    def learn_and_pay(
+        self, fresh: Experience, everything: Experience, *, soft: bool
+    ) -> tuple[torch.Tensor, dict[str, float]]:
+        """Learn from what is new, and pay: see :meth:`rewards` and :meth:`passes`.
+
+        What was new is paid once, so a signal that pays for that pays for ``fresh`` alone; others for everything.
+        """
+        self.model.observe(fresh, expert=False)
+        if self.settings.novelty:
+            paid = self.rewards(fresh, soft=soft)
+            return paid, self.passes(fresh)
+        statistics = self.passes(fresh)
+        return self.rewards(everything, soft=soft), statistics
 
     def passes(self, played: Experience) -> dict[str, float]:
         """``num_epoch`` passes over transitions of the agents, in minibatches; numbers by TensorBoard name."""

@@ -141,9 +141,10 @@ class BatchedCollector:
             with self._timed("stepping"):
                 step = env.step(actions)
             for name in self._kept:
+                learner, agents = self._policies[name]
                 rows[name].acted.append(acted[name])
                 rows[name].add(
-                    self._policies[name][1],
+                    agents,
                     observations=observations,
                     mask=mask,
                     rewards=step.rewards,
@@ -151,7 +152,7 @@ class BatchedCollector:
                     truncated=step.truncated,
                     present=present,
                     # Nothing to bootstrap from where nothing is cut.
-                    final=step.final_observations if env.truncates else None,
+                    final=step.final_observations if env.truncates or learner.sees_ends else None,
                 )
             # With `present` of before the step: who ended with it had played.
             self.scores.add(step.rewards, step.terminated | step.truncated, present)

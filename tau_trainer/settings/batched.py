@@ -153,11 +153,6 @@ class PolicySettings(TrainerSettings):
         """Whether anything changes it."""
         return self.to_train and self.player is None
 
-    @property
-    def gamma(self) -> float:
-        """Discount for each step."""
-        return self.reward_signals["extrinsic"].gamma
-
     @model_validator(mode="after")
     def _players_are_no_networks(self) -> Self:
         given = self.of_networks & self.model_fields_set
@@ -171,9 +166,12 @@ class PolicySettings(TrainerSettings):
         if self.network_settings.memory is not None:
             text = "asks for network_settings.memory, which is not learned on tensors; remove it"
             raise PydanticCustomError("no_memory", text)
-        if set(self.reward_signals) != {"extrinsic"}:
-            text = "has reward_signals other than extrinsic, the one that is learned from on tensors; leave that alone"
+        if set(self.reward_signals) != {"extrinsic"} and self.trainer_type == "dqn":
+            text = "has reward_signals other than extrinsic, which ppo and a2c alone have on tensors; remove them"
             raise PydanticCustomError("extrinsic_alone", text)
+        if "extrinsic" not in self.reward_signals:
+            text = "has no reward_signals.extrinsic, which counts on tensors; add it, with strength: 0 if need be"
+            raise PydanticCustomError("no_extrinsic", text)
         engines = "time_horizon", "save_param_only", "threaded", "self_play", "behavioral_cloning"
         self.refuse("asks for {key}, which is for engines; remove it", *engines)
         return self
@@ -320,17 +318,17 @@ class BatchedSettings(RunSettings):
             raise PydanticCustomError("devices", text, {"copies": self.environment.num_envs, "devices": self.devices})
         if self.devices > 1:
             for name, policy in self.behaviors.items():
-                if policy.learns and isinstance(policy.hyperparameters, OffPolicyHyperparameters):
-                    text = "has devices, and behaviors.{name} a trainer_type that learns in one process; remove devices"
-                    raise PydanticCustomError("devices", text, {"name": name})
+                off_policy = isinstance(policy.hyperparameters, OffPolicyHyperparameters)
+                if policy.learns and (off_policy or len(policy.reward_signals) > 1):
+                    what = "a trainer_type that learns" if off_policy else "reward_signals that learn"
+                    text = "has devices, and behaviors.{name} {what} in one process; remove devices"
+                    raise PydanticCustomError("devices", text, {"name": name, "what": what})
         return self
 
     @model_validator(mode="after")
     def _nodes_have_ranks(self) -> Self:
         if self.cluster is not None and self.devices == 1:
-            text = (
-                "has a cluster (--cluster), where all ranks but the first run, and one device; add devices (--devices)"
-            )
+            text = "has a cluster (--cluster), where all ranks but the first run, and one device; add devices"
             raise PydanticCustomError("cluster_alone", text)
         return self
 

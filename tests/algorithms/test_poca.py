@@ -42,7 +42,7 @@ def played(kind: type[POCA], actions: ActionSpec, messages: Any, **options: Any)
 @torch.no_grad()
 def read(learner: POCA, work: Any) -> tuple[GroupReader, Any, Any, Any, Any]:
     """The reader, its samples, what the critic says of them, and advantages and returns."""
-    reader = learner.reader(Rollout(work))
+    reader = learner.read(Rollout(work))
     learner.policy_update._reader = reader  # type: ignore[attr-defined]
     samples = reader.samples(learner.network)
     values = learner.policy_update.values(samples.inputs)
@@ -111,7 +111,7 @@ def test_returns_of_what_is_new_go_on_beyond_ends(messages: Any, kind: type[POCA
     if not len(rollout):
         return
     paid = np.random.default_rng(1).normal(size=len(rollout)).astype(np.float32)
-    reader = learner.reader(rollout)
+    reader = learner.read(rollout)
     learner.policy_update._reader = reader  # type: ignore[attr-defined]
     rollout.rewards["rnd"] = paid[:, None]
     with torch.no_grad():

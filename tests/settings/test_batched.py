@@ -35,7 +35,7 @@ def test_what_a_file_says(file: Path) -> None:
     assert {name: one.agents for name, one in settings.behaviors.items()} == {"tagger": ("a",), "runner": ("a",)}
     tagger, runner = settings.behaviors.values()
     assert (tagger.learns, runner.learns) == (True, False)
-    assert tagger.gamma == 0.98  # A2C's own
+    assert tagger.reward_signals["extrinsic"].gamma == 0.98  # A2C's own
     assert settings.seed == 5
     assert settings.device == "cpu"
 
@@ -99,7 +99,7 @@ default_settings:
     tagger, runner = settings.behaviors.values()
     numbers: Any = tagger.hyperparameters
     assert (tagger.trainer_type, tagger.max_steps, tagger.network_settings.hidden_units) == ("a2c", 70, 7)
-    assert (tagger.gamma, tagger.reward_signals["extrinsic"].strength) == (0.5, 2.0)
+    assert (tagger.reward_signals["extrinsic"].gamma, tagger.reward_signals["extrinsic"].strength) == (0.5, 2.0)
     assert (numbers.learning_rate_schedule, numbers.vf_loss_coeff) == ("constant", 0.5)
     assert (runner.player, runner.max_steps) == ("random", 70)
     copy = tmp_path / "configuration.yaml"
@@ -109,7 +109,12 @@ default_settings:
 
 def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
     def gamma(signal: dict[str, float]) -> float:
-        return load_batched(file, {"behaviors.tagger.reward_signals.extrinsic": signal}).behaviors["tagger"].gamma
+        return (
+            load_batched(file, {"behaviors.tagger.reward_signals.extrinsic": signal})
+            .behaviors["tagger"]
+            .reward_signals["extrinsic"]
+            .gamma
+        )
 
     assert (gamma({}), gamma({"strength": 2.0}), gamma({"gamma": 0.9})) == (0.98, 0.98, 0.9)
 
@@ -167,9 +172,14 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
         ),
         ("agents: [tagger]", "time_horizon: 9", "behaviors.tagger asks for time_horizon, which is for engines; remove"),
         (
+            FILE.split("\n")[4] + "\n" + FILE.split("\n")[5],
+            "    trainer_type: dqn\n    reward_signals: {extrinsic: {}, rnd: {}}",
+            "behaviors.tagger has reward_signals other than extrinsic, which ppo and a2c alone have on tensors",
+        ),
+        (
             "agents: [tagger]",
-            "reward_signals: {extrinsic: {}, rnd: {}}",
-            "behaviors.tagger has reward_signals other than extrinsic, the one that is learned from on tensors",
+            "reward_signals: {rnd: {}}",
+            "behaviors.tagger has no reward_signals.extrinsic, which counts on tensors; add it, with strength: 0",
         ),
         (
             "player: random",
@@ -205,6 +215,15 @@ def test_a_cluster_has_the_ranks_but_the_first(file: Path) -> None:
     assert load_batched(again) == settings
     with pytest.raises(SettingsError, match=r"has a cluster \(--cluster\), .* and one device; add devices"):
         load_batched(file, given | {"devices": 1})
+
+
+def test_learned_rewards_are_learned_in_one_process(file: Path) -> None:
+    given = {f"behaviors.tagger.reward_signals.{name}.strength": 0.1 for name in ("extrinsic", "rnd")} | {"devices": 2}
+    with pytest.raises(
+        SettingsError, match=r"behaviors\.tagger reward_signals that learn in one process; remove devices"
+    ):
+        load_batched(file, given)
+    assert set(load_batched(file, given | {"devices": 1}).behaviors["tagger"].reward_signals) == {"extrinsic", "rnd"}
 
 
 def test_a_file_for_engines_is_told_apart() -> None:

@@ -85,7 +85,7 @@ def test_what_a_run_stored_is_read_as_what_it_said(tmp_path: Path) -> None:
     file.write_text(BATCHED)
     settings = load_batched(file)
     policy = settings.behaviors["agent"]
-    assert (policy.gamma, policy.criterion, settings.seed) == (0.5, 3.0, 7)
+    assert (policy.reward_signals["extrinsic"].gamma, policy.criterion, settings.seed) == (0.5, 3.0, 7)
     assert (policy.max_steps, policy.summary_freq, policy.checkpoint_interval, policy.keep_checkpoints) == (5, 4, 3, 2)
 
 

@@ -301,9 +301,9 @@ def test_a_peer_learns_with_our_algorithm_rollout_network_and_numbers() -> None:
     settings: Any = batched.a2c(cell)
     assert (asked["copies"], asked["hidden"], asked["n_steps"]) == (10, [64, 64], 32)
     assert settings.hyperparameters.buffer_size == settings.hyperparameters.batch_size == 10 * 32
-    assert (asked["gamma"], asked["learning_rate"], asked["gae_lambda"]) == (
-        settings.gamma, settings.hyperparameters.learning_rate, settings.hyperparameters.lambd,
-    )  # fmt: skip
+    numbers = settings.hyperparameters
+    assert asked["gamma"] == settings.reward_signals["extrinsic"].gamma
+    assert (asked["learning_rate"], asked["gae_lambda"]) == (numbers.learning_rate, numbers.lambd)
 
 
 @pytest.mark.parametrize("table", [gym.TASKS, asynchronous.TASKS])

@@ -246,7 +246,7 @@ def as_baselines3(cell: Cell, seconds: float, busy: bool) -> str:
         "ent_coef": numbers.entropy_coeff,
         "vf_coef": numbers.vf_loss_coeff,
         "gae_lambda": numbers.lambd,
-        "gamma": settings.gamma,
+        "gamma": settings.reward_signals["extrinsic"].gamma,
         "seconds": seconds,
         "busy": busy,
     }

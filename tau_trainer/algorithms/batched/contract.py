@@ -51,7 +51,7 @@ class TensorRollout:
     present: torch.Tensor
     """bool [T, E, A]: whose decision it was; rows of agents that had left teach nothing."""
     final: torch.Tensor | None
-    """[T, E, A, *obs]: what came after, where it was the end; None: the environment never truncates."""
+    """[T, E, A, *obs]: what came after, where it was the end; None: it never truncates, and nobody asks besides."""
     after: torch.Tensor
     """[E, A, *obs]: what is decided upon after the last step."""
     after_mask: torch.Tensor | None
@@ -101,9 +101,11 @@ class BatchedLearner(ABC):
 
     Attributes:
         horizon: steps of every copy between two updates.
+        sees_ends: whether it wants to know what came after real ends as well.
     """
 
     horizon: int
+    sees_ends: bool = False
 
     @abstractmethod
     def act(

@@ -69,7 +69,9 @@ class DQNLearner(GradientLearner):
         self._exploration = self.network.exploration
         self._greedy = Greedy(hyperparameters.exploration, setup.spec.actions)
         self.parameters = FlatParameters(self.network, self.device, hyperparameters)
-        self._update = QLearning(self._both, self.parameters, hyperparameters, setup.settings.gamma)
+        self._update = QLearning(
+            self._both, self.parameters, hyperparameters, setup.settings.reward_signals["extrinsic"].gamma
+        )
         self.ring: Ring | None = None
         """As soon as it is known which columns it has: whether anything is masked, the environment says."""
         self._held = 0

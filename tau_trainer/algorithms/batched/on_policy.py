@@ -7,26 +7,29 @@ coefficients: one pass, ``- mean(A log pi) + c_v mean((V - R)²) - c_e H``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from typing_extensions import override
 
+from tau_trainer.algorithms.base import State
 from tau_trainer.algorithms.batch import Numbers, Samples
 from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw, forbidden_of, noise_of
 from tau_trainer.algorithms.batched.contract import Acted, LearnerSetup, TensorRollout
 from tau_trainer.algorithms.batched.gradient import GradientLearner
 from tau_trainer.algorithms.batched.reader import TensorReader
+from tau_trainer.algorithms.batched.signals import TensorSignals
 from tau_trainer.algorithms.losses import Objective, policy_gradient
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.policy_update import PolicyUpdate
 from tau_trainer.algorithms.rows import Rows
 from tau_trainer.algorithms.schedules import BETA_FLOOR, scheduled
 from tau_trainer.columns import Arrays
-from tau_trainer.errors import SettingsError
+from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
-from tau_trainer.rewards.streams import EXTRINSIC, RewardStream
+from tau_trainer.rewards.streams import EXTRINSIC, paid_streams
 from tau_trainer.settings.batched import A2CHyperparameters
 from tau_trainer.settings.hyperparameters import PPOHyperparameters
 from tau_trainer.specs import ActionSpec
@@ -104,10 +107,15 @@ class OnPolicyLearner(GradientLearner):
         super().__init__(setup)
         self._settings = setup.settings
         drawn = torch.Generator().manual_seed(setup.seed)  # on the CPU: the same weights on every device
+        # Whoever plays has multiplied the environment's own rewards already.
+        streams = tuple(
+            replace(stream, strength=1.0) if stream.name == EXTRINSIC else stream
+            for stream in paid_streams(self._settings.reward_signals, 1)
+        )
         self.network = ActorCritic(
             setup.spec,
             self._settings.network_settings,
-            {EXTRINSIC: 1},
+            {stream.name: stream.width for stream in streams},
             shared_critic=getattr(hyper, "shared_critic", False),
             generator=drawn,
         )
@@ -115,9 +123,11 @@ class OnPolicyLearner(GradientLearner):
         self._to_env = ToEnv(setup.action_space, self.network.action, self.device)
         self._sampled: Callable[..., Drawn] = self._decide
         """The same, perhaps compiled."""
-        streams = (RewardStream(EXTRINSIC, gamma=self._settings.gamma),)
         numbers = cast("PPOHyperparameters | A2CHyperparameters", hyper)
         self._update = self.updates(self.network, self.parameters, numbers, streams, setup.max_steps, setup.ranks)
+        self.signals = TensorSignals(setup, streams, self.network)
+        """What is learned beside, to pay for what the policy does."""
+        self.sees_ends = bool(self.signals.signals)
 
     @property
     def _choices(self) -> ActionSpec:
@@ -185,18 +195,33 @@ class OnPolicyLearner(GradientLearner):
 
     @override
     def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
-        reader = TensorReader(rollout, self.generator, self._setup.ranks)
+        paid, plain = self.signals.pay(rollout)
+        reader = TensorReader(rollout, self.generator, self._setup.ranks, paid=paid)
         if reader.rows.count == 0:  # all of its agents had left, of every copy
             return {}
         numbers = self._update.numbers(progress)
         learned = self._update.learn(reader, numbers).statistics
         like = learned[keys.POLICY_LOSS]
         learned |= self.parameters.layer_statistics()
-        return learned | {name: torch.full_like(like, value) for name, value in self._update.told(numbers).items()}
+        plain |= self._update.told(numbers)
+        return learned | {name: torch.full_like(like, value) for name, value in plain.items()}
+
+    @override
+    def state(self) -> State:
+        arrays, facts = super().state()
+        return arrays | self.signals.state(), facts
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        super().load(arrays, facts)
+        earned, models = self.signals.earned.clone(), [signal.backup() for signal in self.signals.signals]
+        try:
+            self.signals.load(arrays, fresh=not self.resumes(facts))
+            super().load(arrays, facts)
+        except CheckpointError:
+            self.signals.earned.copy_(earned)
+            for signal, model in zip(self.signals.signals, models, strict=True):
+                signal.restore(model)
+            raise
         self._update.loaded()
 
 

@@ -6,7 +6,8 @@ learned from. A population has one agent a copy and ``P * E`` copies, a member's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import torch
 from typing_extensions import override
@@ -19,16 +20,18 @@ from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.algorithms.rows import MemberRows, Rows, SharedRows
 from tau_trainer.memory.advantages import gae
 from tau_trainer.models import ActorCritic, Normalizer
+from tau_trainer.rewards.streams import EXTRINSIC
 
 
 class TensorReader(Reader):
-    """Samples in order of time, then copies, then agents. Rewards are of one stream, float [T, E, A] or [T, E, A, R].
+    """Samples in order of time, then copies, then agents. Rewards of a stream are float [T, E, A] or [T, E, A, R].
 
     Args:
-        rollout: what is learned from.
+        rollout: what is learned from; its rewards are the extrinsic ones.
         generator: what minibatches are drawn from.
         ranks: who learns together; the rollout is of this one's copies.
         cut: bool [T, E, A], where traces end besides; None: nowhere.
+        paid: rewards of other streams by name.
     """
 
     def __init__(
@@ -37,7 +40,9 @@ class TensorReader(Reader):
         generator: torch.Generator,
         ranks: Ranks | None = None,
         cut: torch.Tensor | None = None,
+        paid: Mapping[str, torch.Tensor] = MappingProxyType({}),
     ) -> None:
+        self._paid = {EXTRINSIC: rollout.rewards, **paid}
         self._rollout, self._ranks = rollout, ranks or Ranks()
         ended = rollout.terminated | rollout.truncated  # bool [T, E, A]
         self._goes_on = ~(ended if cut is None else ended | cut)
@@ -87,20 +92,32 @@ class TensorReader(Reader):
 
     @override
     def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
-        (stream,), rewards = update.streams, self._rollout.rewards
-        rewards = rewards.view(*self._rollout.terminated.shape, -1)  # [T, E, A, R]
-        if stream.strength != 1.0:
-            rewards = rewards * stream.strength
-        current = self._spread(values).to(rewards.dtype)  # [T, E, A, R]
+        shape, widths = self._rollout.terminated.shape, [stream.width for stream in update.streams]
+        current = self._spread(values).to(self._rollout.rewards.dtype)  # [T, E, A, R] of all streams
+        foresees = any(stream.gamma > 0.0 for stream in update.streams)
         # Without a future nobody asks the critic what it is worth.
-        after = torch.zeros_like(current) if stream.gamma == 0.0 else self._after(current, update)
-        decay = self._goes_on.to(rewards.dtype) * (stream.gamma * update.hyperparameters.lambd)  # [T, E, A]
-        advantages = self._flat(gae(rewards, current, after, decay, stream.gamma, None))
-        return advantages.float(), (advantages + values).float()  # lambda-returns
+        after = self._after(current, update) if foresees else torch.zeros_like(current)
+        endless = not all(stream.episodic for stream in update.streams)
+        beyond = self._after(current, update, beyond=True) if endless else after
+        advantages = list[torch.Tensor]()
+        columns = (torch.split(found, widths, dim=3) for found in (current, after, beyond))
+        for stream, now, in_episode, in_life in zip(update.streams, *columns, strict=True):
+            rewards = self._paid[stream.name].view(*shape, -1).to(current.dtype)  # [T, E, A, r]
+            if stream.strength != 1.0:
+                rewards = rewards * stream.strength
+            decay = self._goes_on.to(rewards.dtype) * (stream.gamma * update.hyperparameters.lambd)  # [T, E, A]
+            later = in_episode if stream.episodic else in_life
+            advantages.append(self._flat(gae(rewards, now, later, decay, stream.gamma, None)))
+        returns = torch.cat(advantages, dim=1) + values  # lambda-returns
+        return sum(advantages[1:], advantages[0]).float(), returns.float()
 
-    def _after(self, values: torch.Tensor, update: PolicyUpdate) -> torch.Tensor:
-        """Values [T, E, A, R] of what came after each decision, from those of the decisions; 0 after a real end."""
+    def _after(self, values: torch.Tensor, update: PolicyUpdate, *, beyond: bool = False) -> torch.Tensor:
+        """Values [T, E, A, R] of what came after each decision, from those of the decisions; 0 after a real end.
+
+        ``beyond``: as if limits had brought about all ends.
+        """
         rollout, truncated = self._rollout, self._rollout.truncated
+        truncated = truncated | rollout.terminated if beyond else truncated
 
         def value(observations: torch.Tensor) -> torch.Tensor:
             """[n, R] of observations [n, ...]."""

@@ -172,7 +172,9 @@ class CopiesCollector(Collector):
                 )
             for name, values in numbers.items():
                 hub.add(seat.name, name, values)
-            hub.flush(seat.name, playing.steps_of(seat), training=not self.done)
+            summary = hub.flush(seat.name, playing.steps_of(seat), training=not self.done)
+            for sentence in seat.drowning.found(summary.statistics):
+                hub.warning(sentence, behavior=seat.name)
 
     def _evaluate(self, *, last: bool = False) -> None:
         """Play episodes beside learning, or after it; broken off where somebody asks for the end, or for haste."""

@@ -13,6 +13,7 @@ from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.settings.batched import PolicySettings
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.batched.players import FixedPlayer
+from tau_trainer.training.learning.drowning import Drowning
 from tau_trainer.training.learning.returns import EpisodeReturns
 
 
@@ -47,9 +48,11 @@ class Seat:
     """Whether it has learned enough before the run's end, and acts on as it is."""
     returns: EpisodeReturns = field(init=False)
     """Of its newest episodes."""
+    drowning: Drowning = field(init=False)
+    """Finds reward signals that are too large beside the environment's."""
 
     def __post_init__(self) -> None:
-        self.returns = EpisodeReturns(self.settings)
+        self.returns, self.drowning = EpisodeReturns(self.settings), Drowning(self.settings.reward_signals)
 
     def player_in(self, env: BatchedEnv) -> BatchedLearner:
         """Who decides for these agents in another environment of the same kind."""

@@ -142,6 +142,28 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) ->
         same(newest(straight, policy), newest(resumed, policy))
 
 
+def test_rewards_that_are_learned_go_on_equal_and_are_told(file: Path) -> None:
+    """What they pay is summed over open episodes, which a checkpoint keeps; one that drowns the rest is named."""
+    values = yaml.safe_load(file.read_text())
+    small = {"network_settings": {"hidden_units": 8, "num_layers": 1}}
+    signals = {"extrinsic": {}, "curiosity": small, "rnd": {"strength": 500.0} | small}
+    values["behaviors"]["left"]["reward_signals"] = signals
+    file.write_text(yaml.safe_dump(values))
+    whole = train(file, "whole")
+    assert cut(file, "parts", 16).outcome == "cancelled"
+    resumed = train(file, "parts", checkpoint_settings__resume=True)
+    same(newest(whole, "left"), newest(resumed, "left"))
+    key = keys.episode_reward("curiosity")
+    summaries = [entry for entry in read_log(whole.folder / "log.jsonl") if entry["type"] == "summary"]
+    paid = [entry["values"][key] for entry in summaries if key in entry["values"]]
+    assert len(paid) > 5
+    assert paid[0] == 0.0, "at first everything is new"
+    assert paid[-1] > 0.0
+    warnings = [entry["fields"] for entry in read_log(whole.folder / "log.jsonl") if entry.get("kind") == "warning"]
+    (said,) = [fields for fields in warnings if "signal rnd drowns" in fields["message"]]
+    assert said["behavior"] == "left"
+
+
 def test_who_presses_twice_waits_for_no_evaluation(file: Path) -> None:
     once, twice = cut(file, "once", steps=8), cut(file, "twice", steps=8, times=2)
     for report, rest in ((once, True), (twice, False)):

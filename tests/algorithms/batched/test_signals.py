@@ -1,0 +1,230 @@
+"""Curiosity, RND, GAIL and AIRL beside A2C and PPO on tensors: what they see, when they pay, how they go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from tau_trainer.algorithms.batched import LearnerSetup, TensorRollout, make_learner
+from tau_trainer.algorithms.batched.acting import spec_of
+from tau_trainer.algorithms.batched.on_policy import OnPolicyLearner
+from tau_trainer.algorithms.batched.reader import TensorReader
+from tau_trainer.collection.batched import BatchedCollector
+from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
+from tau_trainer.errors import CheckpointError
+from tau_trainer.metrics import keys
+from tau_trainer.settings.batched import PolicySettings
+from tests.algorithms.batched.test_on_policy import SPACES, A, E, T, learner_of, play, policy
+from tests.algorithms.test_cloning import recording
+
+SMALL = {"hidden_units": 8, "num_layers": 1}
+NOVEL = {"strength": 0.5, "gamma": 0.8, "network_settings": SMALL}
+
+
+def with_signals(kind: str, *, gamma: float = 0.9, **signals: Any) -> PolicySettings:
+    settings = policy(kind, gamma, batch_size=8, optimizer="adam", learning_rate=1e-3)
+    given = settings.model_dump() | {"reward_signals": {"extrinsic": {"gamma": gamma}, **signals}}
+    return type(settings).model_validate(given)
+
+
+@torch.no_grad()
+def test_what_pays_for_news_looks_beyond_an_episodes_end() -> None:
+    """Advantages by GAE's definition, row by row: real ends are ends of the environment's rewards alone."""
+    space = SPACES["discrete"]
+    learner = learner_of(with_signals("ppo", curiosity=NOVEL), space)
+    rollout, update, lambd = play(learner, space), learner._update, 0.95
+    paid = torch.rand(T, E, A, generator=torch.Generator().manual_seed(3))
+    reader = TensorReader(rollout, learner.generator, paid={"curiosity": paid})
+    samples = reader.samples(learner.network)
+    values = update.values(samples.inputs)
+    assert values.shape == (int(rollout.present.sum()), 2)
+    advantage, returns = reader.advantages(values, update)
+
+    def worth(observation: torch.Tensor) -> list[float]:
+        found: list[float] = learner.network.values([observation[None]])[0].tolist()
+        return found
+
+    row = 0
+    for t in range(T):
+        for e in range(E):
+            for a in range(A):
+                if not rollout.present[t, e, a]:
+                    continue
+                found = [0.0, 0.0]
+                for stream, (gamma, rewards) in enumerate(((0.9, rollout.rewards), (0.8, 0.5 * paid))):
+                    for k in range(t, T):
+                        over = bool(rollout.terminated[k, e, a] | rollout.truncated[k, e, a])
+                        assert rollout.final is not None
+                        following = rollout.after[e, a] if k == T - 1 else rollout.observations[k + 1, e, a]
+                        after = worth(rollout.final[k, e, a] if over else following)[stream]
+                        if stream == 0 and rollout.terminated[k, e, a]:
+                            after = 0.0
+                        delta = float(rewards[k, e, a]) + gamma * after - worth(rollout.observations[k, e, a])[stream]
+                        found[stream] += (gamma * lambd) ** (k - t) * delta
+                        if over:
+                            break
+                assert float(advantage[row, 0]) == pytest.approx(sum(found), abs=1e-4)
+                np.testing.assert_allclose(returns[row], np.array(found) + values[row].numpy(), atol=1e-4)
+                row += 1
+    assert row == len(returns)
+
+
+def test_models_see_what_came_after_each_decision_of_who_was_there() -> None:
+    space = SPACES["branches"]
+    learner = learner_of(with_signals("ppo", curiosity=NOVEL), space)
+    rollout = play(learner, space)
+    there = rollout.present.flatten().nonzero().squeeze(1)
+    seen = learner.signals._experience(rollout, there)
+    assert rollout.final is not None
+    assert rollout.mask is not None
+    for row, place in enumerate(rollout.present.nonzero().tolist()):
+        t, e, a = place
+        over = bool(rollout.terminated[t, e, a] | rollout.truncated[t, e, a])
+        following = rollout.after[e, a] if t == T - 1 else rollout.observations[t + 1, e, a]
+        assert torch.equal(seen.inputs[0][row], rollout.observations[t, e, a])
+        assert torch.equal(seen.following[0][row], rollout.final[t, e, a] if over else following)
+        assert float(seen.goes_on[row]) == float(not rollout.terminated[t, e, a])
+        assert torch.equal(seen.discrete[row], rollout.kept["discrete"][t, e, a])
+    assert len(seen.goes_on) == row + 1 < T * E * A
+    assert seen.forbidden.shape == (row + 1, 5)
+    assert 0 < int(seen.forbidden.sum()) < seen.forbidden.numel()
+
+
+def test_what_episodes_were_paid_is_told_as_they_end() -> None:
+    """Summed over rollouts, strengths included; before it has learned anything curiosity pays nothing."""
+    space = SPACES["box"]
+    learner = learner_of(with_signals("ppo", curiosity=NOVEL, rnd=NOVEL), space)
+    sums, told, rollouts = np.zeros((E, A, 2)), list[Any](), [play(learner, space, seed=number) for number in range(3)]
+    for rollout in rollouts:
+        rewards, statistics = learner.signals.pay(rollout)
+        assert bool((rewards["curiosity"] == 0.0).all()) == (not told)
+        assert bool((rewards["rnd"][rollout.present] > 0.0).all())
+        assert bool((rewards["rnd"][~rollout.present] == 0.0).all())
+        ended = list[Any]()
+        for t in range(T):
+            sums += 0.5 * np.stack((rewards["curiosity"][t], rewards["rnd"][t]), axis=2)
+            over = (rollout.terminated | rollout.truncated)[t].numpy()
+            ended += list(sums[over])
+            sums[over] = 0.0
+        told.append(statistics)
+        means = np.mean(ended, axis=0)
+        assert statistics[keys.episode_reward("curiosity")] == pytest.approx(means[0], rel=1e-5)
+        assert statistics[keys.episode_reward("rnd")] == pytest.approx(means[1], rel=1e-5)
+        assert statistics[keys.return_size("rnd")] == pytest.approx(means[1], rel=1e-5)
+        assert keys.episode_reward("extrinsic") not in statistics
+        assert statistics[keys.return_size("extrinsic")] > 0.0
+    quiet = replace(
+        rollouts[0], terminated=torch.zeros(T, E, A, dtype=torch.bool), truncated=rollouts[0].truncated & False
+    )
+    assert keys.episode_reward("rnd") not in learner.signals.pay(quiet)[1]
+
+
+def walker(kind: str, folder: Path) -> OnPolicyLearner:
+    """With all four signals; its demonstrations are of other spaces' sizes than SPACES has."""
+    space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    spec = spec_of("p", spaces.Box(-9.0, 9.0, (3,), np.float32), space)
+    demo = {"demo_path": recording(folder, spec), "network_settings": SMALL}
+    settings = with_signals(kind, curiosity=NOVEL, rnd=NOVEL, gail=demo | {"use_actions": True}, airl=demo)
+    learner = make_learner(LearnerSetup(spec, space, settings, E, A, 1000, 1, torch.device("cpu")))
+    assert isinstance(learner, OnPolicyLearner)
+    return learner
+
+
+@pytest.mark.parametrize("kind", ["a2c", "ppo"])
+def test_all_of_them_learn_and_go_on_bit_for_bit(kind: str, tmp_path: Path) -> None:
+    first, again = walker(kind, tmp_path), walker(kind, tmp_path)
+    space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    told = first.learn(play(first, space), 0.0)
+    losses = {"Losses/Curiosity Forward Loss", "Losses/RND Loss", "Losses/GAIL Loss", keys.value_estimate("rnd")}
+    assert losses < set(told)
+    arrays, facts = first.state()
+    again.load(arrays, facts)
+    for learner in (first, again):
+        learner.learn(play(learner, space, seed=2), 0.5)
+    for name, values in first.state()[0].items():
+        np.testing.assert_array_equal(values, again.state()[0][name], name)
+        if name.startswith("signal.") and name.endswith("parameters"):
+            assert not np.array_equal(values, arrays[name]), name
+
+
+def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+    first, again = walker("ppo", tmp_path), walker("ppo", tmp_path)
+    first.learn(play(first, spaces.Box(-1.0, 1.0, (1,), np.float32)), 0.0)
+    arrays, facts = first.state()
+    before = again.state()[0]
+    for broken in (
+        {name: values for name, values in arrays.items() if not name.startswith("signal.airl")},
+        {name: values for name, values in arrays.items() if name.startswith("signal.")},
+    ):
+        with pytest.raises(CheckpointError):
+            again.load(broken, facts)
+        for name, values in again.state()[0].items():
+            np.testing.assert_array_equal(values, before[name], name)
+
+
+def test_a_rollout_of_nobody_pays_nobody() -> None:
+    space = SPACES["discrete"]
+    learner = learner_of(with_signals("a2c", rnd=NOVEL), space)
+    rollout = play(learner, space)
+    rollout.present[:] = False
+    assert not learner.learn(rollout, 0.0)
+
+
+class Lock(BatchedEnv):
+    """A lock of twelve wheels: one of three moves turns the next, any other puts all back; open it is worth 10."""
+
+    LENGTH = 12
+
+    def __init__(self, num_envs: int, **options: Any) -> None:
+        super().__init__(num_envs, **options)
+        self.agents = ("thief",)
+        self.observation_space = spaces.Box(0.0, 1.0, (self.LENGTH + 1,), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self.opens = torch.from_numpy(np.random.default_rng(11).integers(3, size=self.LENGTH))
+
+    def begin(self, draws: Draws) -> State:
+        return {"place": draws.integers(0, 0, 1)}
+
+    def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
+        right = actions[:, 0] == self.opens[state["place"]]
+        place = torch.where(right, state["place"] + 1, 0)
+        opened = (place == self.LENGTH)[:, None]
+        late = (state["step"] >= 2 * self.LENGTH)[:, None]
+        return Outcome({"place": place}, 10.0 * opened.float(), opened | late, torch.zeros_like(opened))
+
+    def observe(self, state: State) -> torch.Tensor:
+        return torch.nn.functional.one_hot(state["place"], self.LENGTH + 1).float()[:, None]
+
+
+def opened_by(signals: dict[str, Any], seed: int) -> float:
+    """Mean return of the last quarter of 60,000 decisions."""
+    env = Lock(32, seed=seed)
+    given = {
+        "hyperparameters": {"batch_size": 64, "buffer_size": 768, "learning_rate": 3e-3, "beta": 0.01}
+        | {"learning_rate_schedule": "constant"},
+        "network_settings": {"hidden_units": 32},
+        "reward_signals": {"extrinsic": {}} | signals,
+    }
+    settings = type(policy("ppo")).model_validate(given)
+    spec = spec_of("p", env.observation_space, env.action_space)
+    learner = make_learner(LearnerSetup(spec, env.action_space, settings, 32, 1, 60_000, seed, env.device))
+    collector = BatchedCollector(env, {"thief": (learner, (0,))})
+    for update in range(78):
+        rollout: TensorRollout = collector.collect(learner.horizon)["thief"]
+        learner.learn(rollout, update / 78)
+        if update == 58:
+            collector.scores.take()
+    ended, returns, *_ = collector.scores.take()[0].tolist()
+    return float(returns / ended)
+
+
+def test_curiosity_finds_a_reward_that_ppo_alone_does_not() -> None:
+    curiosity = {"strength": 0.5, "learning_rate": 1e-3, "network_settings": {"hidden_units": 16, "num_layers": 1}}
+    assert opened_by({}, seed=2) == 0.0
+    assert opened_by({"curiosity": curiosity}, seed=2) > 2.0
