@@ -19,6 +19,10 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C where nothing had to be saved."""
 
 
+_UNITS = {None: 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+"""Bytes of what allocators count in; None: bytes."""
+
+
 def show_lines(lines: Iterable[str]) -> None:
     """Write plain lines to stdout, never wrapped or coloured by their content."""
     from rich.console import Console
@@ -70,10 +74,12 @@ def _remedy(error: BaseException) -> str | None:
     from tau_trainer.files import memory_bytes, reason
 
     if is_out_of_memory(error):
-        asked = re.search(r"(?:allocate|allocating) ([\d.]+) ?(bytes|[KMGT]iB)?", str(error))
-        much = f": {_size(float(asked[1]), asked[2])} were asked for at once" if asked else ""
-        there = memory_bytes()
-        has = f", and this machine has {_size(there, None)}" if there and much else ""
+        found = re.search(r"(?:allocate|allocating) ([\d.]+) ?([KMGT]iB)?", str(error))
+        asked = float(found[1]) * _UNITS[found[2]] if found else 0.0
+        much = f": {asked / _UNITS['GiB']:,.1f} GiB were asked for at once" if found else ""
+        there = None if "CUDA" in str(error) else memory_bytes()
+        has = f", and this machine has {there / _UNITS['GiB']:,.1f} GiB" if there and found else ""
+        has += f", so less than 1/{asked // there:.0f} of that fits" if there and asked > 2 * there else ""
         return (
             f"out of memory{much}{has}; use fewer copies or engines (--num-envs), or a smaller buffer_size "
             "(tau-train scale finds what fits here)"
@@ -82,10 +88,6 @@ def _remedy(error: BaseException) -> str | None:
         place = error.filename or "the output"
         return f"{place} cannot be written: {reason(error)}; make room, or let it go somewhere else"
     return None
-
-
-def _size(count: float, unit: str | None) -> str:
-    return f"{count:g} {unit}" if unit not in (None, "bytes") else f"{count / 2**30:,.1f} GiB"
 
 
 def _described(error: BaseException) -> str:
