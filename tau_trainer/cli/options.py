@@ -156,6 +156,25 @@ class FindFlags(SettingFlags):
     ] = None
 
 
+@Parameter(name="*", group=LEARNING)
+@dataclass(frozen=True, kw_only=True)
+class ClusterFlags:
+    """Actors, a batched run's ranks, or trials, on other machines."""
+
+    cluster: Annotated[
+        Text,
+        text(
+            "Play on the nodes of a Ray cluster: local[:N], a private one of N nodes here, HOST:PORT, or RAY_ADDRESS, "
+            "what that variable says.",
+            "ADDRESS",
+        ),
+        Sets("cluster.address"),
+    ] = None
+    insecure: Annotated[
+        Switch, Parameter(help="Connect to a cluster that asks for no token."), Sets("cluster.insecure")
+    ] = None
+
+
 @Parameter(name="*", group=SEARCH)
 @dataclass(frozen=True, kw_only=True)
 class CompareFlags(FindFlags):
@@ -165,7 +184,10 @@ class CompareFlags(FindFlags):
         int | None,
         Parameter(help="Decisions of each trial. [default: 20 updates, or off-policy 10,000 decisions]", metavar="N"),
     ] = None
-    jobs: Annotated[int | None, Parameter(help="Trials at a time. [default: one a core]", metavar="N")] = None
+    jobs: Annotated[
+        int | None, Parameter(help="Trials at a time. [default: one a core, or as many as fit on nodes]", metavar="N")
+    ] = None
+    cluster: ClusterFlags = ClusterFlags()
 
 
 @Parameter(name="*", group=SEARCH)
@@ -232,25 +254,6 @@ class ActorFlags:
         Text,
         number("Actors, an environment each; with them --execution is async. [default: 4]"),
         Sets("async_trainer."),
-    ] = None
-
-
-@Parameter(name="*", group=LEARNING)
-@dataclass(frozen=True, kw_only=True)
-class ClusterFlags:
-    """Actors, or a batched run's ranks, on other machines."""
-
-    cluster: Annotated[
-        Text,
-        text(
-            "Play on the nodes of a Ray cluster: local[:N], a private one of N nodes here, HOST:PORT, or RAY_ADDRESS, "
-            "what that variable says.",
-            "ADDRESS",
-        ),
-        Sets("cluster.address"),
-    ] = None
-    insecure: Annotated[
-        Switch, Parameter(help="Connect to a cluster that asks for no token."), Sets("cluster.insecure")
     ] = None
 
 

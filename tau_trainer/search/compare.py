@@ -6,10 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.remote.process import Place
 from tau_trainer.search.elsewhere import Places, TrialElsewhere
 from tau_trainer.search.trial import Begin, Metric, Outcome, Trial, usual_decisions, with_numbers
 from tau_trainer.settings import RunSettings
@@ -97,6 +100,7 @@ class AgentFinder:
         decisions: int | None = None,
         jobs: int | None = None,
         on_progress: Told | None = None,
+        place: Place | None = None,
     ) -> Comparison:
         """Try all of them.
 
@@ -107,6 +111,7 @@ class AgentFinder:
             decisions: of each; None: those of 20 updates, or off-policy 10,000, and at most the run's own.
             jobs: trials at a time, each in a process of its own; 1: in this one. None: one for each core.
             on_progress: told now and then.
+            place: where trials run, such as the nodes of a cluster, that many ``jobs`` at a time; None: here.
 
         Raises:
             SettingsError: numbers that make no comparison.
@@ -117,12 +122,12 @@ class AgentFinder:
         jobs = min(jobs or os.cpu_count() or 1, len(self._candidates))
         length = decisions or max(usual_decisions(settings) for settings in self._candidates.values())
         progress = on_progress or (lambda name, outcome, decisions: None)
-        if jobs == 1 or self._begin is not None:
+        if (jobs == 1 and place is None) or self._begin is not None:
             tried = [self._here(name, length, progress) for name in self._candidates if not self._stopping.is_set()]
         else:
-            places = Places(list(self._candidates.values()), jobs)
+            ports = Places(list(self._candidates.values()), jobs) if place is None else place
             with ThreadPoolExecutor(jobs) as pool:
-                waiting = [pool.submit(self._elsewhere, name, length, places, progress) for name in self._candidates]
+                waiting = [pool.submit(self._elsewhere, name, length, ports, progress) for name in self._candidates]
                 tried = [trial for found in waiting if (trial := found.result()) is not None]
         if tried and all(trial.error is not None for trial in tried):
             raise TauError(str(tried[0].error))
@@ -144,12 +149,14 @@ class AgentFinder:
         except TauError as error:
             return Tried(name, Outcome(), str(error))
 
-    def _elsewhere(self, name: str, decisions: int, places: Places, progress: Told) -> Tried | None:
+    def _elsewhere(self, name: str, decisions: int, ports: Places | Place, progress: Told) -> Tried | None:
         if self._stopping.is_set():
             return None
-        with places.take() as ports:
+        # A node looks for free ports by itself.
+        place, taken = (None, ports.take()) if isinstance(ports, Places) else (ports, nullcontext(BASE_PORT))
+        with taken as port:
             candidate = self._candidates[name]
-            trial = TrialElsewhere(candidate, decisions, ports, lambda seen: progress(name, seen, decisions))
+            trial = TrialElsewhere(candidate, decisions, port, lambda seen: progress(name, seen, decisions), place)
             return self._tried(name, trial)
 
     def _tried(self, name: str, trial: Trial | TrialElsewhere) -> Tried:

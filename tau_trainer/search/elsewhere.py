@@ -14,7 +14,7 @@ from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import TauError
 from tau_trainer.remote.job import Job
-from tau_trainer.remote.process import GoneError, Parent, Target
+from tau_trainer.remote.process import GoneError, Parent, Place, Target
 from tau_trainer.search.trial import Outcome, Trial
 from tau_trainer.settings import RunSettings
 
@@ -59,6 +59,7 @@ class TrialElsewhere:
         decisions: int,
         base_port: int,
         on_progress: Callable[[Outcome], None] = lambda outcome: None,
+        place: Place | None = None,
     ) -> None:
         self.outcome = Outcome()
         env = settings.env_settings.model_copy(update={"base_port": base_port})
@@ -71,7 +72,7 @@ class TrialElsewhere:
             several=True,
             preload=["tau_trainer.training.pairs.collector"],
         )
-        self.job = Job(self.target)
+        self.job = Job(self.target, place=place)
         self._on_progress = on_progress
 
     def stop(self) -> None:

@@ -207,7 +207,7 @@ def _usual(trainer: TrainerSettings) -> int:
 
 
 def shortened(settings: RunSettings, decisions: int) -> RunSettings:
-    """``settings`` of a trial of so many decisions, which writes nothing and learns in turns."""
+    """``settings`` of a trial of so many decisions, which writes nothing and learns in turns, in its own process."""
 
     def short(trainer: TrainerSettings) -> TrainerSettings:
         numbers = trainer.hyperparameters
@@ -220,6 +220,8 @@ def shortened(settings: RunSettings, decisions: int) -> RunSettings:
         update={
             "collection": settings.collection.model_copy(update={"max_policy_age": 0, "learner": "thread"}),
             "checkpoint_settings": settings.checkpoint_settings.model_copy(update=once),
+            "cluster": None,
+            "execution": "sync",
         }
     )
 

@@ -73,11 +73,11 @@ def playable(settings: RunSettings) -> RunSettings:
 
 
 def build_of(settings: RunSettings) -> str | None:
-    """The build that is played; None: none, but an environment of Python or a scene of the headless engine."""
+    """The build that is played; None: none, but the editor, an environment of Python or a scene of our engine."""
     path = settings.env_settings.env_path or ""
     prefix, colon, _ = path.partition(":")
     named = colon and (prefix == "headless" or prefix in plugins.names("environments"))
-    return None if named else path
+    return None if named or not path else path
 
 
 def _fitting(settings: RunSettings, room: int, described: str) -> RunSettings:

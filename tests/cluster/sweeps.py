@@ -11,6 +11,7 @@ import pytest
 
 from tau_trainer.cluster.connection import Connection
 from tau_trainer.errors import SettingsError
+from tau_trainer.search import AgentFinder
 from tau_trainer.search.member import Report
 from tau_trainer.search.sweep_record import SweepRecord
 from tau_trainer.settings import Distribution, RunSettings
@@ -160,3 +161,19 @@ def test_nobody_is_interrupted_where_nothing_runs(connection: Connection) -> Non
 
     with pytest.raises(KeyboardInterrupt):
         tuning.interrupt()
+
+
+def test_trials_of_find_run_on_nodes_as_they_do_here(connection: Connection) -> None:
+    """The same episodes; a trial that cannot be run costs itself."""
+    fast = quick("CartPole", learning_rate=3e-3)
+    broken = fast.model_copy(update={"env_settings": fast.env_settings.model_copy(update={"env_path": "gym:No-v0"})})
+    candidates = {"broken": broken, "slow": quick("CartPole", learning_rate=1e-5), "fast": fast}
+    found = AgentFinder(candidates).find(decisions=512, jobs=3, place=connection.place(0, 0))
+    here = AgentFinder(candidates).find(decisions=512, jobs=1)
+    assert [(trial.name, trial.outcome) for trial in found.tried] == [
+        (trial.name, trial.outcome) for trial in here.tried
+    ]
+    best, _, last = found.tried
+    assert len(best.outcome.rewards) > 5
+    assert last.name == "broken"
+    assert "No-v0" in str(last.error)

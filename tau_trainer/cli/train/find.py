@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from cyclopts import Parameter
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import (
     SEARCH,
+    ClusterFlags,
     CompareFlags,
     Config,
     FindFlags,
@@ -97,7 +99,7 @@ def optimizer_command(
     from tau_trainer.search import OPTIMIZERS, OptFinder
 
     names = [name.strip() for name in optimizers.split(",")] if optimizers is not None else OPTIMIZERS
-    return _compare(OptFinder(settings, names), find, trial.output)
+    return _compare(OptFinder(settings, names), [settings], find, trial.output)
 
 
 @app.command(name="agent")
@@ -117,7 +119,7 @@ def agent_command(
     settings = _settings(configs, list(variations(find.set)), find, trial)
     from tau_trainer.search import AgentFinder
 
-    return _compare(AgentFinder(settings), find, trial.output)
+    return _compare(AgentFinder(settings), list(settings.values()), find, trial.output)
 
 
 def variations(assignments: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -143,6 +145,7 @@ def _settings(
     from tau_trainer.cli.resolving import learn_request, learn_settings
     from tau_trainer.search.results import check_folder
     from tau_trainer.settings import full_key
+    from tau_trainer.training.elsewhere import playable
 
     prepare(trial.output)
     check_folder(find.output)
@@ -151,7 +154,8 @@ def _settings(
     shared = {field.name: getattr(find, field.name) for field in fields(SettingFlags)}
     for config, change in itertools.product(configs, changes):
         run = RunFlags(**shared | {"set": tuple(map(full_key, change))})
-        settings = learn_settings(learn_request(config, LearnFlags(run=run, **vars(trial))))
+        nodes = find.cluster if isinstance(find, CompareFlags) else ClusterFlags()
+        settings = playable(learn_settings(learn_request(config, LearnFlags(run=run, cluster=nodes, **vars(trial)))))
         shared["seed"] = str(settings.env_settings.seed)
         parts = [] if len(configs) == 1 else [Path(str(config)).stem]
         parts += [
@@ -164,17 +168,32 @@ def _settings(
     return found
 
 
-def _compare(finder: Any, flags: CompareFlags, shown: OutputFlags) -> int:
+def _compare(finder: Any, played: Sequence[RunSettings], flags: CompareFlags, shown: OutputFlags) -> int:
+    jobs, place = flags.jobs, None
+
     def work(progress: Progress) -> Comparison:
         def tell(name: str, outcome: Outcome, length: int) -> None:
             mean = outcome.mean(flags.metric)
             text = f"mean {flags.metric} {mean:.4g}" if mean is not None else f"no {flags.metric} yet"
             progress.tell(name, outcome.last / length, text)
 
-        found: Comparison = finder.find(flags.metric, decisions=flags.decisions, jobs=flags.jobs, on_progress=tell)
+        found: Comparison = finder.find(
+            flags.metric, decisions=flags.decisions, jobs=jobs, on_progress=tell, place=place
+        )
         return found
 
-    return _finish(finder.search, _watched(work, finder.stop, shown), flags, shown)
+    with contextlib.ExitStack() as stack:
+        if played[0].cluster is not None:
+            from tau_trainer.training.elsewhere import build_of, connected
+
+            say = (lambda _: None) if shown.quiet or shown.json else show_status
+            connection = stack.enter_context(connected(played[0].cluster, say))
+            for build in {build_of(settings) for settings in played}:
+                connection.check(build)
+            say(f"trials on {connection.described}")
+            jobs, place = jobs or connection.room, connection.place(0, 0)
+        result = _watched(work, finder.stop, shown)
+    return _finish(finder.search, result, flags, shown)
 
 
 def _watched(work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags) -> T:
