@@ -154,9 +154,14 @@ def test_configuration_is_the_shipped_one_but_for_its_end(layer: trainers.Layer,
     assert written["max_steps"] == trainers.FOREVER
     buffer = written["hyperparameters"]["buffer_size"]
     assert buffer == (versus_mlagents.CYCLES["3DBall"] if layer == "learning" else trainers.NO_UPDATE_BUFFER)
-    assert shipped["hyperparameters"]["buffer_size"] == versus_mlagents.CYCLES["3DBall"]
     for key in ("network_settings", "reward_signals", "time_horizon", "summary_freq"):
         assert written[key] == shipped[key]
+
+
+def test_cycles_are_those_of_the_shipped_files() -> None:
+    for name, cycle in versus_mlagents.CYCLES.items():
+        (behavior,) = yaml.safe_load((ROOT / "configs" / f"{name}.yaml").read_text())["behaviors"].values()
+        assert cycle in (None, behavior["hyperparameters"]["buffer_size"]), name
 
 
 def write_events(folder: Path, points: list[tuple[int, float]]) -> None:
@@ -175,6 +180,7 @@ def test_reward_curves_come_from_the_event_files(tmp_path: Path) -> None:
     write_events(tmp_path / "run" / "3DBall", [(12_000, 1.0), (24_000, 3.0)])
     curve = versus_mlagents.reward_curve(tmp_path)
     assert curve == [(12_000, 1.0), (24_000, 3.0)]
+    assert versus_mlagents.reward_curve(tmp_path, "Self-play/ELO") == []
     assert versus_mlagents.reward_at(curve, 18_000) == pytest.approx(2.0)
     assert math.isnan(versus_mlagents.reward_at(curve, 6_000))
     assert math.isnan(versus_mlagents.reward_at([], 6_000))

@@ -35,8 +35,12 @@ REWARD = "Environment/Cumulative Reward"
 Curve = list[tuple[int, float]]
 """(decisions, mean reward of the episodes that ended in the summary period before)."""
 
-CYCLES = {"3DBall": 12_000, "3DBallSAC": None}
-"""Decisions in one collect-and-update cycle by settings; None: it learns at every decision."""
+CYCLES = {"3DBall": 12_000, "3DBallSAC": None, "DungeonEscape": 4_096, "Pyramids": 2_048, "SoccerTwos": None}
+"""Decisions in one collect-and-update cycle by settings; None: at every decision, or not all decisions count."""
+SCENES = {"DungeonEscape": "dungeon", "Pyramids": "pyramids", "SoccerTwos": "soccer"}
+"""What is played by settings; others: balance."""
+SCALARS = {"DungeonEscape": "Environment/Group Cumulative Reward", "SoccerTwos": "Self-play/ELO"}
+"""What tells of learning by settings; others: the reward."""
 
 LONGEST = 1800.0
 """Seconds after which a run that learns until a number of decisions is given up."""
@@ -101,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--engines", type=int, nargs="+", default=[1, 4], help="engines side by side")
     made.add_argument("--agents", type=int, nargs="+", default=[12, 64, 256], help="agents of each engine")
     made.add_argument("--step-ms", type=float, nargs="+", default=[0.0, 5.0], help="what a step costs in the engine")
-    made.add_argument("--config", choices=CYCLES, default="3DBall", help="settings of ML-Agents' own: PPO's or SAC's")
+    made.add_argument("--config", choices=CYCLES, default="3DBall", help="a shipped file that both read, in its scene")
     made.add_argument("--layers", nargs="+", choices=trainers.LAYERS, default=list(trainers.LAYERS))
     made.add_argument("--runs", type=int, default=3, help="runs of each trainer in each cell, in turn")
     made.add_argument("--seconds", type=float, default=40.0, help="length of a run once all engines play")
@@ -176,8 +180,8 @@ def measure_one(plan: Plan, trainer: Trainer, layer: Layer, case: Case, run: int
     result = Result(trainer.name, layer, case, run, until)
     folder = plan.work / f"{layer}-{case.label}-{'to' + str(until) if until else 'run'}{run}-{trainer.name}"
     folder.mkdir(parents=True, exist_ok=True)
-    build = running.reporting_build(folder, "balance", engine_arguments(case))
-    config = trainers.write_config(folder / "3DBall.yaml", plan.config, trainers.config_changes(layer))
+    build = running.reporting_build(folder, SCENES.get(plan.config, "balance"), engine_arguments(case))
+    config = trainers.write_config(folder / f"{plan.config}.yaml", plan.config, trainers.config_changes(layer))
     job = Job(case, layer, build, config, folder, running.free_ports(case.engines), seed=100 + run)
     stop = (lambda timeline: timeline.total(time.time()) >= until) if until else None
     try:
@@ -187,7 +191,7 @@ def measure_one(plan: Plan, trainer: Trainer, layer: Layer, case: Case, run: int
         return result
     count(result, played, plan.warm_up, CYCLES[plan.config])
     if layer == "learning":
-        result.curve = reward_curve(folder / "results")
+        result.curve = reward_curve(folder / "results", SCALARS.get(plan.config, REWARD))
     return result
 
 
@@ -277,7 +281,7 @@ def document(plan: Plan, results: list[Result]) -> dict[str, Any]:
     return {"plan": {**asdict(plan), "work": str(plan.work)}, "results": [asdict(result) for result in results]}
 
 
-def reward_curve(results: Path) -> Curve:
+def reward_curve(results: Path, scalar: str = REWARD) -> Curve:
     """The mean episode reward by decision, from every event file under a results folder; empty without any."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -285,8 +289,8 @@ def reward_curve(results: Path) -> Curve:
     for folder in sorted({path.parent for path in results.rglob("events.out.tfevents.*")}):
         accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})
         accumulator.Reload()
-        if REWARD in accumulator.Tags()["scalars"]:
-            points.update({event.step: event.value for event in accumulator.Scalars(REWARD)})
+        if scalar in accumulator.Tags()["scalars"]:
+            points.update({event.step: event.value for event in accumulator.Scalars(scalar)})
     return sorted(points.items())
 
 
