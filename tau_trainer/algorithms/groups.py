@@ -35,6 +35,9 @@ class Seating:
     """float32 [S + 1, R]: the sets' values before the update; the last is nothing's, 0."""
     before: torch.Tensor
     """float32 [E, C]: what the critic said of each entity before the update: its set's value, and its baseline."""
+    past: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+    """Of a critic with a memory: its state float32 [E, M] when each decision was made, and :attr:`Groups.turn` and
+    :attr:`Groups.fresh` [E]."""
 
     def ask(
         self, critic: GroupCritic, sets: torch.Tensor, *, baselines: bool
@@ -42,14 +45,26 @@ class Seating:
         """Values [s, R] and baselines [k, R] of these sets, int64 [s], one member behind the other."""
         sizes = self.sizes[sets]
         seats = _ranges(self.begins[sets], sizes)
-        inputs = [values[seats] for values in self.inputs]
         done = self.done[seats] if baselines else None
-        answer: tuple[torch.Tensor, torch.Tensor | None] = critic(inputs, done, sizes)
+        answer: tuple[torch.Tensor, torch.Tensor | None] = critic(self._perceived(critic, seats), done, sizes)
         return answer
 
+    def _perceived(self, critic: GroupCritic, seats: torch.Tensor) -> torch.Tensor:
+        """[k, F] of :meth:`GroupCritic.perceived`: of sequences what of each is asked for, from its stored state on."""
+        if self.past is None:
+            return critic.perceived([values[seats] for values in self.inputs])[0]
+        state, turn, fresh = self.past
+        order = turn[seats].argsort()
+        some = seats[order]
+        begins = fresh[some]  # a copy
+        begins[1:] |= turn[some][1:] != turn[some][:-1] + 1
+        features, _ = critic.perceived([values[some] for values in self.inputs], state[some], begins)
+        return features[order.argsort()]
+
     def answer(self, critic: GroupCritic, seats: torch.Tensor, *, baselines: bool) -> torch.Tensor:
-        """[n, C] of seats, int64 [n], of which those of a set follow each other."""
-        sets, which = torch.unique_consecutive(self.set_of[seats], return_inverse=True)
+        """[n, C] of seats, int64 [n], of which those of a set follow each other; with a memory those of a sequence."""
+        distinct = torch.unique_consecutive if self.past is None else torch.unique
+        sets, which = distinct(self.set_of[seats], return_inverse=True)
         values, others = self.ask(critic, sets, baselines=baselines)
         if others is None:
             return values[which]

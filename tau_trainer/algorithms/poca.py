@@ -18,6 +18,8 @@
 - Several streams' advantages are added up, as everywhere here (ML-Agents takes their mean).
 - Minibatches are made of whole sets, which share what is worked out for them; one that a minibatch's end cuts is seen
   whole on both sides. So ``batch_size`` should hold several sets.
+- With a memory (whose it is: see :mod:`tau_trainer.models.group_critic`) they are made of whole blocks: up to
+  ``sequence_length`` sets of a group, one after the other, and in them sequences of its members as in :mod:`.ppo`.
 """
 
 from __future__ import annotations
@@ -42,10 +44,11 @@ from tau_trainer.memory import Groups, Rollout
 from tau_trainer.memory.advantages import lambda_returns
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
-from tau_trainer.models.actor_critic import Answer
-from tau_trainer.models.group_critic import GroupActorCritic, GroupCritic
+from tau_trainer.models.actor_critic import MEMORY, Answer
+from tau_trainer.models.group_critic import CRITIC, GroupActorCritic, GroupCritic
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.specs import BoolArray, IndexArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,29 +62,58 @@ class GroupReader(RolloutReader):
         network: who learns.
         version: of its policy.
         generator: what minibatches are drawn from.
+        sequence_length: steps of a sequence; None: the network has no memory.
     """
 
     seating: Seating
 
-    def __init__(self, rollout: Rollout, network: ActorCritic, version: int, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        rollout: Rollout,
+        network: ActorCritic,
+        version: int,
+        generator: torch.Generator,
+        sequence_length: int | None = None,
+    ) -> None:
         super().__init__(rollout, network, version, generator)
-        self._groups = groups = Groups(rollout)
+        self._recurrent = sequence_length is not None
+        self._groups = groups = Groups(rollout, sequence_length)
         arrived = np.argsort(groups.joint, kind="stable")  # entities by seat
         seat = np.empty_like(arrived)
         seat[arrived] = np.arange(len(arrived))
         self._seats, self._arrived_by_seat = seat[groups.entity], arrived
-        self._order = np.argsort(self._seats)
+        self._order = np.argsort(groups.turn[groups.entity] if self._recurrent else self._seats)
         """[N]: transitions by sample."""
 
     @override
     def samples(self, network: ActorCritic) -> Samples:
         assert isinstance(network, GroupActorCritic)
         self.seating = self._seated(network)
-        seats = self._tensor(self._seats[self._order])
-        samples = shuffled(super().samples(network), self._tensor(self._order))
-        sets = self.seating.set_of[seats]
-        begins = torch.cat((sets.new_ones(1, dtype=torch.bool), sets[1:] != sets[:-1]))
-        return samples._replace(inputs=[*samples.inputs, seats], begins=begins)
+        samples, groups, order = super().samples(network), self._groups, self._order
+        wholes = self._changes(groups.joint[groups.entity][order])
+        if self._recurrent:
+            samples = samples._replace(state=self._tensor(self._rollout.column(MEMORY)))
+            self.seating.past = self._past(network, samples)
+            turn, wholes = groups.turn[groups.entity][order], self._changes(groups.block[groups.entity][order])
+            begins = groups.fresh[groups.entity][order] | self._changes(turn - np.arange(len(turn)))
+        self.rows.wholes = self._tensor(wholes)
+        samples = shuffled(samples, self._tensor(order))
+        if self._recurrent:
+            samples = samples._replace(begins=self._tensor(begins))
+        return samples._replace(inputs=[*samples.inputs, self._tensor(self._seats[order])])
+
+    @staticmethod
+    def _changes(numbers: IndexArray) -> BoolArray:
+        """Bool [n]: where another number begins."""
+        return np.concatenate(([True], numbers[1:] != numbers[:-1]))
+
+    def _past(self, network: GroupActorCritic, samples: Samples) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """See :attr:`Seating.past`."""
+        groups, arrived = self._groups, self._arrived_by_seat
+        last = self._tensor(groups.last)
+        after = network.critic.perceived([values[last] for values in samples.inputs], samples.state[last, CRITIC])[1]
+        state = torch.cat((self._tensor(self._rollout.whole(MEMORY)[1:, CRITIC]), after))
+        return state[self._tensor(arrived)], self._tensor(groups.turn[arrived]), self._tensor(groups.fresh[arrived])
 
     def _seated(self, network: GroupActorCritic) -> Seating:
         groups, rollout, arrived = self._groups, self._rollout, self._arrived_by_seat
@@ -141,6 +173,8 @@ class GroupReader(RolloutReader):
         stale = super().stale(renormalized=renormalized)
         if not isinstance(stale, torch.Tensor):
             return stale
+        if self._recurrent:  # a sequence is of one policy or of none
+            return slice(None)
         return self._tensor(np.argsort(self._order))[stale]
 
 
@@ -158,7 +192,7 @@ class GroupEpochs(AutogradEpochs):
     @override
     def answer(self, minibatch: Samples) -> Answer:
         *inputs, seats = minibatch.inputs
-        outputs = self._network.outputs(inputs)
+        outputs = self._network.outputs(inputs, *minibatch.past)
         return Answer(outputs, self._update.of_groups(seats), outputs[:, :0])
 
 
@@ -252,7 +286,7 @@ class SharedBaseline(GroupUpdate):
 
 
 class POCA(PPO):
-    """The learner of one behavior's groups. Raises SettingsError for rewards by component and for a memory."""
+    """The learner of one behavior's groups. Raises SettingsError for rewards by component."""
 
     name = "poca"
     update_kind: type[GroupUpdate] = GroupUpdate
@@ -279,7 +313,7 @@ class POCA(PPO):
 
     @override
     def read(self, rollout: Rollout) -> GroupReader:
-        return GroupReader(rollout, self.network, self.version, self.generator)
+        return GroupReader(rollout, self.network, self.version, self.generator, self._sequence_length)
 
 
 class MAPPO(POCA):

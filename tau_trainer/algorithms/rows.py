@@ -24,19 +24,21 @@ class Rows:
     Attributes:
         count: of all ranks; of one member.
         members: ``(P,)`` where rows are those of ``P`` members, else nothing.
+        wholes: bool [count], where rows begin that are drawn as one; None: sequences are.
 
     Args:
         generator: what minibatches are drawn from.
     """
 
     members: tuple[int, ...] = ()
+    wholes: torch.Tensor | None = None
 
     def __init__(self, count: int, generator: torch.Generator) -> None:
         self.count, self._generator = count, generator
 
     def order(self, begins: torch.Tensor) -> torch.Tensor:
         """All rows, drawn anew, int64 [count]; sequences as wholes, see :func:`shuffled_order`."""
-        return shuffled_order(begins, self.count, self._generator)
+        return shuffled_order(begins if self.wholes is None else self.wholes, self.count, self._generator)
 
     def minibatches(self, samples: Samples, order: torch.Tensor, batch: int) -> tuple[Samples, list[int]]:
         """Of an order of all rows (int64 [m * batch]) those that are here, and how many of each minibatch."""

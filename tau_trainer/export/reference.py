@@ -89,7 +89,8 @@ def _ask(network: ActorCritic, obs: Observations, state: FloatArray | None) -> t
     before = None
     if state is not None:
         # Every tower gets the same: only the actor's answer is looked at.
-        before = torch.from_numpy(state).to(network.action.weight.dtype)[:, None].expand(-1, network.towers, -1)
+        towers = network.state_columns[0].shape[0]
+        before = torch.from_numpy(state).to(network.action.weight.dtype)[:, None].expand(-1, towers, -1)
     answer = network(network.prepare(obs), before)
     return answer.outputs.double().numpy(), answer.state[:, 0].double().numpy()
 

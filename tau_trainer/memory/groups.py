@@ -6,6 +6,9 @@ outcome is not known yet: what it saw and did is. An agent without a group is a 
 In a group rewards are everybody's, so who leaves it early is credited with what comes later (Cohen et al. 2021, section
 4.1): its last decision has the return of a mate that decided with it and stayed, its *heir*. That needs no moment at
 which both are seen again, so agents may decide at different rates and die in between.
+
+Of networks with a memory agents' decisions are *sequences*, and those that share sets must be learned from together: a
+*block* is up to so many sets of a group, one after the other, and every sequence lies within one.
 """
 
 from __future__ import annotations
@@ -45,25 +48,66 @@ class Groups:
     *Entities* are all ``D`` decisions of the log in order of arrival, transitions or not, and behind them the ``F``
     last observations that something is bootstrapped from, which are sets of their own.
 
+    Args:
+        rollout: what they are of.
+        longest: sets of a block, which follow each other; None: there are no blocks.
+
     Attributes:
         decisions: ``D``.
         sets: ``S``.
         joint: int [D + F], the set of each entity.
         entity: int [N], which entity each transition is.
+        block: int [D], with blocks the number of each decision's.
+        turn: int [D + F], with blocks the place of each entity where all lie by block, agent and time; last
+            observations lie behind.
+        fresh: bool [D + F], with blocks whether a sequence begins with it.
     """
 
-    def __init__(self, rollout: Rollout) -> None:
+    block: Rows
+    turn: Rows
+    fresh: NDArray[np.bool_]
+
+    def __init__(self, rollout: Rollout, longest: int | None = None) -> None:
         self._rollout = rollout
         self.entity: Rows = rollout.records - 1
         moment, group = rollout.whole(MOMENT.name), rollout.whole(GROUP.name)
         decided = together(moment[1:], group[1:])
+        if longest is not None:
+            decided = self._in_blocks(decided, longest)
         self.decisions, first = len(decided), int(decided.max(initial=-1)) + 1
         self._set: Rows = decided[self.entity]  # [N]
         moment, group = rollout.bootstrap_moments, rollout.column(GROUP.name)
         # Who really ended is apart from those that a limit cut in the same moment.
-        seen_last = together(2 * moment[self._finals] + self._ended[self._last], group[self._last])
+        seen_last = together(2 * moment[self._finals] + self._ended[self.last], group[self.last])
         self.joint: Rows = np.concatenate((decided, first + seen_last))
         self.sets = first + int(seen_last.max(initial=-1)) + 1
+        if longest is not None:
+            self.turn = np.concatenate((self.turn, np.arange(len(decided), len(self.joint))))
+            self.fresh = np.concatenate((self.fresh, np.ones(len(seen_last), np.bool_)))
+
+    def _in_blocks(self, decided: Rows, longest: int) -> Rows:
+        """The set of each decision [D], numbered anew so that those of a block follow each other."""
+        row, group, moment, before = (
+            self._rollout.whole(name)[1:] for name in ("row", GROUP.name, MOMENT.name, "previous")
+        )
+        group = np.where(group == 0, -1 - row, group)  # who is alone is a group of its own
+        _, first = np.unique(decided, return_index=True)
+        order = np.lexsort((moment[first], group[first]))
+        decided = np.argsort(order)[decided]
+        # Where nobody goes on from what came before, a block begins in any case.
+        followers = np.flatnonzero((before > 0) & (group[before - 1] == group))
+        going_on = np.zeros(len(order) + 1, np.intp)
+        np.add.at(going_on, decided[before[followers] - 1] + 1, 1)
+        np.add.at(going_on, decided[followers] + 1, -1)
+        begins, places = np.cumsum(going_on[:-1]) == 0, np.arange(len(order))
+        begins |= (places - np.maximum.accumulate(np.where(begins, places, 0))) % longest == 0
+        self.block = np.cumsum(begins)[decided]
+        order = np.lexsort((row, self.block))  # stable: an agent's decisions keep their order
+        self.turn = np.argsort(order)
+        self.fresh = np.ones(len(order), np.bool_)
+        goes_on = (before[order[1:]] == order[:-1] + 1) & (self.block[order[1:]] == self.block[order[:-1]])
+        self.fresh[order[1:]] = ~goes_on
+        return decided
 
     @cached_property
     def heir(self) -> Rows:
@@ -91,7 +135,7 @@ class Groups:
         """The same, as if limits had brought about all ends, where the memory keeps ``ends``."""
         after = np.full(len(self._rollout), self.sets)
         after[self._followed] = self.joint[self._successor[self._followed] - 1]
-        after[self._last] = self.joint[self.decisions :]
+        after[self.last] = self.joint[self.decisions :]
         return after
 
     @cached_property
@@ -122,7 +166,7 @@ class Groups:
         return followed
 
     @cached_property
-    def _last(self) -> Rows:
+    def last(self) -> Rows:
         """[F]: transitions that are bootstrapped from what their agent saw last."""
         rollout = self._rollout
         alone = self.heir == np.arange(len(rollout))
@@ -138,4 +182,4 @@ class Groups:
     @cached_property
     def _finals(self) -> Rows:
         """[F]: where those observations stand among the rollout's bootstrap observations."""
-        return self._rollout.bootstrap[self._last]
+        return self._rollout.bootstrap[self.last]

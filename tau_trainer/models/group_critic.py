@@ -4,6 +4,13 @@ Every agent is an entity: what it sees is embedded, alone or beside what it did,
 group may have any size. The *value* is that of what all see. The *baseline* of an agent is what its group is worth if
 the others do what they did and nothing is known of its own action: there it is embedded alone, and they with their
 actions.
+
+With a **memory** every agent has one for the critic too, of what it saw itself, and what it remembers stands beside
+what it sees, in all embeddings. Its state is kept with each decision as the actor's is, by who acts. ML-Agents has the
+memory behind the attention, one state for an agent's values and one for its baselines, and works them out in the
+update. There every agent remembers its whole group; here the group's critic hears what each one remembers. So groups
+that change their members need no memory of their own, a set is worth the same whoever asks, and learning may begin
+anywhere.
 """
 
 from __future__ import annotations
@@ -12,19 +19,26 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
+from typing_extensions import override
 
+from tau_trainer.columns import Column
 from tau_trainer.errors import SettingsError
-from tau_trainer.models.actor_critic import ActorCritic
-from tau_trainer.models.blocks import drawn_from
+from tau_trainer.models.actor_critic import ActorCritic, Answer, make_memories
+from tau_trainer.models.blocks import Recurrent, drawn_from
 from tau_trainer.models.encoders.attention import HEADS, UNHEARD, attended, begin_small, by_head, mean_of, normed
 from tau_trainer.models.graph import NORM_EPSILON
 from tau_trainer.models.heads import ValueHead
 from tau_trainer.models.hyper import make_body
+from tau_trainer.models.mlp import Noise
 from tau_trainer.models.observation_encoder import Inputs, make_encoders
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 
 if TYPE_CHECKING:
     from tau_trainer.settings import NetworkSettings
+
+
+CRITIC = 1
+"""Where the state of the critic's memory stands in the column of both; the actor's is the first."""
 
 
 class GroupCritic(torch.nn.Module):
@@ -64,6 +78,10 @@ class GroupCritic(torch.nn.Module):
             )
         self.branches = choices.discrete_branches
         self.encoders, seen, _ = make_encoders(spec, settings, 1, generator)
+        self.memories = torch.nn.ModuleList()
+        if settings.memory is not None:
+            self.memories, remembered = make_memories(seen, settings.memory, 1, generator)
+            seen += remembered
         with drawn_from(generator):
             self.alone = torch.nn.Linear(seen, width)
             did = choices.continuous_size + choices.mask_size
@@ -88,20 +106,41 @@ class GroupCritic(torch.nn.Module):
             parts.append(chosen.to(continuous.dtype))
         return torch.cat(parts, dim=1)
 
+    def perceived(
+        self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What each agent sees and remembers, [k, F], and its new state [k, M]; M is 0 without a memory.
+
+        Args:
+            inputs: of :meth:`ActorCritic.prepare`, [k, ...].
+            state: [k, M]; None = as at the beginning of an episode.
+            begins: bool [k], see :meth:`ActorCritic.forward`.
+        """
+        seen = self.encoders[0](inputs).features if self.encoders else inputs[0]
+        if not self.memories:
+            return seen, seen.new_zeros(len(seen), 0)
+        memory = self.memories[0]
+        assert isinstance(memory, Recurrent)
+        before = seen.new_zeros(len(seen), memory.state_size) if state is None else state
+        if begins is None:
+            remembered, after = memory(seen, before)
+        else:
+            remembered, after = memory.unrolled(seen, before, begins), before[:, :0]
+        return torch.cat((seen, remembered), dim=1), after
+
     def forward(
-        self, inputs: Inputs, done: torch.Tensor | None, sizes: torch.Tensor
+        self, features: torch.Tensor, done: torch.Tensor | None, sizes: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Values and baselines.
 
         Args:
-            inputs: of :meth:`ActorCritic.prepare`, [k, ...], the members of a group one behind the other.
+            features: [k, F] of :meth:`perceived`, the members of a group one behind the other.
             done: [k, A], see :meth:`done`; None: no baselines are wanted.
             sizes: int64 [s], members of each group, at least 1.
 
         Returns:
             Values [s, R], and baselines [k, R] or None.
         """
-        features = self.encoders[0](inputs).features if self.encoders else inputs[0]
         most = int(sizes.max())
         present = torch.arange(most, device=sizes.device) < sizes[:, None]
         slots = present.flatten().nonzero()[:, 0]
@@ -216,15 +255,33 @@ class GroupActorCritic(ActorCritic):
         generator: source of the initial weights.
 
     Raises:
-        SettingsError: see :class:`ActorCritic` and :class:`GroupCritic`; or the settings ask for a memory.
+        SettingsError: see :class:`ActorCritic` and :class:`GroupCritic`.
     """
 
     def __init__(
         self, spec: BehaviorSpec, settings: NetworkSettings, streams: Mapping[str, int], generator: torch.Generator
     ) -> None:
-        if settings.memory is not None:
-            raise SettingsError("a group's critic has no memory; remove network_settings.memory")
         # The critic has the values.
         super().__init__(spec, settings, {}, shared_critic=True, generator=generator)
         choices = self.action.choices
         self.critic = GroupCritic(spec, choices, settings, streams, generator)
+
+    @property
+    @override
+    def state_columns(self) -> tuple[Column, ...]:
+        """Of the actor, and of the critic."""
+        return tuple(Column(column.name, (2, column.shape[1])) for column in super().state_columns)
+
+    @override
+    def forward(
+        self,
+        inputs: Inputs,
+        state: torch.Tensor | None = None,
+        begins: torch.Tensor | None = None,
+        noise: Noise | None = None,
+    ) -> Answer:
+        answer = super().forward(inputs, state, begins, noise)
+        if not self.memories or begins is not None:
+            return answer
+        _, after = self.critic.perceived(inputs, None if state is None else state[:, CRITIC])
+        return answer._replace(state=torch.cat((answer.state, after[:, None]), dim=1))

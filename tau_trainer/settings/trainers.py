@@ -260,10 +260,6 @@ class POCATrainerSettings(TrainerSettings):
     trainer_type: Literal["poca"] = "poca"
     hyperparameters: POCAHyperparameters = POCAHyperparameters()
 
-    @model_validator(mode="after")
-    def _without_memory(self) -> Self:
-        return without_memory(self, "ppo")
-
 
 class MAPPOTrainerSettings(POCATrainerSettings):
     """A behavior whose groups MAPPO trains."""

@@ -13,6 +13,7 @@ from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.poca import POCA
 from tau_trainer.memory import Known, WorkData
 from tau_trainer.models import Policy
+from tau_trainer.models.actor_critic import Answer
 from tau_trainer.models.encoders.attention import HEADS
 from tau_trainer.models.group_critic import GroupCritic
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings
@@ -64,6 +65,7 @@ class Decided:
     place: int
     """In the memory."""
     values: dict[str, Any]
+    previous: Decided | None = None
     own: float | None = None
     paid_to_group: float = 0.0
     following: Decided | None = None
@@ -95,6 +97,7 @@ class History:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
+        self.state = {column.name: column.empty(AGENTS) for column in self.learner.network.state_columns}
 
     def play(self, messages: Any) -> WorkData:
         for does, groups in messages:
@@ -133,7 +136,11 @@ class History:
         group = np.array([groups[a] if last is None else last.group for a, last in zip(asking, before, strict=True)])
         obs = observations(spec, len(asking), int(self.rng.integers(2**31)))
         mask = self.rng.random((len(asking), spec.actions.mask_size)) < 0.3 if spec.actions.mask_size else None
-        decision = self.policy.act(obs, mask, self.rng)
+        for kept in self.state.values():
+            kept[[agent for agent in asking if agent not in self.open]] = 0.0
+        decision = self.policy.act(obs, mask, self.rng, state={name: kept[asking] for name, kept in self.state.items()})
+        for name, kept in self.state.items():
+            kept[asking] = decision.state[name]
         known = self._pay(asking, group.astype(np.int32), None)
         values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)} | {"mask": mask, **decision.extras}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete}
@@ -143,7 +150,7 @@ class History:
             record = Decided(agent, self.moment, int(group[i]), len(self.decided), mine)
             last = before[i]
             if last is not None:
-                last.following, record.step = record, (last.step + 1) % 5
+                last.following, record.step, record.previous = record, (last.step + 1) % 5, last
             self.decided.append(record)
             self.open[agent] = record
 
@@ -168,6 +175,8 @@ class Reference:
     def __init__(self, history: History, lambd: float, paid: dict[Decided, float] | None = None) -> None:
         self.history, self.learner, self.lambd, self.paid = history, history.learner, lambd, paid
         self.stream = int(paid is not None)
+        self.remembered = dict[Decided, tuple[torch.Tensor, torch.Tensor | None]]()
+        self.acted = dict[Decided, Answer]()
         critic: Any = self.learner.network
         self.critic: GroupCritic = critic.critic
         stream = self.learner.streams[self.stream]
@@ -221,7 +230,8 @@ class Reference:
         if record.end == "terminated" and record.following is None and self.paid is None:
             return reward
         if record.following is None:
-            seen = [self._features([sensor[None] for sensor in other.last]) for other in self.finals(record)]
+            finals = self.finals(record)
+            seen = [self._features([sensor[None] for sensor in other.last], other)[0] for other in finals]
             return reward + self.gamma * float(self._worth([self._entity(one, None) for one in seen]))
         after = float(self.value(record.following))
         if record.step == 4 or not record.following.known:  # the horizon, or its outcome is still open
@@ -235,13 +245,44 @@ class Reference:
         own = sum(mate.own for mate in self.mates(record) if mate.own is not None)
         return self.strength * (own + record.paid_to_group)
 
-    def _features(self, obs: Any) -> torch.Tensor:
-        inputs = self.learner.network.prepare(tuple(obs))
-        return self.critic.encoders[0](inputs).features if self.critic.encoders else inputs[0]
+    def outputs(self, record: Decided) -> torch.Tensor:
+        """What the actor says, step by step from the beginning of the episode."""
+        return self._acted(record).outputs[0]
+
+    def _acted(self, record: Decided) -> Answer:
+        if record not in self.acted:
+            state = None if record.previous is None else self._acted(record.previous).state
+            self.acted[record] = self.learner.network(self._inputs(self._seen(record)), state)
+        return self.acted[record]
+
+    def _seen(self, record: Decided) -> Any:
+        return [record.values[f"obs_{i}"][None] for i in range(len(self.learner.spec.observations))]
+
+    def _inputs(self, obs: Any) -> Any:
+        return self.learner.network.prepare(tuple(obs))
+
+    def _features(self, obs: Any, previous: Decided | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """What an agent sees, and beside it what it remembers, and the state for its next decision."""
+        inputs = self._inputs(obs)
+        seen = self.critic.encoders[0](inputs).features if self.critic.encoders else inputs[0]
+        if not self.critic.memories:
+            return seen, None
+        memory: Any = self.critic.memories[0]
+        state = torch.zeros(1, memory.state_size)
+        if previous is not None:
+            _, after = self._perceived(previous)
+            assert after is not None
+            state = after
+        said, state = memory(seen, state)
+        return torch.cat((seen, said), dim=1), state
+
+    def _perceived(self, record: Decided) -> tuple[torch.Tensor, torch.Tensor | None]:
+        if record not in self.remembered:
+            self.remembered[record] = self._features(self._seen(record), record.previous)
+        return self.remembered[record]
 
     def _embedded(self, record: Decided, did: dict[str, Any] | None) -> torch.Tensor:
-        sensors = [record.values[f"obs_{i}"][None] for i in range(len(self.learner.spec.observations))]
-        return self._entity(self._features(sensors), did)
+        return self._entity(self._perceived(record)[0], did)
 
     def _entity(self, features: torch.Tensor, did: dict[str, Any] | None) -> torch.Tensor:
         if did is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from tests.networks import IMAGE, LIST
 
 KINDS = st.sampled_from([POCA, MAPPO])
 ALWAYS = [(["asks"] * AGENTS, [1, 1, 1, 2, 2, 0])]
+REMEMBERS = {"memory": {"memory_size": 4, "sequence_length": 16}}
+FORGETS = {"memory": {"memory_size": 4, "sequence_length": 3}}
 DYING = [(["dies", "asks", "cut", "asks", "dies and asks", "asks"], [1, 1, 1, 2, 2, 0])]
 
 
@@ -56,12 +59,13 @@ def records(reader: GroupReader, history: History) -> list[Decided]:
 
 
 @settings(max_examples=25, deadline=None)
-@given(MESSAGES, KINDS, st.sampled_from([CONTINUOUS, DISCRETE, HYBRID]))
+@given(MESSAGES, KINDS, st.sampled_from([CONTINUOUS, DISCRETE, HYBRID]), st.sampled_from([None, REMEMBERS]))
 def test_values_baselines_returns_and_gradient_are_the_references(
-    messages: Any, kind: type[POCA], actions: ActionSpec
+    messages: Any, kind: type[POCA], actions: ActionSpec, network: Any
 ) -> None:
-    """Groups of any size, in which agents come, die, are cut off, and decide at different rates."""
-    learner, history, work = played(kind, actions, messages, num_epoch=1, batch_size=1000, buffer_size=1000)
+    """Groups of any size, in which agents come, die, are cut off, and decide at different rates; with a memory too."""
+    numbers = {"num_epoch": 1, "batch_size": 1000, "buffer_size": 1000}
+    learner, history, work = played(kind, actions, messages, network=network, **numbers)
     if not len(Rollout(work)):
         return
     reader, samples, values, advantage, returns = read(learner, work)
@@ -78,8 +82,9 @@ def test_values_baselines_returns_and_gradient_are_the_references(
     # The loss of all at once, by torch's differentiation, and the gradient that an update of one minibatch leaves.
     weighed = (expected - own.detach() - (expected - own.detach()).mean())[:, None]
     weighed = weighed / (weighed.std(correction=0) + 1e-8)
-    samples = samples._replace(inputs=samples.inputs[:-1])
-    log_prob, entropy = evaluate(learner.network, learner.network.outputs(samples.inputs), samples)
+    outputs = torch.stack([reference.outputs(record) for record in decided])
+    log_prob, entropy = evaluate(learner.network, outputs, samples)
+    torch.testing.assert_close(log_prob.detach(), samples.log_prob, rtol=1e-4, atol=1e-5)
     ratio = (log_prob - samples.log_prob).exp()
     loss = -torch.min(ratio * weighed, ratio.clamp(0.8, 1.2) * weighed).mean() - 5e-3 * entropy.mean()
     loss = loss + 0.5 * (value - expected).square().mean()
@@ -140,9 +145,11 @@ def test_images_and_lists_are_entities_too(kind: type[POCA]) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64])
+@pytest.mark.parametrize("network", [None, FORGETS])
 @pytest.mark.parametrize("kind", [POCA, MAPPO])
-def test_a_set_that_a_minibatch_cuts_is_seen_whole(kind: type[POCA], batch: int) -> None:
-    learner, _, work = played(kind, HYBRID, (ALWAYS * 4 + DYING) * 4)
+def test_a_set_that_a_minibatch_cuts_is_seen_whole(kind: type[POCA], network: Any, batch: int) -> None:
+    """And what it remembers is as it was when it was played."""
+    learner, _, work = played(kind, HYBRID, (ALWAYS * 4 + DYING) * 4, network=network)
     _, samples, values, _, _ = read(learner, work)
     update: Any = learner.policy_update
     seats = samples.inputs[-1]
@@ -150,12 +157,16 @@ def test_a_set_that_a_minibatch_cuts_is_seen_whole(kind: type[POCA], batch: int)
     torch.testing.assert_close(found, values, rtol=1e-4, atol=1e-6)
 
 
-def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner, _, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4)
+@pytest.mark.parametrize("network", [None, FORGETS])
+def test_values_in_pieces_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch, network: Any) -> None:
+    learner, _, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4, network=network)
     whole = read(learner, work)[2]
     for most in (1, 500, 3000):
         monkeypatch.setattr("tau_trainer.algorithms.groups._NUMBERS", most)
         torch.testing.assert_close(read(learner, work)[2], whole, rtol=1e-4, atol=1e-6)
+
+
+def test_pieces_of_a_minibatch_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
     for most in (2000, 10**9):
         monkeypatch.setattr("tau_trainer.algorithms.groups._NUMBERS", most)
@@ -163,6 +174,25 @@ def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         learner.update(work, 0.0, None)
         results.append(learner.parameters.optimizer.parameters.clone())
     torch.testing.assert_close(results[0], results[1], rtol=1e-3, atol=1e-5)
+
+
+def test_blocks_are_drawn_as_wholes_in_which_agents_have_their_sequences() -> None:
+    """All that share a set are in one block, each agent's decisions in order, at most so many one after the other."""
+    learner, history, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4, network=FORGETS)
+    reader, samples, *_ = read(learner, work)
+    decided = records(reader, history)
+    blocks = reader.rows.wholes.cumsum(0).tolist()  # type: ignore[union-attr]
+    sequences = samples.begins.cumsum(0).tolist()
+    of_set, together = dict[Any, set[int]](), dict[int, list[Decided]]()
+    for record, block, sequence in zip(decided, blocks, sequences, strict=True):
+        if record.group:
+            of_set.setdefault((record.moment, record.group), set()).add(block)
+        together.setdefault(sequence, []).append(record)
+    assert all(len(found) == 1 for found in of_set.values())
+    assert max(map(len, together.values())) == 3
+    for found in together.values():
+        assert all(later.previous is earlier for earlier, later in itertools.pairwise(found))
+    assert len(set(blocks)) < len(set(sequences)) < len(decided)
 
 
 @pytest.mark.parametrize("kind", [POCA, MAPPO])
@@ -208,12 +238,13 @@ def test_the_trust_region_is_as_wide_as_the_critic_is_wrong(size: float, wide: b
         assert reach.tolist() == [1.0, 1.0]
 
 
-def test_ready_collect_learn_and_go_on_equal_to_the_bit() -> None:
+@pytest.mark.parametrize("network", [None, FORGETS])
+def test_ready_collect_learn_and_go_on_equal_to_the_bit(network: Any) -> None:
     """From a checkpoint in between, the size of the largest group included."""
-    learner, history, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4)
+    learner, history, work = played(POCA, HYBRID, (ALWAYS * 4 + DYING) * 4, network=network)
     learner.update(work, 0.0, None)
     assert float(learner.network.get_buffer("critic.most")) == 3.0
-    other = poca(behavior(HYBRID))
+    other = poca(behavior(HYBRID), network=network)
     arrays, facts = learner.state()
     other.load({name: values.copy() for name, values in arrays.items()}, facts)
     history.policy = learner.snapshot()
@@ -226,8 +257,10 @@ def test_ready_collect_learn_and_go_on_equal_to_the_bit() -> None:
         np.testing.assert_array_equal(values, other.state()[0][name])
 
 
-def test_stale_decisions_are_compared_with_the_policy_of_now() -> None:
-    learner, history, work = played(POCA, HYBRID, ALWAYS * 9, num_epoch=1, batch_size=1000, buffer_size=1000)
+@pytest.mark.parametrize("network", [None, FORGETS])
+def test_stale_decisions_are_compared_with_the_policy_of_now(network: Any) -> None:
+    numbers = {"num_epoch": 1, "batch_size": 1000, "buffer_size": 1000}
+    learner, history, work = played(POCA, HYBRID, ALWAYS * 9, network=network, **numbers)
     learner.update(work, 0.0, None)
     work = history.play(ALWAYS * 9)  # the policy of before
     assert learner.update(work, 0.0, None)[keys.APPROXIMATE_KL] < 1e-9
@@ -243,8 +276,10 @@ def test_an_update_without_any_group_and_one_of_rewards_without_a_groups() -> No
 def test_what_it_cannot_do_is_said() -> None:
     with pytest.raises(SettingsError, match=r"behavior 'Walker': poca learns from one reward for a decision"):
         make_algorithm(Setup(behavior(HYBRID), POCATrainerSettings(), 1, reward_width=4))
-    with pytest.raises(ValueError, match=r"network_settings\.memory: poca cannot learn it; .* trainer_type: ppo"):
-        POCATrainerSettings.model_validate({"network_settings": {"memory": {}}})
+    with pytest.raises(ValueError, match=r"sequence_length 64 is larger than hyperparameters\.batch_size 32"):
+        POCATrainerSettings.model_validate(
+            {"network_settings": {"memory": {}}, "hyperparameters": {"batch_size": 32, "buffer_size": 320}}
+        )
 
 
 def test_it_acts_as_ppo_does() -> None:

@@ -44,9 +44,11 @@ def dungeon(results: Path, run_id: str = "whole", trainer: str = "poca", **more:
 
 @pytest.mark.parametrize("trainer", ["poca", "mappo"])
 def test_a_run_escapes_and_is_the_same_again(stage: Stage, tmp_path: Path, memory: Memory, trainer: str) -> None:
-    """Also where it was cut off and resumed: equal to the bit."""
+    """Also where it was cut off and resumed: equal to the bit; one of them with a memory, the other one curious."""
     curious = {"curiosity": {"strength": 0.1, "network_settings": {"hidden_units": 16}}} if trainer == "mappo" else {}
+    remembers = {} if trainer == "mappo" else {"memory_size": 8, "sequence_length": 10}
     more: dict[str, Any] = {"behaviors__DungeonEscape__reward_signals": {"extrinsic": {}} | curious}
+    more["behaviors__DungeonEscape__network_settings__memory"] = remembers or None
     whole = train(dungeon(tmp_path, trainer=trainer, **more), memory, "learn")
     assert whole.outcome == "completed"
     assert not [text for text in memory.warnings if "group" in text]
@@ -64,9 +66,11 @@ def test_a_run_escapes_and_is_the_same_again(stage: Stage, tmp_path: Path, memor
 
     # The model is the actor alone; agents decide by what they see themselves.
     model = onnxruntime.InferenceSession(whole.models[0])
-    assert [entry.name for entry in model.get_inputs()] == ["obs_0", "action_masks"]
-    seen = np.random.default_rng(0).normal(size=(5, 19)).astype(np.float32)
-    (chosen,) = model.run(["deterministic_discrete_actions"], {"obs_0": seen, "action_masks": np.ones((5, 5), "f")})
+    asked = {"obs_0": np.random.default_rng(0).normal(size=(5, 19)).astype(np.float32)}
+    asked |= {"action_masks": np.ones((5, 5), np.float32)}
+    asked |= {"recurrent_in": np.zeros((5, 1, 8), np.float32)} if remembers else {}
+    assert [entry.name for entry in model.get_inputs()] == list(asked)
+    (chosen,) = model.run(["deterministic_discrete_actions"], asked)
     assert chosen.shape == (5, 1)
 
 
@@ -111,7 +115,7 @@ def test_members_that_leave_tell_nothing_of_their_groups_reward(stage: Stage, tm
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"behaviors.A.network_settings.memory": {}}, "network_settings.memory: poca cannot learn it; remove it"),
+        ({"behaviors.A.network_settings.memory": {"sequence_length": 4096}}, "sequence_length 4096 is larger than"),
         ({"behaviors.A.hyperparameters.shared_critic": True}, "shared_critic is no known key"),
     ],
 )
