@@ -10,6 +10,7 @@ from tau_trainer.algorithms.base import (
     Publish,
     Setup,
     State,
+    check_served,
     check_shared,
     make_algorithm,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "Publish",
     "Setup",
     "State",
+    "check_served",
     "check_shared",
     "make_algorithm",
 ]

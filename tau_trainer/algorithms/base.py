@@ -201,3 +201,12 @@ def check_shared(algorithm: Algorithm, spec: BehaviorSpec, devices: int) -> None
     """Raises SettingsError where so many processes cannot learn a behavior together."""
     if devices > 1 and (why := algorithm.unshared(devices)):
         raise SettingsError(f"--devices {devices}: behavior '{spec.short_name}': {why}; remove it")
+
+
+def check_served(algorithm: Algorithm, spec: BehaviorSpec) -> None:
+    """Raises SettingsError where learners of a parameter server cannot learn a behavior, each from its rollouts."""
+    if algorithm.rollout_size == 0:
+        raise SettingsError(
+            f"strategy parameter_server: behavior '{spec.short_name}': its algorithm learns from a memory, not from "
+            "rollouts; use strategy: mirrored, or one device"
+        )

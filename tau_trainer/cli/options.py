@@ -113,6 +113,11 @@ class RunFlags(AnyRunFlags):
         number("Processes that learn together, each from its part of every minibatch; on GPUs one each. [default: 1]"),
         Sets("devices"),
     ] = None
+    strategy: Annotated[
+        Literal["mirrored", "parameter_server"] | None,
+        Parameter(help="Whether they learn as one, or each from rollouts of its own. [default: mirrored]"),
+        Sets("strategy"),
+    ] = None
 
 
 @Parameter(name="*", group=RUN)

@@ -42,6 +42,7 @@ TRAIN_SECONDS = "Train/Update Seconds"
 
 DECISIONS_PER_SECOND = "Perf/Decisions per Second"
 POLICY_AGE = "Perf/Policy Age"
+STALENESS = "Perf/Staleness"
 HELD_SECONDS = "Perf/Held Seconds"
 UPDATE_SECONDS = "Perf/Update Seconds"
 

@@ -41,8 +41,11 @@ from tau_trainer.settings.trainers import RewardSignals, TrainerSettings
 
 Compile = Literal["auto", "on", "off"]
 """Whether stepping and acting are compiled: where a probe says that it is faster, always, or never."""
-_FOR_ENGINES = (*("engine_settings", "environment_parameters", "tau", "collection", "execution", "async_trainer"),)
-"""Sections that mean nothing where copies are tensors."""
+_FOR_ENGINES = (
+    *("engine_settings", "environment_parameters", "tau", "collection", "execution", "async_trainer"),
+    *("strategy", "max_staleness"),
+)
+"""Keys that mean nothing where copies are tensors."""
 _CLOCK = ("max_steps", "summary_freq", "checkpoint_interval", "even_checkpoints")
 """What all behaviors of a batched run have alike: they play in the same copies, step by step."""
 

@@ -33,6 +33,7 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
         yield ("behaviors", kinds[True], "trainer_type"), text
     yield from _lessons(file)
     yield from _actors(file)
+    yield from _strategy(file)
     if file.env_settings.attached and file.collection.deterministic:
         text = "lets engines take turns, and nobody knows when one joins; leave it out"
         yield ("collection", "deterministic"), text
@@ -75,6 +76,31 @@ def _actors(file: RunSettings) -> Iterator[Finding]:
     if file.collection.deterministic:
         text = "goes with execution: sync; async_trainer.mode: lock_step lets actors and learning take turns"
         yield ("collection", "deterministic"), text
+
+
+def _strategy(file: RunSettings) -> Iterator[Finding]:
+    """What does not go with a parameter server."""
+    if file.strategy != "parameter_server":
+        if file.max_staleness is not None:
+            yield ("max_staleness",), "is a parameter server's; remove it, or add strategy: parameter_server"
+        return
+    if file.devices == 1:
+        yield ("strategy",), "is parameter_server, for several processes that learn; add devices (--devices N)"
+    elif file.staleness_bound < file.devices - 1:
+        text = f"lets no more than {file.staleness_bound + 1} of {file.devices} devices learn at a time; raise it to "
+        yield ("max_staleness",), f"{text}{file.devices - 1} at least"
+    if file.collection.deterministic or (file.execution == "async" and file.async_trainer.mode == "lock_step"):
+        text = "is parameter_server, whose learners come in any order, so no seed is the same run twice; use mirrored"
+        yield ("strategy",), text
+    for place, trainer in _trainers(file):
+        if isinstance(trainer, OfflineTrainerSettings) or isinstance(trainer.hyperparameters, OffPolicyHyperparameters):
+            text = "learns from a memory, and a parameter server's learners each from rollouts; use strategy: mirrored"
+            yield (*place, "trainer_type"), text
+        learned = sorted(trainer.reward_signals.keys() & LEARNED.keys())
+        beside: list[Location] = [("reward_signals", name) for name in learned]
+        beside += [(key,) for key in ("self_play", "behavioral_cloning") if getattr(trainer, key) is not None]
+        for keys in beside:
+            yield (*place, *keys), "does not go with strategy: parameter_server; remove one of them"
 
 
 def _lessons(file: RunSettings) -> Iterator[Finding]:

@@ -122,6 +122,11 @@ class RunSettings(Section):
     devices: PositiveInt = 1
     """Processes that learn together, each from its part of every minibatch, or of a batched environment's copies; on
     GPUs one each, else on the CPU."""
+    strategy: Literal["mirrored", "parameter_server"] = "mirrored"
+    """How several ``devices`` learn: as one, or each from rollouts of its own, whose changes are added up."""
+    max_staleness: PositiveInt | None = None
+    """Of a parameter server: updates by others between the weights that a learner begins from and those that it
+    changes, at most; None: twice as many as there are others."""
     cluster: ClusterSettings | None = None
     """Where actors run, and all but the first of ``devices``; None = on this machine. With it ``execution`` is
     async."""
@@ -134,6 +139,11 @@ class RunSettings(Section):
         if isinstance(data, dict) and data.get("cluster") is not None and "environment" not in data:
             return {"execution": "async"} | data
         return data
+
+    @property
+    def staleness_bound(self) -> int:
+        """``max_staleness``, where it is not given too."""
+        return 2 * (self.devices - 1) if self.max_staleness is None else self.max_staleness
 
     def of_behavior(self, name: str) -> TrainerSettings:
         """The settings of a behavior by its short name. Raises SettingsError with the names there are."""

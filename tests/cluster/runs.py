@@ -16,11 +16,12 @@ from tau_trainer.settings import ClusterSettings, load_settings
 from tau_trainer.training.batched.api import train_batched
 from tau_trainer.training.learning.group import LearnerGroup, Ranked
 from tau_trainer.training.learning.process import RemoteLearner
+from tau_trainer.training.learning.server import ParameterServer
 from tests.cluster.conftest import NODES, RESOURCES
 from tests.training.actors import test_lock_step
 from tests.training.batched import test_data_parallel
 from tests.training.fakes import Memory, begin, pairs_of
-from tests.training.learning import test_group
+from tests.training.learning import test_group, test_server
 
 on_it = pytest.mark.usefixtures("shared")
 LONG_S = 100.0
@@ -115,4 +116,22 @@ def test_who_learns_together_is_on_nodes(connection: Connection, tmp_path: Path)
     test_group.assert_near(learner, algorithm)
     assert [bool(process._process.node) for process in group._processes] == [False, True]
     group.close()
+    place.close()
+
+
+@on_it
+def test_who_learns_from_rollouts_of_its_own_is_on_nodes(connection: Connection, tmp_path: Path) -> None:
+    """The first here, the other there; where that one dies another begins, and its work is learned from too."""
+    place, setup, warnings = connection.place(0, 0), test_server.SETUP, list[str]()
+    server = ParameterServer(Ranked(2, "cpu", tmp_path, place=place), 2, warnings.append)
+    learner, algorithm = RemoteLearner(server, "it", setup, make_algorithm(setup)), make_algorithm(setup)
+    for number, work in enumerate(test_server.works(4)):
+        if number == 2:  # its turn
+            server._workers[1].process._process.kill()
+        learner.submit(test_group.copied(work), 0.1, None)
+        algorithm.update(work, 0.1, None)
+    test_group.assert_near(learner, algorithm)
+    assert [bool(worker.process._process.node) for worker in server._workers] == [False, True]
+    assert len(warnings) == 1
+    server.close()
     place.close()

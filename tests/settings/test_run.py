@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -21,6 +22,7 @@ from tau_trainer.settings import (
     TorchSettings,
     UniformSampler,
     check_device,
+    load_settings,
     resolve_seed,
 )
 from tau_trainer.settings.engines import HEADLESS_SCENES
@@ -154,3 +156,33 @@ def test_samplers_without_a_seed_get_the_runs_seed_plus_a_running_index() -> Non
 def test_a_resolved_run_stays_as_it_is() -> None:
     once = resolve_seed(RunSettings())
     assert resolve_seed(once) == once
+
+
+SERVED = {"devices": 2, "strategy": "parameter_server"}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"strategy": "parameter_server"}, r"strategy.* is parameter_server, .*; add devices \(--devices N\)"),
+        ({"devices": 2, "max_staleness": 2}, "max_staleness.* is a parameter server's; remove it, or add strategy"),
+        (SERVED | {"devices": 4, "max_staleness": 2}, "no more than 3 of 4 devices learn at a time; raise it to 3"),
+        (SERVED | {"collection.deterministic": True}, "so no seed is the same run twice; use mirrored"),
+        (
+            SERVED | {"execution": "async", "async_trainer.mode": "lock_step"},
+            "so no seed is the same run twice; use mirrored",
+        ),
+        (SERVED | {"behaviors.*.trainer_type": "sac"}, "behaviors.A.trainer_type.* learns from a memory"),
+        (SERVED | {"behaviors.*.reward_signals.rnd.strength": 0.1}, "reward_signals.rnd.* does not go with strategy"),
+        (SERVED | {"behaviors.*.self_play.window": 3}, "behaviors.A.self_play.* does not go with strategy"),
+    ],
+)
+def test_what_does_not_go_with_a_parameter_server_is_refused(
+    tmp_path: Path, given: dict[str, Any], sentence: str
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("behaviors: {A: {trainer_type: ppo}}", "utf-8")
+    assert load_settings(file, SERVED).staleness_bound == 2
+    assert load_settings(file, SERVED | {"devices": 3, "max_staleness": 2}).staleness_bound == 2
+    with pytest.raises(SettingsError, match=sentence):
+        load_settings(file, given)

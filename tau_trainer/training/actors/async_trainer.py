@@ -59,6 +59,7 @@ class AsyncTrainer:
         learner.progress.record, learner.progress.before_summary = self.recorded.means.add, self.recorded.record
         self._settings = settings
         self._steward = steward
+        self._learned = learner.progress.opts, learner.progress.update_seconds
         self._queue: deque[Push] = deque()
         self._moved, self._room = asyncio.Event(), asyncio.Event()
         self._open = False
@@ -168,22 +169,27 @@ class AsyncTrainer:
         """
         self._queue.extend([push] if push.samples else [])
         if pushes := self.pace.together(self._queue):
-            await self._update(pushes, self.pace.steps(push.samples), anew=anew)
+            await self._learn(self._work(pushes, self.pace.steps(push.samples), anew=anew), pushes)
         while steps := self.pace.steps(0):
-            await self._update((), steps)
+            await self._learn(self._work((), steps), ())
 
     async def _run(self) -> None:
+        tasks = set[asyncio.Task[None]]()
         try:
             while True:
                 self._moved.clear()
                 pushes = self.pace.following(self._queue, hold=not self._open)
                 steps = self.pace.steps(sum(push.samples for push in pushes), self._queue)
                 if pushes or steps:
-                    await self._update(pushes, steps)
+                    tasks.add(asyncio.create_task(self._learn(self._work(pushes, steps), pushes)))
+                    while len(tasks) >= self.learner.bound.abreast:
+                        await _one_of(tasks)
                 elif self.pace.ending:  # what waits now makes no rollout any more
                     break
                 else:
                     await self._moved.wait()
+            while tasks:
+                await _one_of(tasks)
         except Exception as error:  # those who push must learn of it, whatever it is
             self.learner.updates.error = self.learner.updates.error or error
         finally:
@@ -195,26 +201,29 @@ class AsyncTrainer:
         self.learner.flush()
         self.publish()
 
-    async def _update(self, pushes: Sequence[Push], steps: int, *, anew: bool = False) -> None:
-        learner, before = self.learner, self.learner.progress.opts
+    def _work(self, pushes: Sequence[Push], steps: int, *, anew: bool = False) -> Work:
+        """Of the next update."""
         for push in pushes:
             self.recorded.took_in(push.samples, push.receiving_seconds, self.pace.lags(push))
-            learner.progress.samples += push.samples
+            self.learner.progress.samples += push.samples
         if self.pace.rollouts:
             by_actor = sorted(pushes, key=lambda push: push.actor)  # stable: each one's in time
             work = Work(gathered([push.work for push in by_actor]))
-        elif pushes:
-            work = replace(pushes[0].work, gradient_steps=steps, anew=anew)
-        else:
-            work = Work(NO_TRANSITIONS, gradient_steps=steps)
-        seconds = learner.progress.update_seconds
-        if self.pace.rollouts:  # the next may come in
-            self._take_out(pushes)
-        await learner.learn(work)
+            self._take_out(pushes)  # the next may come in
+            return work
+        if pushes:
+            return replace(pushes[0].work, gradient_steps=steps, anew=anew)
+        return Work(NO_TRANSITIONS, gradient_steps=steps)
+
+    async def _learn(self, work: Work, pushes: Sequence[Push]) -> None:
+        progress = self.learner.progress
+        await self.learner.learn(work)
         self._take_out(pushes)
-        self.recorded.learned(learner.progress.opts - before, learner.progress.update_seconds - seconds)
-        self.weights.tell(learner.progress.opts)
-        await self._after(before, learner.progress.opts)
+        # Since the update that ended before: others may have come to their ends while this one ran.
+        (before, seconds), self._learned = self._learned, (progress.opts, progress.update_seconds)
+        self.recorded.learned(progress.opts - before, progress.update_seconds - seconds)
+        self.weights.tell(progress.opts)
+        await self._after(before, progress.opts)
 
     def _take_out(self, pushes: Sequence[Push]) -> None:
         for push in pushes:
@@ -250,3 +259,11 @@ class AsyncTrainer:
     def figures(self) -> tuple[str, ...]:
         """What border's trainer prints, and the lag, since this process began."""
         return self.recorded.lines()
+
+
+async def _one_of(tasks: set[asyncio.Task[None]]) -> None:
+    """Wait until one has ended, and take it out. Raises what it failed by."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    tasks -= done
+    for task in done:
+        task.result()

@@ -17,17 +17,22 @@ class AgeBound:
 
     Attributes:
         outstanding: updates' worth of work that run or wait.
+        most: that may be outstanding while agents still act.
         held_seconds: time for which observations waited because the policy's age was at its bound.
     """
 
-    def __init__(self, most: int, *, on_policy: bool) -> None:
-        """``most``: work that may be outstanding while agents still act; 0: learning and collection take turns.
+    def __init__(self, most: int, *, on_policy: bool, abreast: int = 1) -> None:
+        """How far ahead agents may act.
 
-        ``on_policy``: whether it matters how new the weights are that act.
+        Args:
+            most: work that may be outstanding while agents still act, besides what other learners have; 0 with a lone
+                one: learning and collection take turns.
+            on_policy: whether it matters how new the weights are that act.
+            abreast: updates that run at a time.
         """
         self.outstanding = 0
         self.held_seconds = 0.0
-        self.most = most
+        self.most, self.abreast = most + abreast - 1, abreast
         self._on_policy = on_policy
         self._waiting_pairs = 0
         self._moved = asyncio.Event()
@@ -38,7 +43,7 @@ class AgeBound:
         """Work comes."""
         self._filling_seconds = _now() - self._collecting_since
         self.outstanding += 1
-        if self.outstanding == 1:
+        if self.outstanding <= self.abreast:
             self.plan_ahead()
 
     def took(self, seconds: float) -> None:
@@ -58,7 +63,8 @@ class AgeBound:
         So their weights are as new as they can be. How long both take is known from the last time; where filling a
         buffer takes longer than an update, or a replay memory does not mind, agents go on at once.
         """
-        ahead = self._last_update_seconds - _MARGIN * self._filling_seconds if self._on_policy else 0.0
+        busy = self._on_policy and self.outstanding >= self.abreast  # of several one is free after a part of the time
+        ahead = self._last_update_seconds / self.abreast - _MARGIN * self._filling_seconds if busy else 0.0
         self._collecting_since = self._held_until = _now() + max(0.0, ahead)
 
     def _too_early(self) -> float:
@@ -68,7 +74,7 @@ class AgeBound:
     @property
     def reached(self) -> bool:
         """Whether agents have to wait."""
-        return self.outstanding > 0 and (self.outstanding > self.most or self._too_early() > 0.0)
+        return self.outstanding >= self.abreast and (self.outstanding > self.most or self._too_early() > 0.0)
 
     async def wait(self, given_up: Callable[[], bool]) -> float | None:
         """Wait until agents may act on, or ``given_up``.

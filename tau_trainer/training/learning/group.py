@@ -56,6 +56,8 @@ class Ranked:
 class LearnerGroup:
     """Processes for any number of algorithms, one request at a time. Fulfils :class:`.process.Learning`."""
 
+    abreast = 1
+
     def __init__(self, ranked: Ranked, warn: Callable[[str], object]) -> None:
         """Start them. ``warn``: told in a sentence where one is replaced. Raises LearnerError, SettingsError."""
         self._ranked, self._warn = ranked, warn

@@ -19,6 +19,9 @@ from tau_trainer.models import Policy
 class LearnerHandle(Protocol):
     """The learning side of an algorithm."""
 
+    abreast: int
+    """Updates that may be under way at a time, each submitted by a thread of its own."""
+
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         """Learn from ``work`` and release it; statistics by TensorBoard name. See :meth:`Algorithm.update`.
 
@@ -42,6 +45,8 @@ class LearnerHandle(Protocol):
 
 class LocalLearner:
     """Learns in the thread that calls."""
+
+    abreast = 1
 
     def __init__(self, algorithm: Algorithm) -> None:
         self._algorithm = algorithm
@@ -82,6 +87,8 @@ class MemberLearner:
         loaded: what it goes on from, for those whom it joins.
         stats: of the newest update.
     """
+
+    abreast = 1
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm

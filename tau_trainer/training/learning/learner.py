@@ -55,7 +55,7 @@ class Learner(Sink):
         self.progress = Progress(name, shared.hub, decisions, settings.summary_every(decisions))
         self.progress.drowning = Drowning(settings.reward_signals)
         self.judge = Judge(self.progress, EpisodeReturns(settings), shared.validator, shared.callbacks)
-        self.bound = AgeBound(shared.max_policy_age, on_policy=algorithm.on_policy)
+        self.bound = AgeBound(shared.max_policy_age, on_policy=algorithm.on_policy, abreast=handle.abreast)
         rng = np.random.default_rng([setup.seed, 1])
         actor = Actor(handle.policy(), rng, deterministic=settings.network_settings.deterministic)
         self.updates = Updates(handle, actor, self.progress, self.judge, self.bound, shared)
@@ -141,8 +141,7 @@ class Learner(Sink):
 
     async def learn(self, work: Work) -> None:
         """One update from ``work``, whoever collected it. Raises what learning has failed by, as above."""
-        self.updates.hand_over(work)
-        await self.updates.drain()
+        await self.updates.learn(work)
         if self.updates.error is not None:
             raise self.updates.error
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from tau_trainer.algorithms import Algorithm, Setup, check_shared, make_algorithm
+from tau_trainer.algorithms import Algorithm, Setup, check_served, check_shared, make_algorithm
 from tau_trainer.bridge.package import order_of_recordings
 from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
 from tau_trainer.errors import SettingsError
@@ -28,6 +28,7 @@ from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.opponents import Opponents
 from tau_trainer.training.learning.process import LearnerProcess, Learning, RemoteLearner
 from tau_trainer.training.learning.self_play import SelfPlay
+from tau_trainer.training.learning.server import ParameterServer, shared_out
 from tau_trainer.training.learning.updates import Shared
 from tau_trainer.training.plan import RunPlan
 
@@ -58,13 +59,17 @@ class LearnerPool:
         self._plan = plan
         self._on_new = on_new or (lambda learner: None)
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
+        self._served = plan.settings.strategy == "parameter_server" and not plan.inference
         self._teams: dict[str, set[int]] = {}
         self._machines, self._away = machines, list[Place]()
         self._processes: list[Learning] = []
         self._remote = itertools.count()
         # As in the thread that acts: small networks gain nothing from a second thread inside one operation.
         self.executor = ThreadPoolExecutor(
-            self._workers, thread_name_prefix="learner", initializer=torch.set_num_threads, initargs=(1,)
+            max(self._workers, plan.settings.devices if self._served else 1),
+            thread_name_prefix="learner",
+            initializer=torch.set_num_threads,
+            initargs=(1,),
         )
         self.shared = Shared(hub, self.executor, validator, plan.max_policy_age, callbacks)
         """What all of them have in common."""
@@ -121,6 +126,8 @@ class LearnerPool:
 
     def _make(self, name: str, spec: BehaviorSpec, reward_width: int) -> Learner:
         settings = self._plan.settings.of_behavior(spec.short_name)
+        if self._served:
+            settings = shared_out(settings, self._plan.settings.devices)
         device = self._plan.settings.torch_settings.device or "cpu"
         env = self._plan.settings.env_settings
         setup = Setup(
@@ -135,7 +142,10 @@ class LearnerPool:
             max_steps=self._plan.max_steps(spec.short_name),
         )
         algorithm = make_algorithm(setup)
-        check_shared(algorithm, spec, self._plan.settings.devices)
+        if self._served:
+            check_served(algorithm, spec)
+        else:
+            check_shared(algorithm, spec, self._plan.settings.devices)
         learner = Learner(name, setup, algorithm, self._handle(name, setup, algorithm), self.shared)
         if settings.self_play is not None and not self._plan.inference:
             learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
@@ -164,7 +174,7 @@ class LearnerPool:
         return RemoteLearner(self._processes[next(self._remote) % self._workers], name, setup, algorithm)
 
     def _group(self) -> Learning:
-        """The processes that learn together, all behaviors one after the other."""
+        """The processes that learn together: all behaviors one after the other, or each what comes."""
         if not self._processes:
             settings, machines = self._plan.settings, self._machines
             count, device = settings.devices, settings.torch_settings.device or "cpu"
@@ -172,8 +182,16 @@ class LearnerPool:
             if machines is not None:
                 self._away.append(machines.place(0, 0))
                 ranked = replace(ranked, place=self._away[0], host=machines.address)
-            self._processes.append(LearnerGroup(ranked, self.shared.hub.warning))
+            self._processes.append(
+                ParameterServer(ranked, settings.staleness_bound, self.shared.hub.warning)
+                if self._served
+                else LearnerGroup(ranked, self.shared.hub.warning)
+            )
         return self._processes[0]
+
+    def figures(self) -> list[str]:
+        """What a parameter server has to say in the end."""
+        return [process.words() for process in self._processes if isinstance(process, ParameterServer)]
 
     def close(self) -> None:
         """End the learners' threads and processes; an update that runs is waited for."""

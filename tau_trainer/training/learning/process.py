@@ -34,6 +34,8 @@ NO_TAKES: Takes = {}
 class LearnerProcess:
     """The trainer's end: a process for any number of algorithms, one request at a time."""
 
+    abreast = 1
+
     def __init__(
         self,
         log: Path,
@@ -48,7 +50,7 @@ class LearnerProcess:
             log: where the process writes what it has to say.
             threads: that it uses inside one operation where these are large.
             place: where it runs; None: here.
-            joins: which rank of several it is, and where these meet; None: it learns alone.
+            joins: which rank of several it is, and where these meet, if they do; None: it learns alone.
         """
         self._lock = threading.Lock()
         module, name = "tau_trainer.training.learning.process", "the process that learns"
@@ -97,7 +99,10 @@ class LearnerProcess:
 
 
 class Learning(Protocol):
-    """Where algorithms learn elsewhere: a :class:`LearnerProcess`, or several as one."""
+    """Where algorithms learn elsewhere: a :class:`LearnerProcess`, or several."""
+
+    abreast: int
+    """See :attr:`.handles.LearnerHandle.abreast`."""
 
     def ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
         """See :meth:`LearnerProcess.ask`."""
@@ -111,7 +116,7 @@ class RemoteLearner:
 
     def __init__(self, process: Learning, name: str, setup: Setup, algorithm: Algorithm) -> None:
         """``algorithm``: the instance that collects; it makes policies of the weights that come."""
-        self._process = process
+        self._process, self.abreast = process, process.abreast
         self._name = name
         self._algorithm = algorithm
         # Both instances draw their first weights from the same seed: no need to ask for them.
@@ -128,7 +133,7 @@ class RemoteLearner:
             "images": asdict(setup.images),
             "max_steps": setup.max_steps,
         }
-        self._made = False
+        self._made, self._asking = False, threading.Lock()
         self._on_batch: OnBatch | None = None
 
     def watch(self, on_batch: OnBatch) -> None:
@@ -136,9 +141,10 @@ class RemoteLearner:
         self._on_batch = on_batch
 
     def _ask(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS, takes: Takes = NO_TAKES) -> Message:
-        if not self._made:
-            self._process.ask(Message("make", {"learner": self._name, **self._setup}, {}))
-            self._made = True
+        with self._asking:
+            if not self._made:
+                self._process.ask(Message("make", {"learner": self._name, **self._setup}, {}))
+                self._made = True
         return self._process.ask(Message(kind, {"learner": self._name, **facts}, dict(arrays)), takes)
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
@@ -158,7 +164,9 @@ class RemoteLearner:
             _, answer, weights = self._ask("update", facts, arrays, {"policy": hand_on, "batch": batch})
         finally:
             work.release()
-        self._policy = self._made_policy(answer, weights)
+        made = self._made_policy(answer, weights)
+        with self._asking:  # of several at a time the last may be heard first
+            self._policy = max(self._policy, made, key=lambda policy: policy.version)
         return dict(answer["stats"])
 
     def policy(self) -> Policy:
@@ -187,7 +195,7 @@ class _Host:
         self._threads: int = parent.arguments["threads"]
         self._algorithms: dict[str, Algorithm] = {}
         self._ranks = Ranks()
-        if (joins := parent.arguments.get("joins")) is not None:
+        if "port" in (joins := parent.arguments.get("joins", {})):
             store = found_at(joins["host"], joins["port"], joins["count"])
             self._ranks = Ranks.joined(joins["rank"], joins["count"], store, torch.device(joins["device"]))
 

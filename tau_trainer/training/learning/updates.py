@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +60,6 @@ class Updates:
         error: why learning has failed for good.
         after: awaited after every update, before the next begins (to write a checkpoint, say).
         shown: told of policies in the middle of an update, in its thread.
-        laps: what the thread spends its time on.
     """
 
     def __init__(
@@ -71,26 +71,45 @@ class Updates:
         self.error: Exception | None = None
         self.after: Callable[[], Awaitable[None]] | None = None
         self.shown: Callable[[Policy], None] | None = None
-        self.laps = Laps(shared.hub.timers.part("learners", parallel=True).part(progress.name))
         self._handle, self._progress, self._judge, self._bound = handle, progress, judge, bound
         self._shared = shared
         self._queue: list[Work] = []
-        self._running: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._afterwards, self._judging = asyncio.Lock(), threading.Lock()
         self._skipped_in_a_row = 0
         if {"on_batch_begin", "on_batch_end"} & shared.callbacks.wanted:
             handle.watch(self._batch)
+
+    @property
+    def laps(self) -> Laps:
+        """What a thread spends its time on, from now."""
+        return Laps(self._shared.hub.timers.part("learners", parallel=True).part(self._progress.name))
 
     def hand_over(self, work: Work) -> None:
         """Learn from ``work`` after what waits already."""
         self._bound.comes()
         self._queue.append(work)
-        if self._running is None or self._running.done():
-            self._running = asyncio.create_task(self._learn_all())
+        if len(self._under_way) < self._handle.abreast:
+            self._begin(self._learn_all())
+
+    async def learn(self, work: Work) -> None:
+        """Learn from ``work`` beside what is under way, and wait for that."""
+        self._bound.comes()
+        await self._begin(self._learn_from(work))
+
+    def _begin(self, learning: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(learning)
+        self._tasks = [*self._under_way, task]
+        return task
+
+    @property
+    def _under_way(self) -> list[asyncio.Task[None]]:
+        return [task for task in self._tasks if not task.done()]
 
     async def drain(self) -> None:
         """Wait until everything that was handed over has been learned from."""
-        if self._running is not None:
-            await self._running
+        while tasks := self._under_way:
+            await asyncio.gather(*tasks)
 
     def give_up(self) -> None:
         """Learn from nothing more that waits; an update that runs comes to its end."""
@@ -104,20 +123,23 @@ class Updates:
         self.policy = self.actor.policy = policy
 
     async def _learn_all(self) -> None:
-        progress, callbacks = self._progress, self._shared.callbacks
         while self._queue:
-            work = self._queue.pop(0)
-            if "on_update_begin" in callbacks.wanted:
-                info = UpdateInfo(progress.name, self.policy.version, progress.decisions)
-                callbacks.tell("on_update_begin", info)
-            try:
-                self._take_over(await self.in_thread(self._learn, work, progress.share))
+            await self._learn_from(self._queue.pop(0))
+
+    async def _learn_from(self, work: Work) -> None:
+        progress, callbacks = self._progress, self._shared.callbacks
+        if "on_update_begin" in callbacks.wanted:
+            info = UpdateInfo(progress.name, self.policy.version, progress.decisions)
+            callbacks.tell("on_update_begin", info)
+        try:
+            self._take_over(await self.in_thread(self._learn, work, progress.share))
+            async with self._afterwards:
                 if self.after is not None:
                     await self.after()
-            except Exception as error:  # those who wait for the learner must learn of it, whatever it is
-                self.error = error
-            finally:
-                self._bound.goes(more=bool(self._queue))
+        except Exception as error:  # those who wait for the learner must learn of it, whatever it is
+            self.error = error
+        finally:
+            self._bound.goes(more=bool(self._queue))
 
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run ``work`` in the learner's thread, after what is there already."""
@@ -125,18 +147,20 @@ class Updates:
 
     def _learn(self, work: Work, progress: float) -> _Outcome:
         """One update, in the thread."""
-        begin = time.perf_counter()
-        self.laps.begin()
+        begin, laps = time.perf_counter(), self.laps
+        laps.begin()
         try:
             # While agents act beside the update they act with weights that are little behind; taking turns, with none.
             statistics = self._handle.submit(work, progress, self._publish if self._bound.most else None)
         except NonFiniteError as error:
             return _Outcome({}, self.policy, time.perf_counter() - begin, error)
         policy = self._handle.policy()
-        self.laps.lap("update")
-        if scores := self._judge.validate_if_due(policy):
+        laps.lap("update")
+        with self._judging:
+            scores = self._judge.validate_if_due(policy)
+        if scores:
             statistics.update(scores)
-            self.laps.lap("validate")
+            laps.lap("validate")
         return _Outcome(statistics, policy, time.perf_counter() - begin)
 
     def _publish(self, policy: Policy) -> None:
@@ -155,7 +179,8 @@ class Updates:
     def _take_over(self, outcome: _Outcome) -> None:
         callbacks, progress, error = self._shared.callbacks, self._progress, outcome.error
         self._bound.took(outcome.seconds)
-        self.take(outcome.policy)
+        if outcome.policy.version >= self.policy.version:  # of several at a time the last may be heard first
+            self.take(outcome.policy)
         progress.took(outcome.seconds, outcome.statistics if error is None else None)
         self._skipped_in_a_row = 0 if error is None else self._skipped_in_a_row + 1
         if error is not None:  # the weights are those from before it; given up where it goes on

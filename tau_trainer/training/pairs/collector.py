@@ -179,6 +179,8 @@ class PairsCollector(Collector):
             for task in (supervising, comparing):
                 task.cancel()
             await asyncio.gather(supervising, comparing, return_exceptions=True)
+            for line in self.overseer.pool.figures():
+                self.run.hub.event("learners", message=line)
             if self.actors is not None:
                 for line in self.actors.figures():
                     self.run.hub.event("actors", message=line)

@@ -405,6 +405,29 @@ def test_while_an_update_runs_actors_hear_as_late_as_pairs_act_on() -> None:
     run(scenario())
 
 
+def test_as_many_rollouts_are_learned_from_at_a_time_as_there_are_learners() -> None:
+    """Of a parameter server: what comes then waits, and figures count every update once."""
+
+    async def scenario() -> None:
+        stage = Stage(FakeLearner(rollout_size=20), eval_interval=4)
+        stage.learner.bound = AgeBound(1, on_policy=True, abreast=2)
+        stage.learner.free.clear()
+        for _ in range(2):
+            await asyncio.wait_for(stage.trainer.put(stage.push(20)), 5)
+            await settle()
+        waits = asyncio.create_task(stage.trainer.put(stage.push(20)))
+        await settle()
+        assert not waits.done()
+        stage.learner.free.set()
+        await asyncio.wait_for(waits, 5)
+        await stage.trainer.finish()
+        assert stage.learner.steps == [3, 3, 3]
+        assert stage.evaluated == [6, 9], "one for every fourth, whoever was under way meanwhile"
+        assert stage.trainer.recorded._cost.opts == 0, "written down"
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("mode", ["free", "lock_step"])
 def test_weights_are_shown_in_the_middle_of_an_update_but_in_lock_step(mode: str) -> None:
     async def scenario() -> None:

@@ -18,6 +18,7 @@ from tau_trainer.memory import Work, WorkData
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
 from tau_trainer.training.learning import age_bound
+from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import Memory
 from tests.training.learners import collect, make_learner
@@ -325,6 +326,61 @@ def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypat
 
     run(work)
     assert learner.bound._last_update_seconds != 5.0
+
+
+def test_of_several_learners_agents_wait_for_the_one_that_is_free_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that take five seconds each one is free after two and a half; as long as one is idle nobody waits."""
+    now = 100.0
+    monkeypatch.setattr(age_bound, "_now", lambda: now)
+    bound = AgeBound(1, on_policy=True, abreast=2)
+    assert bound.most == 2
+    bound._last_update_seconds, bound._collecting_since = 5.0, now
+    waits: list[bool] = []
+    for seconds in (1.0, 1.0, 1.4):
+        now += seconds
+        if len(waits) < 2:
+            bound.comes()
+        waits.append(bound.reached)
+    assert waits == [False, True, False], "the second fills until 2.5 s, a tenth more than a second before the end"
+    bound.comes()
+    assert bound.reached, "the third waits for one of two"
+    bound.goes(2)
+    assert bound.outstanding == 1
+    assert waits.count(bound.reached) == 2
+
+
+def test_several_learn_abreast_and_the_newest_policy_acts(hub: MetricsHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that came first may be heard last."""
+    threads = ThreadPoolExecutor(2)
+    learner = make_learner(hub, threads)
+    policies = [learner.policy] + [learner.algorithm.policy(learner.algorithm.weights(), number) for number in (1, 2)]
+    inside, order = [threading.Event(), threading.Event()], iter(range(2))
+    ends = threading.Event()
+
+    def submit(work: Work, progress: float, publish: object) -> dict[str, float]:
+        number = next(order)
+        inside[number].set()
+        assert inside[1 - number].wait(20.0), "both are under way"
+        if number == 0:
+            assert ends.wait(20.0)
+        return {}
+
+    heard = iter((2, 1))
+    monkeypatch.setattr(learner.handle, "submit", submit)
+    monkeypatch.setattr(learner.handle, "policy", lambda: policies[next(heard)])
+    monkeypatch.setattr(learner.handle, "abreast", 2)
+
+    async def work() -> None:
+        first, second = (asyncio.create_task(learner.learn(Work({}))) for _ in range(2))
+        await asyncio.wait((first, second), return_when=asyncio.FIRST_COMPLETED)
+        assert learner.policy.version == 2
+        ends.set()
+        await asyncio.gather(first, second)
+
+    with threads:
+        run(work)
+    assert (learner.policy.version, learner.actor.policy.version) == (2, 2)
+    assert (learner.bound.outstanding, learner.progress.updates) == (0, 2)
 
 
 def test_nobody_waits_where_experience_of_an_older_policy_is_as_good(

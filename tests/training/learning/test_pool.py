@@ -151,6 +151,8 @@ def test_learning_uses_one_thread_an_operation(make: Make) -> None:
 class FakeProcess:
     """A process that is never started."""
 
+    abreast = 1
+
     def __init__(self, log: Path, threads: int) -> None:
         self.log, self.threads = log, threads
         self.closed = 0

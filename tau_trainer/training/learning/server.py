@@ -1,0 +1,258 @@
+"""A parameter server: processes that learn apart, each from rollouts of its own, and what they have in common.
+
+A learner fetches the newest state, makes a whole update from one piece of work, and hands back what that has changed:
+the difference of its parameters, which is added to the newest, whoever has changed these meanwhile. (A replica of
+DistBelief's Downpour SGD, Dean et al. 2012, pushes what its gradients have added up to since it fetched, and so does a
+worker of Ho et al. 2013, whose updates are additive and whose staleness is bounded. TensorFlow's
+``ParameterServerStrategy`` sends the gradient of every minibatch: for networks of this size a message would cost more
+than the minibatch.)
+
+The state lies here, the optimizer's included, so a learner that dies takes nothing with it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tau_trainer.columns import Arrays
+from tau_trainer.errors import LearnerError
+from tau_trainer.metrics import keys
+from tau_trainer.remote.process import Message
+from tau_trainer.settings import TrainerSettings
+from tau_trainer.training.learning.group import Ranked
+from tau_trainer.training.learning.process import NO_TAKES, LearnerProcess, Takes
+
+T = TypeVar("T")
+_LEARNED = "model."
+"""What the names of parameters begin with in a state."""
+_ALONE = "older."
+"""And those of the rollout before, from which an algorithm may learn once more: here it was another learner's."""
+
+
+class _State(NamedTuple):
+    """What is known of an algorithm after so many updates."""
+
+    version: int
+    arrays: Arrays
+    facts: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Served:
+    """One algorithm."""
+
+    made: Message
+    """The request that it was made by."""
+    newest: _State
+    begun: list[int] = field(default_factory=list)
+    """Versions that the updates under way began from."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A process that learns, and whose algorithms it has made."""
+
+    rank: int
+    process: LearnerProcess
+    made: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Staleness:
+    """Of updates: those by others between the weights that they began from and those that they changed."""
+
+    updates: int = 0
+    total: int = 0
+    most: int = 0
+
+    def add(self, behind: int) -> None:
+        """Count one update."""
+        self.updates, self.total, self.most = self.updates + 1, self.total + behind, max(self.most, behind)
+
+    @property
+    def mean(self) -> float:
+        """0 before the first."""
+        return self.total / max(1, self.updates)
+
+
+class ParameterServer:
+    """Any number of algorithms, several requests at a time. Fulfils :class:`.process.Learning`.
+
+    Attributes:
+        abreast: updates that may be under way at a time.
+        staleness: of all updates so far.
+    """
+
+    def __init__(self, ranked: Ranked, bound: int, warn: Callable[[str], object]) -> None:
+        """Start the processes.
+
+        Args:
+            ranked: how many, and where.
+            bound: of the staleness of any update: who would get ahead of that waits.
+            warn: told in a sentence where one is replaced.
+
+        Raises:
+            LearnerError, SettingsError: they cannot be started.
+        """
+        self.staleness = Staleness()
+        self._ranked, self._bound, self._warn = ranked, bound, warn
+        self.abreast, self._devices = ranked.count, ranked.devices()
+        self._served: dict[str, _Served] = {}
+        self._turn = threading.Condition()
+        self._workers = [_Worker(rank, self._started(rank)) for rank in range(ranked.count)]
+        self._free = queue.SimpleQueue[_Worker]()
+        for worker in self._workers:
+            self._free.put(worker)
+
+    def _started(self, rank: int) -> LearnerProcess:
+        ranked = self._ranked
+        place, log = ranked.place if rank else None, ranked.logs / f"Learner-{rank}.log"
+        return LearnerProcess(log, threads=ranked.threads, place=place, joins={"rank": rank, "count": ranked.count})
+
+    def ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
+        """Do what is asked; may be called by several threads. See :meth:`.LearnerProcess.ask`."""
+        kind, name = request.kind, request.facts["learner"]
+        if kind == "make":
+            self._served[name] = _Served(request, _State(0, {}, {}))
+            self._served[name].newest = self._with_one(lambda worker: self._state(worker, name))
+            return Message("made", {}, {})
+        served = self._served[name]
+        if kind == "update":
+            return self._update(served, request, takes)
+        if kind == "load":
+            answer, served.newest = self._with_one(
+                lambda worker: (self._asked(worker, request), self._state(worker, name))
+            )
+            return answer
+        newest = served.newest
+        return Message("state", {"facts": dict(newest.facts)}, dict(newest.arrays))
+
+    def _update(self, served: _Served, request: Message, takes: Takes) -> Message:
+        name, quiet = request.facts["learner"], {**request.facts, "publish": False}  # what acts is what all have made
+
+        def learn(worker: _Worker) -> Message:
+            with self._under_way(served) as before:
+                fetched = Message("load", {"learner": name, "facts": dict(before.facts)}, dict(before.arrays))
+                self._asked(worker, fetched)
+                answer = self._asked(worker, Message(request.kind, quiet, request.arrays), takes)
+                after = self._state(worker, name)
+                with self._turn:
+                    newest = served.newest
+                    behind, version = newest.version - before.version, newest.version + 1
+                    arrays = added(newest.arrays, before.arrays, after.arrays)
+                    served.newest = _State(version, arrays, {**after.facts, "version": version})
+                    self.staleness.add(behind)
+            weights = {each: arrays[each if each in arrays else _LEARNED + each] for each in answer.arrays}
+            stats = {**answer.facts["stats"], keys.STALENESS: float(behind)}
+            return Message(answer.kind, {"stats": stats, "version": version}, weights)
+
+        return self._with_one(learn)
+
+    @contextmanager
+    def _under_way(self, served: _Served) -> Iterator[_State]:
+        """What an update begins from, as soon as none that runs can become staler than the bound by it."""
+        with self._turn:
+            # All others may come before the one that began first.
+            self._turn.wait_for(
+                lambda: all(served.newest.version - begun + len(served.begun) <= self._bound for begun in served.begun)
+            )
+            before = served.newest
+            served.begun.append(before.version)
+        try:
+            yield before
+        finally:
+            with self._turn:
+                served.begun.remove(before.version)
+                self._turn.notify_all()
+
+    def _with_one(self, do: Callable[[_Worker], T]) -> T:
+        """Have a process that is free do something; one that dies meanwhile is replaced, once, and it is done again."""
+        worker = self._free.get()
+        try:
+            return do(worker)
+        except LearnerError:
+            if (death := worker.process.death) is None:
+                raise
+            worker.process.close()
+            worker.process, worker.made = self._started(worker.rank), set()
+            self._warn(f"{death}; learning goes on in a new one, from the newest weights")
+            return do(worker)
+        finally:
+            self._free.put(worker)
+
+    def _asked(self, worker: _Worker, request: Message, takes: Takes = NO_TAKES) -> Message:
+        """The answer of a process, which makes the algorithm first where it has not yet."""
+        name = request.facts["learner"]
+        if name not in worker.made:
+            kind, facts, arrays = self._served[name].made
+            worker.process.ask(Message(kind, {**facts, "device": self._devices[worker.rank]}, arrays))
+            worker.made.add(name)
+        return worker.process.ask(request, takes)
+
+    def _state(self, worker: _Worker, name: str) -> _State:
+        _, facts, arrays = self._asked(worker, Message("state", {"learner": name}, {}))
+        kept = {each: values for each, values in arrays.items() if not each.startswith(_ALONE)}
+        return _State(int(facts["facts"]["version"]), kept, facts["facts"])
+
+    def words(self) -> str:
+        """How stale updates were, for a person."""
+        stale = self.staleness
+        return (
+            f"parameter server: {stale.updates:,} updates by {self.abreast} processes, staleness {stale.mean:.2f} "
+            f"updates, at most {stale.most} (max_staleness {self._bound})"
+        )
+
+    def close(self) -> None:
+        """End the processes; an update that runs is not waited for."""
+        for worker in self._workers:
+            worker.process.close()
+
+
+def shared_out(settings: TrainerSettings, learners: int) -> TrainerSettings:
+    """With rollouts that are a part of what one learner would learn from at a time: all of them together learn as much.
+
+    So there are as many gradient steps for as many decisions as one process takes.
+    """
+    numbers = settings.hyperparameters
+    whole = getattr(numbers, "rollout_size", numbers.buffer_size)
+    changed: dict[str, Any] = {"buffer_size": max(numbers.batch_size, whole // learners)}
+    if "updates_per_buffer" in type(numbers).model_fields:
+        changed["updates_per_buffer"] = 1
+    return settings.model_copy(update={"hyperparameters": numbers.model_copy(update=changed)})
+
+
+def added(newest: Arrays, before: Arrays, after: Arrays) -> dict[str, NDArray[Any]]:
+    """A state that has what an update changed, which took ``before`` to ``after``, besides what ``newest`` has.
+
+    Parameters are added up, and so are the rows that a normaliser has seen. Of everything else (moments of the
+    optimizer, random numbers) those of whoever came last stay: sums of moments would not be moments.
+    """
+    known: dict[str, NDArray[Any]] = dict(after)
+    for name, values in after.items():
+        if name.startswith(_LEARNED):
+            known[name] = newest[name] + (values - before[name])
+        elif name.endswith("squares"):
+            known |= _rows_added(name.removesuffix("squares"), newest, before, after)
+    return {name: np.asarray(values) for name, values in known.items()}  # sums of single numbers are no arrays
+
+
+def _rows_added(place: str, newest: Arrays, before: Arrays, after: Arrays) -> dict[str, NDArray[Any]]:
+    """Statistics of a normaliser with the rows between two others: Chan et al. 1983, equation 1.5, and its inverse."""
+    names = [place + key for key in ("count", "mean", "squares")]
+    (count, mean, squares), earlier, later = ([state[name] for name in names] for state in (newest, before, after))
+    rows = later[0] - earlier[0]
+    if rows == 0:
+        return dict(zip(names, (count, mean, squares), strict=True))
+    new_mean = (later[0] * later[1] - earlier[0] * earlier[1]) / rows
+    new_squares = later[2] - earlier[2] - (new_mean - earlier[1]) ** 2 * (earlier[0] * rows / later[0])
+    total, delta = count + rows, new_mean - mean
+    whole = squares + np.maximum(new_squares, 0.0) + delta**2 * (count * rows / total)
+    return dict(zip(names, (total, mean + delta * (rows / total), whole), strict=True))
