@@ -116,6 +116,21 @@ def test_cartpole_is_solved(tmp_path: Path, seed: int) -> None:
 
 
 @NIGHTLY
+def test_two_processes_and_a_parameter_server_reach_475(tmp_path: Path) -> None:
+    """One process needs 29,000 to 40,000 decisions, by its seed; 1.3 times the most of them is allowed."""
+    report = run(
+        "CartPole.yaml",
+        "learn",
+        tmp_path,
+        devices=2,
+        strategy="parameter_server",
+        **{"behaviors__CartPole-v1__criterion": 475.0, "behaviors__CartPole-v1__trial_count": 20},
+    )
+    assert came_to_its_criterion(report)
+    assert report.decisions <= 52_000
+
+
+@NIGHTLY
 @pytest.mark.timeout(400)
 def test_the_lunar_lander_lands(tmp_path: Path) -> None:
     """Gymnasium calls LunarLander-v3 solved at a mean return of 200; a random policy has -200."""

@@ -63,6 +63,7 @@ from tau_trainer.settings.trainers import (
     TD3TrainerSettings,
     TrainerSettings,
     TrainerType,
+    shared_out,
     trainer_type,
 )
 
@@ -122,6 +123,7 @@ __all__ = [
     "load_batched",
     "load_settings",
     "resolve_seed",
+    "shared_out",
     "shipped_names",
     "trainer_type",
 ]

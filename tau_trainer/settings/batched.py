@@ -331,7 +331,7 @@ class BatchedSettings(RunSettings):
     @model_validator(mode="after")
     def _nodes_have_ranks(self) -> Self:
         if self.cluster is not None and self.devices == 1:
-            text = "has a cluster (--cluster), where all ranks but the first run, and one device; add devices"
+            text = "has a cluster (--cluster), for all ranks but the first, and one device; add devices (--devices)"
             raise PydanticCustomError("cluster_alone", text)
         return self
 

@@ -301,6 +301,19 @@ def trainer_type(name: str) -> TrainerType:
     return found
 
 
+def shared_out(settings: TrainerSettings, learners: int) -> TrainerSettings:
+    """With rollouts that are so many parts of what one learner would learn from at a time.
+
+    So several of a parameter server take as many gradient steps for as many decisions as one process.
+    """
+    numbers = settings.hyperparameters
+    whole = getattr(numbers, "rollout_size", numbers.buffer_size)
+    changed: dict[str, int] = {"buffer_size": max(numbers.batch_size, whole // learners)}
+    if "updates_per_buffer" in type(numbers).model_fields:
+        changed["updates_per_buffer"] = 1
+    return settings.model_copy(update={"hyperparameters": numbers.model_copy(update=changed)})
+
+
 def _of_its_type(value: object) -> object:
     """A plain mapping as the class that its ``trainer_type`` asks for."""
     if not isinstance(value, Mapping):

@@ -24,7 +24,9 @@ from tools.bench import (
     gym,
     learner,
     running,
+    scale,
     scenes,
+    soak,
     tables,
     trainers,
     versus_mlagents,
@@ -346,3 +348,38 @@ def test_the_driver_says_what_is_missing(capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setattr(scenes, "main", missing)
     assert driver.main(["scenes"]) == 2
     assert capsys.readouterr().err == "scenes: tau-train is missing\n"
+
+
+def test_a_model_of_the_linear_points_says_what_the_machine_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a millisecond a decision on two cores 2,000 decisions/s, and so four engines of 500."""
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    costs = dict.fromkeys(scale.KINDS, 0.0002)
+    rates = {1: 500.0, 2: 980.0, 4: 1500.0}
+    points = [scale.Point(3, engines, rate, costs, 0.0001, 0.0) for engines, rate in rates.items()]
+    said = scale.model(points)
+    assert said.startswith("From 2 engines: a decision computes 1,000 us on all sides, so 2 cores make at most 2,000 ")
+    assert "| 4 | 2,000 | 1,500 |" in said
+    limits = scale.limits_of(points[1], 0.0001)
+    assert limits["learning: one thread"] == pytest.approx(10_000)
+    assert limits["taking in: the trainer's other threads, of which one runs at a time"] == pytest.approx(10_000)
+    assert limits["cores of 100 machines, 2 each"] == pytest.approx(200 / 0.0006)
+    assert "| 98% |" in scale.table(points)
+
+
+def test_computing_is_that_of_the_processes_of_one_run(tmp_path: Path) -> None:
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("needs /proc")
+    words = [sys.executable, "-c", "import time; sum(range(10**6)); print(flush=True); time.sleep(60)"]
+    with subprocess.Popen(words, env={**os.environ, "TAU_BENCH_RUN": "mark"}, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = dict(scale.computing("TAU_BENCH_RUN=mark"))
+        process.kill()
+    assert list(found) == [process.pid]
+    assert found[process.pid][0] == "ray", "neither of ours"
+
+
+def test_a_soak_sees_how_long_nothing_was_decided() -> None:
+    assert soak.longest_rest([0, 0, 0, 5, 6, 6, 6, 9, 9]) == 2
+    if Path("/proc/self/status").exists():
+        assert soak.resident(os.getpid()) > 10**6

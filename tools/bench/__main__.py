@@ -20,6 +20,8 @@ NAMES = {
     "wire": "engine and wire alone, without inference or learning",
     "gym": "environments of Gymnasium to a mark, beside Stable-Baselines3",
     "asynchronous": "actors in processes of their own, beside turns and Stable-Baselines3",
+    "scale": "engines that sleep, 1 to 64 of them, here and on a cluster, and what would limit 1,000",
+    "soak": "ten minutes on a cluster of which a node is killed every 20 seconds",
     "scenes": "ML-Agents' scenes to their marks, with the shipped settings",
     "self_play": "Soccer Twos at self-play, beside learning against itself alone",
     "own_data": "the Tau task on generated data with 26 to 240 answers, beside the strongest baselines",

@@ -24,6 +24,7 @@ from tau_trainer.settings import (
     PPOTrainerSettings,
     RunSettings,
     TrainerSettings,
+    shared_out,
 )
 from tau_trainer.settings.outlook import Finding, Outlook, pace, untrainable
 from tau_trainer.settings.parameters import AnyParameter, Lesson
@@ -147,10 +148,12 @@ def _sections(report: Report) -> Iterator[tuple[str, Rows]]:
 
 
 def _trainers(settings: RunSettings) -> Iterator[tuple[str, TrainerSettings]]:
-    yield from settings.behaviors.items()
+    found = dict[str, TrainerSettings](settings.behaviors)
     other = settings.default_settings or (None if settings.behaviors else PPOTrainerSettings())
     if other is not None:
-        yield "any other behavior" if settings.behaviors else "every behavior", other
+        found["any other behavior" if settings.behaviors else "every behavior"] = other
+    for name, trainer in found.items():
+        yield name, shared_out(trainer, settings.devices) if settings.strategy == "parameter_server" else trainer
 
 
 def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
@@ -218,7 +221,11 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
         "plays" if chosen.inference else "goes on with" if chosen.resume else "replaces" if chosen.force else "makes"
     )
     yield "results", f"{beginning} {Path(chosen.results_dir, chosen.run_id)}"
-    yield "learns on", settings.torch_settings.device or "cpu"
+    learns = settings.torch_settings.device or "cpu"
+    if settings.devices > 1:
+        served = f"a parameter server, staleness at most {settings.staleness_bound}"
+        learns += f", {settings.devices} processes: " + ("mirrored" if settings.strategy == "mirrored" else served)
+    yield "learns on", learns
 
 
 def _parameter(value: AnyParameter) -> str:

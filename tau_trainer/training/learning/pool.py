@@ -20,6 +20,7 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.remote.process import Machines, Place
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.runs.callbacks import NOBODY, Callbacks
+from tau_trainer.settings import shared_out
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.learning.group import LearnerGroup, Ranked
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
@@ -28,7 +29,7 @@ from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.opponents import Opponents
 from tau_trainer.training.learning.process import LearnerProcess, Learning, RemoteLearner
 from tau_trainer.training.learning.self_play import SelfPlay
-from tau_trainer.training.learning.server import ParameterServer, shared_out
+from tau_trainer.training.learning.server import ParameterServer
 from tau_trainer.training.learning.updates import Shared
 from tau_trainer.training.plan import RunPlan
 

@@ -26,7 +26,6 @@ from tau_trainer.columns import Arrays
 from tau_trainer.errors import LearnerError
 from tau_trainer.metrics import keys
 from tau_trainer.remote.process import Message
-from tau_trainer.settings import TrainerSettings
 from tau_trainer.training.learning.group import Ranked
 from tau_trainer.training.learning.process import NO_TAKES, LearnerProcess, Takes
 
@@ -214,19 +213,6 @@ class ParameterServer:
         """End the processes; an update that runs is not waited for."""
         for worker in self._workers:
             worker.process.close()
-
-
-def shared_out(settings: TrainerSettings, learners: int) -> TrainerSettings:
-    """With rollouts that are a part of what one learner would learn from at a time: all of them together learn as much.
-
-    So there are as many gradient steps for as many decisions as one process takes.
-    """
-    numbers = settings.hyperparameters
-    whole = getattr(numbers, "rollout_size", numbers.buffer_size)
-    changed: dict[str, Any] = {"buffer_size": max(numbers.batch_size, whole // learners)}
-    if "updates_per_buffer" in type(numbers).model_fields:
-        changed["updates_per_buffer"] = 1
-    return settings.model_copy(update={"hyperparameters": numbers.model_copy(update=changed)})
 
 
 def added(newest: Arrays, before: Arrays, after: Arrays) -> dict[str, NDArray[Any]]:

@@ -279,3 +279,10 @@ def test_actors_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert rollouts["problems"] == []
     assert any("in processes of their own, a rollout ahead of learning" in one for one in rollouts["differences"])
     assert any("async_trainer.sync_interval has no effect with rollouts" in one for one in rollouts["without_effect"])
+
+
+def test_a_parameter_servers_learners_have_their_parts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = checked(capsys, "x.yaml", "--set", "devices=3", "--strategy", "parameter_server")
+    assert report["learning"]["Ball"]["new_decisions_per_update"] == 2000
+    main(["check", "x.yaml", "--set", "devices=3", "--strategy", "parameter_server"])
+    assert "learns on: cpu, 3 processes: a parameter server, staleness at most 4\n" in capsys.readouterr().out
