@@ -67,8 +67,12 @@ def main() -> int:
     points = []
     for nodes in (0, arguments.nodes):
         for engines in arguments.engines:
-            points.append(measure(nodes, engines, arguments.seconds))
-            print(f"{nodes} nodes, {engines} engines: {points[-1].rate:,.0f} decisions/s", flush=True)
+            try:
+                points.append(measure(nodes, engines, arguments.seconds))
+            except running.RunFailedError as error:  # more than the machine can start, say: the others count
+                print(f"{nodes} nodes, {engines} engines: {error}", flush=True)
+            else:
+                print(f"{nodes} nodes, {engines} engines: {points[-1].rate:,.0f} decisions/s", flush=True)
     text = f"{table(points)}\n\n{model([point for point in points if point.nodes])}"
     print("\n" + text)
     tables.write(arguments, "scale", text, {"points": [asdict(point) for point in points]})
