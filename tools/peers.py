@@ -91,6 +91,9 @@ STABLE_BASELINES3 = Peer(
 )
 """The trainer that researchers reach for."""
 
+RLLIB = Peer("rllib-2.60.0", (("torch==2.13.0",), ("ray[rllib]==2.60.0", "gymnasium==1.2.2")))
+"""What Ray itself trains with; it asks for a Gymnasium of its own."""
+
 VMAS = Peer("vmas-1.5.2", (("torch==2.13.0",), ("vmas==1.5.2", "gymnasium==1.4.0", "PyYAML==6.0.3")))
 """Vectorised multi-agent games in torch, which TorchRL and BenchMARL train on."""
 

@@ -374,6 +374,7 @@ def test_computing_is_that_of_the_processes_of_one_run(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         found = dict(scale.computing("TAU_BENCH_RUN=mark"))
+        assert 1 < gym.resident("TAU_BENCH_RUN=mark") < 100, "megabytes"
         process.kill()
     assert list(found) == [process.pid]
     assert found[process.pid][0] == "ray", "neither of ours"

@@ -1,6 +1,6 @@
 """Gymnasium's environments to a mark, `tau-train learn` beside Stable-Baselines3 with the settings of its zoo.
 
-    python -m tools.bench gym [--tasks CartPole-v1 Pendulum-v1 LunarLander-v3] [--seeds 1 2 3] [--ours-only]
+    python -m tools.bench gym [--tasks CartPole-v1 Pendulum-v1 LunarLander-v3] [--seeds 1 2 3] [--ours-only] [--rllib]
 
 Both play the same environments, which write down every episode that ends (`timed_envs.py`). The mark is the mean return
 of the last 20 episodes of training, so of a policy that still explores. Seconds count from the first environment to the
@@ -25,7 +25,7 @@ import numpy as np
 from tools._bootstrap.environment import child_environment
 from tools._bootstrap.progress import tail
 from tools.bench import tables, timed_envs, trainers
-from tools.peers import CACHE, ROOT, STABLE_BASELINES3, ensure_peer
+from tools.peers import CACHE, RLLIB, ROOT, STABLE_BASELINES3, ensure_peer
 
 EPISODES = 20
 _POLL_SECONDS = 0.2
@@ -106,6 +106,8 @@ class Outcome:
     """Mean return of the last episodes, when the run ended or was stopped."""
     samples_per_second: float = math.nan
     """See :func:`speed`."""
+    megabytes: float = math.nan
+    """Most memory of all its processes, what several share in proportion; Linux alone tells."""
     figures: str = ""
     """What tau-train said of its learner, where actors were in processes of their own."""
     failure: str = ""
@@ -117,11 +119,13 @@ def main() -> int:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=["CartPole-v1", "Pendulum-v1"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--ours-only", action="store_true", help="without Stable-Baselines3")
+    parser.add_argument("--rllib", action="store_true", help="RLlib's PPO on CartPole too, with our numbers")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where its environment is kept")
     tables.add_output(parser)
     arguments = parser.parse_args()
     program = trainers.Ours().tau_train()
     peer = None if arguments.ours_only else ensure_peer(STABLE_BASELINES3, cache=arguments.cache)
+    rllib = ensure_peer(RLLIB, cache=arguments.cache) if arguments.rllib else None
     outcomes = []
     for task in arguments.tasks:
         for seed in arguments.seeds:
@@ -130,6 +134,10 @@ def main() -> int:
             if peer is not None:
                 words = [str(peer), str(ROOT / "tools" / "bench" / "drive_sb3.py"), task, str(seed)]
                 outcomes.append(run(task, "Stable-Baselines3", seed, [*words, str(TASKS[task].steps)]))
+                print(line(outcomes[-1]), flush=True)
+            if rllib is not None and task == "CartPole-v1":
+                words = [str(rllib), str(ROOT / "tools" / "bench" / "drive_rllib.py"), task, str(seed), "2"]
+                outcomes.append(run(task, "RLlib", seed, words))
                 print(line(outcomes[-1]), flush=True)
     text = table(outcomes)
     print("\n" + text)
@@ -153,7 +161,7 @@ def run(task: str, trainer: str, seed: int, command: list[str], longest: float =
         config.write_text(text, encoding="utf-8")
         paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         variables = {**child_environment(), timed_envs.FOLDER: str(episodes), "PYTHONPATH": paths}
-        began = time.time()
+        began, megabytes = time.time(), math.nan
         with log.open("wb") as stream:
             program = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=folder, env=variables
@@ -161,21 +169,34 @@ def run(task: str, trainer: str, seed: int, command: list[str], longest: float =
         try:
             while program.poll() is None and time.time() < began + longest and not _reached(task, episodes):
                 time.sleep(_POLL_SECONDS)
+                megabytes = max(resident(str(episodes)), megabytes)
             code = program.poll()
         finally:
             _stop(program)
         if code not in (None, 0):
             return Outcome(task, trainer, seed, failure=f"exit code {code}:\n{tail(log)}")
         figures = _figures(folder / "results" / "run" / "log.jsonl")
-        return replace(
-            outcome(task, trainer, seed, began, episodes), samples_per_second=speed(episodes), figures=figures
-        )
+        found = outcome(task, trainer, seed, began, episodes)
+        return replace(found, samples_per_second=speed(episodes), figures=figures, megabytes=megabytes)
 
 
 def _figures(log: Path) -> str:
     events = [json.loads(text) for text in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
     told = [event["fields"]["message"] for event in events if event.get("kind") == "actors"]
     return told[0] if told else ""
+
+
+def resident(mark: str) -> float:
+    """Megabytes of all processes with a text in their environment, what several share in proportion; 0: unknown."""
+    kilobytes = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                shown = (folder / "smaps_rollup").read_text("utf-8").splitlines()
+                kilobytes += sum(int(line.split()[1]) for line in shown if line.startswith("Pss:"))
+        except OSError:
+            continue
+    return kilobytes / 1000
 
 
 def speed(folder: Path) -> float:
@@ -230,6 +251,8 @@ def line(one: Outcome) -> str:
 
 def learns_with(task: str, trainer: str) -> str:
     """What stands beside a figure, since settings are not the same."""
+    if trainer == "RLlib":
+        return "our PPO's numbers, 16 copies in 2 processes"
     return TASKS[task].ours if trainer.startswith("tau-train") else TASKS[task].theirs
 
 
@@ -248,8 +271,10 @@ def table(outcomes: list[Outcome]) -> str:
                 tables.spread([one.seconds for one in runs], 1),
                 tables.ratio([one.seconds for one in ours], [one.seconds for one in runs]),
                 tables.spread([one.from_command for one in runs], 1),
+                tables.spread([one.samples_per_second for one in runs]),
+                tables.spread([one.megabytes for one in runs]),
             ]
         )
     header = ["task and mark", "trainer and what it learns with", "reached", "steps", "seconds of playing"]
     header += ["tau-train's share of them"]
-    return tables.markdown([*header, "seconds from the command"], rows)
+    return tables.markdown([*header, "seconds from the command", "steps a second", "MB"], rows)

@@ -11,6 +11,8 @@ after it check, and what would be used up first with 1,000 engines on 100 machin
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import math
 import os
@@ -64,16 +66,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=12.0, help="of each run")
     tables.add_output(parser)
     arguments = parser.parse_args()
-    points = []
-    for nodes in (0, arguments.nodes):
-        for engines in arguments.engines:
+    points = list[Point]()
+    with contextlib.suppress(KeyboardInterrupt):  # what is there is told
+        for nodes, engines in itertools.product((0, arguments.nodes), arguments.engines):
             try:
                 points.append(measure(nodes, engines, arguments.seconds))
             except running.RunFailedError as error:  # more than the machine can start, say: the others count
                 print(f"{nodes} nodes, {engines} engines: {error}", flush=True)
             else:
                 print(f"{nodes} nodes, {engines} engines: {points[-1].rate:,.0f} decisions/s", flush=True)
-    text = f"{table(points)}\n\n{model([point for point in points if point.nodes])}"
+    text = f"{table(points)}\n\n{model([point for point in points if point.nodes == points[-1].nodes])}"
     print("\n" + text)
     tables.write(arguments, "scale", text, {"points": [asdict(point) for point in points]})
     return 0
@@ -136,7 +138,9 @@ def _kind(line: str, name: str) -> str:
 
 
 def learning_seconds(log: Path) -> float:
-    """Seconds of learning for each decision that is new to an update."""
+    """Seconds of learning for each decision that is new to an update; 0: there was none, so that nothing was kept."""
+    if not log.is_file():
+        return 0.0
     records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     found = [
         record["statistics"][keys.TRAIN_SECONDS]["mean"]

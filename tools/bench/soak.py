@@ -2,9 +2,10 @@
 
     python -m tools.bench soak [--minutes 10] [--every 20]
 
-SAC learns `balance` from engines under four actors. The raylets beside the head's are killed in turn. What must hold:
-all that was pushed was learned from and counted, the trainer's memory does not grow once its replay memory is full,
-nothing of it runs in the end, and the run's exit code is 0.
+SAC learns `balance` from engines under three actors, each on a raylet of its own. Of the two beside the head's the
+older is killed each time, so its actor has to begin again on the one that has just come. What must hold: all that was
+pushed was learned from and counted, the trainer's memory does not grow once its replay memory is full, nothing of it
+runs in the end, and the run's exit code is 0.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ behaviors:
     checkpoint_interval: 100000
     summary_freq: 50000
 env_settings: {env_path: "headless:balance", env_args: ["--step-ms", "20"], seed: 1, restarts_rate_limit_n: 1000}
-async_trainer: {actors: 4, eval_interval: 0}
+async_trainer: {actors: 3, eval_interval: 0}
 """
 _NODES = 3
+_RESOURCES = {"cpu": 0.9}
+"""Of each actor: a raylet has room for one."""
 _REST_S = 2.0
 _GROWTH = 1.05
 """Of the median of the last third over that of the middle one."""
@@ -79,10 +82,10 @@ def soak(folder: Path, seconds: float, every: float) -> dict[str, Any]:
     """What was seen, by name; names with a question mark are to be true."""
     file = folder / "soak.yaml"
     file.write_text(_FILE, "utf-8")
-    cluster = {"cluster.address": f"local:{_NODES}", "cluster.resources": {"cpu": 0.1}}
+    cluster = {"cluster.address": f"local:{_NODES}", "cluster.resources": _RESOURCES}
     given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "soak"}
     settings, heard = load_settings(file, cluster | given), Heard()
-    made = connecting.Connection(ClusterSettings(address=f"local:{_NODES}", resources={"cpu": 0.1}))
+    made = connecting.Connection(ClusterSettings(address=f"local:{_NODES}", resources=_RESOURCES))
     connecting.Connection = lambda _: made  # type: ignore[assignment,misc]  # the run's, which is here to be hurt
     home = made.home
     assert home is not None
