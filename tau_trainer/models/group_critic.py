@@ -15,7 +15,7 @@ anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,8 +25,7 @@ from tau_trainer.columns import Column
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.actor_critic import ActorCritic, Answer, make_memories
 from tau_trainer.models.blocks import Recurrent, drawn_from
-from tau_trainer.models.encoders.attention import HEADS, UNHEARD, attended, begin_small, by_head, mean_of, normed
-from tau_trainer.models.graph import NORM_EPSILON
+from tau_trainer.models.encoders.attention import HEADS, UNHEARD, begin_small, mean_of, normed
 from tau_trainer.models.heads import ValueHead
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.mlp import Noise
@@ -144,96 +143,86 @@ class GroupCritic(torch.nn.Module):
         most = int(sizes.max())
         present = torch.arange(most, device=sizes.device) < sizes[:, None]
         slots = present.flatten().nonzero()[:, 0]
+        embedded = [self.alone(features)]
+        if done is not None and most > 1:  # who is alone has no mates whose actions could count
+            embedded.append(self.acted(torch.cat((features, done), dim=1)))
+        # [s, m, e, width], zeros where nobody is: everybody alone, and where that is wanted with its action.
+        entities = normed(torch.nn.functional.silu(torch.stack(embedded, dim=1)))
+        if len(slots) < present.numel():
+            padded = entities.new_zeros(present.numel(), *entities.shape[1:])
+            entities = padded.index_copy(0, slots, entities)
+        entities = entities.view(*present.shape, *entities.shape[1:])
 
-        def embedded(layer: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
-            """[s, m, width] of [k, inputs], zeros where nobody is."""
-            entities = normed(torch.nn.functional.silu(layer(x)))
-            if len(slots) == present.numel():
-                return entities.view(*present.shape, -1)
-            padded = entities.new_zeros(present.numel(), entities.shape[1])
-            return padded.index_copy(0, slots, entities).view(*present.shape, -1)
-
-        alone = embedded(self.alone, features)
-        query, key, value = (by_head(layer, alone) for layer in (self.query, self.key, self.value))
-        heard = attended(query, key, value, present)
+        alone, value, match = entities[:, :, 0], *self._attention(entities, present)
+        heard = (torch.softmax(match[0][0], dim=3) @ value[0]).transpose(1, 2).flatten(2)
         values = self._worth(mean_of(normed(self.out(heard) + alone), present), sizes)
         if done is None:
             return values, None
-        if most == 1:  # who is alone has no mates whose actions could count
+        if most == 1:
             return values, values
-        acted = embedded(self.acted, torch.cat((features, done), dim=1))
-        pooled = self._without_own_action(alone, (query, key, value), acted, present)
-        pooled = pooled.flatten(0, 1)[slots]
-        return values, self._worth(pooled, sizes.repeat_interleave(sizes))
+        pooled = self._without_own_action(entities, value, match, present)
+        return values, self._worth(pooled.flatten(0, 1)[slots], sizes.repeat_interleave(sizes))
+
+    def _attention(
+        self, entities: torch.Tensor, present: torch.Tensor
+    ) -> tuple[Sequence[torch.Tensor], Sequence[Sequence[torch.Tensor]]]:
+        """What is asked for, once for each of ``e`` kinds of entities [s, m, e, width].
+
+        Returns:
+            Of each kind its values by head, [s, h, m, width / h]. And of each kind that asks and each that is asked how
+            well they match, [s, h, m, m].
+        """
+        layers = self.query, self.key, self.value
+        weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+        answer = torch.nn.functional.linear(entities, weight, bias)
+        # One copy, so that products of all heads need none: three of [s, h, e, m, width / h].
+        answer = answer.view(*entities.shape[:3], len(layers), HEADS, -1).permute(3, 0, 4, 2, 1, 5).contiguous()
+        query, key, value = answer.unbind(0)
+        match = (query * entities.shape[3] ** -0.5).flatten(2, 3) @ key.flatten(2, 3).mT
+        unheard = ((~present).to(match.dtype) * UNHEARD)[:, None, None, None, None]
+        match = match.view(*query.shape[:4], *query.shape[2:4]) + unheard
+        return value.unbind(2), [asking.unbind(3) for asking in match.unbind(2)]
 
     def _without_own_action(
-        self, alone: torch.Tensor, heads: tuple[torch.Tensor, ...], acted: torch.Tensor, present: torch.Tensor
+        self,
+        entities: torch.Tensor,
+        value: Sequence[torch.Tensor],
+        match: Sequence[Sequence[torch.Tensor]],
+        present: torch.Tensor,
     ) -> torch.Tensor:
         """[s, m, width]: what is heard on average where member ``i`` is there without its action.
 
-        All ``m`` such lists of entities share keys, values and scores, which are worked out once. Below ``j`` is who
-        asks, ``k`` who is asked, ``h`` a head. An answer is ``y_ij = sum_hk a_ijhk v_hk + sum_h a_ijhi d_ih + x_j``
-        with the values ``v`` behind :attr:`out`, ``d_i`` what is added to them where ``k = i``, and the asking entity
-        ``x``. All have mean 0, so normalising is dividing by ``|y|``, which follows from products among ``v``, ``d``
-        and ``x``; then the mean over ``j`` is taken of attention. So nothing as large as all ``y`` [s, m, m, width] is
-        made.
+        Below ``j`` is who asks, ``k`` who is asked, ``h`` a head. All ``m`` such lists of entities share what each one
+        asks, is asked for and answers, also behind :attr:`out`. List ``i`` differs where ``i`` asks, ``j = i``, and
+        where it is asked, ``k = i``: there scores are put in, and answers are made as if it were there with its action
+        and what differs is added, so that they are one product for a group. Only sums of what is positive are divided
+        by, so nothing cancels, however much of the attention one member has.
         """
-        members, width = acted.shape[1:]
-        # Of every head: [s, h, m, width / h].
-        query_alone, key_alone, value_alone = heads
-        query, key, value = (by_head(layer, acted) for layer in (self.query, self.key, self.value))
-        query_alone = query_alone * width**-0.5
-        query = query * width**-0.5
-        diagonal = torch.eye(members, dtype=torch.bool, device=acted.device)
-        # [s, 1, 1, k]
-        unheard = ((~present).to(acted.dtype) * UNHEARD)[:, None, None]
-        # [h, width / h, width]
-        weights = self.out.weight - self.out.weight.mean(dim=0)
-        weights = weights.view(width, HEADS, -1).permute(1, 2, 0)
-        bias = self.out.bias - self.out.bias.mean()
-        # v [s, h k, width], d [s, i, h, width], x [s, j, width]
-        heard = self._behind_out(value, weights).flatten(1, 2)
-        instead = self._behind_out(value_alone - value, weights).transpose(1, 2)
-        asking = acted + bias
-
-        # Mates j != i ask everybody; where k = i they meet i without its action. Scores are [s, i, j, h, k].
-        match = (query @ key.mT).transpose(1, 2) + unheard
-        match_own = (query @ key_alone.mT).permute(0, 3, 2, 1)
-        match = torch.where(diagonal[:, None, None], match_own[..., None], match[:, None])
-        attention = torch.softmax(match, dim=4)
+        groups, members, _, width = entities.shape
+        (alone_alone, alone_acted), (acted_alone, acted_acted) = match
+        itself = torch.eye(members, dtype=torch.bool, device=entities.device)
+        scores = acted_acted.transpose(1, 2)[:, None].expand(-1, members, -1, -1, -1).clone()  # [s, i, j, h, k]
+        scores.diagonal(dim1=1, dim2=2).copy_(alone_acted.mT)
+        scores.diagonal(dim1=1, dim2=4).copy_(torch.where(itself, alone_alone, acted_alone).transpose(1, 2))
+        attention = torch.softmax(scores, dim=4)
+        # What was asked and who asks, behind `out`: [s, h, k, width] and [s, j, width].
+        heard, asking = self._behind_out(value[1]), entities[:, :, 1] + self.out.bias
+        answer = attention.flatten(3).flatten(1, 2) @ heard.flatten(1, 2)
+        answer = answer.view(groups, members, members, width) + asking[:, None]
+        # What differs, [s i, h + 1, width], and how much of it is heard, [s i, j, h + 1].
+        apart = self._behind_out(value[0] - value[1]).transpose(1, 2), entities[:, :, :1] - entities[:, :, 1:]
         at_own = attention.diagonal(dim1=1, dim2=4).permute(0, 3, 1, 2)
-        attention = attention.flatten(3)
-        # |y|² [s, i, j]: products of v with v and x, of x with itself, and of d with all three.
-        square = attention.flatten(1, 2) @ (heard @ heard.mT)
-        square = square.view_as(attention) + 2.0 * (asking @ heard.mT)[:, None]
-        square = (square * attention).sum(dim=3) + asking.square().sum(dim=2)[:, None]
-        apart = instead.flatten(1, 2).mT
-        by_member = (len(acted), -1, members, HEADS)
-        mixed = attention @ (heard @ apart).view(by_member).transpose(1, 2)
-        mixed = mixed + (asking @ apart).view(by_member).transpose(1, 2)
-        mixed = 2.0 * mixed + at_own @ (instead @ instead.mT)
-        square = square + (at_own * mixed).sum(dim=3)
-        share = torch.rsqrt(square.clamp(min=0.0) / width + NORM_EPSILON)
-        share = share * (present[:, None] & ~diagonal)
-        # Sums over j: [s, i, h k], [s, i, h] and [s, i, width].
-        shared = share[:, :, None]
-        total = (shared @ attention)[:, :, 0] @ heard + share @ asking
-        total = total + (shared @ at_own @ instead)[:, :, 0]
+        weights = at_own, itself.to(at_own.dtype).expand(groups, -1, -1)[..., None]
+        answer = torch.baddbmm(
+            answer.flatten(0, 1), torch.cat(weights, dim=3).flatten(0, 1), torch.cat(apart, dim=2).flatten(0, 1)
+        )
+        share = present.to(answer.dtype) / present.sum(dim=1, keepdim=True)
+        return (share.repeat_interleave(members, dim=0)[:, None] @ normed(answer)).view(groups, members, width)
 
-        # And i itself asks, without its action: [s, i, h, k].
-        match = (query_alone @ key.mT).transpose(1, 2) + unheard
-        match_own = (query_alone * key_alone).sum(dim=3).mT
-        match = torch.where(diagonal[:, None], match_own[..., None], match)
-        attention = torch.softmax(match, dim=3)
-        at_own = attention.diagonal(dim1=1, dim2=3).mT
-        answer = attention.flatten(2) @ heard + alone + bias
-        answer = normed(answer + (at_own[:, :, None] @ instead)[:, :, 0])
-        return (total + answer) / present.sum(dim=1)[:, None, None]
-
-    @staticmethod
-    def _behind_out(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """[s, h, m, width] of values by head [s, h, m, width / h], by weights [h, width / h, width]."""
+    def _behind_out(self, values: torch.Tensor) -> torch.Tensor:
+        """[s, h, m, width] of values by head [s, h, m, width / h]: what each head adds to the answer."""
         groups, _, members, size = values.shape
+        weights = self.out.weight.view(-1, HEADS, size).permute(1, 2, 0)
         each = values.transpose(0, 1).reshape(HEADS, groups * members, size) @ weights
         return each.view(HEADS, groups, members, -1).transpose(0, 1)
 

@@ -177,6 +177,7 @@ class Reference:
         self.stream = int(paid is not None)
         self.remembered = dict[Decided, tuple[torch.Tensor, torch.Tensor | None]]()
         self.acted = dict[Decided, Answer]()
+        self.worth = dict[Decided, torch.Tensor]()
         critic: Any = self.learner.network
         self.critic: GroupCritic = critic.critic
         stream = self.learner.streams[self.stream]
@@ -191,7 +192,10 @@ class Reference:
         ]
 
     def value(self, record: Decided) -> torch.Tensor:
-        return self._worth([self._embedded(mate, None) for mate in self.mates(record)])
+        first = self.mates(record)[0]
+        if first not in self.worth:
+            self.worth[first] = self._worth([self._embedded(mate, None) for mate in self.mates(record)])
+        return self.worth[first]
 
     def baseline(self, record: Decided) -> torch.Tensor:
         mates = self.mates(record)
