@@ -355,8 +355,8 @@ def test_a_model_of_the_linear_points_says_what_the_machine_has_room_for(monkeyp
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     costs = dict.fromkeys(scale.KINDS, 0.0002)
     rates = {1: 500.0, 2: 980.0, 4: 1500.0}
-    points = [scale.Point(3, engines, rate, costs, 0.0001, 0.0) for engines, rate in rates.items()]
-    said = scale.model(points)
+    points = [scale.Point(3, engines, rate, costs, 0.0) for engines, rate in rates.items()]
+    said = scale.model(points, 0.0001)
     assert said.startswith("From 2 engines: a decision computes 1,000 us on all sides, so 2 cores make at most 2,000 ")
     assert "| 4 | 2,000 | 1,500 |" in said
     limits = scale.limits_of(points[1], 0.0001)

@@ -13,20 +13,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
-import math
 import os
 import shutil
 import statistics
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
+
+import torch
 
 from tau_trainer.algorithms import Algorithm, Setup, make_algorithm
-from tau_trainer.metrics import keys
-from tau_trainer.settings import PPOTrainerSettings, load_settings
+from tau_trainer.memory import Work
+from tau_trainer.settings import PPOHyperparameters, PPOTrainerSettings, load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tools.bench import devices, running, tables, trainers
 from tools.bench.timeline import Timeline
@@ -52,8 +54,6 @@ class Point:
     """Decisions a second."""
     costs: dict[str, float]
     """Computing seconds for each decision, by kind of process."""
-    update: float
-    """Seconds of learning for each decision."""
     load: float
     """Of the machine when it began, others' programs included."""
 
@@ -75,7 +75,8 @@ def main() -> int:
                 print(f"{nodes} nodes, {engines} engines: {error}", flush=True)
             else:
                 print(f"{nodes} nodes, {engines} engines: {points[-1].rate:,.0f} decisions/s", flush=True)
-    text = f"{table(points)}\n\n{model([point for point in points if point.nodes == points[-1].nodes])}"
+    of_model = [point for point in points if point.nodes == points[-1].nodes]
+    text = f"{table(points)}\n\n{model(of_model, learning_seconds())}"
     print("\n" + text)
     tables.write(arguments, "scale", text, {"points": [asdict(point) for point in points]})
     return 0
@@ -102,7 +103,6 @@ def measure(nodes: int, engines: int, seconds: float) -> Point:
 
     try:
         played = running.play([words], folder, engines, seconds, look)
-        update = learning_seconds(folder / "run" / "log.jsonl")
     finally:
         del os.environ[_MARK]
         shutil.rmtree(folder, ignore_errors=True)
@@ -112,7 +112,7 @@ def measure(nodes: int, engines: int, seconds: float) -> Point:
         spent[kind] += computed - before.get(pid, (kind, 0.0))[1]
     decisions = played.timeline.total(end) - played.timeline.total(start)
     costs = {kind: value / max(decisions, 1.0) for kind, value in spent.items()}
-    return Point(nodes, engines, played.timeline.rate(start, end), costs, update, load)
+    return Point(nodes, engines, played.timeline.rate(start, end), costs, load)
 
 
 def computing(mark: str) -> Iterator[tuple[int, tuple[str, float]]]:
@@ -137,17 +137,17 @@ def _kind(line: str, name: str) -> str:
     return "trainer" if "tau-train" in line else "ray"
 
 
-def learning_seconds(log: Path) -> float:
-    """Seconds of learning for each decision that is new to an update; 0: there was none, so that nothing was kept."""
-    if not log.is_file():
-        return 0.0
-    records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    found = [
-        record["statistics"][keys.TRAIN_SECONDS]["mean"]
-        for record in records
-        if record["type"] == "summary" and keys.TRAIN_SECONDS in record["statistics"]
-    ]
-    return statistics.median(found) / rollout()[0].rollout_size if found else 0.0
+def learning_seconds(rounds: int = 5) -> float:
+    """Computing seconds of learning for each decision that is new to an update, in one thread."""
+    algorithm, setup = rollout()
+    facts, arrays = devices.rollout(algorithm, setup).sent()
+    torch.set_num_threads(1)
+    spent = []
+    for _ in range(rounds + 1):
+        begin = time.process_time()
+        algorithm.update(Work.received(facts, arrays), 0.0, None)
+        spent.append(time.process_time() - begin)
+    return statistics.median(spent[1:]) / algorithm.rollout_size  # the first compiles
 
 
 def rollout() -> tuple[Algorithm, Setup]:
@@ -159,13 +159,14 @@ def rollout() -> tuple[Algorithm, Setup]:
     return make_algorithm(setup), setup
 
 
-def sizes() -> tuple[float, int, int]:
+def sizes() -> tuple[float, int, float]:
     """Bytes that an actor sends for a decision, bytes of the weights, decisions between two of these."""
     algorithm, setup = rollout()
     _, arrays = devices.rollout(algorithm, setup).sent()
     sent = sum(values.nbytes for values in arrays.values())
     weights = sum(values.nbytes for values in algorithm.weights().values())
-    return sent / algorithm.rollout_size, weights, algorithm.rollout_size
+    shown = 1 + 4 * cast(PPOHyperparameters, setup.settings.hyperparameters).num_epoch  # versions in an update, at most
+    return sent / algorithm.rollout_size, weights, algorithm.rollout_size / shown
 
 
 def table(points: list[Point]) -> str:
@@ -178,12 +179,12 @@ def table(points: list[Point]) -> str:
         microseconds = [tables.number(1e6 * point.costs[kind]) for kind in KINDS]
         where = f"{point.nodes} raylets" if point.nodes else "no cluster"
         words = [where, str(point.engines), tables.number(point.rate), f"{linear:.0%}", f"{cores:.2f}"]
-        rows.append([*words, *microseconds, tables.number(1e6 * point.update), f"{point.load:.1f}"])
+        rows.append([*words, *microseconds, f"{point.load:.1f}"])
     header = ["", "engines", "decisions/s", "of linear", "cores computing"]
-    return tables.markdown([*header, *[f"us: {kind}" for kind in KINDS], "us of learning", "load before"], rows)
+    return tables.markdown([*header, *[f"us: {kind}" for kind in KINDS], "load before"], rows)
 
 
-def model(points: list[Point]) -> str:
+def model(points: list[Point], update: float) -> str:
     """Markdown: what the last linear point says of the others, and of many machines."""
     each = points[0].rate / points[0].engines
     last = [point for point in points if point.rate >= LINEAR * each * point.engines][-1]
@@ -198,7 +199,7 @@ def model(points: list[Point]) -> str:
         for point in points
     ]
     lines += [tables.markdown(["engines", "model: decisions/s", "measured"], rows), ""]
-    limits = limits_of(last, statistics.median([point.update for point in points if point.update] or [math.nan]))
+    limits = limits_of(last, update)
     wanted = ALONE * _FAR
     rows = [
         [name, f"{limit:,.0f}", f"{limit / ALONE:,.0f}", f"{wanted / limit:.0%}"]
