@@ -39,7 +39,8 @@ behaviors:
     max_steps: 1000000000
     checkpoint_interval: 100000
     summary_freq: 50000
-env_settings: {env_path: "headless:balance", env_args: ["--step-ms", "20"], seed: 1, restarts_rate_limit_n: 1000}
+env_settings:
+  {env_path: "headless:balance", env_args: ["--step-ms", "20"], restarts_rate_limit_n: 1000, max_lifetime_restarts: -1}
 async_trainer: {actors: 3, eval_interval: 0}
 """
 _NODES = 3
