@@ -1,4 +1,4 @@
-"""Components, levels and decisions that follow from a data set, where a file does not say.
+"""What follows from a data set where a file is silent: components, levels, decisions, how far they move the policy.
 
 Each answer gets a level of one number. What a policy is in doubt about it draws then, as a classifier does, one answer
 or the other; spread over many components, each decides for itself, and what they say together decodes as a third.
@@ -9,14 +9,21 @@ from __future__ import annotations
 from typing import Any
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import RunSettings, TauSettings, TrainerSettings
+from tau_trainer.settings import PPOHyperparameters, RunSettings, TauSettings, TrainerSettings
 from tau_trainer.tau.dataset import TauDataset, load_dataset
 from tau_trainer.tau.profiles import PROFILES, Profile, places_for, profile_named
 from tau_trainer.tau.targets import targets
 
 OWN_ENGINES = ("headless:tau", "batched:tau")
 """Engines whose number of actions follows from the profile; that of a build is fixed."""
-DECISIONS_PER_ROW, DECISIONS_PER_ANSWER = 100, 1000
+DECISIONS_PER_ROW, DECISIONS_PER_PLACE = 100, 2 / 3
+"""For each training row, and for each answer that such a row could have: one in so many is found by chance."""
+TRUST = {"beta": 0.4, "epsilon": 10.0}
+"""PPO's numbers where each answer has a level, and at first one decision in as many as there are answers is paid.
+
+A clip range of 0.2 lets what was found by chance become likelier by a fifth in an update, and then it is forgotten: 10
+lets it count in full. That is much, so the entropy bonus is large: no answer is given up before it was tried.
+"""
 BEHAVIOR = "TauAgent"
 """What the scene's behavior is called."""
 LEAST_DECISIONS = 200_000
@@ -24,7 +31,7 @@ LEAST_DECISIONS = 200_000
 
 
 def sized(settings: RunSettings) -> RunSettings:
-    """Settings in which ``tau.profile``, ``action_levels`` and ``max_steps`` are said.
+    """Settings in which ``tau.profile``, ``action_levels``, ``max_steps`` and, of PPO, :data:`TRUST` are said.
 
     What was written stays. With data of its own, an engine of ours and PPO the rest follows from the training rows;
     else the profile is ``tau3``.
@@ -65,7 +72,7 @@ def size_sentence(dataset: TauDataset, profile: Profile, settings: RunSettings) 
 
 def decisions_for(dataset: TauDataset) -> int:
     """A start that suits small sets; whether more would help is told at the end (see docs/benchmarks.md)."""
-    found = DECISIONS_PER_ROW * len(dataset.train) + DECISIONS_PER_ANSWER * dataset.training_answers
+    found = len(dataset.train) * (DECISIONS_PER_ROW + DECISIONS_PER_PLACE * dataset.training_answers)
     return max(LEAST_DECISIONS, round(found, -4))
 
 
@@ -84,4 +91,8 @@ def _sized(name: str, found: TrainerSettings, profile: Profile, dataset: TauData
         )
     if "max_steps" not in found.model_fields_set:
         changed["max_steps"] = decisions_for(dataset)
+    numbers = found.hyperparameters
+    if isinstance(numbers, PPOHyperparameters):
+        trust = {key: value for key, value in TRUST.items() if key not in numbers.model_fields_set}
+        changed["hyperparameters"] = numbers.model_copy(update=trust)
     return found.model_copy(update=changed)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import RunSettings, find_config, load_settings
+from tau_trainer.settings import PPOHyperparameters, RunSettings, find_config, load_settings
 from tau_trainer.tau.dataset import load_dataset
-from tau_trainer.tau.sizing import decisions_for, size_sentence, sized
+from tau_trainer.tau.sizing import TRUST, decisions_for, size_sentence, sized
 from tau_trainer.tau.task import TauTask
 from tests.tau.conftest import MakeFile
 
@@ -36,6 +36,21 @@ def said(
 def test_what_a_file_does_not_say_follows_from_the_data(data: Path) -> None:
     assert said(data) == ("1x12", 12, 200_000)
     assert said(data, {"env_settings.env_path": "batched:tau"}) == ("1x12", 12, 200_000)
+
+
+def test_how_far_rewards_move_a_policy_of_levels_follows_where_a_file_does_not_say(data: Path) -> None:
+    def numbers(overrides: dict[str, Any], config: str = "tau") -> tuple[Any, Any]:
+        found = sized(load_settings(config, {"tau.data": str(data), **overrides}))
+        trust = found.behaviors["TauAgent"].hyperparameters
+        assert isinstance(trust, PPOHyperparameters)
+        return trust.beta, trust.epsilon
+
+    assert numbers({}) == numbers({"tau.profile": "2x4"}) == (TRUST["beta"], TRUST["epsilon"])
+    assert numbers({"behaviors.TauAgent.hyperparameters.beta": 0.1}) == (0.1, TRUST["epsilon"])
+    assert numbers({"behaviors.TauAgent.hyperparameters.epsilon": 0.2}) == (TRUST["beta"], 0.2)
+    usual = PPOHyperparameters()
+    assert numbers({"tau.profile": "tau3"}) == (usual.beta, usual.epsilon)  # Gaussians may not move so far
+    assert numbers({}, "tau3") == (0.03, 0.2)
 
 
 def test_what_a_file_says_stays(data: Path) -> None:
