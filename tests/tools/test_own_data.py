@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tau_trainer import ParallelTrainerManager, load_settings
-from tau_trainer.tau.encoder import HashingEncoder
-from tools.bench.own_data import Outcome, dataset, outcome_of, prompt_of, table, write_dataset
+from tau_trainer.tau.vectors import vectors_path
+from tools.bench.own_data import Outcome, dataset, outcome_of, prompt_of, table
 from tools.bench.own_data_rules import HELD_OUT_OPENINGS, TOPICS, TRAINED, TRAINED_OPENINGS
+
+VECTORS = Path(__file__).parent / "data" / "own_data.vectors.npz"
+"""MiniLM's, of the set of 8 answers with number 1: `tau-train data embed` makes them anew where the rules change."""
 
 
 @pytest.mark.parametrize("answers", [26, 80, 240])
@@ -54,20 +59,25 @@ def test_what_a_run_was_worth() -> None:
     assert near.accuracy == {"policy": 0.885, "last": 0.7, "nearest": 0.9, "logistic": 0.8}
     assert near.margin == pytest.approx(-0.5)
     far = Outcome(26, 4, 100, 3000, {**near.accuracy, "policy": 0.8}, 6.0)
+    perfect = Outcome(26, 5, 100, 3000, {"nearest": 1.0, "logistic": 0.9, "policy": 0.99}, 6.0)
+    assert perfect.margin < -1.0  # a rival without errors has no standard error either
     row = table([near, far]).splitlines()[-1]
     assert row.startswith("| 26 | 2,000 (1,000-3,000) | 84.2 (80.0-88.5) | 70.0 (70.0-70.0) |")
     assert row.endswith("| 1 of 2 | 5 (4-6) |")
 
 
 @pytest.mark.timeout(180)
-def test_a_small_set_is_learned_as_its_data_ask_for(tmp_path: Path) -> None:
-    data = write_dataset(tmp_path / "own.json", 8, 1, HashingEncoder())
+def test_a_small_set_is_learned_as_well_as_by_those_who_are_given_the_answers(tmp_path: Path) -> None:
+    data = tmp_path / "own.json"
+    data.write_text(json.dumps(dataset(8, 1)), "utf-8")
+    shutil.copy(VECTORS, vectors_path(data))
     changes = {"tau.data": str(data), "checkpoint_settings.results_dir": str(tmp_path), "env_settings.seed": 1}
-    settings = load_settings("tau", {**changes, "behaviors.TauAgent.max_steps": 8_000, "tau.pairs": 1})
+    settings = load_settings("tau", {**changes, "behaviors.TauAgent.max_steps": 13_000, "tau.pairs": 1})
     report = ParallelTrainerManager().start(settings, recorders=lambda folder: []).wait()
     written = load_settings(report.folder / "configuration.yaml")
     assert written.tau is not None
     assert written.tau.profile == "1x8"
     assert written.behaviors["TauAgent"].network_settings.action_levels == 8
-    assert report.evaluation is not None
-    assert report.evaluation["accuracy"] > report.evaluation["baselines"]["majority"]["accuracy"] + 0.2
+    found = outcome_of(8, 1, json.loads((report.folder / "evaluation.json").read_text("utf-8")))
+    assert found.rows == 104
+    assert found.margin >= -1.0

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -56,7 +57,9 @@ class Outcome:
         """How far the policy is above the strongest baseline, in standard errors of that one's accuracy."""
         policy, rival = self.accuracy["policy"], max(self.accuracy[name] for name in _BASELINES)
         error = (rival * (1.0 - rival) / self.rows) ** 0.5
-        return (policy - rival) / error if error else 0.0
+        if policy == rival or error:
+            return (policy - rival) / (error or 1.0)
+        return math.copysign(math.inf, policy - rival)
 
 
 def main() -> int:
