@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -87,7 +88,7 @@ def test_both_ends_read_recordings_alike(monkeypatch: pytest.MonkeyPatch) -> Non
     """What the process is told makes the same setup there, through JSON."""
     setup = replace(SETUP, images=ImageOrder(written_last=True, flat=("heat",)), environment=("gym:X", "a=1"))
     made: list[Setup] = []
-    process = cast("LearnerProcess", None)
+    process = cast("LearnerProcess", SimpleNamespace(abreast=1))
     facts = json.loads(json.dumps(RemoteLearner(process, "Agent", setup, make_algorithm(setup))._setup))
     monkeypatch.setattr(learner_process, "make_algorithm", made.append)
     learner_process._made(facts)
@@ -142,7 +143,7 @@ def test_it_learns_the_same_where_messages_are_all_there_is(log: Path) -> None:
 
 def test_a_process_knows_how_many_decisions_its_learner_has() -> None:
     """What falls over a share of them falls there as it does where agents act."""
-    learner = remote(cast(Any, None), setup=replace(SETUP, max_steps=34))
+    learner = remote(cast(Any, SimpleNamespace(abreast=1)), setup=replace(SETUP, max_steps=34))
     made: Any = _made(learner._setup)
     assert made._setup.decisions == 34
 
