@@ -147,7 +147,9 @@ def test_usual_lengths() -> None:
 
 
 def test_settings_of_a_trial() -> None:
-    short = shortened(quick(), 700).of_behavior("CartPole-v1")
+    whole = shortened(quick(cluster__address="local:2"), 700)
+    assert (whole.cluster, whole.execution) == (None, "sync"), "it plays in its own process, wherever that is"
+    short = whole.of_behavior("CartPole-v1")
     numbers: Any = short.hyperparameters
     assert (numbers.learning_rate_schedule, numbers.beta_schedule, short.max_steps) == ("constant", "constant", 700)
     assert with_numbers(quick(), optimizer="adamw").of_behavior("CartPole-v1").hyperparameters.weight_decay == 0.01

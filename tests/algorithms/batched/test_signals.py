@@ -145,8 +145,10 @@ def test_all_of_them_learn_and_go_on_bit_for_bit(kind: str, tmp_path: Path) -> N
     assert losses < set(told)
     arrays, facts = first.state()
     again.load(arrays, facts)
-    for learner in (first, again):
-        learner.learn(play(learner, space, seed=2), 0.5)
+    one, other = (learner.learn(play(learner, space, seed=2), 0.5) for learner in (first, again))
+    assert one.keys() == other.keys()
+    for name in (keys.episode_reward("rnd"), keys.return_size("extrinsic")):  # of episodes that began before
+        assert torch.equal(one[name], other[name]), name
     for name, values in first.state()[0].items():
         np.testing.assert_array_equal(values, again.state()[0][name], name)
         if name.startswith("signal.") and name.endswith("parameters"):
