@@ -15,13 +15,13 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.settings import ClusterSettings, load_settings
 from tau_trainer.training.batched.api import train_batched
 from tau_trainer.training.learning.group import LearnerGroup, Ranked
+from tau_trainer.training.learning.parameter_server import ParameterServer
 from tau_trainer.training.learning.process import RemoteLearner
-from tau_trainer.training.learning.server import ParameterServer
 from tests.cluster.conftest import NODES, RESOURCES
 from tests.training.actors import test_lock_step
 from tests.training.batched import test_data_parallel
 from tests.training.fakes import Memory, begin, pairs_of
-from tests.training.learning import test_group, test_server
+from tests.training.learning import test_group, test_parameter_server
 
 on_it = pytest.mark.usefixtures("shared")
 LONG_S = 100.0
@@ -122,10 +122,10 @@ def test_who_learns_together_is_on_nodes(connection: Connection, tmp_path: Path)
 @on_it
 def test_who_learns_from_rollouts_of_its_own_is_on_nodes(connection: Connection, tmp_path: Path) -> None:
     """The first here, the other there; where that one dies another begins, and its work is learned from too."""
-    place, setup, warnings = connection.place(0, 0), test_server.SETUP, list[str]()
+    place, setup, warnings = connection.place(0, 0), test_parameter_server.SETUP, list[str]()
     server = ParameterServer(Ranked(2, "cpu", tmp_path, place=place), 2, warnings.append)
     learner, algorithm = RemoteLearner(server, "it", setup, make_algorithm(setup)), make_algorithm(setup)
-    for number, work in enumerate(test_server.works(4)):
+    for number, work in enumerate(test_parameter_server.works(4)):
         if number == 2:  # its turn
             server._workers[1].process._process.kill()
         learner.submit(test_group.copied(work), 0.1, None)

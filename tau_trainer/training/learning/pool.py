@@ -27,9 +27,9 @@ from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, M
 from tau_trainer.training.learning.judge import Validator
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.opponents import Opponents
+from tau_trainer.training.learning.parameter_server import ParameterServer
 from tau_trainer.training.learning.process import LearnerProcess, Learning, RemoteLearner
 from tau_trainer.training.learning.self_play import SelfPlay
-from tau_trainer.training.learning.server import ParameterServer
 from tau_trainer.training.learning.updates import Shared
 from tau_trainer.training.plan import RunPlan
 

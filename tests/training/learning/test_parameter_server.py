@@ -21,11 +21,11 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import Normalizer
 from tau_trainer.remote.process import Message, Parent
 from tau_trainer.settings import PPOHyperparameters, TrainerSettings, load_settings, shared_out
+from tau_trainer.training.learning import parameter_server as servers
 from tau_trainer.training.learning import process as processes
-from tau_trainer.training.learning import server as servers
 from tau_trainer.training.learning.group import Ranked
+from tau_trainer.training.learning.parameter_server import ParameterServer, added
 from tau_trainer.training.learning.process import NO_TAKES, RemoteLearner, Takes
-from tau_trainer.training.learning.server import ParameterServer, added
 from tests.training.fakes import Memory, begin, ppo_settings, train, until, vector_spec
 from tests.training.learners import experience
 from tests.training.learning.test_group import CONTINUOUS, NETWORK, copied, settings
