@@ -75,6 +75,8 @@ def main() -> int:
                 print(f"{nodes} nodes, {engines} engines: {error}", flush=True)
             else:
                 print(f"{nodes} nodes, {engines} engines: {points[-1].rate:,.0f} decisions/s", flush=True)
+    if not points:
+        return 1
     of_model = [point for point in points if point.nodes == points[-1].nodes]
     text = f"{table(points)}\n\n{model(of_model, learning_seconds())}"
     print("\n" + text)
