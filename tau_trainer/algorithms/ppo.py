@@ -9,6 +9,9 @@
 - Where a half of what is learned from is new (``updates_per_buffer`` 2), there are half as many epochs, so that every
   decision is learned from ``num_epoch`` times in all. Reusing the last rollouts is GePPO's idea (Queeney, Paschalidis
   and Cassandras 2021); here with the proximal policy described below in place of its clip range.
+- ``shrink_at`` shrinks and perturbs once (Ash and Adams 2020, section 4.1): half of each weight and half of one drawn
+  anew, of actor and critic, and an optimizer without moments. What a network learned first, from experience that was
+  mostly noise, makes it generalise worse than a fresh one does from the same experience (Igl et al. 2021).
 - Gaussian entropy is the mean over dimensions, branch entropies are summed, as in ML-Agents' ``Policy/Entropy``.
 - The observation statistics take in a rollout *after* it was learned from. Only the very first comes before, and the
   log-probabilities of its actions are computed again with them.
@@ -35,13 +38,13 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import Publish, Setup
+from tau_trainer.algorithms.base import Publish, Setup, State
 from tau_trainer.algorithms.batch import Numbers, Samples, exact, shuffled
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.policy_update import Learned, PolicyUpdate, Reader
 from tau_trainer.algorithms.rows import Rows, SplitRows
 from tau_trainer.columns import Arrays
-from tau_trainer.memory import Rollout
+from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.memory.advantages import gae
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Normalizer
@@ -50,6 +53,9 @@ from tau_trainer.models.observation_encoder import Inputs
 
 if TYPE_CHECKING:
     from tau_trainer.settings import PPOHyperparameters
+
+_FRESH = 0.5
+"""Share of the weights drawn anew."""
 
 
 class RolloutReader(Reader):
@@ -175,6 +181,7 @@ class PPO(OnPolicy):
         memory = setup.settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
         self._fused = fused
+        self._shrunk = False
         self.policy_update = self.new_update()
         self.large = len(self.network.encoders) > 0
         self.holds_lock = not self.policy_update.scripted or bool(self._beside)
@@ -196,6 +203,27 @@ class PPO(OnPolicy):
     @override
     def rollout_size(self) -> int:
         return self._hyperparameters.rollout_size
+
+    @override
+    def learn_from(
+        self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
+    ) -> dict[str, float]:
+        statistics = super().learn_from(work, rollout, progress, publish)
+        at: float | None = getattr(self._hyperparameters, "shrink_at", None)
+        if at is not None and progress >= at and not self._shrunk:
+            self._shrink()
+        return statistics
+
+    def _shrink(self) -> None:
+        """See the module. The observation statistics stay: they are no weights."""
+        optimizer, fresh = self.parameters.optimizer, self.build_network().to(self.device)
+        drawn = dict(fresh.named_parameters())
+        for name, weights in self.parameters.views(optimizer.parameters).items():
+            weights.lerp_(drawn[name], _FRESH)
+        for moments in (optimizer.exp_avg, optimizer.exp_avg_sq, optimizer.step):
+            moments.zero_()
+        optimizer.mu_product.fill_(1.0)
+        self._shrunk = True
 
     @override
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
@@ -231,6 +259,12 @@ class PPO(OnPolicy):
         return self.policy_update.numbers(progress)._replace(learning_rate=self.learning_rate(progress))
 
     @override
+    def state(self) -> State:
+        arrays, facts = super().state()
+        return arrays, facts | ({"shrunk": True} if self._shrunk else {})
+
+    @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         super().load(arrays, facts)
+        self._shrunk = "version" in facts and bool(facts.get("shrunk", False))
         self.policy_update.loaded()

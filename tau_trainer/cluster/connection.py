@@ -90,7 +90,7 @@ class Connection:
         try:
             with contextlib.ExitStack() as begun:
                 address = address_of(self.settings)
-                begun.enter_context(_variables(environment_of(self.settings)))
+                begun.enter_context(variables(environment_of(self.settings)))
                 self._connect(address, begun)
                 self._begun.set()
                 self._watch()
@@ -140,9 +140,9 @@ class Connection:
         self.head = str(ray.init(address=address, **options).address_info["gcs_address"])
         begun.callback(lambda: self.lost or ray.shutdown())  # it would wait for the head
         nodes = list[Any]()
-        begun.callback(_end, nodes)
+        begun.callback(end_nodes, nodes)
         for number in range(2, count + 1):
-            nodes.append(_node(f"local-{number}", self.head, home, cores))
+            nodes.append(start_node(f"local-{number}", self.head, home, cores))
 
     def _check_imported(self) -> None:
         """Where Ray was imported before, it has read the environment as it was then."""
@@ -225,7 +225,7 @@ class Connection:
 
 
 @contextlib.contextmanager
-def _variables(given: Mapping[str, str]) -> Iterator[None]:
+def variables(given: Mapping[str, str]) -> Iterator[None]:
     """With these in the environment. What is Ray's there is put back in the end, also what Ray itself has set."""
     before = _of_ray()
     os.environ.update(given)
@@ -253,7 +253,7 @@ def _home() -> str:
     return tempfile.mkdtemp(prefix="tau-", dir=folder if len(folder) < _LONGEST else "/tmp")
 
 
-def _node(name: str, head: str, home: str, cores: int) -> Any:
+def start_node(name: str, head: str, home: str, cores: int) -> Any:
     """One more node of a private cluster.
 
     ``ray.cluster_utils.Cluster`` makes them so; but that tells every ``ray.init()`` of this user that the cluster is
@@ -278,7 +278,8 @@ def _node(name: str, head: str, home: str, cores: int) -> Any:
     return Node(params, head=False, shutdown_at_exit=False)
 
 
-def _end(nodes: list[Any]) -> None:
+def end_nodes(nodes: list[Any]) -> None:
+    """Nodes of :func:`start_node` end, with all that runs on them."""
     for node in nodes:
         with contextlib.suppress(Exception):  # one that was killed has left little to end
             node.kill_all_processes(check_alive=False, allow_graceful=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tau_trainer.metrics import BaselineScore, keys
@@ -141,11 +142,12 @@ def validation_after(decisions: int, max_steps: int) -> int:
 def still_rises(accuracies: Sequence[float]) -> bool:
     """Whether validation accuracies [n], in order, rose to the end, so that more decisions would help.
 
-    The mean of the last quarter is above that of the quarter before by more than :data:`_RISE`, and there is room.
+    The median of the last quarter is above that of the quarter before by more than :data:`_RISE`, and there is room. A
+    short fall, as where weights shrink, makes no rise.
     """
     part = len(accuracies) // 4
     before, after = accuracies[-2 * part : -part], accuracies[-part:]
-    return part > 0 and (sum(after) - sum(before)) / part > _RISE and accuracies[-1] < 1.0
+    return part > 0 and median(after) - median(before) > _RISE and accuracies[-1] < 1.0
 
 
 @dataclass(frozen=True, slots=True)

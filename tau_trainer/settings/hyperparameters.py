@@ -115,6 +115,9 @@ class PPOHyperparameters(POCAHyperparameters):
     """2: an update begins once half of the buffer_size decisions that it learns from are new, so each is learned from
     in two updates, num_epoch times in all, and agents act with a fresher policy. 1: once all are new, as in ML-Agents.
     auto = 2 where the new half fills 16 minibatches."""
+    shrink_at: Fraction | None = None
+    """Once this share of max_steps is done, weights move half of the way to ones that are drawn anew, and what was
+    learned by heart while nothing was known yet weighs less in the end (shrink and perturb); null = never."""
 
     @property
     @override

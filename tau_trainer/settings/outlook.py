@@ -98,6 +98,8 @@ def _strategy(file: RunSettings) -> Iterator[Finding]:
             yield (*place, "trainer_type"), text
         learned = sorted(trainer.reward_signals.keys() & LEARNED.keys())
         beside: list[Location] = [("reward_signals", name) for name in learned]
+        shrinks = getattr(trainer.hyperparameters, "shrink_at", None) is not None
+        beside += [("hyperparameters", "shrink_at")] if shrinks else []
         beside += [(key,) for key in ("self_play", "behavioral_cloning") if getattr(trainer, key) is not None]
         for keys in beside:
             yield (*place, *keys), "does not go with strategy: parameter_server; remove one of them"

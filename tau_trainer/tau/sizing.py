@@ -6,6 +6,7 @@ or the other; spread over many components, each decides for itself, and what the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tau_trainer.errors import SettingsError
@@ -14,7 +15,8 @@ from tau_trainer.tau.dataset import TauDataset, load_dataset
 from tau_trainer.tau.profiles import PROFILES, Profile, places_for, profile_named
 from tau_trainer.tau.targets import targets
 
-OWN_ENGINES = ("headless:tau", "batched:tau")
+BATCHED = "batched:tau"
+OWN_ENGINES = ("headless:tau", BATCHED)
 """Engines whose number of actions follows from the profile; that of a build is fixed."""
 DECISIONS_PER_ROW, DECISIONS_PER_PLACE = 100, 2 / 3
 """For each training row, and for each answer that such a row could have: one in so many is found by chance."""
@@ -24,6 +26,8 @@ TRUST = {"beta": 0.4, "epsilon": 10.0}
 A clip range of 0.2 lets what was found by chance become likelier by a fifth in an update, and then it is forgotten: 10
 lets it count in full. That is much, so the entropy bonus is large: no answer is given up before it was tried.
 """
+SHRINK_AT = 0.7
+"""And ``shrink_at``, wherever PPO has it: most of what a policy learned at first was noise."""
 BEHAVIOR = "TauAgent"
 """What the scene's behavior is called."""
 LEAST_DECISIONS = 200_000
@@ -31,7 +35,7 @@ LEAST_DECISIONS = 200_000
 
 
 def sized(settings: RunSettings) -> RunSettings:
-    """Settings in which ``tau.profile``, ``action_levels``, ``max_steps`` and, of PPO, :data:`TRUST` are said.
+    """Settings in which ``tau.profile``, ``action_levels``, ``max_steps`` and numbers of PPO are said.
 
     What was written stays. With data of its own, an engine of ours and PPO the rest follows from the training rows;
     else the profile is ``tau3``.
@@ -55,7 +59,9 @@ def sized(settings: RunSettings) -> RunSettings:
     else:
         profile = profile_named(tau.profile)
         targets(dataset, profile)  # refuses places that are too few, before an engine would
-    sizes = {name: _sized(name, found, profile, dataset) for name, found in behaviors.items()}
+    shrinks = settings.env_settings.env_path != BATCHED and settings.strategy == "mirrored"
+    trust = {**TRUST, "shrink_at": SHRINK_AT} if shrinks else TRUST
+    sizes = {name: _sized(name, found, profile, dataset, trust) for name, found in behaviors.items()}
     return _with_profile(settings, tau, profile).model_copy(update={"behaviors": sizes})
 
 
@@ -80,7 +86,9 @@ def _with_profile(settings: RunSettings, tau: TauSettings, profile: Profile) -> 
     return settings.model_copy(update={"tau": tau.model_copy(update={"profile": profile.name})})
 
 
-def _sized(name: str, found: TrainerSettings, profile: Profile, dataset: TauDataset) -> TrainerSettings:
+def _sized(
+    name: str, found: TrainerSettings, profile: Profile, dataset: TauDataset, trust: Mapping[str, float]
+) -> TrainerSettings:
     network, changed = found.network_settings, dict[str, Any]()
     if "action_levels" not in network.model_fields_set:
         changed["network_settings"] = network.model_copy(update={"action_levels": profile.levels})
@@ -93,6 +101,6 @@ def _sized(name: str, found: TrainerSettings, profile: Profile, dataset: TauData
         changed["max_steps"] = decisions_for(dataset)
     numbers = found.hyperparameters
     if isinstance(numbers, PPOHyperparameters):
-        trust = {key: value for key, value in TRUST.items() if key not in numbers.model_fields_set}
-        changed["hyperparameters"] = numbers.model_copy(update=trust)
+        unsaid = {key: value for key, value in trust.items() if key not in numbers.model_fields_set}
+        changed["hyperparameters"] = numbers.model_copy(update=unsaid)
     return found.model_copy(update=changed)

@@ -335,6 +335,41 @@ def test_target_kl_ends_an_update_early() -> None:
     assert result["Train/KL"] > 0.01
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "nadam"])
+def test_weights_shrink_and_are_perturbed_once(optimizer: str) -> None:
+    # A whole update happens first, so after it two learners differ by the shrinking alone.
+    def made(at: float | None) -> PPO:
+        return ppo(CONTINUOUS, settings(network=NORMALIZED, shrink_at=at, optimizer=optimizer))
+
+    plain, shrinks = made(None), made(0.5)
+    work = Collector(plain).collect(plain.snapshot())
+    for learner in (plain, shrinks):
+        learner.update(work, 0.49, None)
+    assert_same_weights(plain, shrinks, 0.0)
+    assert "shrunk" not in shrinks.state()[1]
+    for learner in (plain, shrinks):
+        learner.update(work, 0.5, None)
+    other = made(0.5)
+    other.generator.set_state(plain.generator.get_state())
+    fresh, learned = dict(other.build_network().named_parameters()), parameters_of(plain)
+    for name, weights in parameters_of(shrinks).items():
+        torch.testing.assert_close(weights, 0.5 * learned[name] + 0.5 * fresh[name].detach())
+    assert torch.equal(cast("Any", shrinks.network.normalizer).mean, cast("Any", plain.network.normalizer).mean)
+    state = shrinks.parameters.optimizer
+    assert not any(bool(values.any()) for values in (state.exp_avg, state.exp_avg_sq, state.step))
+    assert state.mu_product.item() == 1.0
+    # Once, also for who goes on from a checkpoint; whoever begins from its weights has a run of its own.
+    arrays, facts = shrinks.state()
+    resumed, begun = made(0.5), made(0.5)
+    resumed.load(arrays, facts)
+    begun.load(arrays, {name: value for name, value in facts.items() if name != "version"})
+    assert (resumed._shrunk, begun._shrunk) == (True, False)
+    for learner in (shrinks, resumed):
+        learner.update(work, 0.6, None)
+    assert_same_weights(shrinks, resumed, 0.0)
+    assert bool(state.exp_avg.any())
+
+
 def test_strength_scales_the_reward() -> None:
     def made(strength: float) -> PPO:
         return ppo(CONTINUOUS, settings(signals={"extrinsic": RewardSignalSettings(gamma=0.0, strength=strength)}))

@@ -39,6 +39,7 @@ def test_accuracies_that_rise_to_the_end() -> None:
     assert still_rises([0.0] * 9 + [0.02] * 3)
     assert not still_rises([0.0, 0.3, 0.5, 0.505])
     assert not still_rises([0.1, 0.5, 0.4, 0.4])
+    assert not still_rises([0.9] * 7 + [0.2] + [0.9] * 4), "a short fall"
     assert not still_rises([0.0, 0.5, 1.0])
     assert not still_rises([0.1, 0.2, 0.5, 1.0]), "it is all there is"
     assert not still_rises([])

@@ -156,6 +156,11 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
             "trainer_type: ppo\n    hyperparameters: {updates_per_buffer: 2}",
             "updates_per_buffer 2, which is for engines",
         ),
+        (
+            "player: random",
+            "trainer_type: ppo\n    hyperparameters: {shrink_at: 0.7}",
+            "hyperparameters.shrink_at 0.7, which is for engines",
+        ),
         ("[[0, 1e-3], [1e6, 1e-4]]", "[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] whose steps grow"),
         ("behaviors:", "behaviors: {}\nx:", "behaviors must have at least 1 entries"),
         (

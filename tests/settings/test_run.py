@@ -174,6 +174,7 @@ SERVED = {"devices": 2, "strategy": "parameter_server"}
         ),
         (SERVED | {"behaviors.*.trainer_type": "sac"}, "behaviors.A.trainer_type.* learns from a memory"),
         (SERVED | {"behaviors.*.reward_signals.rnd.strength": 0.1}, "reward_signals.rnd.* does not go with strategy"),
+        (SERVED | {"behaviors.*.hyperparameters.shrink_at": 0.7}, "shrink_at.* does not go with strategy"),
         (SERVED | {"behaviors.*.self_play.window": 3}, "behaviors.A.self_play.* does not go with strategy"),
     ],
 )

@@ -28,7 +28,15 @@ from tau_trainer.settings.signals import (
     SelfPlaySettings,
 )
 
-OUR_OWN = {"max_grad_norm", "normalize_advantage", "target_kl", "updates_per_buffer", "optimizer", "weight_decay"}
+OUR_OWN = {
+    "max_grad_norm",
+    "normalize_advantage",
+    "target_kl",
+    "updates_per_buffer",
+    "shrink_at",
+    "optimizer",
+    "weight_decay",
+}
 OUR_OWN |= {"prioritized", "n_step", "hindsight", "net_arch", "opponents", "layer_statistics"}
 PPO = {
     "batch_size": 1024,

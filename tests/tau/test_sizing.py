@@ -10,7 +10,7 @@ import pytest
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import PPOHyperparameters, RunSettings, find_config, load_settings
 from tau_trainer.tau.dataset import load_dataset
-from tau_trainer.tau.sizing import TRUST, decisions_for, size_sentence, sized
+from tau_trainer.tau.sizing import SHRINK_AT, TRUST, decisions_for, size_sentence, sized
 from tau_trainer.tau.task import TauTask
 from tests.tau.conftest import MakeFile
 
@@ -51,6 +51,18 @@ def test_how_far_rewards_move_a_policy_of_levels_follows_where_a_file_does_not_s
     usual = PPOHyperparameters()
     assert numbers({"tau.profile": "tau3"}) == (usual.beta, usual.epsilon)  # Gaussians may not move so far
     assert numbers({}, "tau3") == (0.03, 0.2)
+
+
+def test_a_policy_of_levels_shrinks_where_its_algorithm_can(data: Path) -> None:
+    def at(overrides: dict[str, Any]) -> Any:
+        found = sized(load_settings("tau", {"tau.data": str(data), **overrides}))
+        return getattr(found.behaviors["TauAgent"].hyperparameters, "shrink_at", None)
+
+    assert at({}) == SHRINK_AT
+    assert at({"behaviors.TauAgent.hyperparameters.shrink_at": None}) is None
+    assert at({"env_settings.env_path": "batched:tau"}) is None
+    assert at({"strategy": "parameter_server", "devices": 2}) is None
+    assert at({"tau.profile": "tau3"}) is None
 
 
 def test_what_a_file_says_stays(data: Path) -> None:

@@ -94,7 +94,7 @@ def soak(folder: Path, seconds: float, every: float) -> dict[str, Any]:
         session = ParallelTrainerManager().start(settings, "learn", recorders=lambda _: [heard])
         memory, decisions, killed, nodes = list[int](), list[int](), 0, list[Any]()
         begun, due = time.monotonic(), time.monotonic() + 3.0 * every
-        with connecting._variables(environment_of(made.settings)):
+        with connecting.variables(environment_of(made.settings)):
             while time.monotonic() < begun + seconds and session.running:
                 time.sleep(_REST_S)
                 memory.append(resident(os.getpid()))
@@ -105,12 +105,12 @@ def soak(folder: Path, seconds: float, every: float) -> dict[str, Any]:
                     lost = f"local-{1 + killed}"  # the oldest; the first has the head and stays
                     for raylet in running("raylet", f"--node-name={lost}", home):
                         os.kill(raylet, signal.SIGKILL)
-                    nodes.append(connecting._node(f"local-{_NODES + killed}", made.head, home, 1))
+                    nodes.append(connecting.start_node(f"local-{_NODES + killed}", made.head, home, 1))
                     print(f"{time.monotonic() - begun:.0f} s: {lost} killed, {decisions[-1]:,} decisions", flush=True)
         went_on = session.running
         session.cancel()
         report = session.wait()
-        connecting._end(nodes)
+        connecting.end_nodes(nodes)
     finally:
         made.close()
     checkpoint = latest_checkpoint(folder / "soak" / "checkpoints", "3DBall").checkpoint

@@ -143,6 +143,7 @@ class Population(BatchedLearner):
             "updates_per_buffer must be 1": ppo.rollout_size != hyperparameters.buffer_size,
             "layer_statistics must be false": hyperparameters.layer_statistics,
             "target_kl must be null": getattr(hyperparameters, "target_kl", None) is not None,
+            "shrink_at must be null": getattr(hyperparameters, "shrink_at", None) is not None,
         }
         wrong = [reason for reason, is_so in reasons.items() if is_so]
         if wrong:

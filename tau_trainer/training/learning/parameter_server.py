@@ -32,8 +32,6 @@ from tau_trainer.training.learning.process import NO_TAKES, LearnerProcess, Take
 T = TypeVar("T")
 _LEARNED = "model."
 """What the names of parameters begin with in a state."""
-_ALONE = "older."
-"""And those of the rollout before, from which an algorithm may learn once more: here it was another learner's."""
 
 
 class _State(NamedTuple):
@@ -198,8 +196,7 @@ class ParameterServer:
 
     def _state(self, worker: _Worker, name: str) -> _State:
         _, facts, arrays = self._asked(worker, Message("state", {"learner": name}, {}))
-        kept = {each: values for each, values in arrays.items() if not each.startswith(_ALONE)}
-        return _State(int(facts["facts"]["version"]), kept, facts["facts"])
+        return _State(int(facts["facts"]["version"]), arrays, facts["facts"])
 
     def words(self) -> str:
         """How stale updates were, for a person."""

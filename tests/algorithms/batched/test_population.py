@@ -251,6 +251,7 @@ def test_it_goes_on_bit_for_bit_from_its_state(stacked: bool) -> None:
         (options(LEVELS, updates_per_buffer=2), "updates_per_buffer must be 1"),
         (options(layer_statistics=True), "layer_statistics must be false"),
         (options(LEVELS, target_kl=0.1), "target_kl must be null"),
+        (options(LEVELS, shrink_at=0.7), "shrink_at must be null"),
         (options(LEVELS, optimizer="nadam"), "nadam"),
     ],
 )
