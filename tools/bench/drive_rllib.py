@@ -1,6 +1,7 @@
-"""Runs inside the environment of RLlib: PPO on one task with our numbers, until it is stopped.
+"""Runs inside the environment of RLlib: PPO on one task with our numbers, until it is stopped or has had all its steps.
 
-Arguments: task, seed, runners. These play 16 copies between them, in processes of their own; learning is in this one.
+Arguments: task, seed, runners, steps. The runners play 16 copies between them, in processes of their own; learning is
+in this one.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def made(name: str) -> gymnasium.Env[Any, Any]:
     return gymnasium.make(f"Timed{name}")
 
 
-def main(task: str, seed: int, runners: int) -> None:
+def main(task: str, seed: int, runners: int, steps: int) -> None:
     """Trains."""
     ray.init(include_dashboard=False, log_to_driver=False, address="local")
     register_env("timed", lambda _: made(task))
@@ -53,9 +54,9 @@ def main(task: str, seed: int, runners: int) -> None:
     config.learners(num_learners=0, num_gpus_per_learner=0)
     config.rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="relu"))
     algorithm = config.training(**NUMBERS).build_algo()
-    while True:
+    for _ in range(0, steps, NUMBERS["train_batch_size_per_learner"]):
         algorithm.train()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], *(int(word) for word in sys.argv[2:]))

@@ -137,7 +137,7 @@ def main() -> int:
                 print(line(outcomes[-1]), flush=True)
             if rllib is not None and task == "CartPole-v1":
                 words = [str(rllib), str(ROOT / "tools" / "bench" / "drive_rllib.py"), task, str(seed), "2"]
-                outcomes.append(run(task, "RLlib", seed, words))
+                outcomes.append(run(task, "RLlib", seed, [*words, str(TASKS[task].steps)]))
                 print(line(outcomes[-1]), flush=True)
     text = table(outcomes)
     print("\n" + text)
