@@ -181,6 +181,7 @@ class PPO(OnPolicy):
         memory = setup.settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
         self._fused = fused
+        self._shrink_at: float | None = getattr(self._hyperparameters, "shrink_at", None)
         self._shrunk = False
         self.policy_update = self.new_update()
         self.large = len(self.network.encoders) > 0
@@ -209,8 +210,7 @@ class PPO(OnPolicy):
         self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
     ) -> dict[str, float]:
         statistics = super().learn_from(work, rollout, progress, publish)
-        at: float | None = getattr(self._hyperparameters, "shrink_at", None)
-        if at is not None and progress >= at and not self._shrunk:
+        if self._shrink_at is not None and progress >= self._shrink_at and not self._shrunk:
             self._shrink()
         return statistics
 
@@ -261,10 +261,11 @@ class PPO(OnPolicy):
     @override
     def state(self) -> State:
         arrays, facts = super().state()
-        return arrays, facts | ({"shrunk": True} if self._shrunk else {})
+        return arrays, facts | ({} if self._shrink_at is None else {"shrunk": self._shrunk})
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         super().load(arrays, facts)
-        self._shrunk = "version" in facts and bool(facts.get("shrunk", False))
+        # A run that has learned without goes on without: there may be too little left of it to learn anew.
+        self._shrunk = "version" in facts and bool(facts.get("shrunk", True))
         self.policy_update.loaded()

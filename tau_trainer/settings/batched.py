@@ -195,10 +195,10 @@ class PPOPolicySettings(PolicySettings):
 
     @model_validator(mode="after")
     def _once(self) -> Self:
-        for key, asked in (("updates_per_buffer", 2), ("shrink_at", self.hyperparameters.shrink_at)):
-            if asked is not None and getattr(self.hyperparameters, key) == asked:
-                text = "asks for hyperparameters.{key} {asked}, which is for engines; remove it"
-                raise PydanticCustomError("once", text, {"key": key, "asked": asked})
+        if self.hyperparameters.updates_per_buffer == 2:
+            text = "asks for hyperparameters.updates_per_buffer 2, which is for engines; remove it"
+            raise PydanticCustomError("once", text)
+        self.hyperparameters.refuse("asks for hyperparameters.{key}, which is for engines; remove it", "shrink_at")
         return self
 
 

@@ -117,7 +117,8 @@ class PPOHyperparameters(POCAHyperparameters):
     auto = 2 where the new half fills 16 minibatches."""
     shrink_at: Fraction | None = None
     """Once this share of max_steps is done, weights move half of the way to ones that are drawn anew, and what was
-    learned by heart while nothing was known yet weighs less in the end (shrink and perturb); null = never."""
+    learned by heart while nothing was known yet weighs less in the end (shrink and perturb); null = never, as in
+    runs that began without it."""
 
     @property
     @override

@@ -346,9 +346,13 @@ def test_weights_shrink_and_are_perturbed_once(optimizer: str) -> None:
     for learner in (plain, shrinks):
         learner.update(work, 0.49, None)
     assert_same_weights(plain, shrinks, 0.0)
-    assert "shrunk" not in shrinks.state()[1]
-    for learner in (plain, shrinks):
+    resumed, later, begun = made(0.5), made(0.5), made(0.5)
+    resumed.load(*shrinks.state())
+    later.load(*plain.state())
+    for learner in (plain, shrinks, resumed, later):
         learner.update(work, 0.5, None)
+    assert_same_weights(resumed, shrinks, 0.0)
+    assert_same_weights(later, plain, 0.0)  # a run that has learned without it goes on so
     other = made(0.5)
     other.generator.set_state(plain.generator.get_state())
     fresh, learned = dict(other.build_network().named_parameters()), parameters_of(plain)
@@ -360,7 +364,7 @@ def test_weights_shrink_and_are_perturbed_once(optimizer: str) -> None:
     assert state.mu_product.item() == 1.0
     # Once, also for who goes on from a checkpoint; whoever begins from its weights has a run of its own.
     arrays, facts = shrinks.state()
-    resumed, begun = made(0.5), made(0.5)
+    resumed = made(0.5)
     resumed.load(arrays, facts)
     begun.load(arrays, {name: value for name, value in facts.items() if name != "version"})
     assert (resumed._shrunk, begun._shrunk) == (True, False)

@@ -159,7 +159,7 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
         (
             "player: random",
             "trainer_type: ppo\n    hyperparameters: {shrink_at: 0.7}",
-            "hyperparameters.shrink_at 0.7, which is for engines",
+            "hyperparameters.shrink_at, which is for engines",
         ),
         ("[[0, 1e-3], [1e6, 1e-4]]", "[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] whose steps grow"),
         ("behaviors:", "behaviors: {}\nx:", "behaviors must have at least 1 entries"),

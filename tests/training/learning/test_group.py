@@ -53,11 +53,10 @@ def of_groups(kind: type[POCA]) -> Setup:
 
 
 PPO = {"batch_size": 7, "buffer_size": 16, "num_epoch": 3, "normalize_advantage": "minibatch"}
+BY_BUFFERS = {"normalize_advantage": "buffer", "target_kl": 10.0, "shrink_at": 0.1}
 SETUPS = {
     "ppo": Setup(vector_spec(), ppo_settings(hyperparameters=PPO, network_settings=NETWORK), 3),
-    "ppo by buffers": Setup(
-        vector_spec(), ppo_settings(hyperparameters=PPO | {"normalize_advantage": "buffer", "target_kl": 10.0}), 3
-    ),
+    "ppo by buffers": Setup(vector_spec(), ppo_settings(hyperparameters=PPO | BY_BUFFERS), 3),
     "sac": Setup(CONTINUOUS, settings("sac"), 3),
     "sac of branches": Setup(DISCRETE, settings("sac", n_step=2), 3),
     "dqn": Setup(DISCRETE, settings("dqn", prioritized={}, max_grad_norm=0.5, target_update_interval=3), 3),
