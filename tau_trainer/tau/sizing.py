@@ -70,9 +70,12 @@ def size_sentence(dataset: TauDataset, profile: Profile, settings: RunSettings) 
     components = "1 component" if profile.action_size == 1 else f"{profile.action_size} components"
     behavior = settings.of_behavior(next(iter(settings.behaviors), BEHAVIOR))
     levels = behavior.network_settings.action_levels
+    share: float | None = getattr(behavior.hyperparameters, "shrink_at", None)
+    shrinks = "" if share is None else f"; weights shrink once, after {share * behavior.max_steps:,.0f}"
     return (
         f"{dataset.training_answers} answers in {len(dataset.train):,} training rows, as {components}"
-        f"{'' if levels is None else f' of {levels} levels'} ({profile.name}), {behavior.max_steps:,} decisions"
+        f"{'' if levels is None else f' of {levels} levels'} ({profile.name}), "
+        f"{behavior.max_steps:,} decisions{shrinks}"
     )
 
 
