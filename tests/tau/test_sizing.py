@@ -115,10 +115,8 @@ def test_decisions_follow_rows_and_answers(make_file: MakeFile) -> None:
 def test_the_line_of_the_start(data: Path) -> None:
     settings = sized(load_settings(find_config("tau"), {"tau.data": str(data), "tau.evaluate": False}))
     assert settings.tau is not None
-    line = (
-        "12 answers in 24 training rows, as 1 component of 12 levels (1x12), 200,000 decisions; weights shrink once, "
-    )
-    line += "after 140,000"
+    line = "12 answers in 24 training rows, as 1 component of 12 levels (1x12), 200,000 decisions"
+    line += "; weights shrink once, after 140,000"
     assert TauTask(settings.tau).size(settings) == line
     other = sized(load_settings("tau384", {"tau.data": str(data), "tau.evaluate": False}))
     assert other.tau is not None
