@@ -1,4 +1,4 @@
-"""What follows from a data set where a file is silent: components, levels, decisions, how far they move the policy.
+"""What follows from a data set where a file is silent: components, levels, decisions, how they are learned from.
 
 Each answer gets a level of one number. What a policy is in doubt about it draws then, as a classifier does, one answer
 or the other; spread over many components, each decides for itself, and what they say together decodes as a third.
@@ -18,20 +18,21 @@ from tau_trainer.tau.targets import targets
 BATCHED = "batched:tau"
 OWN_ENGINES = ("headless:tau", BATCHED)
 """Engines whose number of actions follows from the profile; that of a build is fixed."""
-DECISIONS_PER_ROW, DECISIONS_PER_PLACE = 100, 2 / 3
+DECISIONS_PER_ROW, DECISIONS_PER_PLACE = 300, 2
 """For each training row, and for each answer that such a row could have: one in so many is found by chance."""
-TRUST = {"beta": 0.4, "epsilon": 10.0}
+LEVELS_LEARN_BY = {"beta": 0.4, "epsilon": 10.0, "learning_rate": 6e-4, "num_epoch": 1}
 """PPO's numbers where each answer has a level, and at first one decision in as many as there are answers is paid.
 
 A clip range of 0.2 lets what was found by chance become likelier by a fifth in an update, and then it is forgotten: 10
-lets it count in full. That is much, so the entropy bonus is large: no answer is given up before it was tried.
+lets it count in full. That is much, so the entropy bonus is large: no answer is given up before it was tried. Decisions
+are cheap here, and new ones tell more than a second look at old ones: each is learned from once, in longer steps.
 """
 SHRINK_AT = 0.7
 """And ``shrink_at``, wherever PPO has it: most of what a policy learned at first was noise."""
 BEHAVIOR = "TauAgent"
 """What the scene's behavior is called."""
-LEAST_DECISIONS = 200_000
-"""The shipped files' own."""
+LEAST_DECISIONS = 400_000
+"""However few rows there are."""
 
 
 def sized(settings: RunSettings) -> RunSettings:
@@ -60,8 +61,8 @@ def sized(settings: RunSettings) -> RunSettings:
         profile = profile_named(tau.profile)
         targets(dataset, profile)  # refuses places that are too few, before an engine would
     shrinks = settings.env_settings.env_path != BATCHED and settings.strategy == "mirrored"
-    trust = {**TRUST, "shrink_at": SHRINK_AT} if shrinks else TRUST
-    sizes = {name: _sized(name, found, profile, dataset, trust) for name, found in behaviors.items()}
+    numbers = LEVELS_LEARN_BY | ({"shrink_at": SHRINK_AT} if shrinks else {})
+    sizes = {name: _sized(name, found, profile, dataset, numbers) for name, found in behaviors.items()}
     return _with_profile(settings, tau, profile).model_copy(update={"behaviors": sizes})
 
 
@@ -90,7 +91,7 @@ def _with_profile(settings: RunSettings, tau: TauSettings, profile: Profile) -> 
 
 
 def _sized(
-    name: str, found: TrainerSettings, profile: Profile, dataset: TauDataset, trust: Mapping[str, float]
+    name: str, found: TrainerSettings, profile: Profile, dataset: TauDataset, unsaid: Mapping[str, float]
 ) -> TrainerSettings:
     network, changed = found.network_settings, dict[str, Any]()
     if "action_levels" not in network.model_fields_set:
@@ -104,6 +105,6 @@ def _sized(
         changed["max_steps"] = decisions_for(dataset)
     numbers = found.hyperparameters
     if isinstance(numbers, PPOHyperparameters):
-        unsaid = {key: value for key, value in trust.items() if key not in numbers.model_fields_set}
-        changed["hyperparameters"] = numbers.model_copy(update=unsaid)
+        update = {key: value for key, value in unsaid.items() if key not in numbers.model_fields_set}
+        changed["hyperparameters"] = numbers.model_copy(update=update)
     return found.model_copy(update=changed)

@@ -10,7 +10,7 @@ import pytest
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import PPOHyperparameters, RunSettings, find_config, load_settings
 from tau_trainer.tau.dataset import load_dataset
-from tau_trainer.tau.sizing import SHRINK_AT, TRUST, decisions_for, size_sentence, sized
+from tau_trainer.tau.sizing import LEVELS_LEARN_BY, SHRINK_AT, decisions_for, size_sentence, sized
 from tau_trainer.tau.task import TauTask
 from tests.tau.conftest import MakeFile
 
@@ -34,23 +34,23 @@ def said(
 
 
 def test_what_a_file_does_not_say_follows_from_the_data(data: Path) -> None:
-    assert said(data) == ("1x12", 12, 200_000)
-    assert said(data, {"env_settings.env_path": "batched:tau"}) == ("1x12", 12, 200_000)
+    assert said(data) == ("1x12", 12, 400_000)
+    assert said(data, {"env_settings.env_path": "batched:tau"}) == ("1x12", 12, 400_000)
 
 
-def test_how_far_rewards_move_a_policy_of_levels_follows_where_a_file_does_not_say(data: Path) -> None:
-    def numbers(overrides: dict[str, Any], config: str = "tau") -> tuple[Any, Any]:
+def test_how_levels_are_learned_follows_where_a_file_does_not_say(data: Path) -> None:
+    def numbers(overrides: dict[str, Any], config: str = "tau") -> dict[str, Any]:
         found = sized(load_settings(config, {"tau.data": str(data), **overrides}))
-        trust = found.behaviors["TauAgent"].hyperparameters
-        assert isinstance(trust, PPOHyperparameters)
-        return trust.beta, trust.epsilon
+        values = found.behaviors["TauAgent"].hyperparameters.model_dump()
+        return {key: values[key] for key in LEVELS_LEARN_BY}
 
-    assert numbers({}) == numbers({"tau.profile": "2x4"}) == (TRUST["beta"], TRUST["epsilon"])
-    assert numbers({"behaviors.TauAgent.hyperparameters.beta": 0.1}) == (0.1, TRUST["epsilon"])
-    assert numbers({"behaviors.TauAgent.hyperparameters.epsilon": 0.2}) == (TRUST["beta"], 0.2)
-    usual = PPOHyperparameters()
-    assert numbers({"tau.profile": "tau3"}) == (usual.beta, usual.epsilon)  # Gaussians may not move so far
-    assert numbers({}, "tau3") == (0.03, 0.2)
+    assert numbers({}) == numbers({"tau.profile": "2x4"}) == LEVELS_LEARN_BY
+    assert numbers({"env_settings.env_path": "batched:tau"}) == LEVELS_LEARN_BY
+    for key, value in {"beta": 0.1, "epsilon": 0.2, "learning_rate": 1e-3, "num_epoch": 2}.items():
+        assert numbers({f"behaviors.TauAgent.hyperparameters.{key}": value}) == {**LEVELS_LEARN_BY, key: value}
+    usual = PPOHyperparameters().model_dump()
+    assert numbers({"tau.profile": "tau3"}) == {key: usual[key] for key in LEVELS_LEARN_BY}  # Gaussians may not
+    assert numbers({}, "tau3") == {"beta": 0.03, "epsilon": 0.2, "learning_rate": 1e-3, "num_epoch": 4}
 
 
 def test_a_policy_of_levels_shrinks_where_its_algorithm_can(data: Path) -> None:
@@ -69,8 +69,8 @@ def test_what_a_file_says_stays(data: Path) -> None:
     assert said(data, config="tau3") == ("tau3", 41, 200_000)
     assert said(data, config="tau384") == ("tau384", None, 1_000_000)
     assert sized(load_settings("tau3", {"tau.data": str(data)})) == load_settings("tau3", {"tau.data": str(data)})
-    assert said(data, {LEVELS: 4}) == ("2x4", 4, 200_000)
-    assert said(data, {"tau.profile": "1x16"}) == ("1x16", 16, 200_000)
+    assert said(data, {LEVELS: 4}) == ("2x4", 4, 400_000)
+    assert said(data, {"tau.profile": "1x16"}) == ("1x16", 16, 400_000)
     assert said(data, {"behaviors.TauAgent.max_steps": 5000}) == ("1x12", 12, 5000)
 
 
@@ -91,7 +91,7 @@ def test_an_algorithm_that_may_have_no_levels_gets_tau3(data: Path) -> None:
 def test_a_file_without_behaviors_gets_the_scenes(data: Path) -> None:
     own = RunSettings.model_validate({"tau": {"data": str(data)}, "env_settings": {"env_path": "headless:tau"}})
     behavior = sized(own).behaviors["TauAgent"]
-    assert (behavior.network_settings.action_levels, behavior.max_steps) == (12, 200_000)
+    assert (behavior.network_settings.action_levels, behavior.max_steps) == (12, 400_000)
     plain = RunSettings()
     assert sized(plain) is plain
 
@@ -108,15 +108,15 @@ def test_fewer_places_than_answers_are_refused_before_an_engine_is_started(data:
 
 def test_decisions_follow_rows_and_answers(make_file: MakeFile) -> None:
     rows = [(f"number {row}?", f"answer {row % 150}") for row in range(1500)]
-    assert decisions_for(load_dataset(make_file(rows))) == 300_000
-    assert decisions_for(load_dataset(make_file(rows[:150], name="few.json"))) == 200_000
+    assert decisions_for(load_dataset(make_file(rows))) == 900_000
+    assert decisions_for(load_dataset(make_file(rows[:150], name="few.json"))) == 400_000
 
 
 def test_the_line_of_the_start(data: Path) -> None:
     settings = sized(load_settings(find_config("tau"), {"tau.data": str(data), "tau.evaluate": False}))
     assert settings.tau is not None
-    line = "12 answers in 24 training rows, as 1 component of 12 levels (1x12), 200,000 decisions"
-    line += "; weights shrink once, after 140,000"
+    line = "12 answers in 24 training rows, as 1 component of 12 levels (1x12), 400,000 decisions"
+    line += "; weights shrink once, after 280,000"
     assert TauTask(settings.tau).size(settings) == line
     other = sized(load_settings("tau384", {"tau.data": str(data), "tau.evaluate": False}))
     assert other.tau is not None
