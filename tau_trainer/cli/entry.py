@@ -77,7 +77,8 @@ def usage_sentence(text: str, unused: Sequence[str], commands: Sequence[str]) ->
         sentence = f"Unexpected argument: {' '.join(unused)}"
     if "Did you mean" in sentence and "?" in sentence:
         return sentence[: sentence.rindex("?") + 1]
-    return f"{sentence.rstrip('.')}; see: {' '.join(['tau-train', *commands, '--help'])}"
+    sentence = sentence.replace(", ...", " and others").rstrip(".")
+    return f"{sentence}; see: {' '.join(['tau-train', *commands, '--help'])}"
 
 
 def split_env_args(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -19,6 +19,7 @@ from tau_trainer.settings.kinds import TAG, Section, TableSchema, is_number
 
 _VERBS = ("must ", "is ", "has ", "asks ")
 _NOTHING_NEW = {"default_factory_not_called"}
+_LISTING, _NO_KEY_EITHER = "is no known key; known here: ", "is no known key either"
 
 
 @dataclass(slots=True)
@@ -37,10 +38,15 @@ class Problems:
             self.sentences.append(sentence)
 
     def add_errors(self, error: ValidationError, model: type[Section], prefix: Location) -> None:
-        """Note every error of a failed validation of ``model`` at ``prefix``."""
+        """Note every error of a failed validation of ``model`` at ``prefix``; which keys there are is listed once."""
+        listed = set[str]()
         for detail in error.errors(include_url=False):
-            if detail["type"] not in _NOTHING_NEW:
-                self.add((*prefix, *without_tags(detail["loc"])), _text(detail, model))
+            if detail["type"] in _NOTHING_NEW:
+                continue
+            text = _text(detail, model)
+            self.add((*prefix, *without_tags(detail["loc"])), _NO_KEY_EITHER if text in listed else text)
+            if text.startswith(_LISTING):
+                listed.add(text)
 
     def place(self, location: Location) -> str:
         """``file:line: key.path``, or the flag that set it."""

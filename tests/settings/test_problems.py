@@ -298,6 +298,17 @@ def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
     assert [line.strip().removeprefix(f"{path}:").split(":")[0] for line in lines[1:]] == ["3", "5", "7"]
 
 
+def test_which_keys_there_are_is_listed_once(tmp_path: Path) -> None:
+    text = "behaviors: {A: {trainer_type: dqn, hyperparameters: {zzzz: 1, yyyy: 2, batchsize: 3}}}"
+    (tmp_path / "other.yaml").write_text(text, "utf-8")
+    with pytest.raises(SettingsError) as error:
+        load_settings(tmp_path / "other.yaml")
+    _, first, second, near = str(error.value).splitlines()
+    assert ".zzzz is no known key; known here: batch_size, " in first
+    assert second.endswith(".yyyy is no known key either")
+    assert near.endswith("did you mean batch_size?")
+
+
 def test_a_flag_is_named_in_place_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text("tau: {}\n")
