@@ -22,7 +22,7 @@ def test_a_set_has_so_many_answers_and_no_held_out_wording_in_training(answers: 
     found, again, other = dataset(answers, 1), dataset(answers, 1), dataset(answers, 2)
     assert found == again != other
     assert len({row["turns"][1]["message"] for row in found["training_data"]}) == answers
-    assert len(found["evaluation_data"]) == 400
+    assert len(found["evaluation_data"]) > 10 * answers
     trained, held_out = ([prompt_of(row) for row in found[f"{part}_data"]] for part in ("training", "evaluation"))
     assert len(set(trained)) == len(trained)
     openings = tuple(opening for opening in HELD_OUT_OPENINGS if opening)
@@ -72,7 +72,7 @@ def test_a_small_set_is_learned_as_well_as_by_those_who_are_given_the_answers(tm
     data.write_text(json.dumps(dataset(8, 1)), "utf-8")
     shutil.copy(VECTORS, vectors_path(data))
     changes = {"tau.data": str(data), "checkpoint_settings.results_dir": str(tmp_path), "env_settings.seed": 1}
-    settings = load_settings("tau", {**changes, "behaviors.TauAgent.max_steps": 13_000, "tau.pairs": 1})
+    settings = load_settings("tau", {**changes, "behaviors.TauAgent.max_steps": 40_000, "tau.pairs": 1})
     report = ParallelTrainerManager().start(settings, recorders=lambda folder: []).wait()
     written = load_settings(report.folder / "configuration.yaml")
     assert written.tau is not None

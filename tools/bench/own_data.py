@@ -32,8 +32,6 @@ _ROWS = 16
 """Training rows for each answer, on average, where it can be asked for in so many ways."""
 _FEWEST = 4
 """Training rows for each answer, at least."""
-_HELD_OUT = 400
-"""Held-out rows, half of them test rows."""
 _BASELINES = ("nearest", "logistic")
 Row = dict[str, Any]
 _T = TypeVar("_T")
@@ -140,7 +138,7 @@ def dataset(answers: int, seed: int) -> dict[str, Any]:
         "model_name": f"own-data-{answers}-{seed}",
         "organization": "Tau Trainer",
         "training_data": _shuffled(training, seed, prompt_of),
-        "evaluation_data": _shuffled(held_out, seed, prompt_of)[:_HELD_OUT],
+        "evaluation_data": _shuffled(held_out, seed, prompt_of),
     }
 
 
