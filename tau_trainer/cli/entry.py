@@ -72,13 +72,12 @@ def _run(words: list[str]) -> int:
 
 def usage_sentence(text: str, unused: Sequence[str], commands: Sequence[str]) -> str:
     """One sentence with a remedy from what the command-line parser says."""
-    sentence = " ".join(text.split())
+    sentence = " ".join(text.split()).replace(", ...", " and others")
     if sentence.startswith("Unused Tokens"):
         sentence = f"Unexpected argument: {' '.join(unused)}"
     if "Did you mean" in sentence and "?" in sentence:
         return sentence[: sentence.rindex("?") + 1]
-    sentence = sentence.replace(", ...", " and others").rstrip(".")
-    return f"{sentence}; see: {' '.join(['tau-train', *commands, '--help'])}"
+    return f"{sentence.rstrip('.')}; see: {' '.join(['tau-train', *commands, '--help'])}"
 
 
 def split_env_args(words: Sequence[str]) -> tuple[list[str], list[str]]:

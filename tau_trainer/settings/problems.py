@@ -19,7 +19,6 @@ from tau_trainer.settings.kinds import TAG, Section, TableSchema, is_number
 
 _VERBS = ("must ", "is ", "has ", "asks ")
 _NOTHING_NEW = {"default_factory_not_called"}
-_LISTING, _NO_KEY_EITHER = "is no known key; known here: ", "is no known key either"
 
 
 @dataclass(slots=True)
@@ -32,26 +31,26 @@ class Problems:
     sentences: list[str] = field(default_factory=list)
 
     def add(self, location: Location, text: str) -> None:
-        """Note that ``text`` holds for ``location``; ``text`` begins with a verb or is a clause of its own."""
-        sentence = f"{self.place(location)}{' ' if text.startswith(_VERBS) else ': '}{text}"
+        """Note that ``text`` holds for ``location``; ``text`` begins with a verb or is a clause of its own.
+
+        Which keys a section has is listed once.
+        """
+        place = self.place(location)
+        if "no known key; known" in text and any(t.endswith(text) and not t.startswith(place) for t in self.sentences):
+            text = "is no known key either"
+        sentence = f"{place}{' ' if text.startswith(_VERBS) else ': '}{text}"
         if sentence not in self.sentences:
             self.sentences.append(sentence)
 
     def add_errors(self, error: ValidationError, model: type[Section], prefix: Location) -> None:
-        """Note every error of a failed validation of ``model`` at ``prefix``; which keys there are is listed once."""
-        listed = set[str]()
+        """Note every error of a failed validation of ``model`` at ``prefix``."""
         for detail in error.errors(include_url=False):
-            if detail["type"] in _NOTHING_NEW:
-                continue
-            text = _text(detail, model)
-            self.add((*prefix, *without_tags(detail["loc"])), _NO_KEY_EITHER if text in listed else text)
-            if text.startswith(_LISTING):
-                listed.add(text)
+            if detail["type"] not in _NOTHING_NEW:
+                self.add((*prefix, *without_tags(detail["loc"])), _text(detail, model))
 
     def place(self, location: Location) -> str:
         """``file:line: key.path``, or the flag that set it."""
-        flag = innermost(self.flags, location)
-        if flag is not None:
+        if (flag := innermost(self.flags, location)) is not None:
             return flag
         line = self.document.line(location)
         where = f"{self.document.name}:{line}" if line else self.document.name
@@ -73,8 +72,7 @@ def without_tags(location: Iterable[str | int]) -> Location:
 
 def key_path(location: Location) -> str:
     """``behaviors.Agent.x``, list positions as ``[0]``."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return text.removeprefix(".")
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -148,8 +146,7 @@ def _choice(detail: ErrorDetails) -> str:
 
 
 def _unknown_key(location: tuple[str | int, ...], model: type[Section]) -> str:
-    given, home = str(location[-1]), section_at(model, location[:-1])
-    keys = known_keys(home)
+    given, keys = str(location[-1]), known_keys(section_at(model, location[:-1]))
     if given in _NAMED_OTHERWISE and _NAMED_OTHERWISE[given][0] in keys:
         return "is no known key; use {}, {}".format(*_NAMED_OTHERWISE[given])
     if given in GONE and "trainer_type" in keys:

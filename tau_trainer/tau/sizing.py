@@ -82,8 +82,8 @@ def size_sentence(dataset: TauDataset, profile: Profile, settings: RunSettings) 
 
 def decisions_for(dataset: TauDataset) -> int:
     """A start that suits small sets; whether more would help is told at the end (see docs/benchmarks.md)."""
-    found = len(dataset.train) * (DECISIONS_PER_ROW + DECISIONS_PER_PLACE * dataset.training_answers)
-    return max(LEAST_DECISIONS, 10_000 * round(found / 10_000))
+    each = DECISIONS_PER_ROW + DECISIONS_PER_PLACE * dataset.training_answers
+    return max(LEAST_DECISIONS, round(len(dataset.train) * each, -4))
 
 
 def _with_profile(settings: RunSettings, tau: TauSettings, profile: Profile) -> RunSettings:

@@ -1,6 +1,6 @@
 """Tau on data as a user's may be, with 26, 80 and 240 answers, beside the strongest baselines.
 
-    python -m tools.bench own_data [--answers 26 80 240] [--seeds 1 2 3] [--profile tau3] [--set KEY=VALUE ...]
+    python -m tools.bench own_data [--answers 26 80 240] [--seeds 1 2 3] [--set KEY=VALUE ...]
 
 A question is an opening, a wording and what it asks about. No opening and no wording of a held-out row is ever trained,
 nor is one of the things that an answer with three or more is right for. Frequent answers have more rows than rare ones,
@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,12 +67,10 @@ def main() -> int:
     parser.add_argument("--answers", type=int, nargs="+", default=[26, 80, 240])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--encoder", choices=("minilm", "hashing"), default="minilm")
-    parser.add_argument("--profile", help="a shipped file, instead of what the data ask for")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for tau-train parallel")
     tables.add_output(parser)
     arguments = parser.parse_args()
-    words = [] if arguments.profile is None else [arguments.profile]
-    words += [word for pair in arguments.set for word in ("--set", pair)]
+    words = [word for pair in arguments.set for word in ("--set", pair)]
     encoder, outcomes = get_encoder(arguments.encoder), []
     for answers in arguments.answers:
         for seed in arguments.seeds:
@@ -95,11 +94,9 @@ def run(answers: int, seed: int, encoder: TextEncoder, words: Sequence[str] = ()
         command = [trainers.Ours().tau_train(), "parallel", *words, "--data", str(data), "--seed", str(seed)]
         command += ["--quiet", "--run-id", "run", "--results-dir", str(folder)]
         with log.open("wb") as stream:
-            code = subprocess.run(
-                command, stdout=stream, stderr=subprocess.STDOUT, env=child_environment(), check=False
-            ).returncode
-        if code != 0:
-            raise RunFailedError(f"exit code {code}:\n{tail(log)}")
+            done = subprocess.run(command, stdout=stream, stderr=stream, env=child_environment(), check=False)
+        if done.returncode != 0:
+            raise RunFailedError(f"exit code {done.returncode}:\n{tail(log)}")
         return outcome_of(answers, seed, json.loads((folder / "run" / "evaluation.json").read_text("utf-8")))
 
 
@@ -148,12 +145,8 @@ def prompt_of(row: Row) -> str:
 
 
 def _prompts(openings: Iterable[str], wordings: Sequence[str], subjects: Sequence[str]) -> list[str]:
-    return [
-        opening + wording.replace("{x}", subject)
-        for opening in openings
-        for wording in wordings
-        for subject in subjects
-    ]
+    asked = product(openings, wordings, subjects)
+    return [opening + wording.replace("{x}", subject) for opening, wording, subject in asked]
 
 
 def _row(topic: Topic, prompt: str, answer: str) -> Row:
