@@ -8,6 +8,8 @@ import pytest
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import load_settings
+from tau_trainer.settings.document import Document
+from tau_trainer.settings.problems import Problems
 
 CASES = {
     "unknown top-level key": ("engine_setings: {}", "engine_setings is no known key; did you mean engine_settings?"),
@@ -307,6 +309,10 @@ def test_which_keys_there_are_is_listed_once(tmp_path: Path) -> None:
     assert ".zzzz is no known key; known here: batch_size, " in first
     assert second.endswith(".yyyy is no known key either")
     assert near.endswith("did you mean batch_size?")
+    problems = Problems(Document("twice.yaml", {}))
+    for _ in range(2):
+        problems.add(("zzzz",), "is no known key; known here: a, b")
+    assert problems.sentences == ["twice.yaml: zzzz is no known key; known here: a, b"]
 
 
 def test_a_flag_is_named_in_place_of_the_file(tmp_path: Path) -> None:
