@@ -36,7 +36,7 @@ class Problems:
         Which keys a section has is listed once.
         """
         place = self.place(location)
-        if "no known key; known" in text and any(t.endswith(text) and not t.startswith(place) for t in self.sentences):
+        if "key; known" in text and any(said.endswith(text) and not said.startswith(place) for said in self.sentences):
             text = "is no known key either"
         sentence = f"{place}{' ' if text.startswith(_VERBS) else ': '}{text}"
         if sentence not in self.sentences:
