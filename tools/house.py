@@ -24,13 +24,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tau_trainer"
 
-MOST_FILES, MOST_LINES, MOST_ATTRIBUTES, MOST_PARAMETERS = 20, 350, 15, 6
-"""In a folder, in a file, of a class with behaviour, of a function: what goes beyond is counted."""
+MOST_FILES, MOST_LINES, MOST_PARAMETERS = 20, 500, 6
+"""In a folder, in a file, of a function: what goes beyond is counted."""
 EMPTY_NAMES = ("one", "own", "told")
 """Names that say nothing of what they hold."""
 _SILENT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_RECORDS = ("dataclass", "BaseModel", "NamedTuple", "TypedDict", "Enum", "Settings")
 _EXCHANGES, _UPDATES = 50, 3
 """So many pass before one is traced: the first ones import and measure."""
 
@@ -67,10 +66,6 @@ class Module:
         """Every function and method, those within others too."""
         return [node for node in ast.walk(self.tree) if isinstance(node, _Function)]
 
-    def classes(self) -> list[ast.ClassDef]:
-        """Every class."""
-        return [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
-
 
 def read(package: Path) -> list[Module]:
     """The modules of a package, by path."""
@@ -84,21 +79,6 @@ def parameters(function: _Function) -> int:
     """How many values a caller may give: self and cls are none."""
     args = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     return len(args) - (bool(args) and args[0].arg in ("self", "cls"))
-
-
-def attributes(owner: ast.ClassDef) -> set[str]:
-    """What a class with behaviour keeps in ``self``; nothing of records, settings and options."""
-    kinds = [ast.unparse(node) for node in [*owner.decorator_list, *owner.bases]]
-    if any(kind.split("(")[0].endswith(_RECORDS) for kind in kinds):
-        return set()
-    return {
-        node.attr
-        for node in ast.walk(owner)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-    }
 
 
 def bound(function: _Function) -> set[str]:
@@ -161,7 +141,6 @@ def counted(modules: list[Module]) -> dict[str, float]:
     functions = [(module, function) for module in modules for function in module.functions()]
     long = [len(module.code & set(range(f.lineno, (f.end_lineno or f.lineno) + 1))) for module, f in functions]
     folders = Counter(module.path.rpartition("/")[0] for module in modules)
-    classes = {node.name: attributes(node) for module in modules for node in module.classes()}
     named = Counter(name for _, function in functions for name in bound(function) if name in EMPTY_NAMES)
     many = sum(parameters(function) > MOST_PARAMETERS for _, function in functions)
     figures: dict[str, float] = {
@@ -170,8 +149,6 @@ def counted(modules: list[Module]) -> dict[str, float]:
         "lines in a function, median": statistics.median(long),
         f"files of more than {MOST_LINES} lines": sum(len(m.lines) > MOST_LINES for m in modules),
         f"folders of more than {MOST_FILES} files": sum(count > MOST_FILES for count in folders.values()),
-        f"classes of more than {MOST_ATTRIBUTES} attributes": sum(len(a) > MOST_ATTRIBUTES for a in classes.values()),
-        "most attributes of a class": max(map(len, classes.values()), default=0),
         f"functions of more than {MOST_PARAMETERS} parameters": many,
         "floors": floors(modules),
         "lines with a comment in algorithms": sum(len(m.commented) for m in modules if "/algorithms/" in m.path),

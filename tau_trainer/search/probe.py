@@ -23,6 +23,8 @@ from tau_trainer.search.sizes import resized
 from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
 
+_EVER = 10**15
+"""Decisions that no probe reaches: one whose policies have learned enough would wait for their next update forever."""
 _FULL = 0.9
 """Share of the memory that is free which a probe may take: beyond it the system would end processes of its choice."""
 
@@ -70,8 +72,12 @@ class Prober:
 
     def _tried(self, size: int) -> Probe:
         try:
+            sizes = {
+                **self._sizes(size),
+                **{("behaviors", name, "max_steps"): _EVER for name in self._settings.behaviors},
+            }
             asked = {
-                "settings": resized(self._settings, self._sizes(size)).model_dump(mode="json"),
+                "settings": resized(self._settings, sizes).model_dump(mode="json"),
                 "seconds": self._seconds,
             }
             preload = ["tau_trainer.training.batched.run"]

@@ -38,6 +38,13 @@ def prober(how: str = "memory", sign: str | Path = os.devnull, **options: Any) -
     return Prober(chosen, lambda size: with_copies(chosen, size), **{"seconds": 0.05} | options)
 
 
+def test_a_probe_measures_beyond_the_end_that_its_run_would_have() -> None:
+    """A large size gathers more than `max_steps` before its first update."""
+    chosen = settings(policy={**PPO, "max_steps": 64})
+    found = Prober(chosen, lambda size: with_copies(chosen, size), seconds=0.05, limit_s=60.0)(8)
+    assert (found.failure, found.rate > 0.0) == (None, True)
+
+
 def test_the_search_measures_what_fits_and_survives_what_does_not() -> None:
     seen: list[object] = []
     found = scaled(prober("killed", on_start=seen.append, on_end=seen.append), 8, gain=1e-9, most=9)
