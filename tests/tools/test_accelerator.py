@@ -81,7 +81,7 @@ def test_every_section_has_its_share_of_the_time_that_is_left(monkeypatch: pytes
 
 def test_a_figure_that_fails_is_told_and_the_others_go_on() -> None:
     def fails() -> tuple[float, ...]:
-        raise ValueError("no such thing\nand more")
+        raise ValueError("no such thing\nand more\nand why\n")
 
     tasks: list[Task | Row] = [
         Task("a", ("MB",), fails),
@@ -89,7 +89,7 @@ def test_a_figure_that_fails_is_told_and_the_others_go_on() -> None:
         Task("c", ("MB",), lambda: (1.0,), "why"),
     ]
     failed, left, done = sections.rows("tag", tasks, CPU)
-    assert failed.note == "failed: ValueError: no such thing"
+    assert failed.note == "failed: ValueError: no such thing ... and why"
     assert left.note == "left out"
     assert done == Row("tag", "c", (1.0,), ("MB",), "why")
     over = Plan("cpu", 0.01, limit_s=-1.0)

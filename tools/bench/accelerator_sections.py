@@ -72,7 +72,9 @@ def rows(name: str, tasks: Iterable[Task | Row], plan: Plan) -> Iterator[Row]:
             try:
                 values = task.measure()
             except Exception as error:  # whatever it is, the others go on
-                text = " ".join(str(error).partition("\n")[0].split())[:160]
+                # The first line says what failed, the last one of a log why.
+                lines = [" ".join(line.split())[:160] for line in str(error).splitlines() if line.strip()]
+                text = " ... ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))
                 yield Row(name, task.what, note=f"failed: {type(error).__name__}: {text}")
             else:
                 yield Row(name, task.what, tuple(values), task.units, task.note)
