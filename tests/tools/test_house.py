@@ -26,8 +26,8 @@ CEILINGS = {
     "functions with a local `own`": 0,
     "functions with a local `told`": 0,
 }
-"""They are lowered by whoever comes below them. Code lines alone may rise, by what a fix or a feature adds: the commit that
-raises them says what for."""
+"""They are lowered by whoever comes below them. Code lines alone may rise, by what a fix or a feature adds; the commit
+that raises them says why."""
 
 SOURCE = '''"""A module.
 
