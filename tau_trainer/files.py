@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
 import time
+import unicodedata
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,17 @@ STAGED_SUFFIX = ".partial"
 """Ending of a file that is being written; one that is found later was left by a process that died."""
 
 _RENAME_ATTEMPTS = 8
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[\d¹²³]|lpt[\d¹²³])(\..*)?", re.IGNORECASE)
+_OF_EVERY_RUN = re.compile(
+    r"checkpoints|run_logs|(run|evaluation|status|mlflow|wandb)\.json|log\.jsonl|configuration\.yaml|report\.html"
+    r"|readme\.md|learning_curve\.png|.*\.onnx",
+    re.IGNORECASE,
+)
+"""Names that a run's folder needs for itself, the models of other behaviors among them."""
+_MARKED = re.compile(r"~[0-9a-f]{16}$", re.IGNORECASE)
+"""The end of a file name that was made from a name that cannot be one."""
+_MOST_BYTES = 191
+"""Of a behavior's file name: with a step, endings and what a file is called while it is written, 255 at most."""
 
 
 def atomic_write_text(path: Path, text: str) -> Path:
@@ -142,6 +154,37 @@ def safe_name(name: str) -> str:
     """``name`` as a file name that every operating system takes: forbidden characters become ``_``."""
     text = re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name).rstrip(". ")
     return f"_{text}" if not text or text.startswith(".") or _RESERVED.fullmatch(text) else text
+
+
+def file_name(behavior: str) -> str:
+    """What the files and folders of a behavior, or of a learner, are called: a different name for each.
+
+    A name that every operating system takes stays as it is. Any other one becomes readable characters, ``~``, and the
+    start of its SHA-256. So does a name that a run's folder needs for itself (``checkpoints``, ``A.onnx``).
+    """
+    safe, data = safe_name(behavior), behavior.encode("utf-8", "surrogatepass")
+    ours = _OF_EVERY_RUN.fullmatch(behavior) or _MARKED.search(behavior)
+    if safe.encode("utf-8", "ignore") == data and len(data) <= _MOST_BYTES and not ours:
+        return behavior
+    readable = safe.encode("utf-8", "ignore")[: _MOST_BYTES - 17].decode("utf-8", "ignore")
+    return f"{readable}~{hashlib.sha256(data).hexdigest()[:16]}"
+
+
+def same_file(
+    behaviors: Iterable[str], built: Callable[[str], Iterable[str]] = lambda behavior: ()
+) -> tuple[str, str] | None:
+    """Two behaviors with a file in common on Windows or macOS, such as ``agent`` and ``Agent``; else None.
+
+    ``built``: further names that are built from a behavior's, each with files of its own.
+    """
+    owners: dict[str, str] = {}
+    for behavior in behaviors:
+        for name in (behavior, *built(behavior)):
+            key = unicodedata.normalize("NFC", unicodedata.normalize("NFC", file_name(name)).casefold())
+            owner = owners.setdefault(key, behavior)
+            if owner != behavior:
+                return owner, behavior
+    return None
 
 
 def reason(error: OSError) -> str:

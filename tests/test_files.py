@@ -15,9 +15,11 @@ from tau_trainer.files import (
     atomic_write_bytes,
     atomic_write_json,
     atomic_write_text,
+    file_name,
     plain,
     rename,
     safe_name,
+    same_file,
     write_synced,
 )
 
@@ -105,6 +107,52 @@ def test_safe_names_are_safe_and_stay(name: str) -> None:
 )  # fmt: skip
 def test_safe_names(name: str, safe: str) -> None:
     assert safe_name(name) == safe
+
+
+NAMES = st.text(max_size=40) | st.text(st.sampled_from("Aa_/.~ \n"), max_size=4) | st.sampled_from(["CON", "run.json"])
+
+
+@given(NAMES, NAMES)
+def test_a_file_name_is_safe_and_no_other_names(name: str, other: str) -> None:
+    file = file_name(name)
+    assert Path(file).name == file == safe_name(file)
+    assert len(f".{file}-1234567.onnx.{32 * 'f'}.partial".encode()) <= 255
+    assert file_name(file) == file if file == name else file_name(file) != file, "not even the name that it looks like"
+    assert (file == file_name(other)) == (name == other)
+
+
+@pytest.mark.parametrize("name", ["Tau", "A b-1.2", "A_B", "Größe", "A~1", "x" * 191, "TauAgent-pair0"])
+def test_a_name_that_is_safe_is_the_file_name(name: str) -> None:
+    assert file_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("A/B", "A_B~"), ("..", "_~"), ("", "_~"), (" ", "_~"), ("CON", "_CON~"), ("COM¹", "_COM¹~"), ("a\nb", "a_b~"),
+     ("checkpoints", "checkpoints~"), ("Run.json", "Run.json~"), ("A.onnx", "A.onnx~"), ("x" * 192, "xx"),
+     ("\ud800", "~"), ("é" * 100, "é"), ("A_B~0123456789abcdef", "A_B~0123456789abcdef~")],
+)  # fmt: skip
+def test_a_name_that_no_file_may_have_is_marked(name: str, begins: str) -> None:
+    file = file_name(name)
+    assert file != name
+    assert file.startswith(begins)
+    assert len(file.encode()) <= 191
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["agent", "Agent"], ("agent", "Agent")),
+        (["A", "B", "b", "A"], ("B", "b")),
+        (["\u00e9", "e\u0301"], ("\u00e9", "e\u0301")),
+        (["A/B", "A_B", "..", ".", " ", "a", "a "], None),
+        (["A", "A"], None),
+        (["A", "a-1"], ("A", "a-1")),
+        (["A-1", "B", "A"], ("A-1", "A")),
+    ],
+)
+def test_names_whose_files_are_the_same_somewhere(names: list[str], found: tuple[str, str] | None) -> None:
+    assert same_file(names, lambda name: [f"{name}-1"]) == found
 
 
 def test_rename_outlasts_a_file_that_is_held_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from tau_trainer.files import file_name
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Histogram, Statistics, Summary
@@ -99,8 +100,8 @@ def scalars(summary: Summary) -> dict[str, float]:
 
 
 def folder_name(behavior: str) -> str:
-    """The folder of a behavior: its name without ``?team=``, and without characters that Windows forbids."""
-    return re.sub(r'[<>:"/\\|?*]', "_", behavior.split("?", 1)[0]) or "behavior"
+    """The folder of a behavior: the file name of its name without ``?team=``."""
+    return file_name(behavior.split("?", 1)[0])
 
 
 def markdown_table(values: Mapping[str, Any]) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tau_trainer.files import safe_name
+from tau_trainer.files import file_name, safe_name
 
 Manifest = dict[str, Any]
 """Parsed ``manifest.json``."""
@@ -45,32 +46,50 @@ class Entry:
     """1, or more where the same step was saved again."""
     path: Path
     moment: Mark = field(compare=False)
+    name: str | None = field(compare=False)
+    """Whose it is; None where the manifest cannot be read."""
+
+    @property
+    def file(self) -> str:
+        """The name that its folder's begins with."""
+        return self.path.name.rpartition("-")[0]
 
 
 def scan(folder: Path, name: str) -> list[Entry]:
-    """All checkpoints of ``name``, oldest first; those whose manifest cannot be read come before all others."""
-    entries = []
-    for path in folder.iterdir() if folder.is_dir() else ():
-        parts = _FOLDER_NAME.fullmatch(path.name)
-        if parts is None or parts["name"] != safe_name(name) or not path.is_dir():
-            continue
-        serial, moment = _read(path)
-        entries.append(Entry(serial, int(parts["step"]), int(parts["revision"] or 1), path, moment))
-    return sorted(entries)
+    """All checkpoints of ``name``, oldest first; those whose manifest cannot be read come before all others.
+
+    Earlier versions gave several names one file name: what a manifest says is what counts.
+    """
+    files = {file_name(name), safe_name(name)}
+    return sorted(entry for entry in _entries(folder, files) if entry.name in (name, None))
 
 
 def learner_names(folder: Path) -> list[str]:
-    """Names under which ``folder`` holds checkpoints, as file names, sorted; empty when there are none."""
-    found = (_FOLDER_NAME.fullmatch(path.name) for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else ()
-    return sorted({parts["name"] for parts in found if parts is not None and not parts["name"].startswith(".")})
+    """Names under which ``folder`` holds checkpoints, sorted; the file name where no manifest of it can be read."""
+    found = _entries(folder)
+    known = {entry.file for entry in found if entry.name is not None}
+    return sorted({entry.name or entry.file for entry in found if entry.name is not None or entry.file not in known})
+
+
+def _entries(folder: Path, files: Container[str] | None = None) -> list[Entry]:
+    """What looks like a checkpoint; with ``files``: of these file names."""
+    entries = []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        parts = _FOLDER_NAME.fullmatch(path.name)
+        if parts is None or parts["name"].startswith(".") or not path.is_dir():
+            continue
+        if files is None or parts["name"] in files:
+            name, serial, moment = _read(path)
+            entries.append(Entry(serial, int(parts["step"]), int(parts["revision"] or 1), path, moment, name))
+    return entries
 
 
 def free_path(folder: Path, name: str, step: int) -> Path:
     """``<name>-<step>``, or the next ``<name>-<step>.<revision>``: a folder cannot be renamed onto another."""
-    path, revision = folder / f"{safe_name(name)}-{step}", 1
+    path, revision = folder / f"{file_name(name)}-{step}", 1
     while path.exists():
         revision += 1
-        path = folder / f"{safe_name(name)}-{step}.{revision}"
+        path = folder / f"{file_name(name)}-{step}.{revision}"
     return path
 
 
@@ -89,11 +108,13 @@ def mark_of(head: Manifest) -> Mark:
     return Mark(int(content.get("steps", content.get("generation", 0))) - _EARLIER, ())
 
 
-def _read(path: Path) -> tuple[int, Mark]:
-    """A checkpoint's serial number and moment; 0 and the first of all where the manifest cannot be read."""
+def _read(path: Path) -> tuple[str | None, int, Mark]:
+    """A checkpoint's name, serial number and moment; None, 0 and the first of all if the manifest cannot be read."""
     try:
         head = json.loads((path / "manifest.json").read_bytes())
-        serial, moment = head["serial"], mark_of(head)
+        name, serial, moment = head["name"], head["serial"], mark_of(head)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return 0, Mark(-_EARLIER, ())
-    return (serial if isinstance(serial, int) else 0), moment
+        return None, 0, Mark(-_EARLIER, ())
+    if not isinstance(name, str) or not isinstance(serial, int):
+        return None, 0, moment
+    return name, serial, moment

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, NonFiniteError, TauError
-from tau_trainer.files import plain, reason, rename, safe_name, sync_folder, write_synced
+from tau_trainer.files import file_name, plain, reason, rename, sync_folder, write_synced
 from tau_trainer.runs import tensors as tensor_file
 from tau_trainer.runs.checkpoint_index import ALONE, Manifest, Mark, digest_of, free_path, mark_of, scan
 
@@ -119,7 +119,7 @@ def save_checkpoint(
         sync_folder(folder)
     except OSError as error:
         raise CheckpointError(
-            f"Cannot save checkpoint '{safe_name(name)}-{step}' in '{folder}' ({reason(error)}); "
+            f"Cannot save checkpoint '{file_name(name)}-{step}' in '{folder}' ({reason(error)}); "
             "free some space or choose another --results-dir."
         ) from error
     if keep is not None:
@@ -240,10 +240,10 @@ def _plain(manifest: Mapping[str, object], name: str) -> object:
 @contextlib.contextmanager
 def _staging(folder: Path, name: str) -> Iterator[Path]:
     """A hidden folder to write into; gone afterwards unless it was renamed. Clears those of dead processes first."""
-    hidden = re.compile(rf"\.{re.escape(safe_name(name))}-[0-9a-f]{{32}}")
+    hidden = re.compile(rf"\.{re.escape(file_name(name))}-[0-9a-f]{{32}}")
     for leftover in [path for path in folder.iterdir() if hidden.fullmatch(path.name)]:
         shutil.rmtree(leftover, ignore_errors=True)
-    path = _hidden(folder, name)
+    path = _hidden(folder, file_name(name))
     path.mkdir()
     try:
         yield path
@@ -251,9 +251,9 @@ def _staging(folder: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _hidden(folder: Path, name: str) -> Path:
-    """A name that no checkpoint has."""
-    return folder / f".{safe_name(name)}-{uuid.uuid4().hex}"
+def _hidden(folder: Path, file: str) -> Path:
+    """A path that no checkpoint has."""
+    return folder / f".{file}-{uuid.uuid4().hex}"
 
 
 def retire(folder: Path, name: str, newest: Path, keep: int) -> None:

@@ -20,6 +20,7 @@ from tau_trainer.files import (
     atomic_write_bytes,
     atomic_write_json,
     atomic_write_text,
+    file_name,
     reason,
     rename,
     safe_name,
@@ -181,11 +182,11 @@ class RunFolder:
 
     def behavior(self, name: str) -> Path:
         """Folder of a behavior's event files."""
-        return self.path / safe_name(name)
+        return self.path / file_name(name)
 
     def onnx(self, name: str) -> Path:
         """The exported model of a behavior."""
-        return self.path / f"{safe_name(name)}.onnx"
+        return self.path / f"{file_name(name)}.onnx"
 
     @property
     def being_trained(self) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tau_trainer.columns import Arrays
-from tau_trainer.files import safe_name
+from tau_trainer.files import file_name
 from tau_trainer.runs.checkpoint_index import Mark, learner_names, scan
 from tau_trainer.runs.checkpoints import Checkpoint, discard, latest_checkpoint, save_checkpoint
 
@@ -30,8 +30,8 @@ class Moment:
     """
 
     def __init__(self, folder: Path, number: int, names: Sequence[str]) -> None:
-        self._folder = folder
-        self._mark = Mark(number, tuple(safe_name(name) for name in names))
+        self._folder, self._names = folder, names
+        self._mark = Mark(number, tuple(map(file_name, names)))
         self._written: list[Path] = []
 
     def write(self, name: str, step: int, tensors: Arrays, manifest: Mapping[str, object]) -> Path:
@@ -49,7 +49,7 @@ class Moment:
 
     def _clear(self) -> None:
         """Remove what a process that died has left of moments that it did not finish: they would never be whole."""
-        entries = {name: scan(self._folder, name) for name in self._mark.names}
+        entries = {file_name(name): scan(self._folder, name) for name in self._names}
         newest = {
             # Nobody knows how new one is that cannot be read.
             name: max((entry.moment.number if entry.serial else math.inf for entry in of_name), default=-math.inf)
@@ -65,7 +65,7 @@ class Whole:
     """What a run goes on from."""
 
     checkpoints: Mapping[str, Checkpoint]
-    """By file name, of the policies that were saved by then; none: no moment is whole."""
+    """By name, of the policies that were saved by then; none: no moment is whole."""
     passed: frozenset[int]
     """Moments that are newer, and of which something is missing."""
     warnings: tuple[str, ...]
@@ -79,7 +79,10 @@ def newest_moment(folder: Path, names: Sequence[str] | None = None) -> Whole:
         folder: all checkpoints of a run.
         names: of these policies; None: of all.
     """
-    wanted = learner_names(folder) if names is None else [safe_name(name) for name in names]
+    wanted = learner_names(folder) if names is None else names
+    # How the manifests of a moment name each other: as files, which earlier versions called otherwise.
+    files = {name: {entry.file for entry in scan(folder, name)} or {file_name(name)} for name in wanted}
+    everyone = [file for of_name in files.values() for file in of_name]
     passed: set[int] = set()
     warnings: dict[str, None] = {}
     newest: dict[str, Checkpoint] | None = None
@@ -91,12 +94,13 @@ def newest_moment(folder: Path, names: Sequence[str] | None = None) -> Whole:
             if latest.checkpoint is not None:
                 found[name] = latest.checkpoint
         newest = found if newest is None else newest
-        numbers = {name: checkpoint.moment.number for name, checkpoint in found.items()}
+        numbers = {file: checkpoint.moment.number for name, checkpoint in found.items() for file in files[name]}
         partial = {
             checkpoint.moment.number
             for checkpoint in found.values()
             if any(
-                numbers.get(other, -math.inf) < checkpoint.moment.number for other in checkpoint.moment.names or wanted
+                numbers.get(other, -math.inf) < checkpoint.moment.number
+                for other in checkpoint.moment.names or everyone
             )
         }
         if not partial:
@@ -118,10 +122,10 @@ def write_model(run: Path, name: str, step: int, write: Callable[[Path], object]
 
     ``write``: makes it there. Raises TauError where it cannot.
     """
-    name = safe_name(name)
-    folder, kept = run / name, {f"{name}-{entry.step}.onnx" for entry in scan(run / "checkpoints", name)}
-    for old in folder.glob(f"{glob.escape(name)}-*.onnx"):
+    file = file_name(name)
+    folder, kept = run / file, {f"{file}-{entry.step}.onnx" for entry in scan(run / "checkpoints", name)}
+    for old in folder.glob(f"{glob.escape(file)}-*.onnx"):
         if old.name not in kept:
             with contextlib.suppress(OSError):
                 old.unlink()
-    write(folder / f"{name}-{step}.onnx")
+    write(folder / f"{file}-{step}.onnx")

@@ -14,7 +14,7 @@ from typing import Any
 
 from tau_trainer import __version__
 from tau_trainer.errors import TauError
-from tau_trainer.files import atomic_write_json, reason, safe_name
+from tau_trainer.files import atomic_write_json, file_name, reason
 from tau_trainer.runs.checkpoint_index import learner_names, scan
 from tau_trainer.runs.checkpoints import MANIFEST, TENSORS
 
@@ -41,7 +41,7 @@ def write_status(run: Path, lessons: Mapping[str, int], models: Mapping[str, int
             continue
         behavior, final = entries[-1]
         if models and behavior in models:
-            final = {**final, "file_path": str(run / f"{name}.onnx"), "steps": models[behavior]}
+            final = {**final, "file_path": str(run / f"{file_name(name)}.onnx"), "steps": models[behavior]}
         status[behavior] = {"checkpoints": [entry for _, entry in entries], "final_checkpoint": final}
     for parameter, lesson in lessons.items():
         status.setdefault(parameter, {})["lesson_num"] = lesson
@@ -64,7 +64,7 @@ def _entry(run: Path, checkpoint: Path) -> tuple[str, dict[str, Any]] | None:
         reward = head["content"]["learner"].get("mean_reward")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    tensors, model = checkpoint / TENSORS, run / safe_name(name) / f"{safe_name(name)}-{step}.onnx"
+    tensors, model = checkpoint / TENSORS, run / file_name(name) / f"{file_name(name)}-{step}.onnx"
     return name, {
         "steps": step,
         "file_path": str(model if model.exists() else tensors),

@@ -8,13 +8,15 @@ import itertools
 import json
 import re
 import secrets
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.errors import SettingsError
+from tau_trainer.files import same_file
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Text
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
@@ -140,6 +142,16 @@ class RunSettings(Section):
             return {"execution": "async"} | data
         return data
 
+    @field_validator("behaviors", "tau")
+    @classmethod
+    def _behaviors_share_no_file(cls, value: Any, info: ValidationInfo) -> Any:
+        tau = value if isinstance(value, TauSettings) else None
+        behaviors = value if isinstance(value, dict) else info.data.get("behaviors", ())
+        said = clash(behaviors, tau.pairs if tau is not None and tau.policy == "independent" else 0)
+        if said is not None:
+            raise PydanticCustomError("clash", "{said}", {"said": said})
+        return value
+
     @property
     def staleness_bound(self) -> int:
         """``max_staleness``, where it is not given too."""
@@ -160,6 +172,26 @@ class RunSettings(Section):
             + (f"did you mean '{near[0]}'?" if near else f"it names {known}.")
             + " Rename one of them, or add `default_settings`."
         )
+
+
+def learner_name(behavior: str, pair: int) -> str:
+    """What the learner of a behavior is called if each pair has a policy of its own."""
+    return f"{behavior}-pair{pair}"
+
+
+def clash(behaviors: Iterable[str], pairs: int = 0) -> str | None:
+    """Why these behaviors (short names) cannot be trained in one run; None: they can.
+
+    ``pairs``: how many have policies of their own.
+    """
+    same = same_file(behaviors, lambda behavior: [learner_name(behavior, pair) for pair in range(pairs)])
+    if same is None:
+        return None
+    why = f"independent policies are called {learner_name('NAME', 0)}, ..., and " if pairs else ""
+    return (
+        f"'{same[0]}' and '{same[1]}' would share files ({why}Windows and macOS take upper and lower case "
+        "as the same); rename one of them"
+    )
 
 
 def full_key(key: str) -> str:

@@ -12,7 +12,7 @@ from tau_trainer.errors import DataError
 from tau_trainer.evaluation.play import Play, Say, opened
 from tau_trainer.evaluation.players import make_players
 from tau_trainer.evaluation.recording import Recording
-from tau_trainer.files import safe_name
+from tau_trainer.files import file_name
 from tau_trainer.settings import RunSettings, resolve_seed
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.stored import stored_policies
@@ -57,7 +57,7 @@ def record(
     written = []
     whole = most is None or play.decisions < most
     for name, side in play.sides.items():
-        path = output if len(play.sides) == 1 else output.with_stem(f"{output.stem}-{safe_name(name)}")
+        path = output if len(play.sides) == 1 else output.with_stem(f"{output.stem}-{file_name(name)}")
         if side.recording is None or not side.decisions:
             raise DataError(f"behavior '{name}' made no decision, so there is nothing to write to '{path}'")
         demonstration = side.recording.demonstration(whole=whole)

@@ -9,6 +9,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 
+from tau_trainer.files import file_name
 from tau_trainer.metrics import MetricsHub, TensorBoard
 from tau_trainer.metrics.tensorboard import MOST_PAIRS, TEXT_TAG, EventFile, folder_name, markdown_table, messages
 from tau_trainer.specs import Aggregation
@@ -112,7 +113,12 @@ def test_nothing_recorded_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("behavior", "folder"),
-    [("TauAgent?team=0", "TauAgent"), ("a/b\\c:d", "a_b_c_d"), ("?team=1", "behavior"), ("My Behavior", "My Behavior")],
+    [
+        ("TauAgent?team=0", "TauAgent"),
+        ("a/b\\c:d", file_name("a/b\\c:d")),
+        ("..?team=1", file_name("..")),
+        ("My Behavior", "My Behavior"),
+    ],
 )
 def test_folders_exist_on_every_system(behavior: str, folder: str) -> None:
     assert folder_name(behavior) == folder

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tau_trainer.files import file_name
 from tau_trainer.runs.checkpoint_index import digest_of, free_path, learner_names, scan
-from tau_trainer.runs.checkpoints import save_checkpoint
+from tau_trainer.runs.checkpoints import latest_checkpoint, save_checkpoint
 
 
 def _save(folder: Path, step: int, name: str = "B") -> Path:
@@ -46,8 +47,31 @@ def test_other_things_in_the_folder_are_ignored(tmp_path: Path) -> None:
 
 def test_names_that_are_no_folder_names(tmp_path: Path) -> None:
     path = _save(tmp_path, 3, "Ball/hard?team=0")
-    assert path.name == "Ball_hard_team=0-3"
+    assert path.name == f"{file_name('Ball/hard?team=0')}-3"
     assert [entry.path for entry in scan(tmp_path, "Ball/hard?team=0")] == [path]
+    assert learner_names(tmp_path) == ["Ball/hard?team=0"]
+
+
+def test_names_with_one_file_name_in_earlier_versions_are_kept_apart(tmp_path: Path) -> None:
+    """They wrote `A/B` as `A_B`."""
+    for step, name in ((1, "A_B"), (2, "A/B"), (3, "A_B")):
+        _save(tmp_path, step, name)
+    (old,) = scan(tmp_path, "A/B")
+    old.path.rename(tmp_path / "A_B-2")
+    assert [entry.step for entry in scan(tmp_path, "A/B")] == [2]
+    assert [entry.step for entry in scan(tmp_path, "A_B")] == [1, 3]
+    assert learner_names(tmp_path) == ["A/B", "A_B"]
+    latest = latest_checkpoint(tmp_path, "A/B").checkpoint
+    assert latest is not None
+    assert (latest.name, latest.step) == ("A/B", 2)
+
+
+def test_a_name_whose_manifests_are_damaged_is_its_file_name(tmp_path: Path) -> None:
+    for name in ("A", "B/C"):
+        (_save(tmp_path, 1, name) / "manifest.json").write_text("{")
+    _save(tmp_path, 2, "A")
+    assert learner_names(tmp_path) == ["A", file_name("B/C")]
+    assert [entry.step for entry in scan(tmp_path, "B/C")] == [1]
 
 
 def test_free_path_counts_revisions(tmp_path: Path) -> None:

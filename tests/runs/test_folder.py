@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.errors import RunExistsError, SettingsError
+from tau_trainer.files import file_name
 from tau_trainer.runs.folder import RunFolder, atomic_write_json, atomic_write_text
 
 
@@ -41,8 +42,17 @@ def test_its_files(tmp_path: Path) -> None:
         "configuration.yaml", "run.json", "evaluation.json", "log.jsonl", "learning_curve.png",
     ]  # fmt: skip
     assert all(path.parent == folder.path for path in (*files, folder.checkpoints, folder.engine_logs))
-    assert folder.onnx("A/B").name == "A_B.onnx"
+    assert folder.onnx("A/B").name == f"{file_name('A/B')}.onnx"
     assert folder.behavior("3DBall") == folder.path / "3DBall"
+
+
+def test_no_behavior_is_called_as_a_file_that_every_run_has(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "one")
+    mine = [getattr(folder, name) for name, kind in vars(RunFolder).items() if isinstance(kind, property)]
+    files = {path.name for path in mine if isinstance(path, Path) and path.parent == folder.path}
+    assert {"checkpoints", "run_logs", "run.json"} < files
+    for name in [*files, "A.onnx", "Checkpoints", "report.html", "wandb.json"]:
+        assert folder.behavior(name).name != name
 
 
 def test_a_run_that_exists_is_refused_with_both_remedies(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,16 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import CheckpointError
-from tau_trainer.runs import moments
+from tau_trainer.files import file_name, safe_name
+from tau_trainer.runs import checkpoint_index, checkpoints, moments
 from tau_trainer.runs.checkpoints import retire, save_checkpoint
 from tau_trainer.runs.moments import Moment, Whole, last_number, newest_moment
 
 WEIGHTS = {"w": np.ones(2, np.float32)}
 
 
-def save(folder: Path, number: int, names: str, step: int, *, dies_before: str = "") -> None:
-    """Policies with names of one letter; a process that ``dies_before`` one of them is written."""
+def save(folder: Path, number: int, names: Sequence[str], step: int, *, dies_before: str = "") -> None:
+    """Policies of these names, or letters; a process that ``dies_before`` one of them is written."""
     moment = Moment(folder, number, [*names])
     for name in names:
         if name == dies_before:
@@ -50,6 +52,25 @@ def test_a_policy_that_is_new_is_of_no_moment_yet(tmp_path: Path) -> None:
     save(tmp_path, 1, "AB", 10)
     save(tmp_path, 2, "CAB", 20, dies_before="B")
     assert found(newest_moment(tmp_path)) == ["A-10", "B-10"], "C begins anew"
+
+
+def test_a_run_of_an_earlier_version_goes_on_whatever_its_policies_are_called(tmp_path: Path) -> None:
+    """Its folders and manifests have `A_B` for `A/B`."""
+    names = ["A/B", "C"]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (moments, checkpoints, checkpoint_index):
+            patch.setattr(module, "file_name", safe_name)
+        save(tmp_path, 1, names, 10)
+    assert left(tmp_path) == ["A_B-10", "C-10"]
+    assert found(newest_moment(tmp_path)) == ["A_B-10", "C-10"]
+    save(tmp_path, 2, names, 20, dies_before="A/B")
+    save(tmp_path, 3, names, 30, dies_before="C")
+    assert found(newest_moment(tmp_path)) == ["A_B-10", "C-10"], "no moment since is whole"
+    save(tmp_path, 4, names, 40)
+    file = file_name("A/B")
+    assert found(newest_moment(tmp_path)) == [f"{file}-40", "C-40"]
+    retire(tmp_path, "A/B", tmp_path / f"{file}-40", 1)
+    assert [path.name for path in tmp_path.glob("A_B*")] == [f"{file}-40"], "what is older goes"
 
 
 def test_nothing_is_whole(tmp_path: Path) -> None:

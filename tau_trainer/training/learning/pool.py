@@ -21,6 +21,7 @@ from tau_trainer.remote.process import Machines, Place
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.runs.callbacks import NOBODY, Callbacks
 from tau_trainer.settings import shared_out
+from tau_trainer.settings.run import learner_name
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.learning.group import LearnerGroup, Ranked
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
@@ -84,7 +85,7 @@ class LearnerPool:
 
     def name(self, behavior: str, pair: int) -> str:
         """A learner's key in metrics and files."""
-        return behavior if self._plan.shared else f"{behavior}-pair{pair}"
+        return behavior if self._plan.shared else learner_name(behavior, pair)
 
     def agent(self, pair: int, spec: BehaviorSpec) -> TauAgent:
         """The TauAgent of ``pair`` for a behavior. Raises as :meth:`learner`."""
