@@ -187,3 +187,25 @@ def test_what_does_not_go_with_a_parameter_server_is_refused(
     assert load_settings(file, SERVED | {"devices": 3, "max_staleness": 2}).staleness_bound == 2
     with pytest.raises(SettingsError, match=sentence):
         load_settings(file, given)
+
+
+@pytest.mark.parametrize(
+    ("names", "tau", "said"),
+    [
+        (["agent", "Agent"], {}, "behaviors: 'agent' and 'Agent' would share files"),
+        (["A", "A-pair1"], {"policy": "independent", "pairs": 2}, "tau: 'A' and 'A-pair1' would share files"),
+        (["a-PAIR0", "A"], {"policy": "independent", "pairs": 1}, "tau: 'a-PAIR0' and 'A' would share files"),
+        (["A", "A-pair2"], {"policy": "independent", "pairs": 2}, None),
+        (["A", "A-pair0"], {"pairs": 2}, None),
+        (["A/B", "A_B", "..", "../../evil"], {}, None),
+    ],
+)
+def test_behaviors_that_would_share_files_are_refused(names: list[str], tau: dict[str, Any], said: str | None) -> None:
+    given = {"behaviors": {name: {"trainer_type": "ppo"} for name in names}, "tau": tau}
+    if said is None:
+        assert set(load_settings(None, given).behaviors) == set(names)
+        return
+    with pytest.raises(SettingsError) as error:
+        load_settings(None, given)
+    assert said in str(error.value)
+    assert str(error.value).endswith("rename one of them")
