@@ -104,6 +104,15 @@ def test_what_was_never_finished_makes_room_for_the_next(tmp_path: Path) -> None
     assert left(tmp_path) == ["A-10", "A-30", "B-10"]
 
 
+def test_what_was_never_finished_goes_whatever_it_is_called(tmp_path: Path) -> None:
+    names = ["A/B", "C"]
+    save(tmp_path, 1, names, 10)
+    for number in (2, 3):
+        save(tmp_path, number, names, 10 * number, dies_before="C")
+    file = file_name("A/B")
+    assert left(tmp_path) == [f"{file}-10", f"{file}-30", "C-10"]
+
+
 def test_what_is_damaged_and_what_was_retired_is_not_what_was_never_finished(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         save(tmp_path, number, "AB", 10 * number)
