@@ -105,12 +105,11 @@ def test_what_was_never_finished_makes_room_for_the_next(tmp_path: Path) -> None
 
 
 def test_what_was_never_finished_goes_whatever_it_is_called(tmp_path: Path) -> None:
-    names = ["A/B", "C"]
+    names = ["C", "A/B"]
     save(tmp_path, 1, names, 10)
     for number in (2, 3):
-        save(tmp_path, number, names, 10 * number, dies_before="C")
-    file = file_name("A/B")
-    assert left(tmp_path) == [f"{file}-10", f"{file}-30", "C-10"]
+        save(tmp_path, number, names, 10 * number, dies_before="A/B")
+    assert left(tmp_path) == [f"{file_name('A/B')}-10", "C-10", "C-30"]
 
 
 def test_what_is_damaged_and_what_was_retired_is_not_what_was_never_finished(tmp_path: Path) -> None:
