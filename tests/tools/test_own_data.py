@@ -12,6 +12,7 @@ from tau_trainer import ParallelTrainerManager, load_settings
 from tau_trainer.tau.schema import text_key
 from tau_trainer.tau.standing import Standing
 from tau_trainer.tau.vectors import vectors_path
+from tools.bench import own_data
 from tools.bench.own_data import Outcome, dataset, outcome_of, prompt_of, table
 from tools.bench.own_data_rules import (
     REPORTED,
@@ -76,6 +77,25 @@ def test_no_row_that_is_reported_is_in_a_set_that_settings_are_chosen_by() -> No
             seen |= prompts(answers, seed, True, "training_data", "evaluation_data")
     assert min(len(reported), len(seen)) > 4000
     assert not reported & seen
+
+
+class _AskedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("flags", "tuning"), [([], False), (["--tuning"], True)])
+def test_the_command_holds_out_what_chooses_settings_if_it_is_told_to(
+    flags: list[str], tuning: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(answers: int, seed: int, tuning: bool) -> None:
+        raise _AskedError(answers, seed, tuning)
+
+    monkeypatch.setattr(own_data, "dataset", asked)
+    words = ["--answers", "26", "--seeds", "11", "--encoder", "hashing", *flags]
+    monkeypatch.setattr("sys.argv", ["own_data", *words])
+    with pytest.raises(_AskedError) as found:
+        own_data.main()
+    assert found.value.args == (26, 11, tuning)
 
 
 def test_what_a_run_was_worth() -> None:
