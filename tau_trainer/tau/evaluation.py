@@ -107,6 +107,8 @@ class TauEvaluation:
                 "accuracy": scored.accuracy,
                 "verdict": self.standings[name].verdict,
                 "p_value": self.standings[name].p_value,
+                "won": self.standings[name].won,
+                "lost": self.standings[name].lost,
             }
             for name, scored in self.baselines.items()
         }

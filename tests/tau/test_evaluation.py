@@ -130,7 +130,11 @@ def test_json_has_the_promised_keys_and_plain_values() -> None:
         "strongest",
     } <= content.keys()
     assert set(content["baselines"]) == {"zeros", "constant", "majority", "ridge", "nearest", "logistic"}
-    assert all(set(scores) == {"reward", "accuracy", "verdict", "p_value"} for scores in content["baselines"].values())
+    for scores in content["baselines"].values():
+        assert set(scores) == {"reward", "accuracy", "verdict", "p_value", "won", "lost"}
+        difference = (content["accuracy"] - scores["accuracy"]) * content["rows"]
+        assert scores["won"] - scores["lost"] == pytest.approx(difference)
+        assert scores["won"] >= scores["lost"] == 0  # the oracle is right about every row
 
 
 def test_actions_are_clipped_as_the_environment_does() -> None:

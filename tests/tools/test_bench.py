@@ -260,6 +260,18 @@ def test_report_shows_ratios_rewards_and_failures(tmp_path: Path) -> None:
     assert "- learning 1x12-0ms tau-train run 2: exit codes [1]" in learning
 
 
+@pytest.mark.parametrize(
+    ("runs", "figures"), [(1, ["single runs"] * 2), (2, ["median (lowest-highest)", "median of runs"])]
+)
+def test_a_table_of_single_runs_is_headed_so(runs: int, figures: list[str], tmp_path: Path) -> None:
+    arguments = ["--agents", "12", "--layers", "learning", "--reward-decisions", "24000", "--runs", str(runs)]
+    plan = versus_mlagents.make_plan(
+        versus_mlagents.parser().parse_args([*arguments, "--work", str(tmp_path)]), ("mlagents-learn", "tau-train")
+    )
+    headings = [line for line in versus_mlagents.report(plan, []).splitlines() if line.startswith("###")]
+    assert [heading.rpartition(", ")[2] for heading in headings] == figures
+
+
 def test_install_without_python_3_10_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(versus_mlagents, "find_python", lambda version: None)
     with pytest.raises(SetupError, match=r"needs Python 3\.10 and none was found"):

@@ -1,10 +1,12 @@
 """Tau on data as a user's may be, with 26, 80 and 240 answers, beside the strongest baselines.
 
-    python -m tools.bench own_data [--answers 26 80 240] [--seeds 1 2 3] [--set KEY=VALUE ...]
+    python -m tools.bench own_data [--answers 26 80 240] [--seeds 1 2 3] [--tuning] [--set KEY=VALUE ...]
 
 A question is an opening, a wording and what it asks about. No opening and no wording of a held-out row is ever trained,
 nor is one of the things that an answer with three or more is right for. Frequent answers have more rows than rare ones,
 the k-th about 1 / sqrt(k) of the first's. The number of a set is the seed of its run.
+
+Choose settings with --tuning only: there held-out rows have openings and wordings that no other set has.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -23,10 +24,20 @@ from typing import Any, TypeVar
 
 from tau_trainer.tau.data import embed
 from tau_trainer.tau.encoder import TextEncoder, get_encoder
+from tau_trainer.tau.standing import Standing
 from tools._bootstrap.environment import child_environment
 from tools._bootstrap.progress import tail
 from tools.bench import tables, trainers
-from tools.bench.own_data_rules import HELD_OUT_OPENINGS, TOPICS, TRAINED, TRAINED_OPENINGS, Topic
+from tools.bench.own_data_rules import (
+    REPORTED,
+    REPORTED_OPENINGS,
+    TOPICS,
+    TRAINED,
+    TRAINED_OPENINGS,
+    TUNING,
+    TUNING_OPENINGS,
+    Topic,
+)
 from tools.bench.running import RunFailedError
 
 _ROWS = 16
@@ -49,16 +60,21 @@ class Outcome:
     decisions: int
     accuracy: dict[str, float]
     """Of the ``policy`` that is exported, the ``last`` one, and baselines."""
+    rival: str
+    """The strongest baseline, by these rows themselves."""
+    standing: Standing
+    """The policy against it, row by row."""
     seconds: float
 
     @property
-    def margin(self) -> float:
-        """How far the policy is above the strongest baseline, in standard errors of that one's accuracy."""
-        policy, rival = self.accuracy["policy"], max(self.accuracy[name] for name in _BASELINES)
-        error = (rival * (1.0 - rival) / self.rows) ** 0.5
-        if policy == rival or error:
-            return (policy - rival) / (error or 1.0)
-        return math.copysign(math.inf, policy - rival)
+    def difference(self) -> float:
+        """Accuracy of the policy minus that of the strongest baseline, -1 to 1."""
+        return (self.standing.won - self.standing.lost) / self.rows
+
+    @property
+    def error(self) -> float:
+        """The standard error of :attr:`difference` if both are equally good: only rows where they differ count."""
+        return float((self.standing.won + self.standing.lost) ** 0.5 / self.rows)
 
 
 def main() -> int:
@@ -66,6 +82,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, nargs="+", default=[26, 80, 240])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--tuning", action="store_true", help="hold out the wordings that choose settings")
     parser.add_argument("--encoder", choices=("minilm", "hashing"), default="minilm")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for tau-train parallel")
     tables.add_output(parser)
@@ -74,7 +91,7 @@ def main() -> int:
     encoder, outcomes = get_encoder(arguments.encoder), []
     for answers in arguments.answers:
         for seed in arguments.seeds:
-            outcomes.append(run(answers, seed, encoder, words))
+            outcomes.append(run(answers, seed, encoder, words, arguments.tuning))
             print(outcomes[-1], flush=True)
     text = table(outcomes)
     print("\n" + text)
@@ -82,7 +99,7 @@ def main() -> int:
     return 0
 
 
-def run(answers: int, seed: int, encoder: TextEncoder, words: Sequence[str] = ()) -> Outcome:
+def run(answers: int, seed: int, encoder: TextEncoder, words: Sequence[str] = (), tuning: bool = False) -> Outcome:
     """Train on one set; ``words``: more for the command line.
 
     Raises:
@@ -90,7 +107,9 @@ def run(answers: int, seed: int, encoder: TextEncoder, words: Sequence[str] = ()
     """
     with tempfile.TemporaryDirectory(prefix="tau-own-data-") as name:
         folder, log = Path(name), Path(name) / "program.log"
-        data = write_dataset(folder / "own.json", answers, seed, encoder)
+        data = folder / "own.json"
+        data.write_text(json.dumps(dataset(answers, seed, tuning)), "utf-8")
+        embed(data, encoder)
         command = [trainers.Ours().tau_train(), "parallel", *words, "--data", str(data), "--seed", str(seed)]
         command += ["--quiet", "--run-id", "run", "--results-dir", str(folder)]
         with log.open("wb") as stream:
@@ -105,34 +124,36 @@ def outcome_of(answers: int, seed: int, found: dict[str, Any]) -> Outcome:
     accuracy = {name: found["baselines"][name]["accuracy"] for name in _BASELINES}
     accuracy |= {"policy": found["accuracy"], "last": found["policies"]["last"]["accuracy"]}
     decisions = found["policies"]["last"]["decisions"]
-    return Outcome(answers, seed, found["rows"], decisions, accuracy, found["wall_seconds"])
+    rival = max(_BASELINES, key=accuracy.__getitem__)
+    standing = Standing(found["baselines"][rival]["won"], found["baselines"][rival]["lost"])
+    return Outcome(answers, seed, found["rows"], decisions, accuracy, rival, standing, found["wall_seconds"])
 
 
-def write_dataset(path: Path, answers: int, seed: int, encoder: TextEncoder) -> Path:
-    """The set of that number as JSON, with its vectors beside it."""
-    path.write_text(json.dumps(dataset(answers, seed)), "utf-8")
-    embed(path, encoder)
-    return path
+def dataset(answers: int, seed: int, tuning: bool = False) -> dict[str, Any]:
+    """A data set in Tau's form with so many answers, the same on every machine.
 
+    ``tuning``: its held-out rows may choose settings, since they share no wording with those of a set without it.
 
-def dataset(answers: int, seed: int) -> dict[str, Any]:
-    """A data set in Tau's form with so many answers, the same on every machine. Raises ValueError: there are fewer."""
+    Raises:
+        ValueError: there are fewer answers.
+    """
     every = [(topic, answer, subjects) for topic in TOPICS for answer, subjects in topic.subjects().items()]
     if not 1 < answers <= len(every):
         raise ValueError(f"{answers} answers: there are 2 to {len(every)}")
+    openings, wordings = (TUNING_OPENINGS, TUNING) if tuning else (REPORTED_OPENINGS, REPORTED)
     training: list[Row] = []
     held_out: list[Row] = []
     for rank, (topic, answer, subjects) in enumerate(_shuffled(every, seed, lambda found: found[1])[:answers]):
         order = _shuffled(subjects, seed, str)
         known = order[: max(len(order) - 1, 2)]
         count = max(_FEWEST, round(_ROWS * answers**0.5 / (2 * (rank + 1) ** 0.5)))
-        asked = _prompts(TRAINED_OPENINGS, topic.wordings[:TRAINED], known)
+        asked = _prompts(TRAINED_OPENINGS, topic.wordings[TRAINED], known)
         training += [_row(topic, prompt, answer) for prompt in _shuffled(asked, seed, str)[:count]]
-        asked = _prompts(HELD_OUT_OPENINGS, topic.wordings[TRAINED:], order)
+        asked = _prompts(openings, topic.wordings[wordings], order)
         held_out += [_row(topic, prompt, answer) for prompt in asked]
     return {
         "version": "1.0.0",
-        "model_name": f"own-data-{answers}-{seed}",
+        "model_name": f"own-data-{answers}-{seed}{'-tuning' if tuning else ''}",
         "organization": "Tau Trainer",
         "training_data": _shuffled(training, seed, prompt_of),
         "evaluation_data": _shuffled(held_out, seed, prompt_of),
@@ -160,15 +181,14 @@ def _shuffled(values: Iterable[_T], seed: int, name: Callable[[_T], str]) -> lis
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """Markdown: accuracy on test rows, median and range over sets."""
+    """Markdown: each run's accuracy on test rows, and how it stands to the strongest baseline on the same rows."""
     rows = []
-    for answers in dict.fromkeys(outcome.answers for outcome in outcomes):
-        runs = [outcome for outcome in outcomes if outcome.answers == answers]
-        names = ("policy", "last", *_BASELINES)
-        scores = [tables.spread([100 * found.accuracy[name] for found in runs], 1) for name in names]
-        close = sum(found.margin >= -1.0 for found in runs)
-        decisions = tables.spread([found.decisions for found in runs])
-        seconds = tables.spread([found.seconds for found in runs])
-        rows.append([str(answers), decisions, *scores, f"{close} of {len(runs)}", seconds])
-    header = ["answers", "decisions", "policy, %", "last, %", "nearest, %", "logistic, %"]
-    return tables.markdown([*header, "at most one standard error below", "seconds"], rows)
+    for found in outcomes:
+        scores = [f"{100 * found.accuracy[name]:.1f}" for name in ("policy", "last", *_BASELINES)]
+        pairs = f"{100 * found.difference:+.1f} ± {100 * found.error:.1f}"
+        alone = [str(found.standing.won), f"{found.rival} {found.standing.lost}"]
+        sizes = [str(found.answers), str(found.seed), f"{found.rows:,}", f"{found.decisions:,}"]
+        rows.append([*sizes, *scores, *alone, pairs, f"{found.standing.p_value:.2g}", f"{found.seconds:.0f}"])
+    header = ["answers", "seed", "test rows", "decisions", "policy, %", "last, %", "nearest, %", "logistic, %"]
+    header += ["right alone: policy", "right alone: strongest baseline", "difference, points", "p", "seconds"]
+    return tables.markdown(header, rows)

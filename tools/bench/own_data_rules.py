@@ -1,4 +1,4 @@
-"""What the generated data sets ask about, and in which words: topics, facts, and wordings of training and of tests."""
+"""What the generated data sets ask about, and in which words: topics, facts, and wordings of each kind of row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Topic:
 
     domain: str
     wordings: tuple[str, ...]
-    """Sentences with ``{x}`` in the place of what is asked about; the first :data:`TRAINED` alone are trained."""
+    """Sentences with ``{x}`` in the place of what is asked about: :data:`TRAINED`, :data:`TUNING`, :data:`REPORTED`."""
     facts: str
     """``answer: subject, subject; answer: ...``"""
 
@@ -21,11 +21,15 @@ class Topic:
         return {answer.strip(): tuple(one.strip() for one in subjects.split(",")) for answer, subjects in pairs}
 
 
-TRAINED = 6
-"""Wordings of each topic that training rows have; the others are those of held-out rows."""
+TRAINED, TUNING, REPORTED = slice(0, 6), slice(6, 9), slice(9, 12)
+"""Wordings of each topic in training rows, in held-out rows that choose settings, and in those that are reported.
+
+Sets share their wordings and most of their facts. So rows that are reported need wordings that chose nothing.
+"""
 
 TRAINED_OPENINGS = ("", "Please tell me: ", "A question: ", "Help me with this. ")
-HELD_OUT_OPENINGS = ("I would like to know: ", "Quickly now. ", "For my homework: ")
+TUNING_OPENINGS = ("I would like to know: ", "Quickly now. ", "For my homework: ")
+REPORTED_OPENINGS = ("My sister asks: ", "One more thing. ", "Out of curiosity: ")
 
 TOPICS = (
     Topic(
@@ -40,6 +44,9 @@ TOPICS = (
             "{x} is a sort of what?",
             "under which heading do I look up {x}?",
             "what would a child call {x}, in general?",
+            "what type of thing do people mean by {x}?",
+            "what do we call things such as {x}?",
+            "if I sort {x} into a box, what is written on it?",
         ),
         "flower: a rose, a tulip, a daisy, a violet, a lily; tree: an oak, a birch, a willow, a pine, a maple; "
         "bird: a sparrow, an eagle, a robin, an owl, a gull; fish: a trout, a salmon, a pike, a carp, a herring; "
@@ -68,6 +75,9 @@ TOPICS = (
             "if I travel to {x}, which city is its capital?",
             "from which city is {x} ruled?",
             "the chief city of {x}?",
+            "where do I find the parliament of {x}?",
+            "{x} has which capital?",
+            "in which city do ambassadors to {x} live?",
         ),
         "Paris: France; Berlin: Germany; Madrid: Spain; Rome: Italy; Lisbon: Portugal; Vienna: Austria; "
         "Athens: Greece; Warsaw: Poland; Prague: Czechia; Budapest: Hungary; Oslo: Norway; Stockholm: Sweden; "
@@ -94,6 +104,9 @@ TOPICS = (
             "last week, instead of {x}, what do I write?",
             "turn {x} into something that is over.",
             "the verb {x}, a year ago?",
+            "we {x} every day; what did we do in 1990?",
+            "if I {x} now, what did I do back then?",
+            "how does {x} change when it has happened already?",
         ),
         "went: go; saw: see; took: take; gave: give; wrote: write; ran: run; swam: swim; sang: sing; drank: drink; "
         "ate: eat; slept: sleep; bought: buy; brought: bring; thought: think; caught: catch; taught: teach; flew: fly; "
@@ -115,6 +128,9 @@ TOPICS = (
             "if it is by no means {x}, it is what?",
             "turn {x} around.",
             "what would you be if you were anything but {x}?",
+            "{x} is one extreme; which is the other?",
+            "swap {x} for what it is furthest from.",
+            "which word stands against {x}?",
         ),
         "cold: hot, warm; short: long, tall; slow: fast, quick; poor: rich, wealthy; weak: strong, powerful; "
         "sad: happy, cheerful; dark: bright, light; empty: full, filled; dirty: clean, washed; quiet: loud, noisy; "
@@ -137,6 +153,9 @@ TOPICS = (
             "I have a {x} and get another; now I have what?",
             "a whole group of the word {x}?",
             "several, not a single {x}, are called what?",
+            "there is a {x} here and a {x} there; together they are two what?",
+            "how does the word {x} change when there are ten?",
+            "a dozen instead of one {x}: a dozen what?",
         ),
         "mice: mouse; geese: goose; feet: foot; teeth: tooth; men: man; women: woman; children: child; oxen: ox; "
         "people: person; wolves: wolf; knives: knife; leaves: leaf; loaves: loaf; lives: life; wives: wife; "
@@ -156,6 +175,9 @@ TOPICS = (
             "I have {x}; how many is that altogether?",
             "the result of {x}, in a word?",
             "solve {x}.",
+            "what does {x} come to?",
+            "type {x} into a calculator; what does it show?",
+            "{x} equals which number?",
         ),
         "three: one plus two, four minus one; four: two plus two, one plus three, nine minus five; "
         "five: two plus three, four plus one, eight minus three; "
@@ -185,6 +207,9 @@ TOPICS = (
             "can {x} be printed like that?",
             "does {x} look fine to you?",
             "are all letters of {x} in their places?",
+            "is {x} correct English spelling?",
+            "would {x} pass a spelling test?",
+            "can I send {x} off the way it stands?",
         ),
         "yes: lantern, believe, island, separate, calendar, rhythm, receive, tomorrow, necessary, village, daughter; "
         "no: lantren, beleive, iland, seperate, calender, rythm, recieve, tommorow, neccesary, vilage, dauhgter",

@@ -221,16 +221,14 @@ def say(where: str, result: Result) -> None:
 
 def report(plan: Plan, results: list[Result]) -> str:
     """The tables: one a layer, and what failed."""
-    parts = []
+    parts, figures = [], "median (lowest-highest)" if plan.runs > 1 else "single runs"
     for layer in plan.layers:
         peer = layer == "learning" and plan.names[0] == "mlagents-learn"
         names = [plan.names[0], f"{plan.names[1]}, learning beside play"] if peer else plan.names
         header = ["engines x agents", "engine ms", *names, "ratio", "of what the wire gives"]
         header += [f"reward at equal decisions ({', '.join(plan.names)})"] if layer == "learning" else []
         rows = [row(plan, results, layer, case) for case in plan.cases]
-        parts.append(
-            f"### {layer}: agent decisions a second, median (lowest-highest)\n\n{tables.markdown(header, rows)}"
-        )
+        parts.append(f"### {layer}: agent decisions a second, {figures}\n\n{tables.markdown(header, rows)}")
     if plan.reward_decisions:
         parts.append(reward_table(plan, results))
     failures = [f"- {r.layer} {r.case.label} {r.trainer} run {r.run}: {r.failure}" for r in results if r.failure]
@@ -272,7 +270,8 @@ def reward_table(plan: Plan, results: list[Result]) -> str:
     for name in plan.names:
         long = chosen(results, name, "learning", case, plan.reward_decisions)
         rows.append([name, *(tables.number(tables.median(reward_at(r.curve, s) for r in long), 1) for s in steps)])
-    title = f"### Mean episode reward by decisions, {case.engines} x {case.agents}, median of runs"
+    figures = "median of runs" if plan.runs > 1 else "single runs"
+    title = f"### Mean episode reward by decisions, {case.engines} x {case.agents}, {figures}"
     return f"{title}\n\n{tables.markdown(['trainer', *(f'{step:,}' for step in steps)], rows)}"
 
 

@@ -24,7 +24,7 @@ from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
 
 SCORES = {"reward", "accuracy"}
-STANDING = {"verdict", "p_value"}
+STANDING = {"verdict", "p_value", "won", "lost"}
 
 
 @pytest.mark.usefixtures("drawn")
