@@ -91,8 +91,8 @@ def make_players(
 ) -> Callable[[BehaviorSpec], Player]:
     """Makes the player of each behavior: policies by the behavior's short name, a function by name, or chance.
 
-    ``deterministic``: policies take their most likely action. Else they draw; one that has nothing to draw, and while it
-    learns disturbs its best action, takes that. Raises SettingsError.
+    ``deterministic``: policies take their most likely action. Else they draw; one that has nothing to draw, and
+    disturbs its best action while it learns, takes that. Raises SettingsError.
     """
     if not isinstance(player, str):
         return lambda spec: policy_player(player, spec, seed, deterministic=deterministic)
