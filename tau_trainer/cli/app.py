@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cyclopts import App, Group, Parameter
 
 from tau_trainer import __version__
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpPanel
+    from rich.console import Console, ConsoleOptions
 
 _TRAIN = Group("Train", sort_key=1)
 _RESULT = Group("Use the result", sort_key=2)
@@ -119,6 +125,27 @@ _COMMANDS = (
 """Name, where it is defined, group, and help, whose first paragraph also stands in the list of commands."""
 
 
+def _show_panel(console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+    """Draw a panel of a help page, its first column as wide as the longest flag with its value: none is broken."""
+    from attrs import evolve
+    from cyclopts.help import DefaultFormatter, NameRenderer
+    from cyclopts.help.specs import get_default_parameter_columns
+
+    columns = None
+    if panel.format == "parameter":
+        columns = get_default_parameter_columns(console, options, panel.entries)
+        names, flags = NameRenderer(), list[str]()
+        for entry in panel.entries:
+            flags += str(names(entry)).replace(" -", "\n-").splitlines()
+        usual = next(column.max_width or 0 for column in columns if column.header == "Option")
+        width = max(usual, min(max(map(len, flags), default=0), console.width // 2))
+        columns = tuple(
+            evolve(column, renderer=NameRenderer(width), max_width=width) if column.header == "Option" else column
+            for column in columns
+        )
+    DefaultFormatter(column_specs=columns)(console, options, panel)
+
+
 def build_app() -> App:
     """The ``tau-train`` application."""
     app = App(
@@ -126,6 +153,7 @@ def build_app() -> App:
         help=_ABOUT,
         version=f"tau-train {__version__}",
         help_format="plaintext",
+        help_formatter=_show_panel,
         default_parameter=Parameter(negative="", show_default=False),
         group_commands=_OTHER,
         suppress_keyboard_interrupt=False,

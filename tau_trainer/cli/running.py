@@ -49,11 +49,14 @@ def run_folder(run: str, results_dir: str, *marks: str) -> Path:
     from tau_trainer.settings.problems import did_you_mean
 
     home = Path(results_dir)
-    for folder in (home / run, Path(run)):
-        if any((folder / mark).is_file() for mark in ("configuration.yaml", *marks)):
+    places, wanted = (home / run, Path(run)), ("configuration.yaml", *marks)
+    for folder in places:
+        if any((folder / mark).is_file() for mark in wanted):
             return folder
     known = sorted(path.parent.name for path in home.glob("*/configuration.yaml"))
     hint = did_you_mean(run, known) if known else "train one with `tau-train parallel`"
+    if run and (bare := next((folder for folder in reversed(places) if folder.is_dir()), None)):
+        raise SettingsError(f"{bare}: this folder holds no run (it has no {' or '.join(wanted)}); {hint}")
     raise SettingsError(f"{run}: no run of this name in {results_dir}; {hint}")
 
 

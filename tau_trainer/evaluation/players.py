@@ -91,7 +91,8 @@ def make_players(
 ) -> Callable[[BehaviorSpec], Player]:
     """Makes the player of each behavior: policies by the behavior's short name, a function by name, or chance.
 
-    ``deterministic``: policies take their most likely action. Raises SettingsError.
+    ``deterministic``: policies take their most likely action. Else they draw; one that has nothing to draw, and
+    disturbs its best action while it learns, takes that. Raises SettingsError.
     """
     if not isinstance(player, str):
         return lambda spec: policy_player(player, spec, seed, deterministic=deterministic)
@@ -111,4 +112,4 @@ def policy_player(policies: Mapping[str, Policy], spec: BehaviorSpec, seed: int,
             f"the run's policy for '{spec.short_name}' was trained with other sensors or actions than this environment "
             "has; name the one that it was trained on with --env"
         )
-    return Actor(policy, np.random.default_rng([seed, 2]), deterministic=deterministic)
+    return Actor(policy, np.random.default_rng([seed, 2]), deterministic=deterministic or policy.explores)

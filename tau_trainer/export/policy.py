@@ -22,19 +22,20 @@ _NOTHING: Arrays = {}
 
 
 class OnnxPolicy(Policy):
-    """Acts with a model file, by its most likely actions where it has those.
+    """Acts with a model file, by its most likely actions where it has those, or by drawing, as Unity does by default.
 
     A file that draws its actions draws from a stream of its own, which no checkpoint holds: most have both.
 
     Args:
         path: the file.
         spec: the behavior with the sensors that the file sees as ``obs_0``, ``obs_1``, ...
+        seed: draw actions, with this seed; None: take the most likely.
 
     Raises:
         ExportError: it cannot be read, or is for another behavior.
     """
 
-    def __init__(self, path: Path, spec: BehaviorSpec) -> None:
+    def __init__(self, path: Path, spec: BehaviorSpec, seed: int | None = None) -> None:
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -42,11 +43,20 @@ class OnnxPolicy(Policy):
                 f"the model {path} cannot be read: {error.strerror}; name a file that training or Unity wrote"
             ) from error
         self.path, self.spec, self.version, self.weights = path, spec, 0, {}
-        self._session = session_of(content)
+        self._session = session_of(content, seed or 0)
         self._outputs = {output.name for output in self._session.get_outputs()}
         self._inputs = {given.name: given.shape for given in self._session.get_inputs()}
-        self._continuous = self._output(names.DETERMINISTIC_CONTINUOUS, names.CONTINUOUS)
-        self._discrete = self._output(names.DETERMINISTIC_DISCRETE, names.DISCRETE)
+        self._likeliest = (
+            self._output(names.DETERMINISTIC_CONTINUOUS, names.CONTINUOUS),
+            self._output(names.DETERMINISTIC_DISCRETE, names.DISCRETE),
+        )
+        drawn = (
+            self._output(names.CONTINUOUS, names.DETERMINISTIC_CONTINUOUS),
+            self._output(names.DISCRETE, names.DETERMINISTIC_DISCRETE),
+        )
+        self._taken = self._likeliest if seed is None else drawn
+        self.only_draws = bool({names.CONTINUOUS, names.DISCRETE} & {*self._likeliest})
+        """Whether the file cannot say which of its actions are the most likely."""
         self._state = f"recurrent.{zlib.crc32(str(path).encode()):x}"
         """Of this file: the tables of who carries it may hold that of others too."""
         memory = self._inputs.get(names.RECURRENT_IN)
@@ -69,8 +79,8 @@ class OnnxPolicy(Policy):
             read, sent = list(shape[1:]), list(sensors[name].shape)
             if all(isinstance(size, int) for size in read) and read != sent:
                 raise self._misfit(f"its '{name}' is {read}, and the sensor's shape is {sent}")
-        there = self._continuous is not None, self._discrete is not None
-        if there != (actions.continuous_size > 0, actions.discrete_size > 0):
+        continuous, discrete = self._taken
+        if (continuous is not None, discrete is not None) != (actions.continuous_size > 0, actions.discrete_size > 0):
             raise self._misfit("its actions are of another kind")
         obs = tuple(np.zeros((1, *sensor.shape), sensor.dtype) for sensor in spec.observations)
         state = {}
@@ -115,12 +125,13 @@ class OnnxPolicy(Policy):
         if names.RECURRENT_IN in self._inputs:
             feed[names.RECURRENT_IN] = state[self._state][:, None]
         found = run_feed(self._session, feed)
+        continuous_output, discrete_output = self._likeliest if deterministic else self._taken
         continuous = np.zeros((n, 0), np.float32)
         discrete = np.zeros((n, 0), np.int32)
-        if self._continuous is not None:
-            continuous = found[self._continuous].astype(np.float32)
-        if self._discrete is not None:
-            discrete = found[self._discrete].astype(np.int32)
+        if continuous_output is not None:
+            continuous = found[continuous_output].astype(np.float32)
+        if discrete_output is not None:
+            discrete = found[discrete_output].astype(np.int32)
         if not all_finite(continuous):
             raise NonFiniteError(f"the actions of the model {self.path} are NaN or infinite; take another checkpoint")
         # mlagents 1.1.0 forgot to squash SAC's most likely action.

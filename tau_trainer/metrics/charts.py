@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,8 @@ class Line:
     """Points with a thin line between: measured now and then."""
     star: bool = False
     """A single point: the exported policy on test rows."""
+    behavior: str = ""
+    """Whose it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def chart_of(histories: Sequence[History], names: Mapping[str, str], score: str 
                 continue
             parts = [part for part in (name, behavior if len(behaviors) > 1 else "") if part]
             line, band = _line(histories, key, behavior, ", ".join(parts))
-            lines.append(line)
+            lines.append(replace(line, behavior=behavior))
             bands.append(band)
     if not lines:
         return None

@@ -37,12 +37,12 @@ def _behaviors(run: RunRecord) -> Iterator[Mapping[str, Any]]:
 
 def _behavior(name: str, behavior: Mapping[str, Any], last: float, detail: Detail) -> Iterator[Markup]:
     found = [_games(mapping(row)) for row in behavior["games"]]
-    results = [games for games in found if games is not None]
+    results = [games for games in found if games is not None and games.played]
     elo = number(behavior.get("elo"))
     rating = f", Elo {elo:.1f}" if elo is not None else None
     yield element("h3", name, behavior.get("name", ""), rating)
     yield table(HEADINGS, map(_row, results), class_="figures")
-    kept = sorted((games for games in results if games.made is not None and games.played), key=_made)
+    kept = sorted((games for games in results if games.made is not None), key=_made)
     if kept:
         intervals = [games.interval for games in kept]
         line = Line(

@@ -1,13 +1,16 @@
 """Reward and losses of runs as one PNG: what the report's charts show, of several runs beside each other.
 
-Runs that differ in nothing but their seed are drawn as one line, their mean, with a band from the lowest to the
-highest of them; the band of a run that stands alone is over its pairs, or one standard deviation.
+Each kind of reward has a panel of its own, and a run has the same colour in every panel. Runs that differ in nothing
+but their seed are drawn as one line, their mean, with a band from the lowest to the highest of them; the band of a run
+that stands alone is over its pairs, or one standard deviation.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import logging
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +19,7 @@ from tau_trainer.errors import TauError
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.charts import Chart, Line, chart_of
 from tau_trainer.metrics.history import Curve, History, moving_mean
-from tau_trainer.metrics.plot import COLORS, decisions_along, draw_line, finish, new_figure
+from tau_trainer.metrics.plot import COLORS, decisions_along, draw_line, finish, legend, new_figure
 from tau_trainer.report.configuration import Configuration
 from tau_trainer.runs.folder import RunFolder
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_log = logging.getLogger(__name__)
 What = Literal["reward", "loss", "both"]
 Along = Literal["decisions", "time"]
 _SEED_ALONE = ("env_settings.seed", "env_settings.base_port", "checkpoint_settings.", "sampler_parameters.seed")
@@ -50,9 +54,24 @@ def draw_runs(folders: Sequence[Path], what: What = "reward", along: Along = "de
     panels = _keys(every, what)
     if not panels:
         raise TauError(f"{' '.join(map(str, folders))}: no {'reward' if what == 'both' else what} is in the log yet")
+    _tell_differences(every, panels, what)
     figure, axes = new_figure(", ".join(groups), len(panels))
+    charts = {
+        key: {name: chart for name, members in histories.items() if (chart := chart_of(members, {key: ""}))}
+        for key in panels
+    }
+    drawn = [(name, line) for drawing in charts.values() for name, chart in drawing.items() for line in chart.lines]
+    places = dict.fromkeys((name, line.behavior) for name, line in drawn)
+    colors = dict(zip(places, itertools.cycle(COLORS), strict=False))
+    labels = _labels(places, several=len(groups) > 1)
     for key, panel in zip(panels, axes, strict=True):
-        _panel(panel, key, histories, smooth)
+        for name, chart in charts[key].items():
+            for line in chart.lines:
+                place = name, line.behavior
+                draw_line(panel, _smoothed(line, labels[place], smooth), colors[place])
+        finish(panel, Chart(key, (), left_out=sum(chart.left_out for chart in charts[key].values())))
+        if any(labels.values()) and panel.get_legend() is None:  # a line alone is one of several elsewhere
+            legend(panel)
     _time_along(axes[-1]) if along == "time" else decisions_along(axes[-1])
     return figure
 
@@ -89,24 +108,33 @@ def _beginning(names: Sequence[str]) -> str:
 
 
 def _keys(histories: Sequence[History], what: What) -> list[str]:
-    """The scalars of the panels, from top to bottom."""
-    task = next((history.task for history in histories if history.task), {})
+    """The scalars of the panels, from top to bottom: the reward of each kind of run, then losses."""
     known = dict.fromkeys(key for history in histories for key in history.curves if history.overall(key))
-    there = [key for key in (task.get("reward", ""), *keys.EPISODE_REWARDS) if key in known]
-    rewards = [*there[:1], *(key for key in there[1:] if key == keys.GROUP_CUMULATIVE_REWARD)]
+    own = [history.reward_key for history in histories if history.overall(history.reward_key)]
+    rewards = list(dict.fromkeys([*own, *(key for key in known if key == keys.GROUP_CUMULATIVE_REWARD)]))
     losses = sorted(key for key in known if key.startswith(_LOSSES))
     return [*(rewards if what != "loss" else []), *(losses if what != "reward" else [])]
 
 
-def _panel(axes: Axes, key: str, histories: Mapping[str, Sequence[History]], smooth: int) -> None:
-    number = 0
-    for group, members in histories.items():
-        chart = chart_of(members, {key: ""})
-        for line in chart.lines if chart is not None else ():
-            parts = [part for part in (group if len(histories) > 1 else "", line.name) if part]
-            draw_line(axes, _smoothed(line, ", ".join(parts), smooth), COLORS[number % len(COLORS)])
-            number += 1
-    finish(axes, Chart(key, ()))
+def _tell_differences(histories: Sequence[History], panels: Sequence[str], what: What) -> None:
+    """Warn of runs that are in no panel, and of rewards that are not the same number."""
+    for history in histories:
+        if not any(history.overall(key) for key in panels):
+            kind = "reward or loss" if what == "both" else what
+            _log.warning("the log of '%s' has no %s yet, so the picture leaves it out", history.run_id, kind)
+    kinds: dict[str, list[str]] = {}
+    for history in histories:
+        if what != "loss" and history.overall(history.reward_key):
+            kinds.setdefault(history.reward_key, []).append(history.run_id)
+    if len(kinds) > 1:
+        named = "; ".join(f"{key} of {', '.join(runs)}" for key, runs in kinds.items())
+        _log.warning("the runs count different rewards (%s), so each kind has a panel: compare runs within one", named)
+
+
+def _labels(places: Collection[tuple[str, str]], *, several: bool) -> dict[tuple[str, str], str]:
+    """What each line is called: after its run where there are ``several``, and its behavior where a run has more."""
+    behaviors = Counter(run for run, _ in places)
+    return {(run, behavior): ", ".join([run] * several + [behavior] * (behaviors[run] > 1)) for run, behavior in places}
 
 
 def _smoothed(line: Line, name: str, smooth: int) -> Line:

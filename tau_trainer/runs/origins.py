@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.metrics.history import INDEPENDENT
 from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
 from tau_trainer.runs.folder import RunFolder
@@ -16,13 +18,15 @@ class Origins:
     """Finds the checkpoint that a learner begins from. Reads nothing but names until one is asked for."""
 
     def __init__(self, settings: RunSettings) -> None:
-        """Raises SettingsError where what is named does not exist."""
+        """Raises SettingsError where what is named does not exist, or has nothing of the behaviors in the settings."""
         results, run = Path(settings.checkpoint_settings.results_dir), settings.checkpoint_settings.initialize_from
         self.run = run
         self._folder: Path | None = None
+        self._saved: Sequence[str] = ()
         if run:
             self._folder = RunFolder(results / run, resumed=True).checkpoints
-            if not learner_names(self._folder):
+            self._saved = sorted(learner_names(self._folder))
+            if not self._saved:
                 known = sorted(path.name for path in results.iterdir() if path.is_dir()) if results.is_dir() else []
                 if run in known:
                     raise SettingsError(f"--initialize-from {run}: that run in '{results}' saved nothing")
@@ -32,6 +36,22 @@ class Origins:
             for name, trainer in settings.behaviors.items()
             if trainer.init_path
         }
+        if settings.behaviors and settings.default_settings is None:  # else any behavior may come
+            alike = {match["behavior"] for match in map(INDEPENDENT.fullmatch, self._saved) if match}
+            self.check({name: name for name in settings.behaviors}, also=alike)
+
+    def check(self, learners: Mapping[str, str], also: Collection[str] = ()) -> None:
+        """Raises SettingsError where the run has nothing for any of ``learners``, whose behaviors are the values.
+
+        ``also``: behaviors that count as saved.
+        """
+        there = {*self._paths, *self._saved, *also}
+        if self.run and not any(learner in there or behavior in there for learner, behavior in learners.items()):
+            raise SettingsError(
+                f"--initialize-from {self.run}: that run saved {', '.join(self._saved)}, and this one learns "
+                f"{', '.join(learners)}, so there is nothing to begin with; name a run with the same behavior, or "
+                "leave this out"
+            )
 
     def _place(self, behavior: str, given: str) -> Path:
         """The folder that an ``init_path`` means; a bare name lies inside the run of ``--initialize-from``."""

@@ -39,7 +39,8 @@ def match(
         settings: whose environment is played, with a seed.
         contestants: folders of runs or checkpoints, model files, or names of players; two at least.
         games: of each pair, or a few more, as many in the place of each team.
-        deterministic: policies take their most likely action; model files do where they have one.
+        deterministic: everybody with a policy takes its most likely action. Else they draw, as a model in Unity does:
+            runs, checkpoints and model files alike. A policy of values has nothing to draw, and takes the best.
         stopped: asked after every step, whether somebody wants it to end.
         say: told sentences for the person who watches.
 
@@ -71,16 +72,22 @@ def _contestant(contestant: str | Path, seed: int, *, deterministic: bool) -> Co
     if isinstance(contestant, Path) and contestant.suffix == ".onnx":
         if not contestant.is_file():
             raise SettingsError(f"{contestant}: there is no such model")
-        return partial(_model_player, contestant, seed)
+        return partial(_model_player, contestant, seed, deterministic)
     player = contestant if isinstance(contestant, str) else stored_player(contestant)
     return make_players(player, seed, deterministic=deterministic)
 
 
-def _model_player(path: Path, seed: int, spec: BehaviorSpec) -> Player:
+def _model_player(path: Path, seed: int, deterministic: bool, spec: BehaviorSpec) -> Player:
     try:
-        return Actor(OnnxPolicy(path, spec), np.random.default_rng([seed, 2]))
+        policy = OnnxPolicy(path, spec, seed)
     except ExportError as error:
         raise SettingsError(str(error)) from error
+    if deterministic and policy.only_draws:
+        raise SettingsError(
+            f"{path}: this model can only draw its actions, so it cannot play with --deterministic; leave that out, or "
+            "name the run that it came from"
+        )
+    return Actor(policy, np.random.default_rng([seed, 2]), deterministic=deterministic)
 
 
 def stored_player(folder: Path) -> Mapping[str, Policy]:

@@ -131,7 +131,13 @@ class RecordingsCollector(Collector):
 
     def _restore(self, learner: _Learner) -> None:
         if not self.run.folder.resumed:
-            origin = Origins(self.settings).of(learner.name, learner.name)
+            origins = Origins(self.settings)
+            if not self.settings.behaviors:  # the recording says what it is called
+                origins.check({learner.name: learner.name})
+            origin = origins.of(learner.name, learner.name)
+            if origin is None and origins.run:
+                said = f"'{learner.name}' begins from zero: the run '{origins.run}' saved nothing of it"
+                self.run.hub.warning(said)
             if origin is not None:
                 facts = dict(origin.manifest["learner"]["algorithm"])
                 facts.pop("version", None)

@@ -6,6 +6,7 @@ import pytest
 
 import tau_trainer
 from tau_trainer.cli import main
+from tau_trainer.cli.app import build_app
 
 
 def page(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -65,6 +66,23 @@ def test_a_commands_page_names_every_flag(command: str, told: str, capsys: pytes
     text = page([*command.split(), "--help"], capsys)
     for word in told.split():
         assert word in text
+
+
+def test_no_page_breaks_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    app = build_app()
+    for name in app:
+        if name == "headless" or name.startswith("-"):  # whose page is argparse's
+            continue
+        assert main([name, "--help"]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            assert not line.startswith("│   -"), f"{name}: {line}"
+            assert not line.split("  ")[0].endswith("-"), f"{name}: {line}"
+
+
+def test_a_long_flag_stands_whole_with_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("learn", "parallel", "check", "sweep", "record", "match"):
+        main([command, "--help"])
+        assert "--restarts-rate-limit-period-s S  " in capsys.readouterr().out, command
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,24 @@ def test_what_it_remembers_is_carried_by_who_asks(network_of: MakeNetwork, tmp_p
     assert np.abs(state[column.name]).max() > 0.0
 
 
+@pytest.mark.parametrize("actions", [ActionSpec(2), ActionSpec(0, (3, 2))])
+def test_with_a_seed_it_draws_as_the_network_does(network_of: MakeNetwork, tmp_path: Path, actions: ActionSpec) -> None:
+    network = network_of(continuous=actions.continuous_size, branches=actions.discrete_branches)
+    path = export_onnx(policy_of(network), network.spec, tmp_path / "model.onnx")
+    file, again, policy = OnnxPolicy(path, network.spec, 7), OnnxPolicy(path, network.spec, 7), policy_of(network)
+    assert not file.only_draws
+    obs = tuple(np.repeat(values, 4000, axis=0) for values in observations(network.spec, 1))
+    ours, same, wanted = (one.act(obs, None, np.random.default_rng(1)) for one in (file, again, policy))
+    for name in ("continuous", "discrete"):
+        drawn, others = getattr(ours.to_env(), name), getattr(wanted.to_env(), name)
+        assert drawn.shape[1] == 0 or len(np.unique(drawn[:, 0])) > 1
+        np.testing.assert_array_equal(drawn, getattr(same.to_env(), name), "the same seed, the same actions")
+        np.testing.assert_allclose(drawn.mean(axis=0), others.mean(axis=0), atol=0.05)
+        np.testing.assert_allclose(drawn.std(axis=0), others.std(axis=0), atol=0.05)
+    assert len(np.unique(file.act(obs, None, RNG, deterministic=True).continuous.round(5), axis=0)) <= 1
+    assert len(np.unique(file.act(obs, None, RNG, deterministic=True).discrete, axis=0)) <= 1
+
+
 def test_a_file_without_most_likely_actions_draws(network_of: MakeNetwork, tmp_path: Path) -> None:
     network = network_of(continuous=2)
     model = build_model(network, network.spec)
@@ -79,6 +97,7 @@ def test_a_file_without_most_likely_actions_draws(network_of: MakeNetwork, tmp_p
     model.graph.output.extend(kept)
     onnx.save(model, tmp_path / "old.onnx")
     file, obs = OnnxPolicy(tmp_path / "old.onnx", network.spec), observations(network.spec, 3)
+    assert file.only_draws
     first, second = (file.act(obs, None, RNG).continuous for _ in range(2))
     assert first.shape == (3, 2)
     assert (first != second).any()

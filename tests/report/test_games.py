@@ -15,6 +15,7 @@ RESULTS = (
     Games("snapshot at 0", 30, 0, 10, made=0),
     Games("snapshot at 2,000", 8, 0, 2, made=2000),
     Games("old.onnx", 1, 0, 0),
+    Games("snapshot at 4,000", made=4000),  # as logs of earlier versions list it, without a game
 )
 
 
@@ -33,6 +34,7 @@ def test_results_are_a_table_and_a_picture_with_intervals(played: Path) -> None:
     assert "SoccerTwos, Elo 1203.2" in told
     assert "snapshot at 0 40 30 0 10 75.0 % 59.8 % to 85.8 %" in told
     assert "old.onnx 1 1 0 0 100.0 %" in told
+    assert "snapshot at 4,000" not in told
     assert "Score against snapshots" in told
     [drawn] = re.findall(r'<section id="games">.*?</section>', text, re.DOTALL)
     assert drawn.count("<circle") >= 2

@@ -9,7 +9,7 @@ from PIL import Image
 
 from tau_trainer.cli import main
 from tau_trainer.errors import TauError
-from tau_trainer.metrics import JsonLines, MetricsHub
+from tau_trainer.metrics import JsonLines, MetricsHub, keys
 from tau_trainer.report.picture import draw_runs
 from tests.report.conftest import append, write_run
 
@@ -64,6 +64,69 @@ def test_groups_have_a_panel(tmp_path: Path) -> None:
             hub.flush("A", step)
     own, group = draw_runs([tmp_path]).axes
     assert (own.get_ylabel(), group.get_ylabel()) == ("cumulative reward", "group cumulative reward")
+
+
+def write_log(folder: Path, **curves: list[float]) -> Path:
+    """A run of two behaviors, by ``BEHAVIOR_KEY`` with the key's last words, and nothing but its log."""
+    folder.mkdir()
+    names = {"reward": keys.CUMULATIVE_REWARD, "group": keys.GROUP_CUMULATIVE_REWARD, "loss": keys.POLICY_LOSS}
+    with MetricsHub([JsonLines(folder / "log.jsonl")]) as hub:
+        for step in range(len(next(iter(curves.values())))):
+            for name, values in curves.items():
+                behavior, _, key = name.partition("_")
+                hub.add(behavior, names[key], values[step])
+            for behavior in dict.fromkeys(name.partition("_")[0] for name in curves):
+                hub.flush(behavior, 1000 * (step + 1))
+    return folder
+
+
+def colors(axes: Any) -> dict[str, str]:
+    """Of every line that is drawn, by its name in the legend, the colour."""
+    shown = {line.get_label(): line.get_color() for line in axes.get_lines() if len(line.get_xdata())}
+    assert {text.get_text() for text in axes.get_legend().get_texts()} == shown.keys(), "none is without a name"
+    return shown
+
+
+def test_runs_of_different_kinds_have_a_panel_each_and_keep_their_colours(
+    runs: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = runs[0] / "log.jsonl"  # of decisions alone, without episodes
+    log.write_text(log.read_text("utf-8").replace(keys.CUMULATIVE_REWARD, "Environment/Something"), "utf-8")
+    walls = write_log(tmp_path / "walls", A_reward=[1, 2], B_reward=[3, 4], B_group=[5, 6], B_loss=[7, 8])
+    decision, episode, group, loss = draw_runs([runs[0], walls], "both").axes
+    assert [axes.get_ylabel() for axes in (decision, episode, group, loss)] == [
+        "mean reward",
+        "cumulative reward",
+        "group cumulative reward",
+        "policy loss",
+    ]
+    assert colors(decision).keys() == {"ball-1"}
+    assert colors(episode).keys() == {"walls, A", "walls, B"}
+    assert colors(group).keys() == {"walls, B"}
+    assert colors(loss).keys() == {"ball-1", "walls, B"}
+    every = [pair for axes in (decision, episode, group, loss) for pair in colors(axes).items()]
+    assert len(dict(every)) == len({*every}) == len({*dict(every).values()}) == 3
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told == (
+        "the runs count different rewards (Tau/Mean Reward of ball-1; Environment/Cumulative Reward of walls), so each "
+        "kind has a panel: compare runs within one"
+    )
+
+
+def test_a_run_that_is_left_out_is_named(runs: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    silent = write_log(tmp_path / "silent", A_loss=[1, 2])
+    [axes] = draw_runs([runs[3], silent]).axes
+    assert labels(axes) == ["other"]
+    assert axes.get_legend() is not None, "the title names both"
+    assert [record.getMessage() for record in caplog.records] == [
+        "the log of 'silent' has no reward yet, so the picture leaves it out"
+    ]
+
+
+def test_behaviors_without_room_are_counted(tmp_path: Path) -> None:
+    crowd = write_log(tmp_path / "crowd", **{f"B{number}_reward": [1.0, 2.0] for number in range(14)})
+    [axes] = draw_runs([crowd]).axes
+    assert "2 behaviors more are in log.jsonl" in [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def test_smoothing_averages_points(runs: list[Path]) -> None:

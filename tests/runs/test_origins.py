@@ -74,6 +74,26 @@ def test_what_does_not_exist_is_told(tmp_path: Path, run: str | None, paths: dic
     assert str(error.value).replace("\\", "/").startswith(sentence.format(results=str(tmp_path).replace("\\", "/")))
 
 
+def test_a_run_of_other_behaviors_is_refused(tmp_path: Path) -> None:
+    saved(tmp_path, "old", "C")
+    saved(tmp_path, "old", "D-pair2")
+    chosen = settings(tmp_path, "old")
+    with pytest.raises(SettingsError) as error:
+        Origins(chosen)
+    assert str(error.value) == (
+        "--initialize-from old: that run saved C, D-pair2, and this one learns A, B, so there is nothing to begin "
+        "with; name a run with the same behavior, or leave this out"
+    )
+    open_to_all = chosen.model_copy(update={"default_settings": chosen.behaviors["A"]})
+    for refused, taken in (({"A": "A", "B": "B"}, {"A": "A", "C": "C"}), ({"D": "D"}, {"D-pair2": "D"})):
+        Origins(open_to_all).check(taken)
+        with pytest.raises(SettingsError, match="so there is nothing to begin with"):
+            Origins(open_to_all).check(refused)
+    saved(tmp_path, "old", "A-pair0")
+    Origins(chosen)
+    Origins(chosen.model_copy(update={"checkpoint_settings": settings(tmp_path).checkpoint_settings}))
+
+
 def test_no_runs_at_all(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="there are no runs at all"):
         Origins(settings(tmp_path / "nothing", "old"))

@@ -4,12 +4,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
+from tau_trainer.envs import Environment
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.evaluation.matches import Contestant
 from tau_trainer.export import export_onnx
+from tau_trainer.metrics.games import Games
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.training.matching import match
+from tau_trainer.training.matching import match, stored_player
 from tests.networks import make_network, policy_of
 from tests.training.fakes import Stage, train, vector_spec
 
@@ -52,6 +57,40 @@ def test_runs_checkpoints_and_models_play_each_other(run: Path, stage: Stage, tm
     assert all(games.played >= 8 for games in found.values())
     again = match(on_soccer(tmp_path), contestants, 8)
     assert again == found, "the same seed, the same games"
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_run_and_its_model_act_alike(
+    run: Path, stage: Stage, tmp_path: Path, deterministic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contestants: dict[str, Contestant] = {}
+
+    async def team_matches(_: Environment, those: dict[str, Contestant], *__: object) -> dict[tuple[str, str], Games]:
+        contestants.update(those)
+        return {}
+
+    monkeypatch.setattr("tau_trainer.training.matching.team_matches", team_matches)
+    match(on_soccer(tmp_path), [run, run / "SoccerTwos.onnx"], 8, deterministic=deterministic)
+    [policy] = stored_player(run).values()
+    obs = tuple(np.full((4000, *sensor.shape), 0.3, sensor.dtype) for sensor in policy.spec.observations)
+    players = [make(policy.spec) for make in contestants.values()]
+    theirs, models = (player.decide(np.arange(4000), obs, None).to_env() for player in players)
+    assert len(players) == 2
+    for ours, its in ((theirs.continuous, models.continuous), (theirs.discrete, models.discrete)):
+        np.testing.assert_allclose(ours.mean(axis=0), its.mean(axis=0), atol=1e-5 if deterministic else 0.1)
+    drawn = [len(np.unique(np.concatenate((a.continuous, a.discrete), axis=1), axis=0)) for a in (theirs, models)]
+    assert [count > 1 for count in drawn] == [not deterministic] * 2
+
+
+def test_a_model_that_can_only_draw_is_refused_where_nobody_draws(run: Path, stage: Stage, tmp_path: Path) -> None:
+    model = onnx.load(run / "SoccerTwos.onnx")
+    kept = [output for output in model.graph.output if not output.name.startswith("deterministic_")]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    onnx.save(model, tmp_path / "old.onnx")
+    assert match(on_soccer(tmp_path), ["random", tmp_path / "old.onnx"], 2)
+    with pytest.raises(SettingsError, match=r"old\.onnx: this model can only draw its actions"):
+        match(on_soccer(tmp_path), ["random", tmp_path / "old.onnx"], 2, deterministic=True)
 
 
 def test_names_that_are_alike_are_told_in_full(run: Path, stage: Stage, tmp_path: Path) -> None:

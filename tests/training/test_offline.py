@@ -237,6 +237,20 @@ def test_a_run_begins_with_what_another_has_learned(file: Path) -> None:
     assert np.abs(one - first.tensors[name]).max() < np.abs(one - other).max()
 
 
+def test_a_run_that_saved_nothing_alike_is_refused(file: Path) -> None:
+    learn(file, "first")
+    text = file.read_text()
+    said = "that run saved CartPole-v1, and this one learns Other, so there is nothing to begin with"
+    file.write_text(text.replace("CartPole-v1:\n", "Other:\n"))
+    with pytest.raises(SettingsError, match=f"--initialize-from first: {said}"):
+        learn(file, "second", checkpoint_settings__initialize_from="first")
+    learn(file, "other")
+    file.write_text(text.replace("behaviors:\n  CartPole-v1:\n", "default_settings:\n"))
+    with pytest.raises(SettingsError, match="that run saved Other, and this one learns CartPole-v1"):
+        learn(file, "second", checkpoint_settings__initialize_from="other")
+    assert not (file.parent / "results" / "second").exists()
+
+
 def test_both_kinds_of_trainers_in_one_file_are_refused(file: Path) -> None:
     file.write_text(file.read_text().replace("behaviors:\n", "behaviors:\n  Other: {trainer_type: ppo}\n"))
     with pytest.raises(SettingsError, match="learns from recordings alone, and Other does not"):

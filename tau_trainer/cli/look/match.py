@@ -20,7 +20,9 @@ def match_command(
         str, Parameter(help="A run's id or folder, a checkpoint's folder, a model (.onnx), random, or MODULE:FUNCTION.")
     ],
     games: Annotated[int, Parameter(help="Games of each pair. [default: 200]", metavar="N")] = 200,
-    deterministic: Annotated[bool, Parameter(help="Take policies' most likely actions instead of samples.")] = False,
+    deterministic: Annotated[
+        bool, Parameter(help="All policies and models take their most likely actions. [default: all draw]")
+    ] = False,
     seed: Annotated[int, Parameter(help="Seed of the players and the environment. [default: 0]", metavar="N")] = 0,
     engines: EngineFlags | None = None,
     results_dir: ResultsDir = "results",
@@ -52,6 +54,7 @@ def match_command(
     if json:
         show_json(
             {
+                "deterministic": deterministic,
                 "matches": [
                     {"first": first, "second": second, **results.record} for (first, second), results in found.items()
                 ],
@@ -59,9 +62,10 @@ def match_command(
             }
         )
         return 0
-    show_lines(lines(list(found.values()), "match"))
+    how = "most likely actions" if deterministic else "actions drawn"
+    show_lines(lines(list(found.values()), f"match, {how}"))
     if len(players) > 2:
-        show_lines(["", *lines(totals, "player, all games")])
+        show_lines(["", *lines(totals, f"player, all games, {how}")])
     return 0
 
 

@@ -161,13 +161,12 @@ class Opponents:
         return key == NEWEST or any(key == some.key for some in (*first, *self.kept, *self.outside))
 
     def table(self, behavior: str, others: Mapping[str, Opponents]) -> tuple[Games, ...]:
-        """What ``behavior``, whose these are, has scored: against newest policies, snapshots by age, files."""
+        """What ``behavior``, whose these are, has scored: against newest policies, snapshots by age, files.
+
+        Whom it has not played yet is left out.
+        """
         results = {(of, key): games for (of, key), games in self.results.items() if of in others}
-        results = {(of, key): games for (of, key), games in results.items() if others[of].known(key)}
-        for of, rivals in others.items():
-            if any(team != other for team in self.current for other in rivals.current):
-                for opponent in (*rivals.kept, *rivals.outside):
-                    results.setdefault((of, opponent.key), opponent.games)
+        results = {(of, key): games for (of, key), games in results.items() if others[of].known(key) and games.played}
         found = [replace(games, behavior=None if of == behavior else of) for (of, _), games in results.items()]
         return tuple(sorted(found, key=lambda games: (games.opponent != NEWEST, games.made is None, games.made or 0)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,13 @@ class Checkpointer:
         self._passed: frozenset[int] = frozenset()
         """Moments that are not whole, and that nobody goes on from."""
 
-    def register(self, learner: Learner) -> None:
-        """A learner appears: restore it if the run is resumed, else begin where it should. Raises CheckpointError."""
+    def register(self, learner: Learner, behaviors: Collection[str] = ()) -> None:
+        """A learner appears: restore it if the run is resumed, else begin where it should.
+
+        ``behaviors``: short names of all that the environments have shown so far, where that is known.
+
+        Raises CheckpointError, and SettingsError where the run to begin from has nothing of any of them.
+        """
         if self._goes_on:
             latest = latest_checkpoint(self._store.checkpoints, learner.name, passed=self._passed)
             for warning in latest.warnings:
@@ -69,6 +74,9 @@ class Checkpointer:
             else:
                 self._hub.warning(f"'{learner.name}' begins from zero: the run that is resumed saved nothing of it")
         elif self._plan.origins is not None:
+            suffix = learner.name.removeprefix(learner.spec.short_name)
+            if behaviors:
+                self._plan.origins.check({f"{name}{suffix}": name for name in behaviors})
             self._begin(learner, self._plan.origins)
         self._schedule(learner)
         self._saved_versions[learner.name] = learner.policy.version

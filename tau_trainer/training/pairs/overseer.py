@@ -9,7 +9,7 @@ from functools import partial
 from typing_extensions import override
 
 from tau_trainer.bridge.side_channels import Stat
-from tau_trainer.envs import Parameters
+from tau_trainer.envs import Environment, Parameters
 from tau_trainer.export import check_export
 from tau_trainer.metrics import keys
 from tau_trainer.remote.process import Machines
@@ -47,6 +47,7 @@ class RunOverseer(Overseer):
         examines = plan.task is not None and plan.task.evaluates and not plan.inference
         self.examiner: Task | None = plan.task if examines else None
         self.pairs: tuple[AgentTrainerPair, ...] = ()
+        self._environments: list[Environment] = []
         self.trainers: Mapping[str, AsyncTrainer] = {}
         self.accuracies: dict[int, float] = {}
         self.export_checks: list[asyncio.Future[None]] = []
@@ -69,6 +70,7 @@ class RunOverseer(Overseer):
         """A pair that plays in this process."""
         plan, run = self.plan, self.run
         environment = plan.source.make(index, partial(self._stat, index), partial(self._warn, index))
+        self._environments.append(environment)
         trainer = AgentTrainer(
             index,
             partial(self.pool.agent, index),
@@ -136,7 +138,8 @@ class RunOverseer(Overseer):
         plan = self.plan
         if self.examiner is not None:
             self.examiner.check(learner.spec)
-        self.checkpointer.register(learner)
+        shown = {spec.short_name: None for environment in self._environments for spec in environment.specs.values()}
+        self.checkpointer.register(learner, shown)
         if plan.inference:
             if plan.settings.checkpoint_settings.export == "best":
                 learner.play_best()

@@ -146,10 +146,8 @@ def test_all_of_it_survives_a_checkpoint() -> None:
         restored.swap([0, 1])
         assert [some.key for some in restored.current.values()] == [some.key for some in rivals.current.values()]
     assert restored.acting[1].random() == rivals.acting[1].random()
-    assert restored.table("A", {"A": restored}) == (
-        Games("snapshot at 10", made=10),
-        Games("snapshot at 20", 1, made=20),
-    ), "who can be met is told of, also where nothing was played"
+    assert rivals.kept[1].games == Games("snapshot at 10", made=10)
+    assert restored.table("A", {"A": restored}) == (Games("snapshot at 20", 1, made=20),), "the other played no game"
 
 
 def test_results_are_told_of_whoever_can_still_be_met() -> None:

@@ -25,7 +25,7 @@ from safetensors.numpy import load_file
 from tau_trainer.algorithms import Publish
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Stat
-from tau_trainer.errors import CheckpointError, EngineExitedError, ExportError, NonFiniteError
+from tau_trainer.errors import CheckpointError, EngineExitedError, ExportError, NonFiniteError, SettingsError
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
 from tau_trainer.runs.checkpoints import latest_checkpoint
@@ -759,11 +759,28 @@ def test_a_run_begins_with_what_another_one_learned(
     assert resumed.decisions > report.decisions, "a resumed run goes on from its own checkpoints"
 
 
-def test_nothing_to_begin_from(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+@pytest.mark.parametrize("known", [True, False])
+def test_nothing_to_begin_from(stage: Stage, tmp_path: Path, memory: Memory, known: bool) -> None:
+    """Where the settings name no behavior, the engine says which there are."""
     train(plain_settings(tmp_path, "3DBall", "first"), None, "learn")
     settings = plain_settings(tmp_path, "Basic", "second", checkpoint_settings__initialize_from="first")
+    if not known:
+        settings = settings.model_copy(update={"behaviors": {}, "default_settings": settings.behaviors["Basic"]})
+    with pytest.raises(SettingsError, match="that run saved 3DBall, and this one learns Basic, so there is nothing to"):
+        train(settings, memory, "learn")
+    assert not (tmp_path / "second").exists()
+    assert len(stage.starts) == (1 if known else 2), "what the settings say needs no engine"
+
+
+def test_a_behavior_that_was_not_saved_begins_from_zero_beside_one_that_was(
+    stage: Stage, tmp_path: Path, memory: Memory
+) -> None:
+    first = train(plain_settings(tmp_path, "BigWallJump", "first"), None, "learn")
+    for checkpoint in (first.folder / "checkpoints").glob("SmallWallJump*"):
+        shutil.rmtree(checkpoint)
+    settings = plain_settings(tmp_path, "BigWallJump", "second", checkpoint_settings__initialize_from="first")
     assert train(settings, memory, "learn").outcome == "completed"
-    assert memory.warnings == ["'Basic' begins from zero: the run 'first' saved nothing of it"]
+    assert "'SmallWallJump' begins from zero: the run 'first' saved nothing of it" in memory.warnings
 
 
 def test_a_network_that_does_not_fit_ends_the_run(stage: Stage, tmp_path: Path) -> None:
@@ -782,9 +799,10 @@ def test_a_network_that_does_not_fit_ends_the_run(stage: Stage, tmp_path: Path) 
 
 def plain_settings(results: Path, behavior: str, run_id: str = "run", **overrides: Any) -> RunSettings:
     """The same small run without a task, of a scene whose behavior is called so."""
-    scene = {"Basic": "headless:basic", "3DBall": "headless:balance"}[behavior]
-    settings = tau_settings(results, run_id, tau=None, env_settings__env_path=scene, **overrides)
-    return settings.model_copy(update={"behaviors": {behavior: settings.behaviors["TauAgent"]}})
+    scenes = {"Basic": "headless:basic", "3DBall": "headless:balance", "BigWallJump": "headless:walljump"}
+    settings = tau_settings(results, run_id, tau=None, env_settings__env_path=scenes[behavior], **overrides)
+    names = ["SmallWallJump", "BigWallJump"] if behavior == "BigWallJump" else [behavior]
+    return settings.model_copy(update={"behaviors": dict.fromkeys(names, settings.behaviors["TauAgent"])})
 
 
 def shown(snapshot: RunSnapshot) -> str:
