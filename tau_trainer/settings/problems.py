@@ -97,7 +97,8 @@ def _text(detail: ErrorDetails, model: type[Section]) -> str:
         return _choice(detail)
     if kind == "unknown_choice":
         return f"{detail['msg']} {context['given']}; {did_you_mean(context['given'], context['known'])}"
-    text = _LIMITS[kind].format(**context) if kind in _LIMITS else detail["msg"]
+    limits = {key: f"{limit:.10g}" if isinstance(limit, float) else limit for key, limit in context.items()}
+    text = _LIMITS[kind].format(**limits) if kind in _LIMITS else detail["msg"]
     if detail["input"] is None and text.startswith("must "):
         return "is empty; give it a value ({} for a section's defaults) or remove it"
     return text + _given(detail["input"]) if text.startswith("must ") else text
@@ -110,10 +111,10 @@ _NAMED_OTHERWISE = {
 }
 """Keys of other trainers, what they are called in ML-Agents' files, and what else is to know of that."""
 _LIMITS: dict[str, str] = {
-    "greater_than": "must be above {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
-    "less_than": "must be below {lt:g}",
-    "less_than_equal": "must be at most {le:.10g}",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
     "model_type": "must be a mapping of keys",
     "model_attributes_type": "must be a mapping of keys",
     "dict_type": "must be a mapping of keys",
