@@ -25,6 +25,11 @@ _MAX_BYTES = 500_000
 """Hundreds of times what a settings file has; reading YAML takes seconds a megabyte."""
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
+_PYTHON_TAG = "tag:yaml.org,2002:python/"
+_NAMES, _CALLS = ("name", "module"), ("object/apply", "object/new")
+_NAME_TAGS = tuple(f"{_PYTHON_TAG}{kind}:" for kind in _NAMES)
+_PARTS = frozenset({"args", "kwds", "state", "listitems", "dictitems"})
+"""What PyYAML writes of an object that it can only make by a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,10 @@ def innermost(known: Mapping[Location, ValueT], location: Location) -> ValueT | 
 
 
 def read_document(path: Path) -> Document:
-    """Read ``path`` safely (no tags that construct objects).
+    """Read ``path`` as data: JSON if its name ends so, else YAML, in which no tag makes an object.
 
     Raises:
-        SettingsError: the file is missing, unreadable, empty, no YAML, or no mapping of keys.
+        SettingsError: the file is missing, unreadable, empty, no YAML (JSON), or no mapping of keys.
     """
     try:
         with path.open("rb") as file:
@@ -72,11 +77,13 @@ def read_document(path: Path) -> Document:
 
 
 def parse_document(text: str, name: str) -> Document:
-    """Read YAML ``text``; ``name`` stands for it in messages.
+    """Read YAML ``text``, or JSON if ``name`` ends in ``.json``; ``name`` stands for it in messages.
 
     Raises:
         SettingsError: as for :func:`read_document`.
     """
+    if is_json(name):
+        return _parse_json(text, name)
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -84,12 +91,7 @@ def parse_document(text: str, name: str) -> Document:
             raise SettingsError(f"{name}: is empty; it needs at least `behaviors:` or `default_settings:`")
         if not isinstance(node, yaml.MappingNode):
             raise SettingsError(f"{name}: must be a mapping of keys such as `behaviors:`")
-        lines: dict[Location, int] = {}
-        duplicates = []
-        for location, line in _locations(node):
-            if location in lines and location[-1] != "<<":
-                duplicates.append((location, line))
-            lines[location] = line
+        lines, duplicates = _places(node)
         data = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         raise SettingsError(_syntax_sentence(error, name)) from None
@@ -97,7 +99,34 @@ def parse_document(text: str, name: str) -> Document:
         raise SettingsError(f"{name}: is not valid YAML ({' '.join(str(error).split())}); correct it") from None
     except RecursionError:
         raise SettingsError(f"{name}: is nested too deeply to be read; flatten it") from None
-    return Document(name, data, lines, tuple(duplicates))
+    return Document(name, data, lines, duplicates)
+
+
+def is_json(name: str) -> bool:
+    """Whether a file of this name is JSON."""
+    return name.lower().endswith(".json")
+
+
+def _parse_json(text: str, name: str) -> Document:
+    """See :func:`parse_document`. What is right JSON is YAML as well but for its tabs, and so its lines are found."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        if not text.strip():
+            raise SettingsError(f"{name}: is empty; it needs at least `behaviors:` or `default_settings:`") from None
+        raise SettingsError(f"{name}:{error.lineno}: is not valid JSON ({error.msg}); correct this line") from None
+    except ValueError as error:
+        raise SettingsError(f"{name}: is not valid JSON ({error}); correct it") from None
+    except RecursionError:
+        raise SettingsError(f"{name}: is nested too deeply to be read; flatten it") from None
+    if not isinstance(data, dict):
+        raise SettingsError(f"{name}: must be a mapping of keys such as `behaviors:`")
+    try:
+        node = _Loader(text.replace("\t", " ")).get_single_node()
+        lines, duplicates = _places(node)
+    except (yaml.YAMLError, RecursionError):
+        lines, duplicates = {}, ()
+    return Document(name, data, lines, duplicates)
 
 
 def _syntax_sentence(error: yaml.MarkedYAMLError, name: str) -> str:
@@ -109,16 +138,61 @@ def _syntax_sentence(error: yaml.MarkedYAMLError, name: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Takes every key as the text that stands in the file: ``3:`` and ``on:`` are names here, no number and no bool."""
+    """Takes every key as the text that stands in the file: ``3:`` and ``on:`` are names here, no number and no bool.
+
+    What has a tag of Python's is read as the data in it, and no name in a tag is looked up. Old versions of
+    mlagents-learn wrote their ``behaviors`` with such a tag.
+    """
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         node = super().compose_node(parent, index)
+        if node is not None and node.tag.startswith(_PYTHON_TAG):
+            plain = self._plain(node)
+            self.anchors.update({name: plain for name, known in self.anchors.items() if known is node})
+            node = plain
         if node is not None and isinstance(parent, yaml.MappingNode) and index is None:
             if not isinstance(node, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a plain text", node.start_mark)
             if node.tag != _MERGE_TAG:
                 node.tag = _TEXT_TAG
         return node
+
+    def _plain(self, node: yaml.Node) -> yaml.Node:
+        """The data in a node that has a tag of Python's."""
+        kind, _, name = node.tag.removeprefix(_PYTHON_TAG).partition(":")
+        if isinstance(node, yaml.ScalarNode):
+            if kind in ("str", "unicode"):
+                node.tag = _TEXT_TAG
+            elif kind not in _NAMES:
+                node.tag = self.resolve(yaml.ScalarNode, node.value, (True, False))
+            return node
+        found = node
+        if isinstance(node, yaml.MappingNode):
+            node.tag = self.DEFAULT_MAPPING_TAG
+            parts = {key.value: value for key, value in node.value}
+            if kind not in _CALLS or not parts.keys() <= _PARTS:
+                return node
+            for part in ("dictitems", "listitems", "state"):
+                if part in parts:
+                    return parts[part]
+            found = parts.get("args", yaml.SequenceNode(node.tag, [], node.start_mark, node.end_mark))
+        if not isinstance(found, yaml.SequenceNode):
+            return found
+        found.tag = self.DEFAULT_SEQUENCE_TAG
+        return self._made_of(found, name) if kind in _CALLS else found
+
+    def _made_of(self, arguments: yaml.SequenceNode, name: str) -> yaml.Node:
+        """What ``name`` called with ``arguments`` stands for: an enum's value, an ordered or an empty mapping."""
+        given = [each for each in arguments.value if not each.tag.startswith(_NAME_TAGS)]
+        if given and not name.endswith("OrderedDict"):
+            return given[0] if len(given) == 1 else arguments
+        pairs = given[0].value if len(given) == 1 and isinstance(given[0], yaml.SequenceNode) else given
+        if not all(isinstance(pair, yaml.SequenceNode) and len(pair.value) == 2 for pair in pairs):
+            return arguments
+        for pair in pairs:
+            pair.value[0].tag = _TEXT_TAG
+        entries = [tuple(pair.value) for pair in pairs]
+        return yaml.MappingNode(self.DEFAULT_MAPPING_TAG, entries, arguments.start_mark, arguments.end_mark)
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         try:
@@ -129,6 +203,8 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+for _tag in _NAME_TAGS:
+    _Loader.add_multi_constructor(_tag, lambda loader, name, node: name)
 
 
 def _children(node: yaml.Node) -> list[tuple[str | int, int, yaml.Node]]:
@@ -138,6 +214,17 @@ def _children(node: yaml.Node) -> list[tuple[str | int, int, yaml.Node]]:
     if isinstance(node, yaml.SequenceNode):
         return [(i, value.start_mark.line + 1, value) for i, value in enumerate(node.value)]
     return []
+
+
+def _places(root: yaml.Node) -> tuple[dict[Location, int], tuple[tuple[Location, int], ...]]:
+    """Lines by location, and keys that stand twice in one mapping with the line of the later one."""
+    lines: dict[Location, int] = {}
+    duplicates = []
+    for location, line in _locations(root):
+        if location in lines and location[-1] != "<<":
+            duplicates.append((location, line))
+        lines[location] = line
+    return lines, tuple(duplicates)
 
 
 def _locations(root: yaml.Node) -> Iterator[tuple[Location, int]]:
@@ -218,6 +305,8 @@ def edited(text: str, name: str, values: Mapping[Location, Any]) -> tuple[str, b
     wanted = dict(document.data)
     for location, value in values.items():
         _put_at(wanted, document, location, value)
+    if is_json(name):
+        return json.dumps(wanted, indent=2, ensure_ascii=False) + "\n", True
     found = text
     for location, value in values.items():
         found = _changed(found, location, value)
@@ -257,7 +346,7 @@ def _data(text: str, name: str) -> Any:
 
 def _changed(text: str, location: Location, value: Any) -> str:
     """``text`` with one value changed, or as it was where that is not simple."""
-    node, written = yaml.compose(text, Loader=yaml.SafeLoader), json.dumps(value)
+    node, written = _Loader(text).get_single_node(), json.dumps(value)
     for depth, key in enumerate(location):
         children = _values(node)
         if key not in children:

@@ -9,22 +9,84 @@ from typing import Any, Literal
 from tau_trainer.settings.document import Location
 
 _CURRICULUM = frozenset({"thresholds", "parameters"})
+_SAMPLER = frozenset({"sampler_type", "sampler_parameters"})
 _LESSON = frozenset({"name", "value", "completion_criteria"})
-_FLAT = frozenset({"trainer", "batch_size", "buffer_size", "learning_rate", "normalize", "num_layers", "hidden_units"})
-"""What stood directly below a behavior, which stood at the top of the file."""
-GONE = ("output_path", "summary_path", "model_path")
+CURIOSITY = ("gamma", "use_curiosity", "curiosity_strength", "curiosity_enc_size")
+"""What ML-Agents 0.8 and older had in place of ``reward_signals``."""
+RECURRENT = ("use_recurrent", "memory_size", "sequence_length")
+"""What they, and those up to 0.16, had in place of ``memory``."""
+UPDATES = ("train_interval", "num_update", "num_updates")
+"""What SAC had in place of ``steps_per_update`` up to 0.15."""
+REWARD_UPDATES = ("reward_signal_num_update", "reward_signal_steps_per_update")
+"""What SAC had among ``reward_signals`` up to 0.16."""
+RENAMED = {
+    "trainer": "trainer_type",
+    "pretraining": "behavioral_cloning",
+    "play_against_current_self_ratio": "play_against_latest_model_ratio",
+    "play_against_current_best_ratio": "play_against_latest_model_ratio",
+    "conditioning_type": "goal_conditioning_type",
+    "var": "st_dev",  # the normal distribution was always given it as its deviation
+}
+"""Keys that have another name today."""
+GONE = ("output_path", "summary_path", "model_path", "graph_scope", "burn_in_ratio", "batches_per_epoch")
 """Keys of a behavior in older ML-Agents that say nothing any more."""
+_FLAT = frozenset(
+    {
+        *CURIOSITY,
+        *RECURRENT,
+        *UPDATES,
+        *GONE,
+        "batch_size",
+        "beta",
+        "buffer_init_steps",
+        "buffer_size",
+        "epsilon",
+        "hidden_units",
+        "init_entcoef",
+        "lambd",
+        "learning_rate",
+        "learning_rate_schedule",
+        "max_steps",
+        "normalize",
+        "num_epoch",
+        "num_layers",
+        "save_replay_buffer",
+        "steps_per_update",
+        "summary_freq",
+        "tau",
+        "time_horizon",
+        "vis_encode_type",
+        "brain_to_imitate",
+        "trainer",
+        "pretraining",
+    }
+)
+"""What stood directly below a behavior, which stood at the top of the file."""
+_OF_A_BEHAVIOR = frozenset({"trainer_type", "hyperparameters", "network_settings", "reward_signals", "self_play"})
+"""Keys that stand below a behavior and are no behavior's name."""
+_CONVERTED = {
+    "trainer_type": {"trainer", "pretraining", *CURIOSITY, *RECURRENT, *UPDATES},
+    "extrinsic": {*REWARD_UPDATES},
+    "goal_conditioning_type": {"conditioning_type"},
+    "play_against_latest_model_ratio": {name for name in RENAMED if name.startswith("play_against")},
+}
+"""Old keys that ``upgrade`` converts, by a key of the section of today in which somebody may still write them."""
 MOVED = ("curriculum", "parameter_randomization")
 """Sections of ML-Agents 0.17."""
 
-OldFile = Literal["curriculum", "curricula", "samplers", "behaviors"]
-"""Kinds of file up to ML-Agents 0.16: one behavior's curriculum, several, samplers, behaviors' settings."""
+OldFile = Literal["curriculum", "curricula", "samplers", "behaviors", "nameless"]
+"""Kinds of file up to ML-Agents 0.16: one behavior's curriculum, several, samplers, behaviors' settings.
+
+``nameless`` is none of any version: a behavior's settings without its name.
+"""
 _KINDS: dict[OldFile, str] = {
     "curriculum": "a curriculum file",
     "curricula": "a curriculum file",
     "samplers": "a sampler file",
     "behaviors": "a file",
 }
+NAMELESS = "is a behavior's key and stands at the top; put all of them below `behaviors:` and the behavior's name"
+"""What is said of a file without the name of a behavior."""
 
 
 def old_kind(data: Mapping[str, Any], known: Collection[str]) -> OldFile | None:
@@ -33,8 +95,10 @@ def old_kind(data: Mapping[str, Any], known: Collection[str]) -> OldFile | None:
     sections = [frozenset(value) for value in foreign.values() if isinstance(value, Mapping)]
     if foreign.keys() >= _CURRICULUM:
         return "curriculum"
-    if "behaviors" in data or any(key in data for key in MOVED):
+    if any(key in data for key in ("behaviors", "policies", *MOVED)):
         return None
+    if "default_settings" not in data and nameless(foreign):
+        return "nameless"
     if any(keys >= _CURRICULUM for keys in sections):
         return "curricula"
     if "resampling-interval" in foreign or any("sampler-type" in keys for keys in sections):
@@ -42,9 +106,22 @@ def old_kind(data: Mapping[str, Any], known: Collection[str]) -> OldFile | None:
     return "behaviors" if "default" in foreign or any(_FLAT & keys for keys in sections) else None
 
 
+def nameless(data: Mapping[str, Any]) -> list[str]:
+    """Keys at the top of a file that a behavior has."""
+    return [key for key, value in data.items() if key in _OF_A_BEHAVIOR or (key in _FLAT and not _mapping(value))]
+
+
+def is_converted(key: str, known: Collection[str]) -> bool:
+    """Whether ``upgrade`` turns ``key`` of a section, which has the ``known`` keys today, into one of these."""
+    return any(place in known and key in keys for place, keys in _CONVERTED.items())
+
+
 def old_format(data: Mapping[str, Any], known: Collection[str], name: str) -> tuple[Location, str] | None:
     """Where the file ``name`` is of an old format and what to say of it, or None; ``known`` are today's keys."""
     kind = old_kind(data, known)
+    if kind == "nameless":
+        key = nameless({key: value for key, value in data.items() if key not in known})[0]
+        return (key,), f"{NAMELESS}, then run: tau-train upgrade {name}"
     if kind is not None:
         alone = kind == "behaviors"
         remedy = name if alone else f"TRAINER-FILE {name}"
@@ -59,7 +136,18 @@ def old_format(data: Mapping[str, Any], known: Collection[str], name: str) -> tu
         if isinstance(lessons, list) and any(lesson_name(lesson) for lesson in lessons):
             text = f"has lessons in an old form (`- Lesson0:`), which ML-Agents refuses today too; {remedy}"
             return ("environment_parameters", parameter), text
+        values = (
+            [value, *(_mapping(lesson).get("value") for lesson in lessons)] if isinstance(lessons, list) else [value]
+        )
+        if any(old_sampler(each) for each in values):
+            return ("environment_parameters", parameter), f"has a sampler as ML-Agents 0.17 wrote it; {remedy}"
     return None
+
+
+def old_sampler(value: object) -> bool:
+    """Whether this is a sampler of ML-Agents 0.17 or older, whose numbers stand beside its type."""
+    parts = _mapping(value)
+    return "sampler-type" in parts or (len(parts) > 1 and parts.keys() & _SAMPLER == {"sampler_type"})
 
 
 def lesson_name(lesson: object) -> str | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, Text
+from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, Text, Whole
 
 EDITOR = "editor"
 """An env_path that means what none means: the Unity editor."""
@@ -31,14 +31,14 @@ HEADLESS_SCENES = (
     "faulty",
 )
 """Scenes of the headless engine."""
-Port = Annotated[Int, Field(ge=1, le=65535)]
+Port = Annotated[Whole, Field(ge=1, le=65535)]
 """A TCP port."""
 _MOST_ENGINES = 1000
-Engines = Annotated[PositiveInt, Field(le=_MOST_ENGINES)]
+Engines = Annotated[Whole, Field(ge=1, le=_MOST_ENGINES)]
 """A number of engines, each with a port of its own."""
 Unlimited = Annotated[Int, Field(ge=-1)]
 """A count; -1 = without limit."""
-Int32 = Annotated[Int, Field(le=2**31 - 1)]
+Int32 = Annotated[Whole, Field(le=2**31 - 1)]
 """A whole number as the wire carries it."""
 
 
@@ -53,7 +53,7 @@ class EnvSettings(Section):
     """First port; engine i listens for base_port + i or the next free one."""
     num_envs: Engines = 1
     """Engines side by side."""
-    num_areas: Annotated[PositiveInt, Field(le=100_000)] = 1
+    num_areas: Annotated[Whole, Field(ge=1, le=100_000)] = 1
     """Copies of the training area in each engine."""
     timeout_wait: PositiveInt = 60
     """Seconds to wait for an engine."""

@@ -43,6 +43,10 @@ class TableSchema:
         return handler.generate_schema(self.table)
 
 
+_BEYOND = 2**64
+"""Stands for every whole number that 64 bits do not hold."""
+
+
 def _decimal(value: object) -> Decimal | None:
     """The number written as ``value`` (an int, a float or a text such as ``3e-4``), or None."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -60,7 +64,9 @@ def is_number(value: object) -> bool:
 
 def _whole(value: object) -> object:
     number = _decimal(value)
-    if number is None or not number.is_finite() or abs(number) >= Decimal(2) ** 63 or number != int(number):
+    if number is not None and number.is_finite() and number.copy_abs() > 2**63:
+        return _BEYOND if number > 0 else -_BEYOND  # 1e999999 as an int would take all memory
+    if number is None or not number.is_finite() or number != int(number):
         raise PydanticCustomError("whole_number", "must be a whole number such as 64 or 1e4")
     return int(number)
 
@@ -82,8 +88,10 @@ def _truth(value: object) -> object:
     raise PydanticCustomError("truth_value", "must be true or false")
 
 
-Int = Annotated[int, BeforeValidator(_whole)]
-"""A whole number; ``1e4`` and ``'64'`` are whole numbers too, ``true`` is not."""
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""A whole number of any size, for keys with a largest value of their own: so it is that one which is told."""
+Int = Annotated[Whole, Field(ge=-(2**63), le=2**63 - 1)]
+"""A whole number of 64 bits; ``1e4`` and ``'64'`` are whole numbers too, ``true`` is not."""
 PositiveInt = Annotated[Int, Field(ge=1)]
 """A whole number of at least 1."""
 NaturalInt = Annotated[Int, Field(ge=0)]

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
-from tau_trainer.settings.kinds import Bool, PositiveInt, Section
+from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Whole
 
 _MOST_LAYERS, _WIDEST = 1024, 65536
 
@@ -88,9 +88,9 @@ class NetworkSettings(Section):
 
     normalize: Bool = False
     """Normalise vector observations by their running mean and variance."""
-    hidden_units: Annotated[PositiveInt, Field(le=_WIDEST)] = 128
+    hidden_units: Annotated[Whole, Field(ge=1, le=_WIDEST)] = 128
     """Units of every hidden layer."""
-    num_layers: Annotated[PositiveInt, Field(le=1024)] = 2
+    num_layers: Annotated[Whole, Field(ge=1, le=1024)] = 2
     """Number of hidden layers."""
     net_arch: NetArch | None = None
     """Hidden layers one by one, with ReLU, in place of hidden_units and num_layers: a number is a layer of so many
@@ -103,7 +103,7 @@ class NetworkSettings(Section):
     """Recurrent memory, or None."""
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
     """How a goal-signal observation conditions the network; means nothing without one."""
-    action_levels: Annotated[PositiveInt, Field(ge=2, le=1024)] | None = None
+    action_levels: Annotated[Whole, Field(ge=2, le=1024)] | None = None
     """Each continuous action takes one of so many values, evenly spread over [-1, 1] and drawn like the values of a
     branch (Tang and Agrawal 2020), so that a policy that hesitates between two actions takes one of them instead of
     what lies between; null = a Gaussian, as in ML-Agents."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from tau_trainer.settings.kinds import TAG, Bool, Float, Int, NaturalInt, Section, Text
+from tau_trainer.settings.kinds import TAG, Bool, Float, NaturalInt, Section, Text, Whole
 
 
 class _Seeded(Section):
-    seed: Annotated[Int, Field(ge=-1)] = -1
+    seed: Annotated[Whole, Field(ge=-1, le=2**31 - 1)] = -1
     """Seed of the sampler; -1 = the run's seed plus a running index."""
 
 

@@ -14,7 +14,7 @@ from typing_extensions import is_typeddict
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.document import Document, Location, innermost
-from tau_trainer.settings.earlier import GONE
+from tau_trainer.settings.earlier import GONE, is_converted
 from tau_trainer.settings.kinds import TAG, Section, TableSchema, is_number
 
 _VERBS = ("must ", "is ", "has ", "asks ")
@@ -46,7 +46,9 @@ class Problems:
         """Note every error of a failed validation of ``model`` at ``prefix``."""
         for detail in error.errors(include_url=False):
             if detail["type"] not in _NOTHING_NEW:
-                self.add((*prefix, *without_tags(detail["loc"])), _text(detail, model))
+                place = (*prefix, *without_tags(detail["loc"]))
+                file = self.document.name if innermost(self.flags, place) is None else ""
+                self.add(place, _text(detail, model, file))
 
     def place(self, location: Location) -> str:
         """``file:line: key.path``, or the flag that set it."""
@@ -86,18 +88,19 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f"known here: {', '.join(names)}" if names else "remove it"
 
 
-def _text(detail: ErrorDetails, model: type[Section]) -> str:
-    """What is wrong and what to do, for one error of pydantic's."""
+def _text(detail: ErrorDetails, model: type[Section], file: str) -> str:
+    """What is wrong and what to do, for one error of pydantic's in ``file``; empty: in a flag."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown_key(detail["loc"], model)
+        return _unknown_key(detail["loc"], model, file)
     if kind == "missing":
         return "is missing and has no default; add it"
     if kind == "literal_error":
         return _choice(detail)
     if kind == "unknown_choice":
         return f"{detail['msg']} {context['given']}; {did_you_mean(context['given'], context['known'])}"
-    text = _LIMITS[kind].format(**context) if kind in _LIMITS else detail["msg"]
+    limits = {key: f"{limit:.10g}" if isinstance(limit, float) else limit for key, limit in context.items()}
+    text = _LIMITS[kind].format(**limits) if kind in _LIMITS else detail["msg"]
     if detail["input"] is None and text.startswith("must "):
         return "is empty; give it a value ({} for a section's defaults) or remove it"
     return text + _given(detail["input"]) if text.startswith("must ") else text
@@ -110,10 +113,10 @@ _NAMED_OTHERWISE = {
 }
 """Keys of other trainers, what they are called in ML-Agents' files, and what else is to know of that."""
 _LIMITS: dict[str, str] = {
-    "greater_than": "must be above {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
-    "less_than": "must be below {lt:g}",
-    "less_than_equal": "must be at most {le:.10g}",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
     "model_type": "must be a mapping of keys",
     "model_attributes_type": "must be a mapping of keys",
     "dict_type": "must be a mapping of keys",
@@ -145,16 +148,19 @@ def _choice(detail: ErrorDetails) -> str:
     return f"must be {expected}{_given(detail['input'])}{hint}"
 
 
-def _unknown_key(location: tuple[str | int, ...], model: type[Section]) -> str:
+def _unknown_key(location: tuple[str | int, ...], model: type[Section], file: str) -> str:
     given, keys = str(location[-1]), known_keys(section_at(model, location[:-1]))
     if given in _NAMED_OTHERWISE and _NAMED_OTHERWISE[given][0] in keys:
         return "is no known key; use {}, {}".format(*_NAMED_OTHERWISE[given])
     if given in GONE and "trainer_type" in keys:
         return "is a key of older ML-Agents, and has no effect today; remove it"
+    if file and is_converted(given, keys):
+        return f"is how older ML-Agents wrote it; convert the file with: tau-train upgrade {file}"
     homes = [key for key, annotation in keys.items() if given in known_keys(_section(annotation))]
     if homes:
         nearest = "hyperparameters" if "hyperparameters" in homes else homes[0]
-        return f"is no known key here; did you mean {nearest}.{given}?"
+        moves = f" tau-train upgrade {file} moves it" if file and "trainer_type" in keys else ""
+        return f"is no known key here; did you mean {nearest}.{given}?{moves}"
     return f"is no known key; {did_you_mean(given, keys)}"
 
 

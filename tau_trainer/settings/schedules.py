@@ -81,6 +81,9 @@ def _in_order(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, flo
 
 
 def _known(value: object) -> object:
+    if isinstance(value, list | tuple) and not all(isinstance(each, list | tuple) and len(each) == 2 for each in value):
+        text = "must be a number, or points [step, value] such as [[0, 3e-4], [1e6, 1e-5]], or a mapping with a mode"
+        raise PydanticCustomError("points", text)
     if isinstance(value, Mapping) and "mode" not in value:
         raise PydanticCustomError("no_mode", "has no mode; known: {known}", {"known": ", ".join(_MODES)})
     if isinstance(value, Mapping) and value["mode"] not in _MODES:

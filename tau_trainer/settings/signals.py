@@ -12,6 +12,7 @@ from tau_trainer.settings.kinds import (
     Bool,
     Float,
     Fraction,
+    NaturalFloat,
     NaturalInt,
     PositiveFloat,
     PositiveInt,
@@ -26,7 +27,7 @@ class RewardSignalSettings(Section):
 
     gamma: Fraction = 0.99
     """Discount for each decision."""
-    strength: Float = 1.0
+    strength: NaturalFloat = 1.0
     """Factor on the signal before it is learned from."""
     network_settings: NetworkSettings = NetworkSettings()
     """Network of the signal's own model, where it has one."""
@@ -120,7 +121,7 @@ class BehavioralCloningSettings(Section):
 
     demo_path: Text
     """A ``.demo`` file or a folder of them."""
-    strength: Float = 1.0
+    strength: NaturalFloat = 1.0
     """Factor on the policy's learning rate."""
     steps: NaturalInt = 0
     """Decisions over which it fades out; 0 = never."""

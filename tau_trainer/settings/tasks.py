@@ -21,6 +21,7 @@ from tau_trainer.settings.kinds import (
     PositiveInt,
     Section,
     Text,
+    Whole,
 )
 
 Formula = Literal["binary", "binary_strict", "difference", "incremental", "binary01"]
@@ -164,7 +165,7 @@ class AsyncTrainerSettings(Section):
     ``checkpoint_interval``, and how many transitions come before the first opt its ``buffer_init_steps``.
     """
 
-    actors: Annotated[PositiveInt, Field(le=1000)] = 4
+    actors: Annotated[Whole, Field(ge=1, le=1000)] = 4
     """Processes that act, each with an environment of its own."""
     mode: Literal["free", "lock_step"] = "free"
     """Actors run ahead of learning as far as the channel lets them, or all wait until what they brought is learned:

@@ -7,7 +7,7 @@ forms: ML-Agents' migration notes, and its documentation of those versions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -15,29 +15,43 @@ from typing import Any
 import yaml
 
 from tau_trainer.settings.document import Document, Location, parse_document
-from tau_trainer.settings.earlier import GONE, LEFT_OUT, MOVED, OPTS_ALONE, lesson_name, migrated, moved, old_kind
-from tau_trainer.settings.hyperparameters import Hyperparameters, PPOHyperparameters, SACHyperparameters
+from tau_trainer.settings.earlier import (
+    CURIOSITY,
+    GONE,
+    LEFT_OUT,
+    MOVED,
+    NAMELESS,
+    OPTS_ALONE,
+    RECURRENT,
+    RENAMED,
+    REWARD_UPDATES,
+    UPDATES,
+    lesson_name,
+    migrated,
+    moved,
+    nameless,
+    old_kind,
+    old_sampler,
+)
+from tau_trainer.settings.hyperparameters import PPOHyperparameters, SACHyperparameters
 from tau_trainer.settings.kinds import is_number
 from tau_trainer.settings.loading import interpret
 from tau_trainer.settings.networks import NetworkSettings
+from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.run import RunSettings
 
-_NUMBERS: Mapping[object, type[Hyperparameters]] = {"ppo": PPOHyperparameters, "sac": SACHyperparameters}
-_NETWORK = NetworkSettings.model_fields.keys() - {"memory"}
-_RENAMED = {
-    "trainer": "trainer_type",
-    "pretraining": "behavioral_cloning",
-    "play_against_current_self_ratio": "play_against_latest_model_ratio",
-    "play_against_current_best_ratio": "play_against_latest_model_ratio",
-    "var": "st_dev",  # the normal distribution was always given it as its deviation
+_NUMBERS: Mapping[str, Collection[str]] = {
+    "ppo": PPOHyperparameters.model_fields.keys(),
+    "sac": SACHyperparameters.model_fields.keys(),
+    "bc": ("batch_size", "learning_rate"),
 }
-_GONE = ("framework", *GONE, "gamma")
-_RECURRENT = ("memory_size", "sequence_length")
-_UPDATES = ("train_interval", "num_update", "num_updates")
-_READ_TOGETHER = ("use_recurrent", *_RECURRENT, *_UPDATES)
+_NETWORK = NetworkSettings.model_fields.keys() - {"memory"}
+_GONE = ("framework", *GONE)
+_READ_TOGETHER = (*CURIOSITY, *RECURRENT, *UPDATES)
 _CRITERIA = ("measure", "min_lesson_length", "signal_smoothing")
-_IMITATION = ("imitation", "offline_bc", "online_bc")
+_OFFLINE, _ONLINE = "offline_bc", ("imitation", "online_bc")
+_CLOCK = ("max_steps", "summary_freq", "time_horizon")
 _ORDER = ("trainer_type", "hyperparameters", "network_settings", "reward_signals")
 _Table = dict[str, Any]
 
@@ -51,6 +65,8 @@ class Upgraded:
     """False: it was of that form before."""
     notes: list[str] = field(default_factory=list)
     """What was left out or means something else now, a sentence each."""
+    imitated: list[str] = field(default_factory=list)
+    """A sentence for each behavior whose trainer imitated somebody while they played: these have no successor."""
 
 
 def upgrade(documents: Sequence[Document]) -> Upgraded:
@@ -67,6 +83,10 @@ def upgrade(documents: Sequence[Document]) -> Upgraded:
         file = _File(document, result, sentences)
         file.convert()
         default = file.default or default
+    if result.data.get("behaviors") or default is not None:
+        result.notes += [f"{sentence}; this behavior is left out" for sentence in result.imitated]
+    else:
+        sentences += result.imitated
     Problems(documents[0], sentences=sentences).raise_if_any()
     if len(documents) == 1 and default is None and result.data == documents[0].data:
         result.changed = False
@@ -86,6 +106,10 @@ def upgrade(documents: Sequence[Document]) -> Upgraded:
                 "a behavior that the file does not name has none of it any more"
             )
     result.data = _picked(result.data, settings.model_dump(mode="json"))
+    refused = Problems(Document(name, {}))
+    for finding in untrainable(settings):
+        refused.add(*finding)
+    result.notes += refused.sentences
     return result
 
 
@@ -122,6 +146,8 @@ def _beyond(full: Any, below: Any) -> Any:
 def _picked(template: Any, known: Any) -> Any:
     """Of ``known`` what ``template`` has, in its order."""
     if isinstance(template, dict) and isinstance(known, dict):
+        if "curriculum" in template and "curriculum" not in known:  # of a single lesson its value is left
+            return known
         return {key: _picked(value, known[key]) for key, value in template.items() if key in known}
     if isinstance(template, list) and isinstance(known, list):
         return [_picked(*pair) for pair in zip(template, known, strict=True)]
@@ -150,6 +176,9 @@ class _File:
                 self._samplers(data, ())
             case "behaviors":
                 self._behaviors(data)
+            case "nameless":
+                known = {key: value for key, value in data.items() if key not in RunSettings.model_fields}
+                self.problems.add((nameless(known)[0],), f"{NAMELESS}, then run this again")
             case None:
                 moved = {key: data.pop(key) for key in MOVED if key in data}
                 for key, value in data.items():
@@ -186,8 +215,13 @@ class _File:
     def _behaviors(self, data: _Table) -> None:
         """A whole file of 0.16 or older; a behavior could be another's name."""
         default = self._table(data.pop("default", None), ("default",))
-        if default:
-            self.default = self._converted(default, ("default",), default)
+        if _kind(default) in _ONLINE:
+            if not data:
+                self._imitated(default, ("default",))
+        elif default:
+            converted = self._converted(default, ("default",), default)
+            if _kind(default) != _OFFLINE or not data:  # each behavior names recordings of its own
+                self.default = converted
         for name, entry in data.items():
             passed = {name}
             while isinstance(entry, str) and entry in data and entry not in passed:
@@ -196,32 +230,44 @@ class _File:
             self._behavior(name, entry, (name,), default)
         text = "max_steps and summary_freq count decisions of all agents since 0.14; multiply those of an older file "
         self.result.notes.append(f"{self.problems.document.name}: {text}by the number of agents in its scene")
+        behaviors = [self.default, *self.result.data.get("behaviors", {}).values()]
+        if any(_mapping(_mapping(entry).get("network_settings")).get("memory") for entry in behaviors):
+            text = (
+                "memory_size is that of the policy alone since 0.15; halve that of an older file (for sac: a quarter)"
+            )
+            self.result.notes.append(f"{self.problems.document.name}: {text}")
 
     def _behavior(self, name: str, entry: Any, place: Location, default: Mapping[str, Any] | None = None) -> None:
         behaviors = self.result.data.setdefault("behaviors", {})
         if name in behaviors:
             self.problems.add(place, "is in two of the files; remove one of the two")
+        elif isinstance(entry, Mapping) and _kind(whole := {**(default or {}), **entry}) in _ONLINE:
+            self._imitated(whole, place)
         elif isinstance(entry, Mapping):
             behaviors[name] = self._converted({**(default or {}), **entry}, place, entry)
         else:
             behaviors[name] = entry
 
+    def _imitated(self, entry: Mapping[str, Any], place: Location) -> None:
+        where = self.problems.place((*place, "trainer"))
+        text = "which ML-Agents dropped in 0.11; record a demonstration, and use ppo with a behavioral_cloning section"
+        self.result.imitated.append(f"{where} is {_kind(entry)}, {text}")
+
     def _converted(self, entry: Mapping[str, Any], place: Location, said: Mapping[str, Any]) -> _Table:
         """A behavior's settings; notes are made of the keys that it ``said`` itself, not of those of ``default``."""
-        kind = str(entry.get("trainer_type", entry.get("trainer", "")))
-        if kind in _IMITATION:
-            text = f"is {kind}, which ML-Agents dropped in 0.13; use ppo with a behavioral_cloning section"
-            self.problems.add((*place, "trainer"), text)
+        kind = "bc" if _kind(entry) == _OFFLINE else _kind(entry)
         out: _Table = {}
         numbers: _Table = {}
         network: _Table = {}
         left_out: dict[str, str] = {}
         for key, value in entry.items():
-            new = _RENAMED.get(key, key)
+            new = RENAMED.get(key, key)
             if key in _GONE:
                 left_out[key] = "has no effect today and is left out"
-            elif any(new in known.model_fields for known in _NUMBERS.values()):
-                if new in _NUMBERS.get(kind, PPOHyperparameters).model_fields:
+            elif _kind(entry) == _OFFLINE and key in _CLOCK:
+                left_out[key] = "counted decisions, and bc counts gradient steps; it is left out"
+            elif any(new in known for known in _NUMBERS.values()):
+                if new in _NUMBERS.get(kind, _NUMBERS["ppo"]):
                     numbers[new] = value
                 else:
                     left_out[key] = f"means nothing to {kind} and is left out"
@@ -229,18 +275,23 @@ class _File:
                 network[new] = value
             elif key in ("hyperparameters", "network_settings") and isinstance(value, Mapping):
                 section = out[key] = numbers if key == "hyperparameters" else network
-                section.update(value)
+                section.update(_renamed(value))
             elif key in ("reward_signals", "self_play") and isinstance(value, Mapping):
-                out[key] = {_RENAMED.get(name, name): _signal(below) for name, below in value.items()}
+                out[key] = {RENAMED.get(name, name): _signal(below) for name, below in value.items()}
             elif key not in _READ_TOGETHER:
-                out[new] = value
+                out[new] = kind if new == "trainer_type" else value
         if "use_recurrent" in entry:
-            given = {key: entry[key] for key in _RECURRENT if key in entry}
+            given = {key: entry[key] for key in RECURRENT[1:] if key in entry}
             network["memory"] = given if entry["use_recurrent"] else None
+        if kind == "bc" or "reward_signals" in entry:  # as of 0.9, which reads nothing else
+            left_out |= {key: "has no effect today and is left out" for key in CURIOSITY if key in entry}
+        else:
+            out |= _rewards(entry)
         signals = out.get("reward_signals", {})
-        rewards = signals.pop("reward_signal_num_update", None) if isinstance(signals, dict) else None
+        rewards, every = (signals.pop(key, None) if isinstance(signals, dict) else None for key in REWARD_UPDATES)
         if kind == "sac":
             left_out |= self._updates(numbers, entry, rewards, place)
+            numbers |= {} if every is None else {"reward_signal_steps_per_update": every}
         if (numbers or network) and not kind and not {"hyperparameters", "network_settings"} & entry.keys():
             out["trainer_type"] = "ppo"
         for key, text in left_out.items():
@@ -252,7 +303,7 @@ class _File:
 
     def _updates(self, numbers: _Table, entry: Mapping[str, Any], rewards: Any, place: Location) -> dict[str, str]:
         """SAC's updates as decisions for each, into ``numbers``; what to say of the keys that said so before 0.16."""
-        old = {key: entry[key] for key in _UPDATES if key in entry}
+        old = {key: entry[key] for key in UPDATES if key in entry}
         for key, value in (old | {"reward_signal_num_update": 1 if rewards is None else rewards}).items():
             if not is_number(value) or not float(value) > 0:
                 self.problems.add((*place, key), f"must be a number above 0, not {value}")
@@ -303,8 +354,36 @@ class _File:
         parameters[name] = value
 
 
+def _kind(entry: Mapping[str, Any]) -> str:
+    """Its trainer, by the name that the file has."""
+    return str(entry.get("trainer_type", entry.get("trainer", "")))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _renamed(section: Mapping[str, Any]) -> _Table:
+    return {RENAMED.get(key, key): value for key, value in section.items()}
+
+
+def _rewards(entry: Mapping[str, Any]) -> _Table:
+    """``reward_signals`` of a behavior of 0.8 or older, where curiosity had the game's own discount."""
+    gamma = {"gamma": entry["gamma"]} if "gamma" in entry else {}
+    curious = bool(entry.get("use_curiosity"))
+    if not (gamma or curious):
+        return {}
+    signals = {"extrinsic": gamma}
+    if curious:
+        moved = {"curiosity_strength": "strength", "curiosity_enc_size": "encoding_size"}
+        signals["curiosity"] = _signal(gamma | {new: entry[key] for key, new in moved.items() if key in entry})
+    return {"reward_signals": signals}
+
+
 def _signal(value: Any) -> Any:
     """A reward signal; ``encoding_size`` is its network's hidden_units today."""
+    if isinstance(value, Mapping) and isinstance(value.get("network_settings"), Mapping):
+        value = {**value, "network_settings": _renamed(value["network_settings"])}
     if not isinstance(value, Mapping) or "encoding_size" not in value:
         return value
     size = value["encoding_size"]
@@ -318,12 +397,11 @@ def _parameter(value: Any) -> Any:
         return value
     if isinstance(lessons := value.get("curriculum"), list):
         return {**value, "curriculum": [_lesson(lesson) for lesson in lessons]}
-    old = "sampler_parameters" not in value
-    kind = value.get("sampler-type", value.get("sampler_type") if old else None)
-    if kind is None:
+    if not old_sampler(value):
         return value
+    kind = value.get("sampler-type", value.get("sampler_type"))
     kind = "multirangeuniform" if kind == "multirange_uniform" else kind
-    parameters = {_RENAMED.get(key, key): below for key, below in value.items() if not key.startswith("sampler")}
+    parameters = _renamed({key: below for key, below in value.items() if not key.startswith("sampler")})
     return {"sampler_type": kind, "sampler_parameters": parameters}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,8 @@ def test_repeated_keys_are_found_with_the_later_line() -> None:
         ("just words\n", "x.yaml: must be a mapping"),
         ("a:\n\tb: 1\n", "x.yaml:2: is not valid YAML .* indent with spaces, not tabs"),
         ("a: [1, 2\n", "x.yaml:2: is not valid YAML"),
-        ("a: !!python/object/apply:os.system [echo]\n", "x.yaml:1: is not valid YAML"),
+        ("a: !Weapon {damage: 3}\n", "x.yaml:1: is not valid YAML"),
+        ("a: !!binary 3\n", "x.yaml:1: is not valid YAML"),
         ("a: 2001-99-99\n", "x.yaml: is not valid YAML"),
         ("a: 1\n---\nb: 2\n", "x.yaml:2: is not valid YAML"),
         ("? [a, b]\n: 1\n", "x.yaml:1: is not valid YAML .a key must be a plain text"),
@@ -61,6 +64,100 @@ def test_what_cannot_be_read_is_told_in_one_sentence(text: str, sentence: str) -
     with pytest.raises(SettingsError, match=sentence) as error:
         parse_document(text, "x.yaml")
     assert "\n" not in str(error.value)
+
+
+TAGGED = {
+    "a defaultdict of mlagents-learn 0.20 to 0.25": (
+        "a: !!python/object/apply:mlagents.trainers.settings.DefaultTrainerDict\n"
+        "  args:\n  - !!python/name:mlagents.trainers.settings.TrainerSettings ''\n"
+        "  dictitems:\n    b:\n      c: 1\n",
+        {"b": {"c": 1}},
+    ),
+    "an empty one": ("a: !!python/object/apply:collections.defaultdict\n- !!python/name:builtins.dict ''\n", {}),
+    "an ordered one": ("a: !!python/object/apply:collections.OrderedDict\n- - - 3\n    - 1\n", {"3": 1}),
+    "what only looks ordered": ("a: !!python/object/apply:collections.OrderedDict [[5, 6, 7]]", [[5, 6, 7]]),
+    "an enum": ("a: !!python/object/apply:mlagents.trainers.settings.TrainerType\n- ppo\n", "ppo"),
+    "an enum as a key": (
+        "a:\n  ? !!python/object/apply:x.SignalType [extrinsic]\n  : {gamma: 1}",
+        {"extrinsic": {"gamma": 1}},
+    ),
+    "a tuple": ("a: !!python/tuple [1, !!python/tuple [2]]", [1, [2]]),
+    "an object with attributes": ("a: !!python/object:x.Settings {args: 1, seed: 2}", {"args": 1, "seed": 2}),
+    "its state": ("a: !!python/object/new:x.Settings {state: {seed: 2}}", {"seed": 2}),
+    "a list of its own kind": ("a: !!python/object/new:x.List {listitems: [1, 2]}", [1, 2]),
+    "several arguments": ("a: !!python/object/apply:x.f [[1, 2], [3, 4]]", [[1, 2], [3, 4]]),
+    "texts and numbers": (
+        "a: [!!python/str 12, !!python/unicode 'b', !!python/long 12, !!python/float 1.5, !!python/none ~]",
+        ["12", "b", 12, 1.5, None],
+    ),
+    "a name": ("a: !!python/name:os.system ''", "os.system"),
+}
+
+
+@pytest.mark.parametrize("name", TAGGED)
+def test_what_python_wrote_with_its_tags_is_read_as_the_data_in_it(name: str) -> None:
+    text, value = TAGGED[name]
+    assert parse_document(text, "x.yaml").data == {"a": value}
+
+
+def test_lines_and_aliases_lead_to_the_data_in_a_tag() -> None:
+    text = (
+        "a: &a !!python/object/apply:x.Dict\n  args: [!!python/name:x.y '']\n  dictitems:\n    b: 1\n    b: 2\nc: *a\n"
+    )
+    document = parse_document(text, "x.yaml")
+    assert document.data == {"a": {"b": 2}, "c": {"b": 2}}
+    assert document.lines[("a", "b")] == 5
+    assert (("a", "b"), 5) in document.duplicates
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "!!python/object/apply:os.mkdir [{place}]",
+        "!!python/object/apply:os.mkdir {{args: [{place}], kwds: {{}}}}",
+        "!!python/object/apply:os.mkdir {{args: {place}}}",
+        "!!python/object/new:os.mkdir {{args: [{place}], state: 3}}",
+        "!!python/object/apply:os.mkdir {place}",
+        "!!python/module:antigravity ''",
+    ],
+)
+def test_no_tag_is_executed(call: str, tmp_path: Path) -> None:
+    place = tmp_path / "made"
+    parse_document(f"a: {call.format(place=place.as_posix())}", "x.yaml")
+    assert not place.exists()
+    assert "antigravity" not in sys.modules
+
+
+def test_a_file_called_json_is_json() -> None:
+    text = '{\n\t"behaviors":{"3":\t{\n\t\t"max_steps": 1e5,\n\t\t"a\\/b": "\\ud83d\\ude00"}},\n\t"a": 1,\n\t"a": null}'
+    document = parse_document(text, "x.JSON")
+    assert document.data == {"behaviors": {"3": {"max_steps": 1e5, "a/b": "\U0001f600"}}, "a": None}
+    assert document.line(("behaviors", "3", "max_steps")) == 3
+    assert document.duplicates == ((("a",), 6),)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (" \n", "x.json: is empty"),
+        ("[1]", "x.json: must be a mapping"),
+        ('{"a": 1,\n}', "x.json:[12]: is not valid JSON .*; correct this line"),
+        ('{"a":\n "b\tc"}', "x.json:2: is not valid JSON .Invalid control character at.; correct this line"),
+        ("a: 1", "x.json:1: is not valid JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "x.json: is not valid JSON"),
+        ('{"a": ' + "[" * 100_000, "x.json: is nested too deeply"),
+    ],
+    ids=lambda value: repr(value)[:24],
+)
+def test_what_is_no_json_is_told_in_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence) as error:
+        parse_document(text, "x.json")
+    assert "\n" not in str(error.value)
+
+
+def test_an_edited_file_of_json_stays_json() -> None:
+    text, kept = edited('{\n\t"a": {"b": 1}\n}', "x.json", {("a", "b"): 2, ("c", "d"): 3})
+    assert (json.loads(text), kept) == ({"a": {"b": 2}, "c": {"d": 3}}, True)
 
 
 def test_an_alias_bomb_is_refused_quickly() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from tau_trainer.settings.engines import Int32
 from tau_trainer.settings.kinds import Bool, Float, Fraction, Int, PositiveInt
 
 WHOLE = TypeAdapter[int](Int)
@@ -24,10 +25,18 @@ def test_a_whole_number_may_be_written_in_many_ways(written: object, meant: int)
     assert type(value) is int
 
 
-@pytest.mark.parametrize("written", ["1.5", 1.5, "many", True, None, [], "nan", "inf", "1e400", ""])
+@pytest.mark.parametrize("written", ["1.5", 1.5, "many", True, None, [], "nan", "inf", ""])
 def test_what_is_no_whole_number_is_refused(written: object) -> None:
     with pytest.raises(ValidationError, match="must be a whole number"):
         WHOLE.validate_python(written)
+
+
+@pytest.mark.parametrize("written", [2**63, "1e400", "1e999999999", 10**40])
+def test_a_number_that_is_too_large_is_told_the_largest(written: object) -> None:
+    with pytest.raises(ValidationError, match=str(2**63 - 1)):
+        WHOLE.validate_python(written)
+    with pytest.raises(ValidationError, match=str(2**31 - 1)):
+        TypeAdapter[int](Int32).validate_python(written)
 
 
 @pytest.mark.parametrize(("written", "meant"), [("3e-4", 3e-4), (3, 3.0), ("0.5", 0.5), ("1.0e7", 1e7)])

@@ -204,8 +204,9 @@ def test_a_flat_file_becomes_sections_over_default_settings() -> None:
     assert settings.behaviors["Mirror"] == doubles  # a behavior could be another's name
     assert settings.default_settings is not None
     assert settings.default_settings.network_settings.memory is None
-    assert len(upgraded.notes) == 1  # nothing was left out; only how steps count is told
-    assert "multiply those of an older file by the number of agents" in upgraded.notes[0]
+    steps, memory = upgraded.notes  # nothing was left out
+    assert "multiply those of an older file by the number of agents" in steps
+    assert memory.endswith("halve that of an older file (for sac: a quarter)")
 
 
 def test_a_recurrent_default_does_not_reach_who_was_not() -> None:
@@ -385,7 +386,7 @@ def test_unknown_keys_are_named_and_left_out() -> None:
 @pytest.mark.parametrize(
     ("texts", "sentence"),
     [
-        (("A: {trainer: online_bc}",), "a.yaml:1: A.trainer is online_bc, which ML-Agents dropped in 0.13; use ppo"),
+        (("A: {trainer: online_bc}",), "a.yaml:1: A.trainer is online_bc, which ML-Agents dropped in 0.11; record a"),
         (("A: {trainer: ppo, batch_size: many}",), "a.yaml: behaviors.A.hyperparameters.batch_size must be a whole"),
         (("A: {trainer: sac, train_interval: x}",), "a.yaml:1: A.train_interval must be a number above 0, not x"),
         (("A: {trainer: sac, num_update: 0}",), "a.yaml:1: A.num_update must be a number above 0, not 0"),
