@@ -8,6 +8,7 @@ added.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import sys
@@ -24,8 +25,10 @@ LOOPBACK = "127.0.0.1"
 _PATIENCE = timedelta(minutes=30)
 """For a rank that says nothing. One that ends is noticed at once, by whoever started it."""
 _START = timedelta(seconds=120)
-_INTERFACES = {"linux": "lo", "darwin": "lo0"}
-"""The names of loopback."""
+_VARIABLES = {"GLOO_SOCKET_IFNAME": "{}", "NCCL_SOCKET_IFNAME": "={}"}
+"""Where gloo and NCCL read which network they use, and how its name is written; ``=``: no other that begins so."""
+_chosen: dict[str, str] = {}
+"""What :func:`listen_on` has set of these."""
 
 
 class Ranks:
@@ -44,8 +47,12 @@ class Ranks:
         self._control: dist.ProcessGroup | None = None
 
     @classmethod
-    def joined(cls, rank: int, count: int, store: TCPStore, device: torch.device) -> Ranks:
-        """Meet the others, who do the same: by NCCL on GPUs, else by gloo. Blocks until all are there."""
+    def joined(cls, rank: int, count: int, store: TCPStore, device: torch.device, address: str) -> Ranks:
+        """Meet the others, who do the same: by NCCL on GPUs, else by gloo. Blocks until all are there.
+
+        ``address``: this machine's, as the others reach it.
+        """
+        listen_on(address)
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
         ranks = cls(rank, count)
@@ -110,8 +117,7 @@ class Ranks:
 
 def meeting_place(host: str, count: int) -> TCPStore:
     """Where so many ranks meet, at a free port of ``host`` and nowhere else."""
-    local_only(host)
-    listening = socket.create_server((host, 0))
+    listening = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     port = listening.getsockname()[1]
     return TCPStore(
         host,
@@ -126,16 +132,57 @@ def meeting_place(host: str, count: int) -> TCPStore:
 
 def found_at(host: str, port: int, count: int) -> TCPStore:
     """The meeting place that another process has opened there."""
-    local_only(host)
     return TCPStore(host, port, count, is_master=False, timeout=_START)
 
 
-def local_only(host: str) -> None:
-    """Let gloo and NCCL listen on loopback alone where ``host`` is that, unless a user has said where."""
-    name = _INTERFACES.get(sys.platform)
-    if name is not None and host == LOOPBACK:
-        for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-            os.environ.setdefault(variable, name)
+def listen_on(address: str) -> None:
+    """Let gloo and NCCL use the network of ``address``, which this machine has, unless a user says which.
+
+    By itself gloo uses the address that the machine's own name stands for. On many machines that is a loopback one,
+    which no other machine reaches; on loopback alone, that name may stand for an address that others reach.
+    """
+    name = interface_of(address)
+    for variable, form in _VARIABLES.items():
+        if name is not None and os.environ.get(variable) == _chosen.get(variable):
+            os.environ[variable] = _chosen[variable] = form.format(name)
+
+
+class _Interface(ctypes.Structure):
+    """The beginning of C's ``struct ifaddrs``."""
+
+
+_Interface._fields_ = [
+    ("next", ctypes.POINTER(_Interface)),
+    ("name", ctypes.c_char_p),
+    ("flags", ctypes.c_uint),
+    ("address", ctypes.c_void_p),
+]
+
+
+def interface_of(address: str) -> str | None:
+    """The name of this machine's network interface that has ``address``; None: none has, or the system does not say."""
+    if sys.platform == "win32":
+        return None
+    family, start = (socket.AF_INET6, 8) if ":" in address else (socket.AF_INET, 4)  # in a struct sockaddr
+    try:
+        wanted = socket.inet_pton(family, address if ":" in address else socket.gethostbyname(address))
+    except OSError:
+        return None
+    system, first = ctypes.CDLL(None), ctypes.POINTER(_Interface)()
+    if system.getifaddrs(ctypes.byref(first)) != 0:
+        return None
+    try:
+        here = first
+        while here:
+            found = here.contents
+            head = ctypes.string_at(found.address, 2) if found.address else b"\0\0"
+            kind = head[1] if sys.platform == "darwin" else int.from_bytes(head, sys.byteorder)
+            if kind == family and ctypes.string_at(found.address + start, len(wanted)) == wanted:
+                return os.fsdecode(found.name)
+            here = found.next
+        return None
+    finally:
+        system.freeifaddrs(first)
 
 
 def device_of(rank: int, count: int, device: torch.device) -> torch.device:

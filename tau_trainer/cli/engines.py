@@ -113,4 +113,6 @@ class EngineFlags:
 class ManyEngineFlags(EngineFlags):
     """The same of several engines; ``parallel`` has pairs instead."""
 
-    num_envs: Annotated[Text, number("Engines side by side. [default: 1]"), Sets("env_settings.")] = None
+    num_envs: Annotated[
+        Text, number("Engines side by side, or actors with one each. [default: 1]"), Sets("env_settings.")
+    ] = None

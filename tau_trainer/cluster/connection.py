@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _STORE_BYTES = 256 << 20
 """Of a private node's memory, for what is on its way."""
-_LONGEST = 40
-"""Characters of a folder where sockets still have room for their names."""
+_LONGEST = 26
+"""Characters of a folder in which a path to Ray's sockets has 107 or fewer, as it must."""
 _END_S = 30.0
 WATCH_S = 2.0
 _SILENT = 3
@@ -40,7 +40,7 @@ class Connection:
     Attributes:
         asked: resources of each process, by Ray's names.
         nodes: those that have so much.
-        home: folder of a private one.
+        home: folder of a private one, which this user alone can enter.
         head: HOST:PORT of its head.
         lost: a sentence, once that does not answer any more.
     """
@@ -136,13 +136,14 @@ class Connection:
             begun.callback(shutil.rmtree, home, ignore_errors=True)
             cores = max(1, (os.cpu_count() or 1) // count)
             options |= {"num_cpus": cores, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
-            options |= {"_temp_dir": home, "_node_name": "local-1"}
+            inner = os.path.join(home, "r")  # Ray opens its own folder, and all in it, to every user of this machine
+            options |= {"_temp_dir": inner, "_node_name": "local-1"}
         self.head = str(ray.init(address=address, **options).address_info["gcs_address"])
         begun.callback(lambda: self.lost or ray.shutdown())  # it would wait for the head
         nodes = list[Any]()
         begun.callback(end_nodes, nodes)
         for number in range(2, count + 1):
-            nodes.append(start_node(f"local-{number}", self.head, home, cores))
+            nodes.append(start_node(f"local-{number}", self.head, inner, cores))
 
     def _check_imported(self) -> None:
         """Where Ray was imported before, it has read the environment as it was then."""
@@ -250,11 +251,11 @@ def _of_ray() -> dict[str, str]:
 def _home() -> str:
     """A new folder whose name is short: sockets lie in it."""
     folder = tempfile.gettempdir()
-    return tempfile.mkdtemp(prefix="tau-", dir=folder if len(folder) < _LONGEST else "/tmp")
+    return tempfile.mkdtemp(prefix="tau-", dir=folder if len(folder) <= _LONGEST else "/tmp")
 
 
-def start_node(name: str, head: str, home: str, cores: int) -> Any:
-    """One more node of a private cluster.
+def start_node(name: str, head: str, folder: str, cores: int) -> Any:
+    """One more node of a private cluster; ``folder``: of Ray's own files.
 
     ``ray.cluster_utils.Cluster`` makes them so; but that tells every ``ray.init()`` of this user that the cluster is
     theirs (``ray_current_cluster``).
@@ -267,7 +268,7 @@ def start_node(name: str, head: str, home: str, cores: int) -> Any:
         num_gpus=0,
         object_store_memory=_STORE_BYTES,
         gcs_address=head,
-        temp_dir=home,
+        temp_dir=folder,
         node_name=name,
         include_log_monitor=False,
         node_manager_port=0,

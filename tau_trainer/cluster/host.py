@@ -63,6 +63,8 @@ class Host:
         for name in given.pop("folders"):
             if not Path(arguments[name]).is_dir():
                 arguments[name] = str(self._home)
+        if "address" in arguments:
+            arguments["address"] = ray.util.get_node_ip_address()
         self._place = Here(1, asked["weights"])
         target = Target(
             arguments=arguments,

@@ -26,6 +26,8 @@ State = Literal["running", "ended", "died", "absent", "failed", "unreachable"]
 _MARK = "tau-train: "
 """How the line of an answer begins: a login may print others."""
 _LIMIT_S = 180.0
+_NAMED = 12
+"""Letters of the cluster's name in that of its folder, which is short: sockets lie in it."""
 _HALVES = 180
 """Half seconds that a machine waits for its Ray to begin or to end."""
 _COMMON = """\
@@ -40,13 +42,15 @@ runs() {{ pid=$(cat "$home/pid" 2>/dev/null) && ps -ww -p "$pid" -o args= 2>/dev
 _BEGIN = """\
 runs && say running
 command -v "$ray" >/dev/null || say failed "there is no program $ray; say in bin where it is"
-mkdir -p "$home" && {{ mkdir "$temp" 2>/dev/null || [ -O "$temp" ]; }} ||
+mkdir -p "$home" && {{ mkdir "$temp" 2>/dev/null || {{ [ -O "$temp" ] && [ ! -L "$temp" ]; }}; }} &&
+    chmod 700 "$home" "$temp" ||
     say failed "$home or $temp is no folder of its own; look what is there, and make room"
 printf %s {token} >"$home/token"
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$home/token" RAY_USAGE_STATS_ENABLED=0 RAY_worker_niceness=0{loopback}
 unset RAY_AUTH_TOKEN RAY_ADDRESS
 : >"$home/log"  # here: what is behind the & may be late, and an earlier one has said that it began
-nohup "$ray" start --block --temp-dir="$temp" --disable-usage-stats {flags} >>"$home/log" 2>&1 </dev/null &
+# In a folder in it: Ray opens its own folder to every user of the machine.
+nohup "$ray" start --block --temp-dir="$temp/r" --disable-usage-stats {flags} >>"$home/log" 2>&1 </dev/null &
 echo $! >"$home/pid"
 count=0
 until grep -q "Ray runtime started" "$home/log" 2>/dev/null; do
@@ -192,11 +196,12 @@ def _each(
 
 
 def _ask(settings: MachinesSettings, machine: Machine, script: str, values: Mapping[str, str]) -> Answer:
-    place = f"/tmp/tau-{settings.name}-{hashlib.sha256(machine.host.encode()).hexdigest()[:6]}"
+    mark = hashlib.sha256(f"{settings.name} {machine.host}".encode()).hexdigest()
+    place = f"/tmp/tau-{settings.name[:_NAMED]}-{mark[:6]}"
     ray = "ray" if settings.bin is None else f"{settings.bin.rstrip('/')}/ray"
     filled = (_COMMON + script).format(
         home=_folder(settings, machine),
-        temp=place,  # short: sockets lie in it
+        temp=place,
         ray=shlex.quote(ray),
         mark=_MARK,
         halves=_HALVES,

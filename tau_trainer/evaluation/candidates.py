@@ -89,6 +89,17 @@ class ScoredPolicy:
         """What chose it, in words."""
         return "validation" if keys.VALIDATION_ACCURACY in self.scores else "mean reward"
 
+    @property
+    def reward(self) -> float | None:
+        """Its mean reward; None: nobody knows."""
+        if keys.VALIDATION_ACCURACY in self.scores:
+            return self.scores.get(keys.VALIDATION_REWARD)
+        return None if self.rank == _UNKNOWN else self.rank[0]
+
+    def named(self, name: str) -> str:
+        """With the decisions that it is made from: ``name, of decision 1,000``."""
+        return f"{name}, of decision {self.decisions:,}"
+
     def or_kept(self, best: ScoredPolicy | None) -> ScoredPolicy | None:
         """The best so far: this one where it is known to be better than ``best``, which stays where they are equal."""
         return self if self.rank > (_UNKNOWN if best is None else best.rank) else best
@@ -175,23 +186,37 @@ class Candidate:
     @property
     def which(self) -> str:
         """The exported policy, in words."""
-        best = self.policies.get("best")
+        best, last = self.policies.get("best"), self.policies["last"]
         if best is None:
-            return "the last policy"
-        if best.policy.version == self.policies["last"].policy.version:
-            return f"the last policy, which is the best by {best.chosen_by} too"
-        if self.exported == "last":
-            return "the last policy"
-        return f"the best by {best.chosen_by}, of decision {best.decisions:,}"
+            return last.named("the last policy")
+        if best.policy.version == last.policy.version:
+            return f"{self.policies[self.exported].named('the last policy')}, which is the best by {best.chosen_by} too"
+        return self._name(self.exported)
+
+    def _name(self, which: ExportChoice) -> str:
+        scored = self.policies[which]
+        return scored.named("the last policy" if which == "last" else f"the best by {scored.chosen_by}")
+
+    def _worth(self, which: ExportChoice) -> str:
+        """What a policy is worth on test rows, or by what chooses; empty: nobody knows."""
+        scores, reward = self.evaluations.get(which), self.policies[which].reward
+        if scores is not None:
+            return f"{100 * scores.accuracy:.1f} %, reward {scores.reward:+.3f}"
+        return "" if reward is None else f"mean reward {reward:.3f}"
+
+    def described(self) -> str:
+        """The exported policy with what it is worth, and the other one, if there is one, with what that is worth."""
+        worth = self._worth(self.exported)
+        text = f"{self.which}, with {worth}" if worth and self.evaluation is None else self.which
+        other: ExportChoice = "last" if self.exported == "best" else "best"
+        if other not in self.policies or self.policies[other].policy.version == self.policy.version:
+            return text
+        worth = self._worth(other)
+        return f"{text}; {self._name(other)}, " + (f"gets {worth}" if worth else "was not evaluated")
 
     def sentence(self) -> str:
         """Which policy is exported, and what the other one gets."""
-        other: ExportChoice = "last" if self.exported == "best" else "best"
-        rival, scores = self.policies.get(other), self.evaluations.get(other)
-        if rival is None or scores is None or rival.policy.version == self.policy.version:
-            return f"Exported is {self.which}."
-        name = "the last one" if other == "last" else f"the best by validation, of decision {rival.decisions:,},"
-        return f"Exported is {self.which}; {name} gets {100 * scores.accuracy:.1f} %, reward {scores.reward:+.3f}."
+        return f"Exported is {self.described()}."
 
     def to_dict(self) -> dict[str, Any]:
         """Content for ``evaluation.json``; empty without an evaluation."""

@@ -66,7 +66,8 @@ class Target:
 
     Attributes:
         module: has ``work(parent)``; where that returns the process ends, and no thread of its own is waited for.
-        arguments: JSON; :attr:`Parent.arguments`.
+        arguments: JSON; :attr:`Parent.arguments`. ``address`` among them: that of the machine that it runs on, as
+            others reach it, whatever was given.
         name: who it is, in a sentence: ``actor 1``.
         failure: raised where it ends, cannot be started, or fails by what is no TauError.
         log: gets what it prints; None: only the last line is told, where it ends.

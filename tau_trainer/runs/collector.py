@@ -19,6 +19,8 @@ class Export(NamedTuple):
     write: ModelWriter
     steps: int | None
     """That its policy is made from; None: another of the models is the same one."""
+    reward: float | None = None
+    """The mean reward that its policy was chosen by, or last seen with; None: nobody knows."""
 
 
 class Conclusion(NamedTuple):
@@ -32,6 +34,8 @@ class Conclusion(NamedTuple):
     evaluation: Mapping[str, Any] | None = None
     """For ``evaluation.json``; None: nothing was evaluated that stands there."""
     verdict: str | None = None
+    chosen: Mapping[str, str] = {}
+    """Which policy is exported, of which decision and with which score, in words, by its name."""
     baselines: Mapping[str, BaselineScore] = {}
 
 
@@ -123,4 +127,7 @@ class Collector(ABC):
 
     @abstractmethod
     def conclude(self) -> Conclusion:
-        """Evaluate policies, and say which are exported; where the run is in a hurry, without evaluation."""
+        """Evaluate policies, and say which are exported; where the run is in a hurry, without evaluation.
+
+        Nothing is exported then, and ``chosen`` says what could be.
+        """

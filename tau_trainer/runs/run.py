@@ -182,7 +182,9 @@ class Run:
         collector.save()
         found = collector.conclude()
         models, failures = self._export(found)
-        self.store.write_status({model.name: model.steps for model in found.exports if model.steps is not None})
+        if not self.hurried.is_set():
+            found = found._replace(chosen={name: words for name, words in found.chosen.items() if name in models})
+        self.store.write_status([model for model in found.exports if model.name in models])
         if found.evaluation is not None:
             content = {**found.evaluation, "decisions": collector.steps, **self._speeds()}
             found = found._replace(evaluation=content)
@@ -283,12 +285,26 @@ class Run:
             pairs=collector.pairs,
             behaviors=collector.behaviors,
             evaluation=found.evaluation,
-            verdict=found.verdict,
+            verdict=self._verdict(found),
             baselines=found.baselines,
             models=tuple(models.values()),
             files=_listed(models) | dict(found.files) | {name: path for name, path in named.items() if path.exists()},
             errors=(*collector.errors, *ended, *dict.fromkeys(failures), *self.hub.losses),
         )
+
+    def _verdict(self, found: Conclusion) -> str | None:
+        """What is to be said of the policies, and which are exported, in sentences; None: nothing."""
+        one = len(found.chosen) == 1
+        told = [(words if one else f"of '{name}' {words}") for name, words in found.chosen.items()]
+        if self.hurried.is_set() and not self.plays and self.kept:
+            sentences = [
+                f"Nothing was evaluated or exported, for the end was hurried: tau-train export {self.folder.path}"
+            ]
+            sentences[0] += f" exports {', and '.join(told)}." if told else " exports what was saved."
+        else:
+            sentences = [f"Exported is {words}." for words in told]
+        said = [] if found.verdict is None else [found.verdict]
+        return ("\n" if "\n" in "".join(said) else " ").join([*said, *sentences]) or None
 
     @property
     def _outcome(self) -> Outcome:

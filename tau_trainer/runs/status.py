@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tau_trainer import __version__
 from tau_trainer.errors import TauError
@@ -18,30 +18,36 @@ from tau_trainer.files import atomic_write_json, file_name, reason
 from tau_trainer.runs.checkpoint_index import learner_names, scan
 from tau_trainer.runs.checkpoints import MANIFEST, TENSORS
 
+if TYPE_CHECKING:
+    from tau_trainer.runs.collector import Export
+
 FILE_NAME = "training_status.json"
 _FORMAT_VERSION = "0.3.0"
 """Of ML-Agents' format."""
 
 
-def write_status(run: Path, lessons: Mapping[str, int], models: Mapping[str, int] | None = None) -> None:
+def write_status(run: Path, lessons: Mapping[str, int], models: Sequence[Export] = ()) -> None:
     """Write it for the run in the folder ``run``.
 
     Args:
         run: its folder.
         lessons: the lesson of each parameter with a curriculum, from 0.
-        models: learners whose policy was exported at the end, and decisions that it was made from.
+        models: policies that were exported at the end.
 
     Raises:
         TauError: the file cannot be written.
     """
     status: dict[str, dict[str, Any]] = {}
+    exported = {model.name: model for model in models if model.steps is not None}
     for name in learner_names(run / "checkpoints"):
         entries = [entry for place in scan(run / "checkpoints", name) if (entry := _entry(run, place.path)) is not None]
         if not entries:
             continue
         behavior, final = entries[-1]
-        if models and behavior in models:
-            final = {**final, "file_path": str(run / f"{file_name(name)}.onnx"), "steps": models[behavior]}
+        if (model := exported.get(behavior)) is not None:
+            same = model.steps == final["steps"]  # else what the checkpoint's policy got is another's
+            reward = final["reward"] if same and model.reward is None else model.reward
+            final = {**final, "file_path": str(run / f"{file_name(name)}.onnx"), "steps": model.steps, "reward": reward}
         status[behavior] = {"checkpoints": [entry for _, entry in entries], "final_checkpoint": final}
     for parameter, lesson in lessons.items():
         status.setdefault(parameter, {})["lesson_num"] = lesson

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import TauError
@@ -13,6 +13,9 @@ from tau_trainer.runs.callbacks import Callbacks, SaveInfo
 from tau_trainer.runs.checkpoints import retire
 from tau_trainer.runs.moments import Moment, last_number, write_model
 from tau_trainer.runs.status import write_status
+
+if TYPE_CHECKING:
+    from tau_trainer.runs.collector import Export
 
 ModelWriter = Callable[[Path], object]
 """Writes a policy's model to a file. Raises TauError."""
@@ -94,7 +97,7 @@ class Store:
         self.write_status()
         return True
 
-    def write_status(self, models: Mapping[str, int] | None = None) -> None:
+    def write_status(self, models: Sequence[Export] = ()) -> None:
         """Tell ML-Agents' readers of the checkpoints; see :func:`.status.write_status`."""
         try:
             write_status(self.folder, dict(self.lessons()), models)

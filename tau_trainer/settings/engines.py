@@ -33,8 +33,9 @@ HEADLESS_SCENES = (
 """Scenes of the headless engine."""
 Port = Annotated[Whole, Field(ge=1, le=65535)]
 """A TCP port."""
-_MOST_ENGINES = 1000
-Engines = Annotated[Whole, Field(ge=1, le=_MOST_ENGINES)]
+MOST_ENGINES = 1000
+"""Side by side, and so actors."""
+Engines = Annotated[Whole, Field(ge=1, le=MOST_ENGINES)]
 """A number of engines, each with a port of its own."""
 Unlimited = Annotated[Int, Field(ge=-1)]
 """A count; -1 = without limit."""
@@ -52,7 +53,7 @@ class EnvSettings(Section):
     base_port: Port = 5005
     """First port; engine i listens for base_port + i or the next free one."""
     num_envs: Engines = 1
-    """Engines side by side."""
+    """Engines side by side; with ``execution: async`` so many actors, each with one."""
     num_areas: Annotated[Whole, Field(ge=1, le=100_000)] = 1
     """Copies of the training area in each engine."""
     timeout_wait: PositiveInt = 60
@@ -73,8 +74,8 @@ class EnvSettings(Section):
             return None
         kind, colon, most = value.partition(":")
         if kind == ATTACH:
-            if colon and not (most.isascii() and most.isdigit() and 1 <= int(most) <= _MOST_ENGINES):
-                said = f"attach:MAX listens for 1 to {_MOST_ENGINES:,} engines; '{most}' is no such number"
+            if colon and not (most.isascii() and most.isdigit() and 1 <= int(most) <= MOST_ENGINES):
+                said = f"attach:MAX listens for 1 to {MOST_ENGINES:,} engines; '{most}' is no such number"
                 raise PydanticCustomError("attach", "{said}", {"said": said})
             return f"{ATTACH}:{most or 1}"
         if not value.startswith(HEADLESS_PREFIX):

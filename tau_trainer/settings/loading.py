@@ -20,6 +20,7 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings.batched import POLICIES, BatchedSettings, PolicySettings, PPOPolicySettings, is_batched
 from tau_trainer.settings.document import Document, Location, find_config, read_document
 from tau_trainer.settings.earlier import LEFT_OUT, dropped, migrated, moved, moved_override, old_format
+from tau_trainer.settings.engines import MOST_ENGINES
 from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import Problems, did_you_mean, key_path, without_tags
@@ -124,7 +125,27 @@ def interpret(
     elif found and batched is False:
         problems.add((), f"is of batched environments; train it with: tau-train batch {document.name}")
     problems.raise_if_any()
+    if not found:
+        _give_actors_engines(data, places)
     return _Reader(problems, lenient, warn, batched=found).read(data), problems
+
+
+def _give_actors_engines(data: dict[str, Any], given: set[Location]) -> None:
+    """Where actors play, as many as ``num_envs`` has engines: each actor has one.
+
+    A number that is ``given`` by a flag counts more than the other one in a file.
+    """
+    env, actors = data.get("env_settings"), data.get("async_trainer", {})
+    asynchronous = data.get("execution", "sync" if data.get("cluster") is None else "async") == "async"
+    if not asynchronous or not isinstance(env, dict) or not isinstance(actors, dict):
+        return
+    engines, by_flag = str(env.get("num_envs")), ("env_settings", "num_envs") in given
+    said = engines.isdecimal() and 0 < int(engines) <= MOST_ENGINES  # what is wrong is told as what it is
+    if ("async_trainer", "actors") in given:
+        if not by_flag:
+            env.pop("num_envs", None)
+    elif said and (by_flag or ("actors" not in actors and engines != "1")):  # 1 is written where nobody has chosen
+        data["async_trainer"] = {**actors, "actors": int(engines)}
 
 
 def _flag_name(place: Location, flags: Mapping[str, str]) -> str:

@@ -68,8 +68,10 @@ def _actors(file: RunSettings) -> Iterator[Finding]:
         if settings.self_play is not None:
             text = "is for execution: sync, where one process knows whose turn it is; remove it, or change execution"
             yield (*place, "self_play"), text
-    if file.env_settings.num_envs > 1:
-        yield ("env_settings", "num_envs"), "is for execution: sync; with async, async_trainer.actors (--actors) counts"
+    engines, actors = file.env_settings.num_envs, file.async_trainer.actors
+    if engines not in (1, actors):
+        text = f"is {engines}, and async_trainer.actors (--actors) {actors}; each actor has one engine, so remove one"
+        yield ("env_settings", "num_envs"), text
     if file.env_settings.awaited:
         text = "is async, and actors start their engines; name a build with env_path (--env)"
         yield ("execution",), text

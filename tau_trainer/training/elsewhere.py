@@ -107,8 +107,9 @@ def _pairs_fitting(settings: RunSettings, room: int, described: str) -> RunSetti
     learn = settings.devices - 1  # beside this machine
     most = min(task.max_concurrent or max(1, room - learn), task.pairs)
     check_room(room, most + learn, f"{most} pairs at a time", f"{described}; lower --max-concurrent")
-    concurrent = tau.model_copy(update={"max_concurrent": most})
-    return settings.model_copy(update={"async_trainer": actors, "tau": concurrent})
+    concurrent, env = tau.model_copy(update={"max_concurrent": most}), settings.env_settings
+    each = env.model_copy(update={"num_envs": 1})  # it was the number of pairs, or nothing
+    return settings.model_copy(update={"async_trainer": actors, "tau": concurrent, "env_settings": each})
 
 
 def check_room(room: int, wanted: int, what: str, remedy: str) -> None:

@@ -264,13 +264,29 @@ class RecordingsCollector(Collector):
 
     @override
     def conclude(self) -> Conclusion:
-        return Conclusion([self._export(learner) for learner in self.learners])
+        chosen = {learner.name: self._described(learner) for learner in self.learners}
+        return Conclusion([self._export(learner) for learner in self.learners], chosen=chosen)
+
+    def _best(self, learner: _Learner) -> ScoredPolicy | None:
+        """The best policy, where that is what is exported; None: the last one is."""
+        return learner.best if self.settings.checkpoint_settings.export == "best" else None
 
     def _export(self, learner: _Learner) -> Export:
-        best = learner.best if self.settings.checkpoint_settings.export == "best" else None
+        best = self._best(learner)
         policy = learner.algorithm.snapshot() if best is None else best.policy
         made_of = learner.steps if best is None else best.decisions
-        return Export(learner.name, partial(export_onnx, policy, learner.algorithm.spec), made_of)
+        plays = self.settings.env_settings.env_path is not None
+        reward = best.rank[1] if best is not None and plays else None
+        return Export(learner.name, partial(export_onnx, policy, learner.algorithm.spec), made_of, reward)
+
+    def _described(self, learner: _Learner) -> str:
+        """What is exported, in words."""
+        best = self._best(learner)
+        if best is None:
+            return f"the last policy, of gradient step {learner.steps:,}"
+        plays, score = self.settings.env_settings.env_path is not None, best.rank[1]
+        worth = f"mean reward {score:.3f}" if plays else f"a loss of {-score:.4g} on what was set aside"
+        return f"the best policy, of gradient step {best.decisions:,} of {learner.steps:,}, with {worth}"
 
     @property
     @override

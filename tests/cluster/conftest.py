@@ -46,6 +46,8 @@ def connection() -> Iterator[Connection]:
     home = connection.home
     assert home is not None
     assert processes_with("raylet", home)
+    assert Path(home).stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in Path(home).iterdir()] == ["r"], "Ray opens its own folder to everybody"
     yield connection
     connection.close()
     deadline = time.monotonic() + 20.0

@@ -33,13 +33,14 @@ def places(connection: Connection) -> Places:
 
 def test_it_is_on_a_node_and_writes_where_that_has_a_folder(echo: Echo, tmp_path: Path) -> None:
     missing = tmp_path / "not on every machine"
-    given = {"there": str(tmp_path), "missing": str(missing)}
+    given = {"there": str(tmp_path), "missing": str(missing), "address": "192.0.2.1"}
     process = echo(arguments=given, folders=("there", "missing"))
     process.say("hello")
     told = process.hear(40.0).facts["arguments"]
     assert re.fullmatch(r"local-\d", process.node)
     assert told["there"] == given["there"]
-    assert Path(told["missing"]).is_dir()
+    assert Path(told["missing"]).stat().st_mode & 0o777 == 0o700
+    assert told["address"] == "127.0.0.1", "as Ray calls that node"
     assert not missing.exists()
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
     process.end()

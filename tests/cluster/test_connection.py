@@ -51,6 +51,7 @@ def test_nothing_of_it_listens_beyond_loopback(connection: Connection) -> None:
     loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
     assert listening
     assert set(listening) <= loopback
+    assert not processes_with("ray.util.client.server", connection.head), "Ray Client, at port 10001 by default"
 
 
 def _open(number: int) -> list[str]:

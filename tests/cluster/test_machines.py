@@ -32,6 +32,8 @@ HOME={folder}/$host exec "$@"
 RAY = """#!/bin/sh
 echo "$*" >>$HOME/ray
 echo "$RAY_AUTH_MODE $(cat $RAY_AUTH_TOKEN_PATH) loopback=$RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" >>$HOME/ray
+temp=$(echo "$*" | sed 's/.*--temp-dir=\\([^ ]*\\).*/\\1/')
+mkdir -p "$temp" && chmod 777 "$temp"  # as Ray does
 [ -e $HOME/refuses ] && {{ echo "the port is in use"; exit 1; }}
 echo "Ray runtime started."
 trap 'kill $!; exit' TERM
@@ -83,6 +85,8 @@ def test_a_cluster_begins_is_looked_at_and_ends(lab: Lab) -> None:
     for host in ("node1", "node2"):
         words, seen = lab.told(host)
         assert words.startswith(f"start --block --temp-dir=/tmp/tau-{LAB}-")
+        rays = Path(words.split()[2].removeprefix("--temp-dir="))
+        assert (rays.stat().st_mode & 0o777, rays.parent.stat().st_mode & 0o777) == (0o777, 0o700)
         assert seen == f"token {token} loopback="
         kept = lab.folder / host / ".tau-train/clusters" / LAB / host
         assert (kept / "token").stat().st_mode & 0o777 == 0o600
@@ -121,6 +125,41 @@ def test_a_machine_where_ray_does_not_begin_says_why(lab: Lab) -> None:
     (lab.folder / "node1/.tau-train/clusters" / f"{LAB}-3").touch()
     with pytest.raises(ClusterError, match=r"^node1: .*/node1 or /tmp/.* is no folder of its own; look what is there"):
         up(lab.settings(name=f"{LAB}-3"), lab.folder)
+
+
+def test_a_folder_for_ray_that_somebody_else_could_change_is_refused(lab: Lab) -> None:
+    settings = lab.settings(workers=[])
+    up(settings, lab.folder)
+    rays = Path(lab.told("node1")[0].split()[2].removeprefix("--temp-dir=")).parent
+    down(settings, lab.folder)
+    rays.mkdir(mode=0o755)
+    assert [answer.state for answer in up(settings, lab.folder)] == ["running"], "one of our own is closed"
+    assert rays.stat().st_mode & 0o777 == 0o700
+    down(settings, lab.folder)
+    (lab.folder / "elsewhere").mkdir()
+    rays.symlink_to(lab.folder / "elsewhere")
+    try:
+        with pytest.raises(ClusterError, match=rf"^node1: .* or {rays} is no folder of its own; look what is there"):
+            up(settings, lab.folder)
+    finally:
+        rays.unlink()
+    assert not list((lab.folder / "elsewhere").iterdir())
+
+
+def test_the_path_to_rays_sockets_is_short_however_long_the_names_are(lab: Lab) -> None:
+    """A socket's name has 107 characters at most."""
+    name, host = "a" * 20, "b" * 200
+    settings = lab.settings(name=name, head=host, workers=[])
+    (lab.folder / "home").mkdir()
+    (lab.folder / host).symlink_to(lab.folder / "home")
+    answers = up(settings, lab.folder)
+    try:
+        assert [answer.state for answer in answers] == ["running"]
+        rays = lab.told(host)[0].split()[2].removeprefix("--temp-dir=")
+    finally:
+        down(settings, lab.folder)
+    uid = str(os.getuid())
+    assert len(rays) - len(uid) + 10 + len("/session_2026-11-26_14-30-23_758114_4194304/sockets/plasma_store.1") <= 107
 
 
 def test_a_machine_that_cannot_be_reached_says_so_and_the_others_are_ended(lab: Lab) -> None:

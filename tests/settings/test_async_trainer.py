@@ -56,7 +56,11 @@ def test_numbers_that_contradict_each_other_are_refused(keys: dict[str, Any], se
     [
         (SAC, {"env_settings__env_path": None}, "actors start their engines; name a build"),
         (SAC, {"env_settings__env_path": "attach:2"}, "actors start their engines; name a build"),
-        (SAC, {"env_settings__num_envs": 4}, "env_settings.num_envs .*async_trainer.actors"),
+        (
+            SAC,
+            {"env_settings__num_envs": 4, "async_trainer__actors": 2},
+            r"env_settings.num_envs is 4, and async_trainer.actors \(--actors\) 2; each actor has one engine",
+        ),
         (SAC, {"collection__deterministic": True}, "lock_step lets actors and learning take turns"),
         (SAC, {"async_trainer__n_bufer": 1}, "did you mean n_buffer"),
     ],
@@ -118,6 +122,41 @@ def test_addresses_of_clusters(address: str) -> None:
 def test_what_is_no_address_of_a_cluster(address: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cluster.address must (be local, local:N|not be an empty)"):
         load(tmp_path, SAC, cluster__address=address)
+
+
+@pytest.mark.parametrize("where", ["execution: async", "cluster: {address: 'local:3'}"])
+@pytest.mark.parametrize(
+    ("file", "flags", "actors"),
+    [
+        ("num_envs: 3", {}, 3),
+        ("", {"env_settings__num_envs": 3}, 3),
+        ("", {"env_settings__num_envs": "3"}, 3),
+        ("num_envs: 3", {"env_settings__num_envs": 1}, 1),
+        ("num_envs: 3", {"async_trainer__actors": 2}, 2),
+        ("num_envs: 1", {}, 4),
+        ("num_envs: 2, actors: 2", {"env_settings__num_envs": 5}, 5),
+        ("num_envs: 3", {"env_settings__num_envs": 5, "async_trainer__actors": 5}, 5),
+    ],
+)
+def test_so_many_engines_are_so_many_actors(
+    tmp_path: Path, where: str, file: str, flags: dict[str, Any], actors: int
+) -> None:
+    """As a user of mlagents-learn types it."""
+    engines, _, own = file.partition(", ")
+    text = SAC.replace("execution: async", where).replace('CartPole-v1"', f'CartPole-v1", {engines}')
+    settings = load(tmp_path, text + (f"async_trainer: {{{own}}}\n" if own else ""), **flags)
+    assert settings.async_trainer.actors == actors
+    assert ("actors" in settings.async_trainer.model_fields_set) == (file != "num_envs: 1"), "else as many as have room"
+    assert load(tmp_path, dump_settings(settings)) == settings
+    assert make_plan("learn", settings, tmp_path).pairs == actors
+
+
+def test_a_number_of_engines_that_is_wrong_is_told_once(tmp_path: Path) -> None:
+    for engines in (0, 1001, "many"):
+        with pytest.raises(SettingsError) as caught:
+            load(tmp_path, SAC, env_settings__num_envs=engines)
+        assert str(caught.value).count("must be") == 1
+        assert "async_trainer" not in str(caught.value)
 
 
 def test_they_survive_being_written_and_read_again(tmp_path: Path) -> None:

@@ -240,11 +240,12 @@ def test_a_slurm_job_has_a_token_of_its_own_and_its_exit_code_is_the_runs(tmp_pa
     starts = [words for name, words, *_ in calls if name == "srun" and "ray" in words]
     (head,) = [words for words in starts if "--head" in words]
     (others,) = [words for words in starts if "--head" not in words]
-    assert {"--nodelist=node1", "--node-ip-address=10.1.2.3", "--port=34567", "--num-cpus=0"} <= set(head)
+    assert {"--nodelist=node1", "--node-ip-address=10.1.2.3", "--port=29134", "--num-cpus=0"} <= set(head)
+    assert "--ray-client-server-port=29135" in head, "no other job's"
     assert "--include-dashboard=false" in head
-    assert {"--nodes=2", "--exclude=node1", "--address=10.1.2.3:34567", "--num-cpus=16"} <= set(others)
+    assert {"--nodes=2", "--exclude=node1", "--address=10.1.2.3:29134", "--num-cpus=16"} <= set(others)
     (trained,) = [words for name, words, *_ in calls if name == "tau-train"]
-    assert trained == ["learn", "my file.yaml", "--cluster", "10.1.2.3:34567"]
+    assert trained == ["learn", "my file.yaml", "--cluster", "10.1.2.3:29134"]
     (removed,) = [words for name, words, *_ in calls if "rm" in words]
     assert {"--nodes=3", "/tmp/tau-1234567"} < set(removed)
     for name, words, token, mode in calls:
@@ -252,6 +253,33 @@ def test_a_slurm_job_has_a_token_of_its_own_and_its_exit_code_is_the_runs(tmp_pa
         assert not any("secret" in word for word in words if "import secrets" not in word), "others see command lines"
         if name == "tau-train" or "ray" in words:
             assert (token, mode) == ("secret", "token")
+
+
+@posix
+def test_a_slurm_job_keeps_rays_files_from_other_users_of_a_node(tmp_path: Path) -> None:
+    """Ray makes its own folder open to everybody; a folder of somebody else's is refused."""
+    _, calls = job(tmp_path, 1)
+    (head,) = [words for name, words, *_ in calls if name == "srun" and "ray" in words]
+    _, script, home, *words = head[head.index("-c") :]
+    assert f"--temp-dir={home}/r" in words
+    (tmp_path / "ray").write_text("#!/bin/sh\nmkdir $1/r && chmod 777 $1/r\n")
+    (tmp_path / "ray").chmod(0o700)
+    place, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+
+    def start() -> int:
+        return subprocess.run(["sh", "-c", script, place, tmp_path / "ray", place], check=False).returncode
+
+    assert start() == 0
+    assert place.stat().st_mode & 0o777 == 0o700
+    (place / "r").rmdir()
+    place.chmod(0o755)
+    assert start() == 0, "one that was left behind"
+    assert place.stat().st_mode & 0o777 == 0o700
+    elsewhere.mkdir()
+    place.rename(tmp_path / "away")
+    place.symlink_to(elsewhere)
+    assert start() == 1
+    assert not list(elsewhere.iterdir())
 
 
 @posix

@@ -29,17 +29,20 @@ if [ -z "$ip" ]; then
     echo "error: $first knows itself by a loopback address alone; set TAU_HEAD_IP to what the other nodes reach it by" >&2
     exit 2
 fi
-port=$((20000 + SLURM_JOB_ID % 20000)) # two jobs on one node have a Ray each
+port=$((20000 + 2 * (SLURM_JOB_ID % 10000))) # two jobs on one node have a Ray each; the next port is Ray Client's
 export TAU_HEAD="$ip:$port"
 home=/tmp/tau-$SLURM_JOB_ID # short: sockets lie in it
 
 # Never `ray stop`: it would end every Ray of a node, other jobs' too. Slurm ends the steps with the job.
 step=(srun --overlap --export=ALL --ntasks-per-node=1 --cpus-per-task="$cores")
-start=(ray start --block --disable-usage-stats --temp-dir="$home")
+# Ray opens its own folder to every user of a node, so that lies in one that this user alone can enter.
+private='{ mkdir -m 700 "$0" 2>/dev/null || { [ -O "$0" ] && [ ! -L "$0" ] && chmod 700 "$0"; }; } && exec "$@"
+    echo "error: $0 belongs to somebody else; remove it" >&2; exit 1'
+start=(sh -c "$private" "$home" ray start --block --disable-usage-stats --temp-dir="$home/r")
 head_cores=0 # its cores are the learner's
 [ "$others" -gt 0 ] || head_cores=$cores
 "${step[@]}" --nodes=1 --nodelist="$first" "${start[@]}" --head --node-ip-address="$ip" --port="$port" \
-    --num-cpus="$head_cores" --include-dashboard=false &
+    --ray-client-server-port="$((port + 1))" --num-cpus="$head_cores" --include-dashboard=false &
 if [ "$others" -gt 0 ]; then
     # They try for a while to reach the first.
     "${step[@]}" --nodes="$others" --exclude="$first" "${start[@]}" --address="$TAU_HEAD" --num-cpus="$cores" &

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from tau_trainer.errors import ActorError, TauError, sentence_of
 from tau_trainer.evaluation.candidates import ScoredPolicy
@@ -15,6 +17,20 @@ from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.training.actors.actor import plain_parameters
 from tau_trainer.training.actors.link import ActorProcess, Board
 from tau_trainer.training.learning.learner import Learner
+
+_HURRY_S = 10.0
+"""For each of the last policies, once somebody has asked for the end; or twice what the longest evaluation took."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A policy that is to be played."""
+
+    learner: Learner
+    policy: Policy
+    opts: int
+    decisions: int
+    """That it is made from."""
 
 
 class Evaluator:
@@ -29,7 +45,11 @@ class Evaluator:
         index = board.own.actors
         self._process = ActorProcess(board, index, board.plan.log_folder / "Evaluator.log", evaluates=True)
         self._board = board
-        self._waiting: dict[str, tuple[Learner, Policy, int]] = {}
+        self._waiting: dict[str, _Asked] = {}
+        self._versions: dict[str, int] = {}
+        """Of the newest policy of each learner that came."""
+        self._longest_s = 0.0
+        """That episodes of one policy took so far."""
         self._came, self._idle = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = self._stopped = False
@@ -39,7 +59,8 @@ class Evaluator:
         """Have a policy played; returns at once."""
         if self._closing:
             return
-        self._waiting[learner.name] = (learner, policy, opts)
+        self._waiting[learner.name] = _Asked(learner, policy, opts, learner.decisions)
+        self._versions[learner.name] = policy.version
         self._idle.clear()
         self._came.set()
         if self._task is None:
@@ -58,13 +79,15 @@ class Evaluator:
                 try:
                     if not self._launched:
                         await self._launch()
-                    info = EvaluationInfo(asked[0].name, asked[1].version, asked[0].decisions)
+                    info = EvaluationInfo(asked.learner.name, asked.policy.version, asked.decisions)
                     callbacks.tell("on_evaluation_begin", info)
-                    scores = self._score(*asked, await self._play(*asked))
+                    begun = time.monotonic()
+                    scores = self._score(asked, await self._play(asked))
+                    self._longest_s = max(self._longest_s, time.monotonic() - begun)
                     callbacks.tell("on_evaluation_end", replace(info, scores=scores))
                 except ActorError as error:
                     self._launched = False
-                    self._waiting.setdefault(asked[0].name, asked)
+                    self._waiting.setdefault(asked.learner.name, asked)
                     await self._process.revive(error, self._launch)
         except TauError as error:
             self._closing = True
@@ -85,37 +108,38 @@ class Evaluator:
             self._board.hub.event(message[1]["kind"], **message[1]["fields"])
         return message
 
-    async def _play(self, learner: Learner, policy: Policy, opts: int) -> list[float]:
-        plan, index = self._board.plan, self._process.index
+    async def _play(self, asked: _Asked) -> list[float]:
+        plan, index, policy = self._board.plan, self._process.index, asked.policy
         # In lock step the episodes follow from the policy, and not from those that were played before.
         parameters = {**self._board.overseer.parameters(index), **plan.fresh_seed(index, policy.version)}
-        asked = {"name": learner.name, "version": policy.version, "episodes": self._board.own.eval_episodes}
-        asked["parameters"] = plain_parameters(parameters)
-        self._process.tell("evaluate", asked, policy.weights)
+        facts = {"name": asked.learner.name, "version": policy.version, "episodes": self._board.own.eval_episodes}
+        facts["parameters"] = plain_parameters(parameters)
+        self._process.tell("evaluate", facts, policy.weights)
         while (message := await self._next())[0] != "evaluated":
             pass
         return list(message[1]["returns"])
 
-    def _score(self, learner: Learner, policy: Policy, opts: int, returns: list[float]) -> dict[str, float]:
+    def _score(self, asked: _Asked, returns: list[float]) -> dict[str, float]:
         """The best so far is kept: who is strictly better."""
+        learner, version = asked.learner, asked.policy.version
         score = Episodes(returns).mean_return
         if score is None:
             return {}
         self._board.hub.add(learner.name, keys.EPISODE_RETURN, score)
-        self._board.hub.event("evaluation", behavior=learner.name, opts=opts, score=score, version=policy.version)
+        self._board.hub.event("evaluation", behavior=learner.name, opts=asked.opts, score=score, version=version)
         scores = {keys.EPISODE_RETURN: score}
-        learner.judge.best = ScoredPolicy(policy, learner.decisions, scores, (score, 0.0)).or_kept(learner.judge.best)
+        learner.judge.take(ScoredPolicy(asked.policy, asked.decisions, scores, (score, 0.0)))
         return scores
 
-    async def settled(self) -> None:
-        """Wait until everything that came is played, or given up because that takes too long."""
-        limit_s = self._board.plan.stall_s
+    async def settled(self, limit_s: float | None = None) -> None:
+        """Wait until everything that came is played, or given up because that takes longer than ``limit_s``."""
+        limit_s = self._board.plan.stall_s if limit_s is None else limit_s
         try:
             if self._task is not None:
                 await asyncio.wait_for(self._idle.wait(), limit_s)
         except TimeoutError:
             self._board.hub.warning(
-                f"nothing is evaluated any more: an evaluation has not ended within {limit_s:g} s; "
+                f"nothing is evaluated any more: an evaluation has not ended within {limit_s:.3g} s; "
                 "lower eval_episodes, or raise --timeout-wait"
             )
             self.stop()
@@ -129,9 +153,16 @@ class Evaluator:
             self._task.cancel()
         self._closing = True
 
-    async def finish(self) -> None:
-        """Play what still waits, and end."""
-        await self.settled()
+    async def finish(self, last: Iterable[Learner], *, interrupted: bool) -> None:
+        """Play what still waits and the last policies of these learners, and end.
+
+        ``interrupted``: somebody waits for the end of the run.
+        """
+        for learner in last:
+            if self._versions.get(learner.name) != learner.policy.version:
+                self.evaluate(learner, learner.policy, learner.progress.opts)
+        each_s = min(self._board.plan.stall_s, max(_HURRY_S, 2.0 * self._longest_s))
+        await self.settled(each_s * (len(self._waiting) + 1) if interrupted else None)
         self._closing = True
         self._came.set()
         if self._task is not None:

@@ -225,7 +225,8 @@ class ActorManager(ParallelTrainer, Steward):
     """Runs actors side by side: a :class:`ParallelTrainer` whose pairs play in processes of their own.
 
     ``run`` starts them, their environments one after the other, and returns when all have ended; ``finish`` asks all
-    to end; ``join`` waits until every push that was acknowledged is learned from.
+    to end; ``join`` waits until every push that was acknowledged is learned from, and ``judge`` until the last policies
+    are evaluated.
     """
 
     def __init__(self, board: Board) -> None:
@@ -269,8 +270,9 @@ class ActorManager(ParallelTrainer, Steward):
             self.board.rounds.open()
 
     async def cancel(self, grace_s: float = FINISH_S) -> None:
-        """End all actors, see there; who evaluates is given up: what was learned is saved first."""
-        self.evaluator.stop()
+        """End all actors, see there. Where nobody is to be waited for, neither is who evaluates."""
+        if not grace_s:
+            self.evaluator.stop()
         await super().cancel(grace_s)
 
     async def _leave(self, pair: AgentTrainerPair, state: PairState) -> None:
@@ -289,7 +291,13 @@ class ActorManager(ParallelTrainer, Steward):
             await self.board.rounds.finish()
         for trainer in self.trainers:
             await trainer.finish()
-        await self.evaluator.finish()
+        if at_once:
+            self.evaluator.stop()
+
+    async def judge(self) -> None:
+        """Have the last policies played like those before them, and end who does."""
+        last = [trainer.learner for trainer in self.trainers if trainer.learner.progress.updates]
+        await self.evaluator.finish(last if self.board.own.eval_interval else (), interrupted=self._cancelled)
 
     def close(self) -> None:
         """Let go of what processes shared."""

@@ -63,6 +63,7 @@ def gathered(
         yield Ranks()
         return
     launched: list[Process] = []
+    met = False
     watch = _Watch(launched, lost)
     store = meeting_place(host, count)
     try:
@@ -70,17 +71,23 @@ def gathered(
             theirs = device_of(rank, count, device) if others.place is None else torch.device(device.type)
             joins = {"rank": rank, "count": count, "host": host, "port": store.port, "device": str(theirs)}
             name, log = f"rank {rank} of {count}", others.logs / f"Rank-{rank}.log"
-            joins |= {"work": work, "asked": dict(asked)}
+            joins |= {"work": work, "asked": dict(asked), "address": host}
             place = others.place or Here()
             launched.append(place.launch(Target(__name__, joins, name, LearnerError, log, several=count > 2)))
         watch.start()
-        ranks = Ranks.joined(0, count, store, device)
-        ranks.death = lambda: watch.reason(_PATIENCE_S)
+        ranks = Ranks.joined(0, count, store, device, host)
+        ranks.death, met = lambda: watch.reason(_PATIENCE_S), True
         yield ranks
     except TauError:
         raise
     except Exception as error:
         reason = watch.reason(_PATIENCE_S)
+        if reason is None and not met:
+            text = str(error).partition("\n")[0]
+            reason = (
+                f"the {count} ranks cannot reach each other, and this one is {host} to the others ({text}); let these "
+                "machines connect to each other on every port, or name their network in GLOO_SOCKET_IFNAME on each"
+            )
         if reason is not None:
             raise LearnerError(reason) from error
         raise
@@ -131,7 +138,7 @@ def work(parent: Parent) -> None:
     joins = parent.arguments
     store = found_at(joins["host"], joins["port"], joins["count"])
     device = torch.device(joins["device"])
-    ranks = Ranks.joined(joins["rank"], joins["count"], store, device)
+    ranks = Ranks.joined(joins["rank"], joins["count"], store, device, joins["address"])
     module, _, name = joins["work"].partition(":")
     getattr(importlib.import_module(module), name)(ranks, device, joins["asked"])
     threading.Event().wait()  # until rank 0 is done as well: who ends before is taken for dead

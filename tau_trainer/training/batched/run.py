@@ -176,8 +176,12 @@ class CopiesCollector(Collector):
             for sentence in seat.drowning.found(summary.statistics):
                 hub.warning(sentence, behavior=seat.name)
 
-    def _evaluate(self, *, last: bool = False) -> None:
-        """Play episodes beside learning, or after it; broken off where somebody asks for the end, or for haste."""
+    def _evaluate(self, *, last: bool = False) -> Mapping[str, Mapping[str, float]]:
+        """Play episodes beside learning, or after it; broken off where somebody asks for the end, or for haste.
+
+        Returns:
+            See :meth:`scores`.
+        """
         self._evaluated = self.steps
         infos = {seat.name: self._info(seat) for seat in self.playing.learning}
         for info in infos.values():
@@ -188,6 +192,7 @@ class CopiesCollector(Collector):
                 self.run.hub.add(name, key, value)
         for name, info in infos.items():
             self.run.callbacks.tell("on_evaluation_end", replace(info, scores=scores.get(name, {})))
+        return scores
 
     def _info(self, seat: Seat) -> EvaluationInfo:
         return EvaluationInfo(seat.name, seat.updates, self.playing.steps_of(seat))
@@ -216,16 +221,25 @@ class CopiesCollector(Collector):
     @override
     def conclude(self) -> Conclusion:
         exports: list[Export] = []
+        found: Mapping[str, Mapping[str, float]] = {}
         if self.run.error is None and not self.run.hurried.is_set():
             if self.settings.evaluation.episodes:
-                self._evaluate(last=True)
+                found = self._evaluate(last=True)
                 for seat in self.playing.learning:
                     self.run.hub.flush(seat.name, self.playing.steps_of(seat), training=False)
-            models = {
-                seat.name: (self.keeper.model(seat), self.playing.steps_of(seat)) for seat in self.playing.learning
-            }
-            exports = [Export(name, model, steps) for name, (model, steps) in models.items() if model is not None]
-        return Conclusion(exports, files=self.evaluation.write_trace(self.run.folder.path))
+            for seat in self.playing.learning:
+                model = self.keeper.model(seat)
+                if model is not None:
+                    reward = found.get(seat.name, {}).get(keys.EPISODE_RETURN)
+                    exports.append(Export(seat.name, model, self.playing.steps_of(seat), reward))
+        chosen = {
+            seat.name: f"the last policy, of decision {self.playing.steps_of(seat):,}" for seat in self.playing.learning
+        }
+        for name, scores in found.items():
+            if name in chosen:
+                chosen[name] += f", with mean reward {scores[keys.EPISODE_RETURN]:.3f}"
+        files = self.evaluation.write_trace(self.run.folder.path)
+        return Conclusion(exports, files=files, chosen={} if self.run.error is not None else chosen)
 
     @property
     @override

@@ -48,7 +48,7 @@ class Judge:
         self._progress, self._validator, self._callbacks = progress, validator, callbacks
         self._recent: list[Mapping[str, float]] = []
         self._newest: ScoredPolicy | None = None
-        """The last that was validated."""
+        """The last that was validated, or played."""
         self._next = 0
         """Decisions after which the next is."""
 
@@ -86,8 +86,13 @@ class Judge:
         self._validate(policy, self._validator)
         return self.scores
 
+    def take(self, scored: ScoredPolicy) -> None:
+        """Somebody else has played a policy: keep it where it is the best so far."""
+        self._newest = scored
+        self.best = scored.or_kept(self.best)
+
     def last(self, policy: Policy) -> ScoredPolicy:
-        """The policy of now, with its scores where it was validated."""
+        """The policy of now, with what it is worth where that is known."""
         if self._newest is not None and self._newest.policy.version == policy.version:
             return replace(self._newest, decisions=self._progress.decisions)
         return ScoredPolicy(policy, self._progress.decisions)
@@ -96,7 +101,7 @@ class Judge:
         """Where nothing is validated, compare the policy of now with the best so far by ``trial_count`` episodes."""
         mean = self.returns.mean
         if self._validator is None and mean is not None:
-            self.best = ScoredPolicy(policy, self._progress.decisions, rank=(mean, 0.0)).or_kept(self.best)
+            self.take(ScoredPolicy(policy, self._progress.decisions, rank=(mean, 0.0)))
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """What a checkpoint keeps: the best policy's weights, and the rest."""

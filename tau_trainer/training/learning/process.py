@@ -56,7 +56,7 @@ class LearnerProcess:
         module, name = "tau_trainer.training.learning.process", "the process that learns"
         arguments: dict[str, Any] = {"threads": threads}
         if joins is not None:
-            arguments["joins"] = dict(joins)
+            arguments |= {"joins": dict(joins), "address": joins.get("host")}
             name = f"rank {joins['rank']} of {joins['count']} that learn"
         target = Target(module, arguments, name, LearnerError, log, lends=True, several=joins is not None)
         self._process = (place or Here()).launch(target)
@@ -197,7 +197,8 @@ class _Host:
         self._ranks = Ranks()
         if "port" in (joins := parent.arguments.get("joins", {})):
             store = found_at(joins["host"], joins["port"], joins["count"])
-            self._ranks = Ranks.joined(joins["rank"], joins["count"], store, torch.device(joins["device"]))
+            device, address = torch.device(joins["device"]), parent.arguments["address"]
+            self._ranks = Ranks.joined(joins["rank"], joins["count"], store, device, address)
 
     def answer(self, asked: Message) -> None:
         """Do what is asked, and say what came of it."""

@@ -46,6 +46,8 @@ class Checkpointer:
         self._goes_on = run.folder.resumed or run.plays
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
+        self._saved_steps: dict[str, int] = {}
+        """Decisions of those that this process wrote."""
         self._saved_best: dict[str, int] = {}
         """Versions of the best policies that the newest checkpoints know; -1: they know none."""
         self._passed: frozenset[int] = frozenset()
@@ -150,6 +152,11 @@ class Checkpointer:
         """Whether a learner has learned since its last checkpoint."""
         return learner.policy.version > self._saved_versions[learner.name]
 
+    def saved(self, learner: Learner) -> bool:
+        """Whether the newest checkpoint, by this process, holds all that there is of a learner."""
+        best = self._saved_best.get(learner.name) == _best_version(learner)
+        return best and not self.stale(learner) and self._saved_steps.get(learner.name) == learner.decisions
+
     async def save(
         self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair], *, models: bool = True
     ) -> None:
@@ -177,11 +184,13 @@ class Checkpointer:
             if learner.settings.save_best_only:
                 learner.judge.evaluate_returns(learner.policy)
         # Counters as they are now; the weights as the thread finds them, after the last update.
-        now = {learner.name: (learner.policy.version, _best_version(learner)) for learner in learners}
+        now = {
+            learner.name: (learner.policy.version, _best_version(learner), learner.decisions) for learner in learners
+        }
         kept = [self._kept(learner, common) for learner in learners]
         if await learners[-1].updates.in_thread(partial(self._store.save, kept, models=models)):
-            for name, (version, best) in now.items():
-                self._saved_versions[name], self._saved_best[name] = version, best
+            for name, facts in now.items():
+                self._saved_versions[name], self._saved_best[name], self._saved_steps[name] = facts
 
     def _kept(self, learner: Learner, common: Mapping[str, Any]) -> Kept:
         facts = {"decisions": learner.decisions, "mean_reward": learner.progress.rewards.mean}

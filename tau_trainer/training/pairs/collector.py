@@ -198,6 +198,10 @@ class PairsCollector(Collector):
             await learner.updates.drain()
             if learner.updates.error is not None and not self.parallel.failures:
                 self.run.error = learner.updates.error
+        if self.actors is not None:
+            if self.run.asked.is_set() and not at_once:
+                await finish.save_early(self)
+            await self.actors.judge()
 
     @override
     def interrupt(self) -> None:

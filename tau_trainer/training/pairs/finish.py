@@ -34,8 +34,16 @@ async def save(pairs: PairsCollector) -> None:
         if learner not in better:
             text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
             run.hub.event("checkpoint", behavior=learner.name, step=learner.decisions, message=text)
+    better = [learner for learner in better if not checkpointer.saved(learner)]
     if better:
         await checkpointer.save(better, pairs.parallel.pairs, models=not run.hurried.is_set())
+
+
+async def save_early(pairs: PairsCollector) -> None:
+    """Write what was learned before the last policies are played: whoever asked for the end may not wait for that."""
+    checkpointer = pairs.overseer.checkpointer
+    due = [learner for learner in pairs.learners if checkpointer.stale(learner) and checkpointer.better(learner)]
+    await checkpointer.save(due, pairs.parallel.pairs)
 
 
 async def _validate_last(pairs: PairsCollector, learner: Learner) -> None:
@@ -56,13 +64,22 @@ async def conclude(pairs: PairsCollector) -> Conclusion:
     best = best_of(candidates)
     scores = best.evaluation if best is not None else None
     if best is None or scores is None:
-        return Conclusion(_exports(pairs, candidates))
+        return Conclusion(_exports(pairs, candidates), chosen=_chosen(pairs, candidates))
     return Conclusion(
         _exports(pairs, candidates),
         evaluation={**best.to_dict(), "pairs": _accuracies(pairs)},
-        verdict=" ".join([scores.sentence(), best.sentence(), *_more(pairs, best.name)]),
+        verdict=" ".join([scores.sentence(), *_more(pairs, best.name)]),
+        chosen={best.name: best.described()},
         baselines=scores.baselines,
     )
+
+
+def _chosen(pairs: PairsCollector, candidates: Sequence[Candidate]) -> dict[str, str]:
+    """What is exported of each learner, in words; of independent ones the best is told alone."""
+    best = best_of(candidates)
+    told = candidates if pairs.plan.shared or best is None else [best]
+    learners = pairs.overseer.pool.learners
+    return {one.name: one.described() for one in told if learners[one.name].algorithm.exports}
 
 
 def _more(pairs: PairsCollector, name: str) -> list[str]:
@@ -97,8 +114,9 @@ def _exports(pairs: PairsCollector, candidates: Sequence[Candidate]) -> list[Exp
     """Every policy under its learner's name; of independent ones the best under the behavior's name too, first."""
 
     def export(candidate: Candidate, name: str) -> Export:
-        steps = candidate.policies[candidate.exported].decisions if name == candidate.name else None
-        return Export(name, partial(export_onnx, candidate.policy, candidate.spec), steps)
+        scored = candidate.policies[candidate.exported]
+        steps = scored.decisions if name == candidate.name else None
+        return Export(name, partial(export_onnx, candidate.policy, candidate.spec), steps, scored.reward)
 
     learners = pairs.overseer.pool.learners
     candidates = [candidate for candidate in candidates if learners[candidate.name].algorithm.exports]

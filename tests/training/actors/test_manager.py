@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
+from tau_trainer.evaluation.episodes import Episodes
 from tau_trainer.metrics import MetricsHub, PairState, RunReport, keys
 from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import EpisodeInfo, EvaluationInfo, LambdaCallback
@@ -26,13 +28,16 @@ from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.session import Session
 from tau_trainer.settings import AsyncTrainerSettings, DQNTrainerSettings, NetworkSettings, RunSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.training.actors import evaluator as evaluating
 from tau_trainer.training.actors import link as actor_link
-from tau_trainer.training.actors.evaluator import Evaluator
+from tau_trainer.training.actors.evaluator import Evaluator, _Asked
 from tau_trainer.training.actors.link import Board
 from tau_trainer.training.actors.manager import ActorPair
 from tau_trainer.training.actors.pusher import Pusher, exploring
+from tau_trainer.training.learning.judge import Judge
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
+from tau_trainer.training.stored import export_run
 from tests.remote.threads import Threads
 from tests.trainers import processes
 from tests.training.fakes import WAIT_S, Memory, begin, pairs_of, train, until
@@ -272,10 +277,11 @@ def test_a_stopped_one_is_ended_and_replaced(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
-def test_whoever_ends_the_run_does_not_wait_for_the_evaluator(
+def test_whoever_ends_the_run_waits_for_the_evaluator_for_some_seconds_alone(
     how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither for one that is stopped nor for one that waits to be started again; what was learned is saved."""
+    """Not for one that is stopped, nor for one that waits to be started again; what was learned is saved."""
+    monkeypatch.setattr(evaluating, "_HURRY_S", 0.2)
     memory = Memory()
     arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
@@ -290,7 +296,10 @@ def test_whoever_ends_the_run_does_not_wait_for_the_evaluator(
     if how is signal.SIGKILL:
         until(lambda: any("ended by SIGKILL" in warning for warning in memory.warnings), 20.0)
     session.cancel()
-    assert session.wait(20.0).exit_code == 0
+    report = session.wait(LONG_S)
+    assert report.exit_code == 0
+    assert any("an evaluation has not ended within 0." in warning for warning in memory.warnings)
+    assert report.verdict == f"Exported is the last policy, of decision {report.decisions:,}."
     assert gone(pid)
     assert saved(tmp_path)["opts"] > 0
 
@@ -441,14 +450,82 @@ def test_every_figure_of_the_run_is_recorded(tmp_path: Path) -> None:
 
 
 def test_the_best_policy_is_the_first_with_the_highest_score() -> None:
-    evaluator = Evaluator.__new__(Evaluator)
+    """It is the one of when it was asked for: learning goes on while it plays."""
+    evaluator, judge = Evaluator.__new__(Evaluator), Judge.__new__(Judge)
+    judge.best = None
     with MetricsHub() as hub:
         evaluator._board = cast(Board, SimpleNamespace(hub=hub))
-        learner = cast(Learner, SimpleNamespace(name="Agent", decisions=5, judge=SimpleNamespace(best=None)))
+        learner = cast(Learner, SimpleNamespace(name="Agent", decisions=1000, judge=judge))
         kept = []
         for version, returns in enumerate(([1.0, 3.0], [], [1.0, 2.0], [2.0, 2.0], [2.5])):
-            evaluator._score(learner, cast(Policy, SimpleNamespace(version=version)), 10 * version, returns)
-            assert learner.judge.best is not None
-            kept.append(learner.judge.best.policy.version)
-        assert kept == [0, 0, 0, 0, 4]
+            policy = cast(Policy, SimpleNamespace(version=version))
+            evaluator._score(_Asked(learner, policy, 10 * version, 100 + version), returns)
+            assert judge.best is not None
+            kept.append((judge.best.policy.version, judge.best.decisions))
+        assert kept == [(0, 100)] * 4 + [(4, 104)]
         assert hub.flush("Agent", 5).statistics[keys.EPISODE_RETURN].count == 4
+
+
+def status_of(report: RunReport) -> dict[str, Any]:
+    """What ML-Agents' readers are told of the policy that a run ends with."""
+    status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())
+    final: dict[str, Any] = status["Count-v0"]["final_checkpoint"]
+    return final
+
+
+@pytest.mark.parametrize("best", ["last", "first"])
+def test_a_run_that_is_ended_evaluates_its_last_policy_and_says_which_one_it_exports(
+    best: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of its policies is the best: the lines, the model and the status name the same one."""
+    sign = 1.0 if best == "last" else -1.0
+    monkeypatch.setattr(Episodes, "mean_return", property(lambda self: next(scores)))
+    scores, memory = iter(sign * number for number in range(1, 1000)), Memory()
+    arguments: dict[str, Any] = {"env_settings__env_args": ["length=10"], "async_trainer__eval_interval": 20}
+    session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
+
+    def evaluations() -> list[dict[str, Any]]:
+        return [dict(event.fields) for event in memory.events if event.kind == "evaluation"]
+
+    until(lambda: len(evaluations()) > 1, LONG_S)
+    session.cancel()
+    report = session.wait(LONG_S)
+    assert (report.outcome, report.exit_code) == ("cancelled", 0)
+    learner, last = saved(tmp_path), evaluations()[-1]
+    assert last["version"] == learner["algorithm"]["version"], "the last policy is played as well"
+    decisions, score = learner["best"]["decisions"], learner["best"]["rank"][0]
+    if best == "last":
+        assert (decisions, score) == (report.decisions, last["score"])
+        said = f"the last policy, of decision {decisions:,}, which is the best by mean reward too, "
+        said += f"with mean reward {score:.3f}"
+    else:
+        assert (decisions < report.decisions, score) == (True, evaluations()[0]["score"])
+        said = f"the best by mean reward, of decision {decisions:,}, with mean reward {score:.3f}; the last policy, "
+        said += f"of decision {report.decisions:,}, gets mean reward {last['score']:.3f}"
+    assert report.verdict == f"Exported is {said}."
+    assert (status_of(report)["steps"], status_of(report)["reward"]) == (decisions, score)
+    [(again, _)] = export_run(report.folder, tmp_path / "again.onnx")
+    assert again.read_bytes() == report.models[0].read_bytes(), "the checkpoint knows it too"
+
+
+def test_who_asks_twice_waits_for_no_evaluation_and_is_told_what_is_left_out(tmp_path: Path) -> None:
+    memory = Memory()
+    arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
+    session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
+    actors = pairs_of(session).actors
+    assert actors is not None
+    until(lambda: actors.board.place.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    session.cancel()
+    until(
+        lambda: (tmp_path / "run" / "checkpoints").is_dir() and bool(saved(tmp_path)), LONG_S
+    )  # before the evaluation
+    session.cancel()
+    report = session.wait(LONG_S)
+    assert report.exit_code == 0
+    assert report.models == ()
+    assert report.verdict == (
+        f"Nothing was evaluated or exported, for the end was hurried: tau-train export {report.folder} exports the "
+        f"last policy, of decision {report.decisions:,}."
+    )
+    assert not status_of(report)["file_path"].endswith("Count-v0.onnx")
+    assert not any("has not ended within" in warning for warning in memory.warnings)

@@ -5,13 +5,15 @@ import signal
 import socket
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tau_trainer.algorithms.ranks import Ranks, device_of, local_only
+from tau_trainer.algorithms import ranks as networks
+from tau_trainer.algorithms.ranks import LOOPBACK, Ranks, device_of, interface_of, listen_on
 from tau_trainer.errors import LearnerError, SettingsError
 from tau_trainer.training.batched import ranks as module
 from tau_trainer.training.batched.ranks import Others, gathered
@@ -21,8 +23,11 @@ from tests.training.ranks_at_work import add
 CPU = torch.device("cpu")
 
 
-def gather(tmp_path: Path, work: str, count: int, lost: Any = None, **asked: Any) -> Any:
-    return gathered(f"tests.training.ranks_at_work:{work}", asked, Others(count, tmp_path), CPU, lost or pytest.fail)
+def gather(
+    tmp_path: Path, work: str, count: int, lost: Any = None, host: str = LOOPBACK, **asked: Any
+) -> AbstractContextManager[Ranks]:
+    others = Others(count, tmp_path, host=host)
+    return gathered(f"tests.training.ranks_at_work:{work}", asked, others, CPU, lost or pytest.fail)
 
 
 def test_ranks_add_up_on_loopback_and_end_with_rank_0_whose_own_error_is_told_as_it_is(tmp_path: Path) -> None:
@@ -111,15 +116,85 @@ def listening(pid: int) -> list[str]:
     return [row[1] for row in rows[1:] if row[3] == "0A" and row[9] in inodes]
 
 
+def _plain(address: str) -> str:
+    """Of an IPv4 address, mapped into IPv6 or not."""
+    return socket.inet_ntoa(bytes.fromhex(address.partition(":")[0][-8:])[::-1])
+
+
 def loopback(address: str) -> bool:
-    return socket.inet_ntoa(bytes.fromhex(address.partition(":")[0])[::-1]) == "127.0.0.1"
+    return _plain(address) == LOOPBACK
 
 
-@pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="elsewhere the loopback has no such name")
-@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.7"])
-def test_only_ranks_of_this_machine_listen_on_loopback_alone(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+
+
+@pytest.fixture
+def nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new process, on a machine whose own name stands for a loopback address, as Debian's does."""
+    for variable in VARIABLES:
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)
-    local_only(host)
-    assert ("GLOO_SOCKET_IFNAME" in os.environ) == (host == "127.0.0.1")
+    monkeypatch.setattr(networks, "_chosen", {})
+    monkeypatch.setattr(socket, "gethostbyname", lambda name: name if name[0].isdigit() else "127.0.1.1")
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.1.1", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **options: found)
+
+
+@pytest.fixture
+def outside() -> str:
+    """An address of this machine that others reach."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            asked.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            pytest.skip("this machine is on no network")
+        address: str = asked.getsockname()[0]
+    if address.startswith("127."):
+        pytest.skip("this machine is on no network")
+    return address
+
+
+named = pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="elsewhere interfaces are not known by name")
+
+
+@named
+@pytest.mark.usefixtures("nothing_chosen")
+def test_ranks_use_the_network_of_their_address_whatever_the_machines_name_stands_for(outside: str) -> None:
+    loopback = "lo" if sys.platform == "linux" else "lo0"
+    assert (interface_of("127.0.0.1"), interface_of("::1")) == (loopback, loopback)
+    listen_on("192.0.2.77")
+    assert not set(VARIABLES) & os.environ.keys(), "no address of this machine"
+    for address, name in (("127.0.0.1", loopback), (outside, interface_of(outside))):
+        assert name
+        listen_on(address)  # the next run of this process may be elsewhere
+        assert [os.environ[variable] for variable in VARIABLES] == [name, f"={name}"]
+    assert interface_of(outside) != loopback
+    os.environ[VARIABLES[0]] = "mine"
+    listen_on("127.0.0.1")
+    assert [os.environ[variable] for variable in VARIABLES] == ["mine", f"={loopback}"], "a user says which"
+
+
+@named
+@pytest.mark.usefixtures("nothing_chosen")
+def test_ranks_of_several_machines_listen_where_the_others_reach_them_and_nowhere_else(
+    tmp_path: Path, outside: str
+) -> None:
+    with gather(tmp_path, "add", 2, host=outside, times=2) as ranks:
+        assert add(ranks, CPU, {"times": 2}) == [3.0] * 2
+        found = [line for pid in (os.getpid(), *processes("ranks")) for line in listening(pid)]
+        assert found
+        assert {_plain(line) for line in found} == {outside}
+
+
+@pytest.mark.usefixtures("nothing_chosen")
+def test_ranks_that_cannot_reach_each_other_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("Gloo connectFullMesh failed with timed out\nmore")
+
+    monkeypatch.setattr(Ranks, "joined", fail)
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.1)
+    sentence = (
+        r"^the 2 ranks cannot reach each other, .* 127.0.0.1 .*timed out\); let these .* GLOO_SOCKET_IFNAME on each$"
+    )
+    with pytest.raises(LearnerError, match=sentence), gather(tmp_path, "add", 2, times=1):
+        pass

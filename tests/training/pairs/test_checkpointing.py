@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -411,8 +412,12 @@ def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
     assert export_run(report.folder, tmp_path)[0][1].startswith(
         f"the best by mean reward, of decision {best['decisions']:,}"
         if best["version"] != newest.manifest["learner"]["algorithm"]["version"]
-        else "the last policy, which is the best by mean reward too"
+        else f"the last policy, of decision {best['decisions']:,}, which is the best by mean reward too"
     )
+    assert report.verdict is not None
+    assert f", with mean reward {best['rank'][0]:.3f}" in report.verdict
+    status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())["Basic"]["final_checkpoint"]
+    assert (status["steps"], status["reward"]) == (best["decisions"], best["rank"][0])
     assert report.models[0].read_bytes() == (tmp_path / "Basic.onnx").read_bytes()
 
 

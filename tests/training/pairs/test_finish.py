@@ -79,7 +79,7 @@ def test_the_result_says_where_more_decisions_would_help(
     monkeypatch.setattr(finish, "still_rises", rises)
     report = train(tau_settings(tmp_path))
     assert report.verdict is not None
-    assert report.verdict.endswith("rose at the end, so more decisions would help: --max-steps 800.")
+    assert "rose at the end, so more decisions would help: --max-steps 800. Exported is" in report.verdict
     assert judged
     assert all(0.0 <= accuracy <= 1.0 for accuracy in judged)
 
@@ -143,11 +143,12 @@ def test_an_interrupted_run_exports_the_best_of_all(
     assert policies["best"]["validation_accuracy"] == policies["last"]["validation_accuracy"] == max(judged) / 1000
     assert last - 64 * 3 < policies["best"]["decisions"] <= last
     assert report.verdict is not None
-    assert "the last policy, which is the best by validation too" in report.verdict
+    said = f"the last policy, of decision {policies['best']['decisions']:,}, which is the best by validation too"
+    assert report.verdict.endswith(f"Exported is {said}.")
     assert "more decisions would help" not in report.verdict, "it has not made those that it was given"
     assert 4 * last / 64 / 5 > len(set(judged)) > 20, "not every one of them"
     [(model, which)] = export_run(report.folder, tmp_path / "again")
-    assert which == "the last policy, which is the best by validation too", "the checkpoint knows it as well"
+    assert which == said, "the checkpoint knows it as well"
     assert model.read_bytes() == report.models[0].read_bytes()
 
 
@@ -167,7 +168,7 @@ def test_a_last_policy_that_cannot_be_validated_costs_nothing_else(
 def test_no_evaluation_where_none_is_wanted(stage: Stage, tmp_path: Path) -> None:
     report = train(tau_settings(tmp_path, tau__evaluate=False))
     assert report.evaluation is None
-    assert report.verdict is None
+    assert report.verdict == "Exported is the last policy, of decision 400."
     assert not (report.folder / "evaluation.json").exists()
     assert report.models[0].is_file()
 
