@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from tau_trainer.files import parse_json
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Statistics, Summary
@@ -159,7 +160,7 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
-                record = json.loads(line)
+                record = parse_json(line)
             except ValueError:
                 continue
             if isinstance(record, dict):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tau_trainer.files import safe_name
+from tau_trainer.files import parse_json, safe_name
 
 Manifest = dict[str, Any]
 """Parsed ``manifest.json``."""
@@ -92,7 +92,7 @@ def mark_of(head: Manifest) -> Mark:
 def _read(path: Path) -> tuple[int, Mark]:
     """A checkpoint's serial number and moment; 0 and the first of all where the manifest cannot be read."""
     try:
-        head = json.loads((path / "manifest.json").read_bytes())
+        head = parse_json((path / "manifest.json").read_bytes())
         serial, moment = head["serial"], mark_of(head)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return 0, Mark(-_EARLIER, ())
