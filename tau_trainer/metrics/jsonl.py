@@ -16,6 +16,7 @@ from tau_trainer.files import parse_json
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Statistics, Summary
+from tau_trainer.shown import shown
 
 FILE_NAME = "log.jsonl"
 _SNAPSHOT_S = 1.0
@@ -150,7 +151,7 @@ def _fields(value: object, *names: str) -> dict[str, Any]:
 
 def to_line(record: Mapping[str, Any]) -> str:
     """One line of strict JSON: NaN and infinity become null, arrays lists, paths text with forward slashes."""
-    return json.dumps(_plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+    return shown(json.dumps(_plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:

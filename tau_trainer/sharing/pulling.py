@@ -94,7 +94,7 @@ def _checked(folder: Path, repository: str, run_id: str, results_dir: Path) -> l
     try:
         text, notes = own_settings(run.configuration, {"run_id": run_id, "results_dir": str(results_dir)})
     except SettingsError as error:
-        said = str(error).replace(f"{folder}{os.sep}", "")
+        said = "; ".join(error.problems).replace(f"{folder}{os.sep}", "")
         raise HubError(f"{repository}: its configuration.yaml cannot be read: {said}") from error
     atomic_write_text(run.configuration, text)
     return notes
