@@ -12,6 +12,7 @@ import unicodedata
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -143,6 +144,14 @@ def plain(value: object, where: str = "value") -> object:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
     raise TauError(f"'{where}' is a {type(value).__name__}, which cannot be stored as JSON; convert it first.")
+
+
+def parse_json(data: str | bytes) -> Any:
+    """``data`` as plain values. Raises ValueError: it is no JSON, or is nested too deeply."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def memory_bytes() -> int | None:

@@ -88,7 +88,12 @@ def _found(kind: Kind) -> dict[str, str]:
 
 def names(kind: Kind) -> tuple[str, ...]:
     """All names of a kind, this package's own first."""
-    return (*_OWN[kind], *others(kind))
+    return (*own(kind), *others(kind))
+
+
+def own(kind: Kind) -> tuple[str, ...]:
+    """Names of a kind that come with this package."""
+    return tuple(_OWN[kind])
 
 
 def others(kind: Kind) -> tuple[str, ...]:

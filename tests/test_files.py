@@ -16,6 +16,7 @@ from tau_trainer.files import (
     atomic_write_json,
     atomic_write_text,
     file_name,
+    parse_json,
     plain,
     rename,
     safe_name,
@@ -189,3 +190,9 @@ def test_a_file_is_never_overwritten_in_place(tmp_path: Path) -> None:
     write_synced(tmp_path / "a", b"1")
     with pytest.raises(FileExistsError):
         write_synced(tmp_path / "a", b"2")
+
+
+def test_json_that_is_nested_too_deeply_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json("[" * 200_000)
+    assert parse_json(b'{"a": [1]}') == {"a": [1]}

@@ -11,7 +11,8 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from tau_trainer.errors import TauError, is_out_of_memory
+from tau_trainer.errors import SettingsError, TauError, is_out_of_memory
+from tau_trainer.shown import ShownFormatter, shown
 
 INTERNAL = 1
 """Exit code of a defect of this program."""
@@ -24,42 +25,54 @@ _UNITS = {None: 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def show_lines(lines: Iterable[str]) -> None:
-    """Write plain lines to stdout, never wrapped or coloured by their content."""
-    from rich.console import Console
+    """Write plain lines to stdout, never wrapped, broken or coloured by their content."""
+    from tau_trainer.console import Console
 
-    console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+    console = Console(soft_wrap=True)
     for line in lines:
-        console.print(line)
+        console.print(shown(line))
 
 
 def show_status(text: str) -> None:
     """Say on stderr what is being done now, before something that takes a while."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    print(shown(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def show_json(value: object) -> None:
     """Write one JSON line to stdout."""
-    sys.stdout.write(json.dumps(value, allow_nan=False, ensure_ascii=False) + "\n")
+    sys.stdout.write(shown(json.dumps(value, allow_nan=False, ensure_ascii=False)) + "\n")
     sys.stdout.flush()
 
 
-def show_error(text: str, *, mistake: bool = True) -> None:
-    """Write ``error: text`` to stderr (``note:`` where it is no mistake), coloured where that is a terminal."""
-    from rich.console import Console
+def show_error(text: str, *, mistake: bool = True, each: Iterable[str] = ()) -> None:
+    """Write ``error: text`` to stderr (``note:`` where it is no mistake), coloured where that is a terminal.
+
+    ``each``: lines below it.
+    """
     from rich.text import Text
 
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text("error:", style="bold red") if mistake else Text("note:", style="bold"), Text(text))
+    from tau_trainer.console import Console
+
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text("error:", style="bold red") if mistake else Text("note:", style="bold"), Text(shown(text)))
+    for line in each:
+        console.print(Text(f"  {shown(line)}"))
 
 
 def tell(error: BaseException, *, debug: bool) -> int:
     """Tell the user of ``error``; returns the exit code."""
     if debug:
-        traceback.print_exception(error)
+        sys.stderr.write(shown("".join(traceback.format_exception(error)), lines=True))
     mistakes = list(_mistakes(error))
     if mistakes:
         for mistake in mistakes:
-            show_error(str(mistake), mistake=mistake.exit_code != 0)
+            problems = mistake.problems if isinstance(mistake, SettingsError) else ()
+            heading, several = str(mistake), len(problems) > 1
+            show_error(
+                heading.partition("\n")[0] if several else heading,
+                mistake=mistake.exit_code != 0,
+                each=problems if several else (),
+            )
         return mistakes[0].exit_code
     if (remedy := _remedy(error)) is not None:
         show_error(remedy)
@@ -124,7 +137,7 @@ class _Stderr(logging.StreamHandler[TextIO]):
         super().emit(record)
 
 
-class _LowerCase(logging.Formatter):
+class _LowerCase(ShownFormatter):
     """``warning: ...`` instead of ``WARNING: ...``."""
 
     def format(self, record: logging.LogRecord) -> str:

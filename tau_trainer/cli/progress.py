@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from tau_trainer.cli.messages import show_status
+from tau_trainer.shown import shown
 
 _TELL_S = 5.0
 """How often progress is told where nothing can be drawn."""
@@ -17,9 +18,10 @@ class Progress:
 
     def __init__(self, *, silent: bool = False, after_s: float = 1.0) -> None:
         """``after_s``: what is over earlier needs no line."""
-        from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
+
+        from tau_trainer.console import Console
 
         console = Console(stderr=True)
         self._silent = silent
@@ -30,8 +32,8 @@ class Progress:
         self._counted: dict[str, tuple[float, int]] = {}
         self._bars = None
         if console.is_terminal and not console.is_dumb_terminal and not self._silent:
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"))
-            self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
+            name, text = (TextColumn(what, markup=False) for what in ("{task.description}", "{task.fields[text]}"))
+            self._bars = Bars(name, BarColumn(), text, TimeElapsedColumn(), console=console, transient=True)
 
     def __enter__(self) -> Progress:
         if self._bars is not None:
@@ -61,8 +63,8 @@ class Progress:
         with self._lock:
             if self._bars is not None:
                 if name not in self._tasks:
-                    self._tasks[name] = self._bars.add_task(name, total=1.0, text="")
-                self._bars.update(self._tasks[name], completed=share, text=text)
+                    self._tasks[name] = self._bars.add_task(shown(name), total=1.0, text="")
+                self._bars.update(self._tasks[name], completed=share, text=shown(text))
             elif time.monotonic() >= self._next.get(name, self._first):
                 self._next[name] = time.monotonic() + _TELL_S
                 show_status(f"{name} {min(share, 1.0):.0%}: {text}")

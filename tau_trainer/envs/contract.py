@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from tau_trainer import plugins
 from tau_trainer.bridge.side_channels import Sampler, Stat
 from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.settings.withheld import check_chosen
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def open_source(
     Raises:
         SettingsError, LaunchError, PortInUseError: there is no such thing here.
     """
+    check_chosen(settings, "env_settings")
     prefix, colon, _ = (settings.env_settings.env_path or "").partition(":")
     if colon and prefix in plugins.names("environments"):
         source: EnvironmentSource = plugins.load("environments", prefix)(settings, count, log_folder)

@@ -16,6 +16,7 @@ from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.headless.args import HeadlessOptions, build_arguments, log_file, parse_args
 from tau_trainer.headless.build import write_build
 from tau_trainer.headless.scenes import check_scene
+from tau_trainer.shown import ShownFormatter
 
 _log = logging.getLogger("tau_trainer.headless")
 
@@ -92,6 +93,6 @@ def _log_to(handler: logging.Handler | None, layout: str = "") -> None:
         old.close()
     _log.propagate = handler is None
     if handler is not None:
-        handler.setFormatter(logging.Formatter(layout))
+        handler.setFormatter(ShownFormatter(layout))
         _log.addHandler(handler)
         _log.setLevel(logging.INFO)

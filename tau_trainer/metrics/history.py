@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import sys
 from bisect import bisect_right
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tau_trainer.files import parse_json
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.jsonl import FILE_NAME, read_log
 
@@ -82,7 +82,7 @@ class History:
         history.run_id = history.run_id or run_dir.resolve().name
         # A damaged file costs its own points, not the picture.
         with contextlib.suppress(OSError, ValueError):
-            history.add_evaluation(json.loads((run_dir / EVALUATION_NAME).read_text(encoding="utf-8")))
+            history.add_evaluation(parse_json((run_dir / EVALUATION_NAME).read_text(encoding="utf-8")))
         return history
 
     @classmethod

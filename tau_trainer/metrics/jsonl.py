@@ -12,9 +12,11 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from tau_trainer.files import parse_json
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Statistics, Summary
+from tau_trainer.shown import shown
 
 FILE_NAME = "log.jsonl"
 _SNAPSHOT_S = 1.0
@@ -149,7 +151,7 @@ def _fields(value: object, *names: str) -> dict[str, Any]:
 
 def to_line(record: Mapping[str, Any]) -> str:
     """One line of strict JSON: NaN and infinity become null, arrays lists, paths text with forward slashes."""
-    return json.dumps(_plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+    return shown(json.dumps(_plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"
 
 
 def read_log(path: Path) -> Iterator[dict[str, Any]]:
@@ -159,7 +161,7 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
-                record = json.loads(line)
+                record = parse_json(line)
             except ValueError:
                 continue
             if isinstance(record, dict):

@@ -13,6 +13,7 @@ from tau_trainer.metrics.format import format_count, format_percent, format_rewa
 from tau_trainer.metrics.games import HEADINGS, Games, lines
 from tau_trainer.metrics.snapshot import BehaviorSnapshot, RunReport
 from tau_trainer.metrics.table import marks_for, rewards
+from tau_trainer.shown import shown
 
 MAX_WIDTH = 110
 """A wider panel would be mostly empty."""
@@ -36,7 +37,7 @@ def result_lines(result: RunReport) -> Iterator[str]:
     yield from (f"error: {error}" for error in result.errors)
     yield from (f"{name}: {path}" for name, path in result.files.items())
     if result.verdict:
-        yield result.verdict
+        yield from result.verdict.split("\n")
 
 
 def headline(result: RunReport) -> str:
@@ -71,22 +72,22 @@ class ResultView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         result = self.result
-        parts: list[RenderableType] = [Text(headline(result), style="bold")]
-        parts += [Text(error, style="red") for error in result.errors]
+        parts: list[RenderableType] = [Text(shown(headline(result)), style="bold")]
+        parts += [Text(shown(error), style="red") for error in result.errors]
         if scores(result):
             parts += [Text(), _score_table(result)]
         elif result.behaviors:
             windows = dict.fromkeys(f"its last {behavior.window}" for behavior in result.behaviors)
             note = f"mean rewards: of the episodes in {' or '.join(windows)}"
-            parts += [Text(), _behavior_table(result), Text(note, style="dim")]
+            parts += [Text(), _behavior_table(result), Text(shown(note), style="dim")]
             for behavior in result.behaviors:
                 if behavior.games:
                     title = f"{behavior.name} at self-play, of all its policies so far{_elo(behavior)}"
-                    parts += [Text(), Text(title), games_table(behavior.games)]
+                    parts += [Text(), Text(shown(title)), games_table(behavior.games)]
         if result.files:
             parts += [Text(), _file_table(result)]
         if result.verdict:
-            parts += [Text(), Text(result.verdict, style="bold")]
+            parts += [Text(), Text(shown(result.verdict, lines=True), style="bold")]
         yield Panel(
             Group(*parts),
             box=marks_for(options).box,
@@ -102,7 +103,7 @@ def _score_table(result: RunReport) -> Table:
     table.add_column("accuracy", justify="right", no_wrap=True)
     for name, reward, accuracy in scores(result):
         style = "bold" if name == "policy" else "dim"
-        table.add_row(name, format_reward(reward), format_percent(accuracy), style=style)
+        table.add_row(Text(shown(name)), format_reward(reward), format_percent(accuracy), style=style)
     return table
 
 
@@ -115,7 +116,7 @@ def _behavior_table(result: RunReport) -> Table:
     for behavior in result.behaviors:
         counts = map(format_count, (behavior.step, behavior.episodes))
         means = map(format_reward, [behavior.mean_reward, *([behavior.mean_group_reward] if groups else [])])
-        table.add_row(behavior.name, *counts, *means)
+        table.add_row(Text(shown(behavior.name)), *counts, *means)
     return table
 
 
@@ -129,7 +130,7 @@ def games_table(games: Sequence[Games]) -> Table:
     for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading == HEADINGS[0] else "right", no_wrap=True)
     for some in games:
-        table.add_row(*some.cells)
+        table.add_row(*(Text(shown(cell)) for cell in some.cells))
     return table
 
 
@@ -138,7 +139,7 @@ def _file_table(result: RunReport) -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, path in result.files.items():
-        grid.add_row(name, Text(str(path)))
+        grid.add_row(Text(shown(name)), Text(shown(str(path))))
     return grid
 
 

@@ -26,6 +26,7 @@ from tau_trainer.metrics.format import (
 )
 from tau_trainer.metrics.snapshot import BehaviorSnapshot, PairMetrics, PairState, RunSnapshot
 from tau_trainer.metrics.trend import Trend, mean_losses, sparkline
+from tau_trainer.shown import shown
 
 STATE_STYLES = {
     PairState.IDLE: "dim",
@@ -121,9 +122,10 @@ class RunView:
 
 def _title(snapshot: RunSnapshot, width: int, marks: Marks) -> Text:
     parts = [snapshot.command, snapshot.subject, "" if snapshot.seed is None else f"seed {snapshot.seed}"]
-    text = f" {marks.dot} ".join([snapshot.run_id, *filter(None, parts)])
+    run_id = shown(snapshot.run_id)
+    text = f" {marks.dot} ".join([run_id, *map(shown, filter(None, parts))])
     title = Text(text if len(text) <= width else text[: width - len(marks.more)] + marks.more)
-    title.stylize("bold", 0, len(snapshot.run_id))
+    title.stylize("bold", 0, len(run_id))
     return title
 
 
@@ -213,9 +215,9 @@ def _pair_rows(
 def _state(pair: PairMetrics) -> str:
     """The state, with the reason where it failed, where it plays, and how often its engine was started again."""
     if pair.error is not None:
-        return f"{pair.state}: {pair.error}"
+        return f"{pair.state}: {shown(pair.error)}"
     restarts = "1 restart" if pair.restarts == 1 else f"{pair.restarts} restarts"
-    where = f" on {pair.node}" if pair.node and not pair.state.ended else ""
+    where = f" on {shown(pair.node)}" if pair.node and not pair.state.ended else ""
     return f"{pair.state}{where}, {restarts}" if pair.restarts else f"{pair.state}{where}"
 
 
@@ -309,14 +311,14 @@ def _foot(snapshot: RunSnapshot, width: int, marks: Marks) -> Iterator[Text]:
         lines[0].stylize("bold", 0, len(parts[0]))
         yield from lines
     if snapshot.message:
-        yield Text(snapshot.message, style="yellow", no_wrap=True, overflow="ellipsis")
+        yield Text(shown(snapshot.message), style="yellow", no_wrap=True, overflow="ellipsis")
 
 
 def _pack(parts: Sequence[str], width: int, marks: Marks) -> list[Text]:
     """Parts side by side with dots between, as many a line as fit."""
     separator = f" {marks.dot} "
     lines: list[str] = []
-    for part in parts:
+    for part in map(shown, parts):
         if lines and len(lines[-1]) + len(separator) + len(part) <= width:
             lines[-1] += separator + part
         else:

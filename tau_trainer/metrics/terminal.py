@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TextIO
 
-from rich.console import Console, Group
+from rich.console import Console as RichConsole
+from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from tau_trainer.console import Console
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.format import format_reward, format_seconds, format_speed
 from tau_trainer.metrics.jsonl import JsonStream
@@ -21,6 +23,7 @@ from tau_trainer.metrics.summary import Event, Summary
 from tau_trainer.metrics.table import RunView
 from tau_trainer.metrics.timers import Clock
 from tau_trainer.metrics.trend import Trend
+from tau_trainer.shown import shown
 
 TerminalMode = Literal["auto", "live", "plain", "quiet", "json"]
 
@@ -34,7 +37,7 @@ EVENT_STYLES = {"warning": "yellow", "error": "bold red"}
 
 
 def terminal_recorder(
-    mode: TerminalMode = "auto", *, console: Console | None = None, stream: TextIO | None = None
+    mode: TerminalMode = "auto", *, console: RichConsole | None = None, stream: TextIO | None = None
 ) -> Recorder:
     """The recorder for a terminal.
 
@@ -80,7 +83,7 @@ class Throttle:
 class LiveTable(Recorder):
     """The table, redrawn in place; messages scroll by above it; the last panel below."""
 
-    def __init__(self, console: Console, throttle: Throttle | None = None) -> None:
+    def __init__(self, console: RichConsole, throttle: Throttle | None = None) -> None:
         self._console = console
         self._throttle = throttle if throttle is not None else Throttle()
         self._live: Live | None = None
@@ -103,7 +106,7 @@ class LiveTable(Recorder):
         if event.kind == "task":
             self._task_reward = str(event.fields["reward"])
         if event.message is not None:
-            self._console.print(Text(event.message, style=EVENT_STYLES.get(event.kind, "")))
+            self._console.print(Text(shown(event.message), style=EVENT_STYLES.get(event.kind, "")))
 
     def on_result(self, result: RunReport) -> None:
         """Draw the table for the last time, then how the run ended."""
@@ -131,7 +134,7 @@ class LiveTable(Recorder):
 class PlainLines(Recorder):
     """One line a summary, one a message, one a fact at the end. Never wrapped, never coloured."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: RichConsole) -> None:
         self._console = console
         self._task = _NO_TASK
         self._last: dict[str, int] = {}
@@ -161,7 +164,7 @@ class PlainLines(Recorder):
 class QuietLines(Recorder):
     """``--quiet``: nothing but errors, at the end."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: RichConsole) -> None:
         self._console = console
 
     def on_result(self, result: RunReport) -> None:
@@ -212,8 +215,8 @@ def _reward_parts(summary: Summary, task: Mapping[str, Any]) -> list[str]:
     return parts
 
 
-def print_line(console: Console, text: str) -> None:
+def print_line(console: RichConsole, text: str) -> None:
     """One line as it is: no wrapping, markup, highlighting or colour. What the console cannot encode becomes ``?``."""
     encoding = console.encoding or "utf-8"
-    safe = text.encode(encoding, "replace").decode(encoding)
+    safe = shown(text).encode(encoding, "replace").decode(encoding)
     console.print(safe, soft_wrap=True, markup=False, highlight=False, emoji=False)

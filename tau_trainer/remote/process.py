@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from tau_trainer import errors
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import TauError
+from tau_trainer.shown import shown
 
 STATUS = 8
 """Numbers that a process shows: a cache line, so that no two write to the same."""
@@ -290,9 +291,9 @@ class Parent(ABC):
     def fail(self, error: Exception) -> None:
         """Say by what it has failed; its log gets the details."""
         if isinstance(error, TauError):
-            sys.stderr.write(f"{error}\n")
+            sys.stderr.write(f"{shown(str(error))}\n")
         else:
-            traceback.print_exception(error)
+            sys.stderr.write(shown("".join(traceback.format_exception(error)), lines=True))
         sys.stderr.flush()
         with contextlib.suppress(GoneError):
             self.say("error", {"type": type(error).__name__, "text": str(error)})

@@ -6,8 +6,8 @@ import html
 import re
 from collections.abc import Iterable
 
-_UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-"""What HTML cannot hold: control characters, halves of a character."""
+_UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+"""What HTML cannot hold, or what would turn the text around it: control characters, halves of a character."""
 _VOID = {"meta", "br"}
 
 

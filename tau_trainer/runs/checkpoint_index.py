@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tau_trainer.files import file_name, safe_name
+from tau_trainer.files import file_name, parse_json, safe_name
 
 Manifest = dict[str, Any]
 """Parsed ``manifest.json``."""
@@ -111,7 +111,7 @@ def mark_of(head: Manifest) -> Mark:
 def _read(path: Path) -> tuple[str | None, int, Mark]:
     """A checkpoint's name, serial number and moment; None, 0 and the first of all if the manifest cannot be read."""
     try:
-        head = json.loads((path / "manifest.json").read_bytes())
+        head = parse_json((path / "manifest.json").read_bytes())
         name, serial, moment = head["name"], head["serial"], mark_of(head)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None, 0, Mark(-_EARLIER, ())

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, NonFiniteError, TauError
-from tau_trainer.files import file_name, plain, reason, rename, sync_folder, write_synced
+from tau_trainer.files import file_name, parse_json, plain, reason, rename, sync_folder, write_synced
 from tau_trainer.runs import tensors as tensor_file
 from tau_trainer.runs.checkpoint_index import ALONE, Manifest, Mark, digest_of, free_path, mark_of, scan
 
@@ -200,7 +200,7 @@ def read_manifest(path: Path) -> Manifest:
     if not path.is_dir():
         raise CheckpointError(f"There is no checkpoint '{path}'; look into its folder for the ones that exist.")
     try:
-        head = json.loads(_read(path / MANIFEST))
+        head = parse_json(_read(path / MANIFEST))
     except ValueError as error:
         raise _damaged(path, f"'{MANIFEST}' is not JSON") from error
     if not isinstance(head, dict) or head.get("format") != FORMAT:

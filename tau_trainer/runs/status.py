@@ -6,7 +6,6 @@ Told after the checkpoints' own manifests, which are the truth that a run is res
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tau_trainer import __version__
 from tau_trainer.errors import TauError
-from tau_trainer.files import atomic_write_json, file_name, reason
+from tau_trainer.files import atomic_write_json, file_name, parse_json, reason
 from tau_trainer.runs.checkpoint_index import learner_names, scan
 from tau_trainer.runs.checkpoints import MANIFEST, TENSORS
 
@@ -65,7 +64,7 @@ def write_status(run: Path, lessons: Mapping[str, int], models: Sequence[Export]
 def _entry(run: Path, checkpoint: Path) -> tuple[str, dict[str, Any]] | None:
     """Of a checkpoint whose it is, and what ML-Agents keeps of one; None: its manifest cannot be read."""
     try:
-        head = json.loads((checkpoint / MANIFEST).read_bytes())
+        head = parse_json((checkpoint / MANIFEST).read_bytes())
         name, step, created = str(head["name"]), int(head["step"]), datetime.datetime.fromisoformat(head["created"])
         reward = head["content"]["learner"].get("mean_reward")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

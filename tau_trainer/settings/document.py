@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +19,12 @@ Location = tuple[str | int, ...]
 """Keys and list positions from the top of the file down to a value."""
 
 ValueT = TypeVar("ValueT")
+NumberT = TypeVar("NumberT", int, float)
 
 _MAX_NODES = 100_000
 _MAX_BYTES = 500_000
 """Hundreds of times what a settings file has; reading YAML takes seconds a megabyte."""
+_MOST_DIGITS = 100
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 _PYTHON_TAG = "tag:yaml.org,2002:python/"
@@ -95,7 +97,8 @@ def parse_document(text: str, name: str) -> Document:
         data = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         raise SettingsError(_syntax_sentence(error, name)) from None
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        # PyYAML raises the last three for a value that does not fit its own tag, such as `!!bool maybe`.
         raise SettingsError(f"{name}: is not valid YAML ({' '.join(str(error).split())}); correct it") from None
     except RecursionError:
         raise SettingsError(f"{name}: is nested too deeply to be read; flatten it") from None
@@ -195,14 +198,20 @@ class _Loader(yaml.SafeLoader):
         return yaml.MappingNode(self.DEFAULT_MAPPING_TAG, entries, arguments.start_mark, arguments.end_mark)
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        try:
-            return super().construct_yaml_int(node)
-        except ValueError as error:
-            text = f"a number of {len(node.value):,} digits" if len(node.value) > 100 else str(error)
-            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark) from None
+        return self._number(node, super().construct_yaml_int)
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        return self._number(node, super().construct_yaml_float)
+
+    def _number(self, node: yaml.ScalarNode, read: Callable[[yaml.ScalarNode], NumberT]) -> NumberT:
+        if len(node.value) > _MOST_DIGITS:  # of base 60, such as 1:59:59, it would take minutes
+            text = f"a number of {len(node.value):,} digits"
+            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark)
+        return read(node)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
 for _tag in _NAME_TAGS:
     _Loader.add_multi_constructor(_tag, lambda loader, name, node: name)
 

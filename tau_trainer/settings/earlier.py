@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from tau_trainer.settings.document import Location
+from tau_trainer.settings.engines import MOST_ENGINES
 
 _CURRICULUM = frozenset({"thresholds", "parameters"})
 _SAMPLER = frozenset({"sampler_type", "sampler_parameters"})
@@ -233,8 +234,9 @@ def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
         found["behaviors"] = policies
         for policy in map(_mapping, _mapping(policies).values()):
             if "gamma" in policy:
-                signals = policy.setdefault("reward_signals", {})
-                signals.setdefault("extrinsic", {})["gamma"] = policy.pop("gamma")
+                signals = _mapping(policy.get("reward_signals"))
+                extrinsic = {**_mapping(signals.get("extrinsic")), "gamma": policy.pop("gamma")}
+                policy["reward_signals"] = {**signals, "extrinsic": extrinsic}
         if clock := {key: found.pop(key) for key in _CLOCK if key in found}:
             found["default_settings"] = clock
         if "seed" in found:
@@ -247,7 +249,7 @@ def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
         behaviors = [found.get("default_settings"), *_mapping(found.get("behaviors")).values()]
         for behavior in behaviors if warmup is not None else ():
             if isinstance(behavior, dict):
-                behavior["hyperparameters"] = {**(behavior.get("hyperparameters") or {}), "buffer_init_steps": warmup}
+                behavior["hyperparameters"] = {**_mapping(behavior.get("hyperparameters")), "buffer_init_steps": warmup}
     return found
 
 
@@ -265,6 +267,7 @@ def _spread(actors: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     low, high, count = actors.get("eps_min"), actors.get("eps_max"), actors.get("actors", 4)
     if not (isinstance(low, int | float) and isinstance(high, int | float) and isinstance(count, int)):
         return None
+    count = min(count, MOST_ENGINES)
     step = (high - low) / max(count - 1, 1)
     return [{"type": "eps_greedy", "eps": round(low + step * actor, 9)} for actor in range(count)]
 

@@ -26,6 +26,7 @@ from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import Problems, did_you_mean, key_path, without_tags
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings, trainer_type
+from tau_trainer.settings.withheld import CODE, ask_again, withheld
 
 _log = logging.getLogger(__name__)
 _SectionT = TypeVar("_SectionT", bound=Section)
@@ -119,6 +120,8 @@ def interpret(
     for dotted in overrides:
         if (new := moved_override(dotted)) is not None:
             problems.sentences.append(f"{flags.get(dotted) or f'override {dotted}'} is {new} today; write that")
+    if code := [place for place in withheld(data) if place[-1] in CODE]:
+        raise SettingsError(f"{document.name}: {ask_again(code)}")
     found = is_batched(data)
     if batched and not found:
         problems.add(("environment",), "is missing, so this is for tau-train learn; a file for batch has it")

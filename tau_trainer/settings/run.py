@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import itertools
-import json
 import re
 import secrets
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.files import same_file
+from tau_trainer.files import parse_json, same_file
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Text
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
@@ -233,7 +232,7 @@ def _fixed(seed: int, chosen: CheckpointSettings) -> int:
         return seed
     if chosen.resume or chosen.inference:
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-            stored = json.loads((Path(chosen.results_dir) / chosen.run_id / "run.json").read_text(encoding="utf-8"))
+            stored = parse_json((Path(chosen.results_dir) / chosen.run_id / "run.json").read_bytes())
             return max(int(stored["seed"]), 0)
     return secrets.randbelow(_RANDOM_SEEDS)
 

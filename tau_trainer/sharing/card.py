@@ -17,6 +17,7 @@ from tau_trainer.metrics import keys
 from tau_trainer.report import RunRecord
 from tau_trainer.report.numbers import duration, percent, reward
 from tau_trainer.report.records import mapping, number
+from tau_trainer.shown import shown
 
 CARD_NAME = "README.md"
 _TAGS = ("unity-ml-agents", "ml-agents", "deep-reinforcement-learning", "reinforcement-learning", "tau-trainer")
@@ -169,9 +170,9 @@ def _use(run: RunRecord, repository: str, models: Sequence[str]) -> Iterator[str
 
 def text(value: object) -> str:
     """``value`` in a line of Markdown, where it means nothing but itself."""
-    return _MARKUP.sub(r"\\\1", " ".join(str(value).split()))
+    return _MARKUP.sub(r"\\\1", shown(" ".join(str(value).split())))
 
 
 def code(value: object) -> str:
     """``value`` as code in a line of Markdown."""
-    return f"`{' '.join(str(value).replace('`', '').split())}`"
+    return f"`{shown(' '.join(str(value).replace('`', '').split()))}`"

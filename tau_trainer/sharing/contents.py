@@ -23,6 +23,7 @@ from tau_trainer.runs.checkpoints import MANIFEST, TENSORS, Checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.moments import newest_moment
 from tau_trainer.sharing.card import CARD_NAME, model_card
+from tau_trainer.shown import shown
 
 _KEPT_AT_HOME = ("working_directory",)
 """What run.json knows of the machine that is nobody else's business."""
@@ -40,7 +41,8 @@ _FILES = re.compile(
 
 def is_of_a_run(path: str) -> bool:
     """Whether a file of that name, with forward slashes, is one that a shared run consists of."""
-    return _FILES.fullmatch(path) is not None and all(safe_name(part) == part for part in path.split("/"))
+    parts = path.split("/")
+    return _FILES.fullmatch(path) is not None and all(safe_name(part) == part == shown(part) for part in parts)
 
 
 def escapes(path: str) -> bool:

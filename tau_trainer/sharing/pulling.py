@@ -1,26 +1,26 @@
 """From a repository to a run's folder that training can go on from, with as little trust as that needs.
 
 Only files that a run consists of are fetched. Weights are safetensors and JSON, checked against their hashes, never
-unpickled. What would start a program of a stranger's choice, write a file or open a port is taken out of the settings.
+unpickled. Of the settings stays what :mod:`.allowed` lists; all else is left out before anything of it is looked at.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tau_trainer import plugins
 from tau_trainer.errors import HubError, SettingsError, TauError
 from tau_trainer.files import STAGED_SUFFIX, atomic_write_text, reason, rename, safe_name
 from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import load_checkpoint
 from tau_trainer.runs.folder import RunFolder
-from tau_trainer.settings import HEADLESS_PREFIX, CollectionSettings, RunSettings, dump_settings, load_settings
 from tau_trainer.sharing.contents import escapes, is_of_a_run
 from tau_trainer.sharing.remote import Repository
+from tau_trainer.sharing.sifting import own_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,34 +92,9 @@ def _checked(folder: Path, repository: str, run_id: str, results_dir: Path) -> l
     if not learner_names(run.checkpoints):
         raise HubError(f"{repository} holds no checkpoint that can be gone on from")
     try:
-        settings = load_settings(run.configuration)
+        text, notes = own_settings(run.configuration, {"run_id": run_id, "results_dir": str(results_dir)})
     except SettingsError as error:
-        raise HubError(f"{repository}: its configuration.yaml cannot be read: {error}") from error
-    settings, notes = _disarmed(settings)
-    chosen = settings.checkpoint_settings.model_copy(update={"run_id": run_id, "results_dir": str(results_dir)})
-    atomic_write_text(run.configuration, dump_settings(settings.model_copy(update={"checkpoint_settings": chosen})))
+        said = "; ".join(error.problems).replace(f"{folder}{os.sep}", "")
+        raise HubError(f"{repository}: its configuration.yaml cannot be read: {said}") from error
+    atomic_write_text(run.configuration, text)
     return notes
-
-
-def _disarmed(settings: RunSettings) -> tuple[RunSettings, list[str]]:
-    """Settings that start no program of a stranger's choice, write no file, open no port; and what was taken out."""
-    notes = list[str]()
-    env = settings.env_settings
-    ours = env.awaited or str(env.env_path).startswith(HEADLESS_PREFIX)
-    if not ours and str(env.env_path).partition(":")[0] not in plugins.names("environments"):
-        notes.append(f"it was trained with the build {env.env_path}; name yours with --env to go on")
-        env = env.model_copy(update={"env_path": None, "env_args": None})
-    elif any(_reaches_out(word) for word in env.env_args or ()):
-        notes.append(f"its env_args name files, so they are left out: {' '.join(env.env_args or ())}")
-        env = env.model_copy(update={"env_args": None})
-    gathering = settings.collection
-    if gathering.listen is not None:
-        notes.append(f"it listened on {gathering.listen}, which is left out; add --listen to do so too")
-        kept = {"listen": None, "tls_cert": None, "tls_key": None}
-        gathering = CollectionSettings.model_validate(gathering.model_dump() | kept)
-    return settings.model_copy(update={"env_settings": env, "collection": gathering}), notes
-
-
-def _reaches_out(word: str) -> bool:
-    """Whether an engine's argument names a file, or asks for one to be written."""
-    return "/" in word or "\\" in word or word.startswith(("--write", "--fault-once"))

@@ -22,6 +22,7 @@ from tau_trainer.runs.folder import called
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import Begin, Session, start
 from tau_trainer.settings import BatchedSettings, RunSettings, check_device, dump_settings, resolve_seed
+from tau_trainer.settings.withheld import check_chosen
 from tau_trainer.training.elsewhere import machines_of
 from tau_trainer.training.plan import RunKind, RunPlan, is_offline, make_plan
 from tau_trainer.training.resuming import check_resume
@@ -57,6 +58,7 @@ class ParallelTrainerManager:
         RunFinishedError (a run that cannot be resumed, or need not) before anything is left behind.
         """
         begin: Begin
+        check_chosen(settings, *(["env_settings"] if settings.checkpoint_settings.inference else []))
         check_device(settings)
         settings = resolve_seed(_called(settings))
         if isinstance(settings, BatchedSettings):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.evaluation.candidates import Candidate, ScoredPolicy, best_of, make_candidate, stored_best
+from tau_trainer.files import parse_json
 from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder, atomic_write_json
@@ -65,7 +66,8 @@ def load_policy(
         tensors, learner = whole(checkpoint.tensors, learner, algorithm.state)
         algorithm.load(tensors, learner["algorithm"])
         best = stored_best(algorithm, tensors, learner)
-    except (CheckpointError, SettingsError, KeyError, ValueError, RuntimeError) as error:
+    except (CheckpointError, SettingsError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        # A stranger's manifest may say anything.
         raise CheckpointError(
             f"'{checkpoint.path}' does not fit the settings ({error}); use those of the run's own configuration.yaml, "
             "or begin a new run with another --run-id"
@@ -151,8 +153,11 @@ def evaluate_copies(run: Path, export: ExportChoice | None = None) -> dict[str, 
 
 
 def _evaluated(folder: RunFolder) -> dict[str, Any]:
-    """What evaluation.json says so far; nothing where there is none."""
-    return json.loads(folder.evaluation.read_text("utf-8")) if folder.evaluation.is_file() else {}
+    """What evaluation.json says so far; nothing where there is none that can be read."""
+    with contextlib.suppress(OSError, ValueError):
+        found = parse_json(folder.evaluation.read_bytes())
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def export_run(run: Path, output: Path | None = None, export: ExportChoice | None = None) -> list[tuple[Path, str]]:

@@ -10,6 +10,7 @@ from tau_trainer.evaluation.candidates import Evaluating
 from tau_trainer.metrics import BaselineScore, TaskKeys
 from tau_trainer.rewards import Rewarder
 from tau_trainer.settings import RunSettings
+from tau_trainer.settings.withheld import check_chosen
 from tau_trainer.specs import BehaviorSpec
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def sized(settings: RunSettings) -> RunSettings:
     """
     for name in plugins.names("tasks"):
         if getattr(settings, name, None) is not None:
+            check_chosen(settings, name)
             size: Callable[[RunSettings], RunSettings] | None = getattr(plugins.load("tasks", name), "sized", None)
             return settings if size is None else size(settings)
     return settings
@@ -100,6 +102,7 @@ def task_of(settings: RunSettings) -> Task | None:
     for name in plugins.names("tasks"):
         section = getattr(settings, name, None)
         if section is not None:
+            check_chosen(settings, name)
             task: Task = plugins.load("tasks", name)(section)
             return task
     return None

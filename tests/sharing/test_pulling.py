@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from tau_trainer.cli.entry import main
 from tau_trainer.errors import CheckpointError, HubError, SettingsError
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import dump_settings, load_settings
+from tau_trainer.settings.withheld import WITHHELD
 from tau_trainer.sharing import Repository, contents_of, pull
 from tests.report.conftest import write_run
 from tests.sharing.conftest import hub_of
@@ -169,32 +172,105 @@ def test_no_program_of_a_strangers_choice_is_started(remote: Hub, tmp_path: Path
     evil = {"env_settings__env_path": "/usr/bin/python3", "env_settings__env_args": ["-c", "evil"]}
     path, notes = pulled_with(remote, tmp_path, **evil)
     env = load_settings(path).env_settings
-    assert (env.env_path, env.env_args) == (None, None)
-    assert notes == ("it was trained with the build /usr/bin/python3; name yours with --env to go on",)
+    assert (env.env_path, env.env_args) == (WITHHELD, None)
+    assert notes == (
+        "env_settings.env_path /usr/bin/python3 is left out: it is a program or a package, not an environment that "
+        "comes along; to resume, choose your own with --env",
+        "env_settings.env_args -c evil is left out: it is not among the arguments that may stay",
+    )
 
 
-@pytest.mark.parametrize("env", ["headless:tau", "gym:CartPole-v1", "editor"])
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [("headless:tau", ["--agents", "4"]), ("gym:LunarLander-v3", ["continuous=true"]), ("editor", None)],
+)
 @pytest.mark.usefixtures("shared")
-def test_environments_of_ours_stay(env: str, remote: Hub, tmp_path: Path) -> None:
-    path, notes = pulled_with(remote, tmp_path, env_settings__env_path=env, env_settings__env_args=["--agents", "4"])
+def test_environments_of_ours_stay(env: str, words: list[str] | None, remote: Hub, tmp_path: Path) -> None:
+    path, notes = pulled_with(remote, tmp_path, env_settings__env_path=env, env_settings__env_args=words)
     settings = load_settings(path).env_settings
-    played = None if env == "editor" else env
-    assert (settings.env_path, settings.env_args) == (played, ("--agents", "4"))
+    assert settings.env_path == (None if env == "editor" else env)
+    assert settings.env_args == (None if words is None else tuple(words))
     assert notes == ()
 
 
-@pytest.mark.parametrize("word", ["--write-build", "--write-build=x", "/etc/x", "..\\x", "--fault-once"])
+EVIL = b"""
+behaviors: {TauAgent: {trainer_type: "evil_module:Trainer"}}
+env_settings: {env_path: "mlagents:pydoc:pipepager", env_args: ["cmd=touch PWNED"]}
+callbacks: ["evil_module:Callback"]
+recorders: [wandb]
+cluster: {address: "evil.example:10001", insecure: true}
+checkpoint_settings: {initialize_from: ../..}
+"""
+
+
 @pytest.mark.usefixtures("shared")
-def test_no_file_of_a_strangers_choice_is_written(word: str, remote: Hub, tmp_path: Path) -> None:
-    path, [note] = pulled_with(
-        remote, tmp_path, env_settings__env_path="headless:tau", env_settings__env_args=["--agents", word]
+def test_nothing_of_a_hostile_repository_is_imported_or_run(
+    remote: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "evil_module.py").write_text("raise SystemExit('a stranger is here')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["tau-train"])
+    slip_in(remote, {"configuration.yaml": EVIL})
+    assert main(["hub", "pull", NAME]) == 0
+    told = capfd.readouterr()
+    for key in ("trainer_type", "env_path", "env_args", "callbacks", "recorders", "cluster", "initialize_from"):
+        assert f".{key}" in told.err or f" {key} " in told.err, key
+    stored = (tmp_path / "results" / "run" / "configuration.yaml").read_text("utf-8")
+    for word in ("evil", "pipepager", "PWNED", "wandb", "../.."):
+        assert word not in stored
+    before = {path: path.read_bytes() for path in (tmp_path / "results").rglob("*") if path.is_file()}
+    assert main(["learn", "--resume", "--run-id", "run"]) == 2
+    told = capfd.readouterr()
+    assert len(told.err.splitlines()) == 1
+    assert told.err.startswith("error: ")
+    assert "the run was pulled, and what it names on its maker's machine is left out" in told.err
+    assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*") if path.is_file()} == before
+    assert "evil_module" not in sys.modules
+    assert not (tmp_path / "PWNED").exists()
+
+
+@pytest.mark.parametrize("command", ["learn", "parallel"])
+@pytest.mark.usefixtures("shared")
+def test_a_run_whose_build_is_left_out_asks_for_it(
+    command: str, remote: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pulled_with(remote, tmp_path, env_settings__env_path="/home/somebody/Game.x86_64")
+    assert main([command, "--resume", "--run-id", "run"]) == 2
+    assert capfd.readouterr().err == (
+        "error: the run was pulled, and what it names on its maker's machine is left out; choose your own, if you "
+        "trust it, by --env\n"
     )
-    assert load_settings(path).env_settings.env_args is None
-    assert note.startswith("its env_args name files, so they are left out: --agents")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"- 1",
+        b"evil",
+        b"",
+        b"a: &a [*a]",
+        b"behaviors: {A: {hyperparameters: {batch_size: " + b"9" * 10_000 + b"}}}",
+        b"env_settings: {seed: 1" + b":1" * 100_000 + b"}",
+        b"env_settings: {seed: !!int ''}",
+        b"debug: !!bool maybe",
+        b"behaviors: {A: {hyperparameters: {batch_size: 1e999}}}",
+        b"behaviors: [" * 3000,
+        b"a: &a ["
+        + b"x," * 9
+        + b"]\n"
+        + b"".join(b"%c: &%c [%s]\n" % (b, b, b",".join([b"*%c" % (b - 1)] * 9)) for b in range(ord("b"), ord("k"))),
+        b"policies: {A: {gamma: 1, reward_signals: []}}\nenvironment: 5\nseed: []",
+        b"environment: {name: tau}\nbehaviors: {A: {player: random}}",
+        b"behaviors: {A: 5}",
+        b"checkpoint_settings: [1]\ntau: 5",
+    ],
+)
 @pytest.mark.usefixtures("shared")
-def test_no_port_is_opened_to_the_world(remote: Hub, tmp_path: Path) -> None:
-    path, [note] = pulled_with(remote, tmp_path, collection__listen="0.0.0.0")
-    assert load_settings(path).collection.listen is None
-    assert note.startswith("it listened on 0.0.0.0, which is left out")
+def test_what_is_no_settings_file_is_one_sentence(text: bytes, remote: Hub, tmp_path: Path) -> None:
+    slip_in(remote, {"configuration.yaml": text})
+    with pytest.raises(HubError, match=r"^somebody/run: its configuration\.yaml cannot be read: ") as told:
+        pull(Repository(NAME), tmp_path / "results")
+    assert str(tmp_path) not in str(told.value), "where it was staged is nobody's business"
+    assert nothing_left(tmp_path / "results")

@@ -65,8 +65,12 @@ def animate_command(
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures need no screen, which pygame looks for
     from tau_trainer.report.animation import Showing, animate
     from tau_trainer.settings import load_settings
+    from tau_trainer.settings.withheld import check_chosen
 
-    given = load_settings(folder / "configuration.yaml").env_settings
+    settings = load_settings(folder / "configuration.yaml")
+    if env is None:
+        check_chosen(settings, "env_settings")
+    given = settings.env_settings
     chosen = env or given.env_path
     if chosen is None:
         raise SettingsError("the run was trained in the Unity editor; name an environment with --env gym:ID")

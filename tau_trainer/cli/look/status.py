@@ -13,6 +13,7 @@ from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, Json, ResultsDir
 from tau_trainer.cli.running import run_folder
 from tau_trainer.errors import SettingsError
+from tau_trainer.shown import shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -47,8 +48,9 @@ def status_command(
 
         show_lines([to_line({**asdict(status), "sentence": status.sentence(time.time())}).rstrip()])
         return 0
-    from rich.console import Console
     from rich.live import Live
+
+    from tau_trainer.console import Console
 
     console = Console()
     if not watch or status.outcome is not None:
@@ -84,4 +86,4 @@ def _shown(status: Status) -> RenderableType:
 
     from tau_trainer.metrics.table import RunView
 
-    return Group(RunView(status.run, {}), Text(status.sentence(time.time())))
+    return Group(RunView(status.run, {}), Text(shown(status.sentence(time.time()))))

@@ -12,6 +12,7 @@ from tau_trainer.cli.messages import set_up_logging, show_status
 from tau_trainer.cli.options import Debug
 from tau_trainer.cli.progress import Progress
 from tau_trainer.errors import SettingsError
+from tau_trainer.shown import shown
 
 if TYPE_CHECKING:
     from tau_trainer.envs.batched.findings import Findings
@@ -115,13 +116,14 @@ def _ended(findings: Findings) -> str:
 
 
 def _show(heading: list[str], rows: list[Row], verdict: str) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(soft_wrap=False, highlight=False, markup=False, emoji=False)
-    console.print(Text("\n".join(heading)), style="bold")
+    from tau_trainer.console import Console
+
+    console = Console(soft_wrap=False)
+    console.print(Text("\n".join(map(shown, heading))), style="bold")
     for mark, title, sentences in rows:
-        console.print(Text.assemble("  ", (f"{mark:<7}", _COLOURS.get(mark, "dim")), title))
+        console.print(Text.assemble("  ", (f"{mark:<7}", _COLOURS.get(mark, "dim")), shown(title)))
         for sentence in sentences:
-            console.print(Text(fill(sentence, console.width, initial_indent=_INDENT, subsequent_indent=_INDENT)))
-    console.print(Text(verdict, "bold"))
+            console.print(Text(fill(shown(sentence), console.width, initial_indent=_INDENT, subsequent_indent=_INDENT)))
+    console.print(Text(shown(verdict), "bold"))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +14,7 @@ from tau_trainer.cli.messages import show_error, show_json, show_lines
 from tau_trainer.cli.options import Config, LearnFlags
 from tau_trainer.cli.resolving import Request, learn_request
 from tau_trainer.cli.running import prepare
+from tau_trainer.console import Console
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.settings import (
@@ -29,6 +29,7 @@ from tau_trainer.settings import (
 from tau_trainer.settings.outlook import Finding, Outlook, pace, untrainable
 from tau_trainer.settings.parameters import AnyParameter, Lesson
 from tau_trainer.settings.problems import Problems
+from tau_trainer.shown import shown
 from tau_trainer.training.plan import make_plan, plan_problems
 
 Rows = list[tuple[str, str]]
@@ -117,15 +118,15 @@ def _plain(report: Report) -> dict[str, Any]:
 
 def _show(report: Report) -> None:
     """Sections of two columns on a terminal; elsewhere a line for each, however long."""
-    console = Console(highlight=False)
+    console = Console()
     for title, rows in _sections(report):
         if not console.is_terminal:
             show_lines(["", title, *(f"  {label}: {text}" if label else f"  - {text}" for label, text in rows)])
             continue
         table = Table.grid(padding=(0, 2))
         for label, text in rows:
-            table.add_row(Text(f"  {label}" if label else "  -", style="dim"), Text(text))
-        console.print(Text(f"\n{title}", style="bold red" if title == "Problems" else "bold"))
+            table.add_row(Text(f"  {shown(label)}" if label else "  -", style="dim"), Text(shown(text)))
+        console.print(Text(f"\n{shown(title)}", style="bold red" if title == "Problems" else "bold"))
         console.print(table)
     count = len(report.problems)
     verdict = f"It would not run: {count} problem{'s' if count > 1 else ''}." if count else "It would run."

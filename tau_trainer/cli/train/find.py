@@ -29,6 +29,7 @@ from tau_trainer.cli.options import (
 from tau_trainer.cli.progress import Progress
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError
+from tau_trainer.shown import shown
 
 if TYPE_CHECKING:
     from tau_trainer.search import Comparison, LRResult, Outcome, Sweep
@@ -259,19 +260,20 @@ def sentence(found: Mapping[str, Any]) -> str:
     return f"Suggested: --set 'behaviors.*.hyperparameters.learning_rate={value}'. {ended}."
 
 
-def show_table(shown: Table) -> None:
+def show_table(table: Table) -> None:
     """A table with lines on a terminal, plain columns where it is piped."""
-    from rich.console import Console
     from rich.table import Table as Drawn
 
-    titles, rows = shown
+    from tau_trainer.console import Console
+
+    titles, rows = table
     console = Console()
     if console.is_terminal:
         drawn = Drawn()
         for place, title in enumerate(titles):
-            drawn.add_column(title, justify="left" if place in (0, len(titles) - 1) else "right")
+            drawn.add_column(shown(title), justify="left" if place in (0, len(titles) - 1) else "right")
         for row in rows:
-            drawn.add_row(*row, style="bold" if row[-1] in ("best", "suggested") else "")
+            drawn.add_row(*map(shown, row), style="bold" if row[-1] in ("best", "suggested") else "")
         console.print(drawn)
         return
     widths = [max(len(row[place]) for row in (titles, *rows)) for place in range(len(titles))]

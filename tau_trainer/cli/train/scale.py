@@ -182,9 +182,8 @@ class _Shown:
 
 def show(found: Found) -> None:
     """The curves as tables with bars, and a sentence each."""
-    from rich.console import Console
-
     from tau_trainer.cli.train.find import show_table
+    from tau_trainer.console import Console
 
     ascii_only = Console().options.ascii_only
     for name, curve in found.curves.items():

@@ -13,6 +13,7 @@ from tau_trainer.metrics import RunReport, TerminalMode
 from tau_trainer.runs.collector import Collector
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.shown import shown
 from tau_trainer.training.elsewhere import check_room, connected
 
 if TYPE_CHECKING:
@@ -75,6 +76,6 @@ def _others(settings: BatchedSettings, run: Run) -> Iterator[Others]:
 
 def _leave(reason: str) -> None:
     """Where rank 0 waits for a dead rank and cannot be woken: nobody else can end it."""
-    sys.stderr.write(f"error: {reason}\n")
+    sys.stderr.write(f"error: {shown(reason)}\n")
     sys.stderr.flush()
     os._exit(2)

@@ -7,7 +7,6 @@ turns, of networks and fixed players alike. Much of it speaks for the host, litt
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Ru
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.evaluation.batched import EVALUATION_SEED
 from tau_trainer.evaluation.matches import Rho, Setting, rho_matrix
-from tau_trainer.files import atomic_write_bytes, atomic_write_json
+from tau_trainer.files import atomic_write_bytes, atomic_write_json, parse_json
 from tau_trainer.runs.collector import Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
@@ -276,7 +275,7 @@ def picture(before: Mapping[str, Any], after: Mapping[str, Any]) -> bytes:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        content: dict[str, Any] = parse_json(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return content

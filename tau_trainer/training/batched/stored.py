@@ -12,6 +12,7 @@ from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import EvaluationSettings
 from tau_trainer.settings.loading import load_batched
+from tau_trainer.settings.withheld import check_chosen
 from tau_trainer.training.batched.hironaka import HironakaCollector
 from tau_trainer.training.batched.run import CopiesCollector
 
@@ -20,6 +21,7 @@ from tau_trainer.training.batched.run import CopiesCollector
 def _opened(folder: RunFolder) -> Iterator[CopiesCollector]:
     """What gathered the run's experience, with its newest policies. Raises SettingsError, CheckpointError."""
     settings = load_batched(folder.configuration)
+    check_chosen(settings, "environment")
     changes: dict[str, object] = {"compile": "off"}
     if not settings.evaluation.episodes:  # the run itself had none
         changes["evaluation"] = settings.evaluation.model_copy(update={"episodes": EvaluationSettings().episodes})
