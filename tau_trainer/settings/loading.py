@@ -118,6 +118,7 @@ def interpret(
     for dotted in overrides:
         if (new := moved_override(dotted)) is not None:
             problems.sentences.append(f"{flags.get(dotted) or f'override {dotted}'} is {new} today; write that")
+    _check_names(document.data, overrides, problems, warn)
     found = is_batched(data)
     if batched and not found:
         problems.add(("environment",), "is missing, so this is for tau-train learn; a file for batch has it")
@@ -125,6 +126,21 @@ def interpret(
         problems.add((), f"is of batched environments; train it with: tau-train batch {document.name}")
     problems.raise_if_any()
     return _Reader(problems, lenient, warn, batched=found).read(data), problems
+
+
+def _check_names(data: Mapping[str, Any], overrides: Mapping[str, Any], problems: Problems, warn: Warn) -> None:
+    """Tell of overrides whose behavior is none of the file's: a slip would make one that nobody plays."""
+    behaviors = data.get("behaviors")
+    known = list(behaviors) if isinstance(behaviors, Mapping) else []
+    for place in (tuple(dotted.split(".")) for dotted in overrides if problems.document.name):
+        if place[0] != "behaviors" or len(place) < 2 or place[1] in ("*", *known):
+            continue
+        near = did_you_mean(place[1], known) if known else "behaviors.* stands for all there will be"
+        text = f"is for behavior {place[1]}, which {problems.document.name} does not name; {near}"
+        if data.get("default_settings") is None:
+            problems.add(place, text)
+        else:
+            warn(f"{problems.place(place)} {text}")
 
 
 def _flag_name(place: Location, flags: Mapping[str, str]) -> str:
