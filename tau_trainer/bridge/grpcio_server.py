@@ -6,8 +6,6 @@ An exchange costs several times as much as with :mod:`~tau_trainer.bridge.server
 from __future__ import annotations
 
 import asyncio
-import errno
-import socket
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import unquote
@@ -16,7 +14,7 @@ import grpc
 import grpc.aio
 
 from tau_trainer.bridge.http2 import MAX_MESSAGE
-from tau_trainer.bridge.ports import port_taken
+from tau_trainer.bridge.ports import check_address
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import NO_ENGINE, TAKEN, Request, Server
 from tau_trainer.bridge.tls import Tls
@@ -59,6 +57,7 @@ class GrpcioServer(Server):
 
     async def start(self, port: int = 0) -> int:
         """See :meth:`Server.start`. Also raises PortInUseError for an address that is not this machine's."""
+        check_address(self._address, port)  # grpcio would write its own lines of log, and say nothing of the reason
         server = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),  # a second listener on the port is an error, not a silent partner
@@ -69,7 +68,9 @@ class GrpcioServer(Server):
         try:
             self.port = self._listen(server, port)
         except RuntimeError as error:
-            raise self._refusal(port) from error
+            raise PortInUseError(
+                f"cannot listen on {self._address}: grpcio refuses it; check the certificate"
+            ) from error
         await server.start()
         self._server = server
         return self.port
@@ -80,19 +81,6 @@ class GrpcioServer(Server):
             return int(server.add_insecure_port(f"{host}:{port}"))
         credentials = grpc.ssl_server_credentials([(self._tls.key, self._tls.certificate)])
         return int(server.add_secure_port(f"{host}:{port}", credentials))
-
-    def _refusal(self, port: int) -> PortInUseError:
-        """Why grpcio could not listen, which it does not say: a socket of our own fails for the same reason."""
-        reason = "grpcio refuses it"
-        try:
-            family, kind, _, _, place = socket.getaddrinfo(self._address, port, type=socket.SOCK_STREAM)[0]
-            with socket.socket(family, kind) as probe:
-                probe.bind(place)
-        except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                return port_taken(port)
-            reason = error.strerror or str(error)
-        return PortInUseError(f"cannot listen on {self._address}: {reason}; give --listen an address of this machine")
 
     async def _exchange(self, message: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         """Called by the engine: hand on its message, wait for the answer."""

@@ -1,7 +1,8 @@
-"""Finding free ports on loopback."""
+"""Finding free ports on loopback, and addresses that a server can have."""
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 
@@ -38,6 +39,23 @@ def has_ipv6() -> bool:
     except OSError:
         return False
     return True
+
+
+def check_address(address: str, port: int = 0) -> None:
+    """Raises PortInUseError if no server can listen on ``port`` of ``address``; 0: on any port."""
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(address.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            if sys.platform != "win32":
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES):
+            raise port_taken(port) from None
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise PortInUseError(
+            f"cannot listen on {address}: {reason}; give --listen an address of this machine"
+        ) from error
 
 
 def port_taken(port: int) -> PortInUseError:

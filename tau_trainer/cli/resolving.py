@@ -139,6 +139,22 @@ def learn_settings(request: Request) -> RunSettings:
     return resolve_seed(request.named(request.load()))
 
 
+def space_problems(request: Request, settings: RunSettings) -> list[str]:
+    """What is wrong with the keys and the ends of ``sweep.space``: they are set as ``--set`` would set them."""
+    from tau_trainer.settings import full_key
+
+    problems = list[str]()
+    for key, distribution in settings.sweep.space.items() if settings.sweep is not None else ():
+        place = full_key(key)
+        flags = request.flags | {place: f"sweep.space: {key}"}
+        for value in distribution.extremes:
+            try:
+                replace(request, overrides=request.overrides | {place: value}, flags=flags).load()
+            except SettingsError as error:
+                problems += [problem for problem in error.problems if problem not in problems]
+    return problems
+
+
 def engine_settings(config: Path | None, engines: EngineFlags, seed: int) -> RunSettings:
     """Settings of a run, or none, with these flags over them: for those who only play. Raises SettingsError."""
     from tau_trainer.cli.flags import overrides_of

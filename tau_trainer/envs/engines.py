@@ -14,7 +14,7 @@ from pathlib import Path
 from tau_trainer import __version__
 from tau_trainer.bridge.engine import Engine
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
-from tau_trainer.bridge.ports import engine_ports
+from tau_trainer.bridge.ports import check_address, engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION, TrainingEnvironmentInitialized
 from tau_trainer.bridge.side_channels import SideChannelHub
 from tau_trainer.bridge.tls import read_tls
@@ -50,6 +50,8 @@ class EngineSource:
             for i in range(count)
         ]
         self._ports = _ports(settings, count, editor, only)
+        if settings.collection.listen is not None:
+            check_address(settings.collection.listen)
         self._options = _engine_options(settings, editor)
         self.invitation: str | None = None
         if editor:

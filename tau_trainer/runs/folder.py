@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import platform
 import re
@@ -32,6 +33,7 @@ __all__ = ["RunFolder", "atomic_write_bytes", "atomic_write_json", "atomic_write
 _MARKS = ("configuration.yaml", "run.json", "checkpoints", "run_logs", "log.jsonl", "evaluation.json")
 """What tells a run's folder from any other; the first is also ML-Agents'."""
 _LOCK = ".lock"
+_WINDOWS_TOO_LONG = 206
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,9 @@ class RunFolder:
         try:
             return cls._make(path, force)
         except OSError as error:
-            raise SettingsError(
-                f"Cannot make the run's folder '{path}' ({reason(error)}); choose another --results-dir."
-            ) from error
+            long = error.errno == errno.ENAMETOOLONG or getattr(error, "winerror", None) == _WINDOWS_TOO_LONG
+            remedy = "give a shorter --run-id or --results-dir" if long else "choose another --results-dir"
+            raise SettingsError(f"Cannot make the run's folder '{path}' ({reason(error)}); {remedy}.") from error
 
     @classmethod
     def look(cls, results_dir: Path, run_id: str) -> RunFolder:

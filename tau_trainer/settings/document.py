@@ -126,7 +126,7 @@ def _parse_json(text: str, name: str) -> Document:
         raise SettingsError(f"{name}: must be a mapping of keys such as `behaviors:`")
     try:
         node = _Loader(text.replace("\t", " ")).get_single_node()
-        lines, duplicates = _places(node)
+        lines, duplicates = ({}, ()) if node is None else _places(node)
     except (yaml.YAMLError, RecursionError):
         lines, duplicates = {}, ()
     return Document(name, data, lines, duplicates)
@@ -167,12 +167,12 @@ class _Loader(yaml.SafeLoader):
             if kind in ("str", "unicode"):
                 node.tag = _TEXT_TAG
             elif kind not in _NAMES:
-                node.tag = self.resolve(yaml.ScalarNode, node.value, (True, False))
+                node.tag = self.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
             return node
         found = node
         if isinstance(node, yaml.MappingNode):
             node.tag = self.DEFAULT_MAPPING_TAG
-            parts = {key.value: value for key, value in node.value}
+            parts: dict[str, yaml.Node] = {key.value: value for key, value in node.value}
             if kind not in _CALLS or not parts.keys() <= _PARTS:
                 return node
             for part in ("dictitems", "listitems", "state"):

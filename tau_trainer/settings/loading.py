@@ -120,6 +120,7 @@ def interpret(
     for dotted in overrides:
         if (new := moved_override(dotted)) is not None:
             problems.sentences.append(f"{flags.get(dotted) or f'override {dotted}'} is {new} today; write that")
+    _check_names(document.data, overrides, problems, warn)
     if code := [place for place in withheld(data) if place[-1] in CODE]:
         raise SettingsError(f"{document.name}: {ask_again(code)}")
     found = is_batched(data)
@@ -149,6 +150,21 @@ def _give_actors_engines(data: dict[str, Any], given: set[Location]) -> None:
             env.pop("num_envs", None)
     elif said and (by_flag or ("actors" not in actors and engines != "1")):  # 1 is written where nobody has chosen
         data["async_trainer"] = {**actors, "actors": int(engines)}
+
+
+def _check_names(data: Mapping[str, Any], overrides: Mapping[str, Any], problems: Problems, warn: Warn) -> None:
+    """Tell of overrides whose behavior is none of the file's: a slip would make one that nobody plays."""
+    behaviors = data.get("behaviors")
+    known = list(behaviors) if isinstance(behaviors, Mapping) else []
+    for place in (tuple(dotted.split(".")) for dotted in overrides if problems.document.name):
+        if place[0] != "behaviors" or len(place) < 2 or place[1] in ("*", *known):
+            continue
+        near = did_you_mean(place[1], known) if known else "behaviors.* stands for all there will be"
+        text = f"is for behavior {place[1]}, which {problems.document.name} does not name; {near}"
+        if data.get("default_settings") is None:
+            problems.add(place, text)
+        else:
+            warn(f"{problems.place(place)} {text}")
 
 
 def _flag_name(place: Location, flags: Mapping[str, str]) -> str:

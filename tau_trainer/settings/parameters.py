@@ -117,7 +117,7 @@ class CompletionCriteria(Section):
     threshold: Float = 0.0
     """Above this the next lesson begins; 0 to 1 for progress."""
     min_lesson_length: NaturalInt = 0
-    """Episodes that must be in the mean."""
+    """Episodes of the behavior that the lesson has at least; a reward is the mean of these."""
     signal_smoothing: Bool = True
     """0.25 x previous + 0.75 x current mean."""
     require_reset: Bool = False

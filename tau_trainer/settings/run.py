@@ -30,6 +30,10 @@ from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings
 
 ExportChoice = Literal["best", "last"]
 """Which policy of a learner is exported."""
+_LONGEST_NAME = 200
+"""Bytes of a folder's name, of 255, so that there is room for what is put before and behind it."""
+_LONGEST_PATH = 3000
+"""Bytes of the folder above, of 4096 on Linux."""
 _RANDOM_SEEDS = 10000
 """A seed of -1 becomes one of 0 ... 9999, as in ML-Agents."""
 
@@ -72,6 +76,16 @@ class CheckpointSettings(Section):
             raise PydanticCustomError(
                 "run_id", 'must be a plain folder name: no absolute path, no "..", none of < > : " | ? *'
             )
+        if any(len(part.encode()) > _LONGEST_NAME for part in posix.parts):
+            text = "is longer than {most} bytes, which no folder can be called on every system; give a shorter id"
+            raise PydanticCustomError("run_id", text, {"most": _LONGEST_NAME})
+        return value
+
+    @field_validator("results_dir")
+    @classmethod
+    def _is_a_path(cls, value: str) -> str:
+        if len(value.encode()) > _LONGEST_PATH or any(len(part.encode()) > 255 for part in Path(value).parts):
+            raise PydanticCustomError("results_dir", "is longer than a path can be; give a shorter one")
         return value
 
 

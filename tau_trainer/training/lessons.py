@@ -1,7 +1,8 @@
 """Environment parameters as they are now: fixed ones, and those with a curriculum, whose lessons follow each other.
 
 A lesson is over by ML-Agents' rules: the share of ``max_steps`` that is behind the named behavior, or the mean return
-of its latest episodes, is above the threshold. Two of them are not copied: with ``min_lesson_length`` 0 a single lucky
+of its latest episodes, is above the threshold; and there were ``min_lesson_length`` episodes in it, whatever is
+measured. Two of them are not copied: with ``min_lesson_length`` 0 a single lucky
 episode ends a lesson there, where here :data:`FEWEST_EPISODES` decide; and the smoothed mean moves with new episodes
 here, not with every message of the engine.
 """
@@ -101,7 +102,7 @@ class Lessons:
         for course in self._courses:
             for lesson in course.lessons:
                 criteria = lesson.completion_criteria
-                if criteria is not None and criteria.measure == "reward":
+                if criteria is not None:
                     lengths[criteria.behavior] = max(lengths.get(criteria.behavior, 0), _length(criteria))
         return lengths
 
@@ -147,12 +148,11 @@ class Lessons:
 
     def _over(self, course: _Course) -> bool:
         criteria = course.criteria
-        if criteria is None:
+        if criteria is None or len(returns := self._returns[criteria.behavior]) < _length(criteria):
             return False
         if criteria.measure == "progress":
             return self._progress(criteria.behavior) > criteria.threshold
-        returns = self._returns[criteria.behavior]
-        if criteria.behavior not in self._heard or len(returns) < _length(criteria):
+        if criteria.behavior not in self._heard:
             return False
         mean = math.fsum(returns) / len(returns)
         if criteria.signal_smoothing:
@@ -178,8 +178,8 @@ class Lessons:
 
 
 def _length(criteria: CompletionCriteria) -> int:
-    """Episodes that a reward is measured over."""
-    return criteria.min_lesson_length or FEWEST_EPISODES
+    """Episodes that a lesson has at least; a reward is measured over them."""
+    return criteria.min_lesson_length or (FEWEST_EPISODES if criteria.measure == "reward" else 0)
 
 
 def _travelling(name: str, value: AnyParameter) -> float | Sampler:

@@ -17,6 +17,7 @@ from tau_trainer.envs import Environment, EnvironmentSource, open_source
 from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.errors import DataError, SettingsError, TauError
 from tau_trainer.files import memory_bytes
+from tau_trainer.metrics.trackers.tracker import Tracker
 from tau_trainer.runs.origins import Origins
 from tau_trainer.settings import (
     NetworkSettings,
@@ -253,7 +254,7 @@ def _check_population(settings: RunSettings, task: Task) -> None:
 
 
 def plan_problems(settings: RunSettings) -> list[str]:
-    """All that :func:`make_plan` could raise for ``learn``, where that raises but the first."""
+    """All that ``learn`` refuses before it starts anything; :func:`make_plan` and others raise but the first."""
     chosen = settings.checkpoint_settings
     trainers = _trainers(settings)
     steps: list[Callable[[], object]] = [
@@ -262,6 +263,8 @@ def plan_problems(settings: RunSettings) -> list[str]:
     recordings = [each for name, trainer in trainers for each in _recordings(name, trainer)]
     steps += [] if chosen.inference else [partial(_check_recordings, *each) for each in recordings]
     steps += [] if chosen.inference else [partial(_check_opponents, name, trainer) for name, trainer in trainers]
+    steps += [partial(_check_recorder, name) for name in settings.recorders]
+    steps += [partial(plugins.load, "callbacks", name) for name in settings.callbacks]
     steps += [
         partial(task_of, settings),
         partial(Lessons, settings.environment_parameters or {}),
@@ -298,6 +301,13 @@ def _check_recordings(key: str, path: str) -> None:
         demonstration_files([path])
     except DataError as error:
         raise DataError(f"{key}: {error}") from error
+
+
+def _check_recorder(name: str) -> None:
+    """Raises SettingsError for a recorder that nobody brings, or whose package is not installed."""
+    recorder = plugins.load("recorders", name)
+    if isinstance(recorder, type) and issubclass(recorder, Tracker):
+        recorder.check_installed()
 
 
 def _check_opponents(name: str, trainer: TrainerSettings) -> None:

@@ -87,10 +87,11 @@ def test_addresses_of_every_kind(address: str) -> None:
     serve(GrpcioServer(address), play)
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "no-such-host.invalid", "127.0.0.1:5005"])  # RFC 5737, RFC 2606
-def test_an_address_that_is_not_ours(address: str) -> None:
+@pytest.mark.parametrize("address", ["192.0.2.1", "no-such-host.invalid", "127.0.0.1:5005", "999.1.1.1", "a" * 70])
+def test_an_address_that_is_not_ours(address: str, capfd: pytest.CaptureFixture[str]) -> None:  # RFC 5737, RFC 2606
     with pytest.raises(PortInUseError, match=rf"^cannot listen on {address}: .*; give --listen an address of this mac"):
         asyncio.run(GrpcioServer(address).start())
+    assert capfd.readouterr().err == ""
 
 
 def test_a_port_that_another_program_has() -> None:

@@ -65,7 +65,7 @@ MISTAKES = {
     "data audit broken.json": "broken.json",
     "parallel huge.yaml": "huge.yaml: is larger than 500,000 bytes, so it is no settings file",
     "parallel digits.yaml": "digits.yaml:2: is not valid YAML (a number of 10,000 digits); correct this line",
-    f"parallel --max-steps {'9' * 10_000}": "--max-steps must be a whole number such as 64 or 1e4",
+    f"parallel --max-steps {'9' * 10_000}": "--max-steps must be at most 9223372036854775807",
     "parallel --pairs 1000000": "--pairs must be at most 1000, not 1000000",
     "learn --env headless:balance --num-envs 1e6": "--num-envs must be at most 1000, not 1e6",
     "learn --env headless:balance --num-areas 99999999999": "--num-areas must be at most 100000, not 99999999999",

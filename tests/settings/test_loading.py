@@ -392,3 +392,36 @@ def test_an_override_never_hides_a_section_that_is_no_section(path: Path) -> Non
 def test_a_mapping_as_override_is_merged() -> None:
     data, _ = apply_overrides({"env_settings": {"seed": 1}}, {"env_settings": {"num_envs": 2}})
     assert data == {"env_settings": {"seed": 1, "num_envs": 2}}
+
+
+@pytest.mark.parametrize(
+    ("behaviors", "key", "remedy"),
+    [
+        ("behaviors: {Basic: {}, Ball: {}}", "behaviors.Bsic.max_steps", "did you mean Basic?"),
+        ("behaviors: {Basic: {}, Ball: {}}", "behaviors.Nope.max_steps", "known here: Basic, Ball"),
+        ("behaviors: {Basic: {}}", "behaviors.Bsic", "did you mean Basic?"),
+        ("env_settings: {seed: 1}", "behaviors.Nope.max_steps", "behaviors.* stands for all there will be"),
+        ("environment: {name: cartpole}\nbehaviors: {agent: {}}", "behaviors.agents.max_steps", "did you mean agent?"),
+    ],
+)
+def test_an_override_does_not_make_a_behavior(behaviors: str, key: str, remedy: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(behaviors, "utf-8")
+    name = key.split(".")[1]
+    with pytest.raises(SettingsError) as raised:
+        load_settings(path, {key: {} if key.count(".") == 1 else 5}, flags={key: f"--set {key}"})
+    assert str(raised.value) == f"--set {key} is for behavior {name}, which {path} does not name; {remedy}"
+
+
+def test_default_settings_make_a_behavior_that_an_override_names(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("default_settings: {time_horizon: 7}\nbehaviors: {Basic: {}}", "utf-8")
+    made = load_settings(path, {"behaviors.Bsic.max_steps": 5, "behaviors.*.threaded": True}).behaviors["Bsic"]
+    assert (made.max_steps, made.time_horizon) == (5, 7)
+    said = f"override behaviors.Bsic.max_steps is for behavior Bsic, which {path} does not name; did you mean Basic?"
+    assert caplog.messages == [said]
+    caplog.clear()
+    assert load_settings(None, {"behaviors.Any.max_steps": 5}).behaviors["Any"].max_steps == 5
+    assert not caplog.messages

@@ -122,6 +122,28 @@ CASES = {
     ),
     "too small": ("tau: {pairs: 0}", "tau.pairs must be at least 1, not 0"),
     "too large": ("env_settings: {base_port: 70000}", "env_settings.base_port must be at most 65535, not 70000"),
+    "a seed too large": ("env_settings: {seed: 1e20}", "env_settings.seed must be at most 2147483647, not 1e20"),
+    "a sampler's seed too large": (
+        "environment_parameters: {m: {sampler_type: uniform, sampler_parameters: {seed: 5000000000}}}",
+        "environment_parameters.m.sampler_parameters.seed must be at most 2147483647, not 5000000000",
+    ),
+    "a number without points": (
+        "behaviors: {A: {trainer_type: ppo, hyperparameters: {learning_rate: [1, 2]}}}",
+        "behaviors.A.hyperparameters.learning_rate must be a number, or points [step, value] such as "
+        "[[0, 3e-4], [1e6, 1e-5]], or a mapping with a mode",
+    ),
+    "a point of three": (
+        "behaviors: {A: {trainer_type: ppo, hyperparameters: {beta: [[0, 1, 2]]}}}",
+        "behaviors.A.hyperparameters.beta must be a number, or points [step, value] such as",
+    ),
+    "a negative strength": (
+        "behaviors: {A: {reward_signals: {extrinsic: {}, curiosity: {strength: -1}}}}",
+        "behaviors.A.reward_signals.curiosity.strength must be at least 0, not -1",
+    ),
+    "a negative strength of imitation": (
+        "behaviors: {A: {behavioral_cloning: {demo_path: x, strength: -0.5}}}",
+        "behaviors.A.behavioral_cloning.strength must be at least 0, not -0.5",
+    ),
     "not above": (
         "behaviors: {A: {trainer_type: ppo, hyperparameters: {epsilon: 0}}}",
         "behaviors.A.hyperparameters.epsilon must be above 0, not 0",

@@ -209,3 +209,20 @@ def test_behaviors_that_would_share_files_are_refused(names: list[str], tau: dic
         load_settings(None, given)
     assert said in str(error.value)
     assert str(error.value).endswith("rename one of them")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "remedy"),
+    [
+        ("run_id", "a" * 201, "give a shorter id"),
+        ("run_id", "group/" + "ü" * 101, "give a shorter id"),
+        ("results_dir", "a/" * 2000, "give a shorter one"),
+        ("results_dir", "a" * 256, "give a shorter one"),
+    ],
+)
+def test_a_name_that_is_too_long_for_a_folder_says_so(key: str, value: str, remedy: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load_settings(None, {f"checkpoint_settings.{key}": value}, flags={f"checkpoint_settings.{key}": "--flag"})
+    assert str(raised.value).startswith("--flag is longer than ")
+    assert str(raised.value).endswith(remedy)
+    load_settings(None, {"checkpoint_settings.run_id": "a" * 200})

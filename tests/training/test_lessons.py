@@ -113,6 +113,20 @@ def test_smoothing_moves_with_new_episodes_only() -> None:
     assert run.play(2.0)["height"] == 1.0, "0.25 x 1.875 + 0.75 x 2 = 1.97"
 
 
+def test_progress_waits_for_the_least_episodes_too() -> None:
+    run = Run(height=course(0.1, 0.2, measure="progress", min_lesson_length=3))
+    run.progress = 0.9
+    assert run.play(1.0, 1.0)["height"] == 0.0
+    assert run.play(1.0, behavior="B")["height"] == 0.0
+    assert run.play(1.0)["height"] == 1.0
+    assert run.play(1.0, 1.0)["height"] == 1.0  # a lesson counts its own episodes
+    again = Run(height=course(0.1, 0.2, measure="progress", min_lesson_length=3))
+    again.lessons.load(json.loads(json.dumps(run.lessons.state())))
+    again.progress = 0.9
+    assert again.play()["height"] == 1.0
+    assert again.play(1.0)["height"] == 2.0
+
+
 def test_progress() -> None:
     run = Run(height=course(0.25, 0.5, measure="progress"))
     for progress, value in ((0.0, 0.0), (0.25, 0.0), (0.26, 1.0), (0.3, 1.0), (0.9, 2.0), (1.0, 2.0)):

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tau_trainer.cli.messages import show_error, show_json, show_lines
 from tau_trainer.cli.options import Config, LearnFlags
-from tau_trainer.cli.resolving import Request, learn_request
+from tau_trainer.cli.resolving import Request, learn_request, space_problems
 from tau_trainer.cli.running import prepare
 from tau_trainer.console import Console
 from tau_trainer.errors import SettingsError, TauError
@@ -86,11 +86,14 @@ def examine(request: Request) -> Report:
             RunFolder.check(*folder, resume=chosen.resume, force=chosen.force)
     except TauError as error:
         report.problems.append(str(error))
+    report.problems += [problem for problem in space_problems(request, settings) if problem not in report.problems]
+    found = plan_problems(report.settings)
     try:
         plan = make_plan("learn", report.settings, Path())
         report.warnings += plan.source.warnings
     except TauError as error:
-        report.problems += plan_problems(report.settings) or [str(error)]
+        found = found or [str(error)]
+    report.problems += found
     return report
 
 

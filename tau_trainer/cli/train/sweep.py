@@ -92,9 +92,10 @@ def _request(config: str | None, given: SweepFlags, trial: TrialFlags) -> Reques
 
 def _settings(request: Request) -> Any:
     """Settings of the sweep, each end of whose space is one that can be trained. Raises SettingsError."""
-    from tau_trainer.cli.resolving import DEFAULT_ENV, learn_settings
+    from tau_trainer.cli.resolving import DEFAULT_ENV, learn_settings, space_problems
     from tau_trainer.search.member import sweep_of
-    from tau_trainer.settings import full_key
+    from tau_trainer.settings.document import Document
+    from tau_trainer.settings.problems import Problems
     from tau_trainer.training.elsewhere import playable
 
     settings = learn_settings(request)
@@ -103,11 +104,7 @@ def _settings(request: Request) -> Any:
         settings = learn_settings(request)
     sweep_of(settings)
     settings = playable(settings)
-    for key, distribution in sweep_of(settings).space.items():
-        for value in distribution.extremes:
-            place = full_key(key)
-            flags = request.flags | {place: f"sweep.space: {key}"}
-            type(request)(request.config, request.overrides | {place: value}, flags, request.lenient).load()
+    Problems(Document("", {}), sentences=space_problems(request, settings)).raise_if_any()
     return settings
 
 

@@ -9,6 +9,7 @@ import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, ClassVar, Protocol
@@ -71,15 +72,25 @@ class Tracker(Recorder):
         try:
             self.connect()
         except ImportError as error:
-            raise SettingsError(
-                f"recorders: {self.name} is not installed: pip install 'tau-trainer[{self.name}]' ({error}), "
-                "or take it out of recorders"
-            ) from error
+            raise self._missing(str(error)) from error
         self._waiting: deque[Summary | RunReport] = deque(maxlen=_MOST_WAITING)
         self._changed = threading.Condition()
         self._failure: Exception | None = None
         self._lost, self._closing = "", False
         self._thread: threading.Thread | None = None
+
+    @classmethod
+    def check_installed(cls) -> None:
+        """Raises SettingsError where the package is missing; imports nothing."""
+        if find_spec(cls.name) is None:
+            raise cls._missing(f"No module named '{cls.name}'")
+
+    @classmethod
+    def _missing(cls, why: str) -> SettingsError:
+        return SettingsError(
+            f"recorders: {cls.name} is not installed: pip install 'tau-trainer[{cls.name}]' ({why}), "
+            "or take it out of recorders"
+        )
 
     # What a service does, always in the same thread; whatever it raises is tried again.
 

@@ -188,6 +188,40 @@ def test_what_stands_in_the_way_of_a_start_is_told_at_once_too(capsys: pytest.Ca
     ]
 
 
+def test_what_learn_and_sweep_refuse_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("y.yaml").write_text(
+        "behaviors: {A: {trainer_type: ppo, hyperparameters: {batch_size: 64}}}\n"
+        "recorders: [mlfow, here]\n"
+        "callbacks: [nobody, 'no.such.module:Name']\n"
+        "sweep:\n"
+        "  space:\n"
+        "    hyperparameters.lerning_rate: {loguniform: [1e-5, 1e-2]}\n"
+        "    behaviors.B.max_steps: {choice: [5, 6]}\n"
+        "    hyperparameters.batch_size: {choice: [64, 0]}\n"
+        "    hyperparameters.beta: {loguniform: [1e-5, 1e-2]}\n"
+    )
+    problems = checked(capsys, "y.yaml", "--env", "headless:basic", "--listen", "999.1.1.1")["problems"]
+    assert [problem.split(";")[0] for problem in problems[:6]] == [
+        "sweep.space: hyperparameters.lerning_rate is no known key",
+        "sweep.space: behaviors.B.max_steps is for behavior B, which y.yaml does not name",
+        "sweep.space: hyperparameters.batch_size must be at least 1, not 0",
+        "there is nothing named 'mlfow' among the recorders",
+        "there is nothing named 'here' among the recorders",
+        "there is nothing named 'nobody' among the callbacks",
+    ]
+    assert problems[6].startswith("'no.such.module:Name' cannot be loaded")
+    assert problems[7].startswith("cannot listen on 999.1.1.1: ")
+    assert len(problems) == 8
+
+
+def test_a_tracker_whose_package_is_missing_is_a_problem(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tau_trainer.metrics.trackers.tracker.find_spec", lambda name: None)
+    [problem] = checked(capsys, "x.yaml", "--set", "recorders=[wandb]")["problems"]
+    assert problem.startswith("recorders: wandb is not installed: pip install 'tau-trainer[wandb]'")
+
+
 def test_recordings_that_are_not_there_are_named_by_their_keys(capsys: pytest.CaptureFixture[str]) -> None:
     Path("here.demo").write_bytes(b"")
     Path("y.yaml").write_text(
