@@ -164,6 +164,14 @@ def test_what_is_saved_and_loaded_goes_on_as_if_nothing_had_happened(returns: li
     assert [second.play(*one) for one in returns[cut:]] == told[cut:]
 
 
+def test_the_smoothed_mean_goes_on_where_it_was() -> None:
+    """Two episodes of 2 make 0.25 x 1.5 + 0.75 x 2 = 1.875, one alone 1.5, which the threshold lies between."""
+    first, second = (Run(height=course(1.7, min_lesson_length=1)) for _ in range(2))
+    assert first.play(2.0)["height"] == 0.0
+    second.lessons.load(json.loads(json.dumps(first.lessons.state())))
+    assert second.play(2.0)["height"] == 1.0
+
+
 def test_a_curriculum_that_was_changed_meanwhile() -> None:
     long = Run(height=course(0.0, 0.0, 0.0, min_lesson_length=1), gone=course(0.0, min_lesson_length=1))
     for _ in range(3):

@@ -51,6 +51,14 @@ class Opponent:
     made: int | None = None
 
     @property
+    def weights_key(self) -> int | str:
+        """The same for opponents whose weights are the same.
+
+        Two of them may hold two copies of one policy: one comes from a checkpoint, the other was drawn since.
+        """
+        return self.key if isinstance(self.policy, OnnxPolicy) else self.policy.version
+
+    @property
     def games(self) -> Games:
         """None so far."""
         if self.made is not None:

@@ -58,17 +58,17 @@ class Ghost(Actor):
 
     @override
     def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
-        """One forward pass for each opponent that is in play."""
+        """One forward pass for each opponent that is in play, in an order that a resumed run has too."""
         lineups: IntArray = self._side.marks["lineup"][rows]
         actions = self.spec.actions
         continuous = np.zeros((len(rows), actions.continuous_size), np.float32)
         discrete = np.zeros((len(rows), actions.discrete_size), np.int32)
         if self.state.columns:
             self.state.fit(rows)
-        parts: dict[int, tuple[Opponent, list[int]]] = {}
+        parts: dict[int | str, tuple[Opponent, list[int]]] = {}
         for number in np.unique(lineups).tolist():
             opponent = self._side.lineups[number][self._key]
-            parts.setdefault(id(opponent.policy), (opponent, []))[1].append(number)
+            parts.setdefault(opponent.weights_key, (opponent, []))[1].append(number)
         for opponent, numbers in parts.values():
             some = np.flatnonzero(np.isin(lineups, numbers))
             policy, whose = opponent.policy, rows[some]

@@ -23,11 +23,11 @@ from tau_trainer.metrics import MetricsHub, RunReport, keys, read_log
 from tau_trainer.rewards import EngineReward
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.settings.signals import SelfPlaySettings
-from tau_trainer.specs import ActionSpec, StepBatch, empty_terminals
+from tau_trainer.specs import ActionSpec, IntArray, StepBatch, empty_terminals
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.opponents import Opponents
-from tau_trainer.training.learning.self_play import SelfPlay, TeamAgent
+from tau_trainer.training.learning.self_play import Ghost, SelfPlay, TeamAgent
 from tau_trainer.training.matching import stored_player
 from tests.training.fakes import Memory, Stage, begin, pairs_of, step, train, vector_spec
 from tests.training.learners import make_learner
@@ -39,15 +39,19 @@ BETS = ActionSpec(0, (3,))
 class Duel(Scene):
     """One agent a behavior and game; who bids highest wins after ``length`` decisions, and bids are all that matters.
 
-    What an agent sees is the game's number, its age, and what it bid before.
+    What an agent sees is the game's number, its age, and what it bid before. Games may end ``apart`` so many decisions,
+    the first one first.
     """
 
     resets = 0
     """Of all duels of a test."""
 
-    def __init__(self, names: tuple[str, ...], games: int = 3, length: int = 4, cut: bool = False) -> None:
+    def __init__(
+        self, names: tuple[str, ...], games: int = 3, length: int = 4, cut: bool = False, apart: int = 0
+    ) -> None:
         self.specs = tuple(vector_spec(3, BETS, name) for name in names)
-        self.games, self.length, self.cut, self.age = games, length, cut, 0
+        self.games, self.length, self.cut, self.apart = games, length, cut, apart
+        self.age = np.zeros(games, np.int64)
         self.bids = np.zeros((len(names), games), np.float32)
 
     def seed(self, seed: int) -> None:
@@ -55,30 +59,28 @@ class Duel(Scene):
 
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         type(self).resets += 1
-        self.age, self.bids[:] = 0, 0.0
-        return self._batches(over=False)
+        self.age, self.bids[:] = np.arange(self.games)[::-1] * self.apart % self.length, 0.0
+        return self._batches(np.zeros(0, np.int64))
 
     def step(self, actions: Any) -> list[StepBatch]:
         self.age += 1
         self.bids = np.stack([actions[spec.name].discrete[:, 0] for spec in self.specs]).astype(np.float32)
-        batches = self._batches(over=self.age == self.length)
+        over = np.flatnonzero(self.age == self.length)
         self.age %= self.length
-        return batches
+        return self._batches(over)
 
-    def _batches(self, *, over: bool) -> list[StepBatch]:
+    def _batches(self, over: IntArray) -> list[StepBatch]:
+        """``over``: games that ended."""
         best = self.bids.max(axis=0)
         shared = (self.bids == best).sum(axis=0) > 1
         batches = []
         for number, spec in enumerate(self.specs):
-            terminals = empty_terminals(spec.observations, self.games if over else 0)
-            terminals.agent_ids[:] = np.arange(len(terminals)) + 10 * number
+            terminals = empty_terminals(spec.observations, len(over))
+            terminals.agent_ids[:] = over + 10 * number
             terminals.truncated[:] = self.cut
-            if over:
-                won = np.where(
-                    shared & (self.bids[number] == best), 0.0, np.where(self.bids[number] == best, 1.0, -1.0)
-                )
-                terminals.reward[:] = 0.0 if self.cut else won
-            seen = np.stack([np.arange(self.games), np.full(self.games, self.age % self.length), self.bids[number]], 1)
+            won = np.where(shared & (self.bids[number] == best), 0.0, np.where(self.bids[number] == best, 1.0, -1.0))
+            terminals.reward[:] = 0.0 if self.cut else won[over]
+            seen = np.stack([np.arange(self.games), self.age, self.bids[number]], 1)
             ids = [10 * number + game for game in range(self.games)]
             batches.append(step(spec, ids, 0.0, terminals, (seen.astype(np.float32),)))
         return batches
@@ -145,6 +147,43 @@ def test_a_run_that_was_cut_off_goes_on_equal_to_the_bit(duel: Any, tmp_path: Pa
     assert [(each.elo, each.games) for each in resumed.behaviors] == [
         (each.elo, each.games) for each in whole.behaviors
     ]
+
+
+@pytest.mark.parametrize(("names", "generation"), [(SYMMETRIC, 2), (ASYMMETRIC, 1)])
+def test_a_run_that_was_cut_off_between_a_draw_and_the_next_goes_on_equal(
+    duel: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], generation: int
+) -> None:
+    """Games end at different times, so agents of a ghost meet the newest policy as drawn before and after the cut."""
+    duel(*names, length=20, games=5, apart=3)
+    orders: list[tuple[int, list[str]]] = []
+    changes: list[int | None] = []
+    decide, passed_on = Ghost.decide, SelfPlay._next
+
+    def watched(self: Ghost, rows: Any, *seen: Any) -> Any:
+        numbers = np.unique(self._side.marks["lineup"][rows]).tolist()
+        orders.append((len(rows), [self._side.lineups[number][self._key].key for number in numbers]))
+        return decide(self, rows, *seen)
+
+    def noted(self: SelfPlay) -> bool:
+        changes.append(self.learning)
+        return passed_on(self)
+
+    monkeypatch.setattr(Ghost, "decide", watched)
+    monkeypatch.setattr(SelfPlay, "_next", noted)
+    rules = {"save_steps": 100, "team_change": 120, "swap_steps": 25, "play_against_latest_model_ratio": 0.8}
+    more: dict[str, Any] = {"default_settings__self_play": rules, "default_settings__checkpoint_interval": 150}
+    more |= {"default_settings__max_steps": 500, "default_settings__hyperparameters__buffer_size": 150}
+    whole = train(settings(tmp_path, **more), None, "learn")
+    met, turns = orders.copy(), changes.copy()
+    orders.clear()
+    changes.clear()
+    cut_off(whole, tmp_path / "cut", generation)
+    resumed = train(settings(tmp_path, "cut", checkpoint_settings__resume=True, **more), None, "learn")
+    assert hashes(resumed) == hashes(whole)
+    assert orders == met[-len(orders) :], "each decision of a ghost was made against the same opponents"
+    assert changes == turns[-len(changes) :]
+    assert 0 < len(changes) < len(turns), "turns passed on before it was cut off, and after"
+    assert any(keys.count("newest") > 1 for _, keys in orders), "drawn at different times, and in play together"
 
 
 @pytest.mark.parametrize("trainer", ["sac", "poca"])
