@@ -22,7 +22,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         del os.environ["COLUMNS"]  # a terminal of no width shows nothing
     debug = "--debug" in split_env_args(words)[0]
     try:
-        return _run(words)
+        code = _run(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         show_error("stopped before anything was to be saved")
         return INTERRUPTED

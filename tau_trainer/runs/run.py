@@ -271,6 +271,7 @@ class Run:
             "checkpoints": folder.checkpoints,
             "log": folder.log,
         }
+        listed = _listed(models) | dict(found.files) | named
         ended = () if self.error is None else (sentence_of(self.error),)
         return RunReport(
             run_id=self.run_id,
@@ -286,7 +287,7 @@ class Run:
             verdict=found.verdict,
             baselines=found.baselines,
             models=tuple(models.values()),
-            files=_listed(models) | dict(found.files) | {name: path for name, path in named.items() if path.exists()},
+            files={name: path for name, path in listed.items() if _holds_something(path)},
             errors=(*collector.errors, *ended, *dict.fromkeys(failures), *self.hub.losses),
         )
 
@@ -305,6 +306,11 @@ class Run:
             "wall_seconds": round(self._clock.elapsed_s, 3),
             "decisions_per_second": steps / seconds if seconds > 0 else 0.0,
         }
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether there is such a file, or a folder with something in it."""
+    return any(path.iterdir()) if path.is_dir() else path.is_file()
 
 
 def _listed(models: dict[str, Path]) -> dict[str, Path]:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import errno
 import io
+import sys
 from collections.abc import Callable
 
 import pytest
 from rich.console import Console
 
 from tau_trainer.metrics import (
+    Event,
     JsonStream,
     LiveTable,
     MetricsHub,
@@ -210,6 +213,21 @@ def test_what_the_console_cannot_write_becomes_a_question_mark(
     with MetricsHub([PlainLines(target)]) as hub:
         hub.warning("Übung")
     assert text_of(target) == "[WARNING] ?bung\n"
+
+
+@pytest.mark.parametrize("mode", ["plain", "json"])
+def test_a_reader_that_has_gone_is_an_error_as_of_any_file(mode: TerminalMode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """rich would end the thread that calls all recorders, and point stdout elsewhere."""
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    recorder = terminal_recorder(mode)
+    assert recorder.shows
+    with pytest.raises(BrokenPipeError):
+        recorder.on_event(Event("note", 0.0, {"message": "a"}))
 
 
 def test_groups_have_mlagents_words() -> None:
