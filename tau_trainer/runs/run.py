@@ -9,7 +9,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -88,6 +89,8 @@ class Run:
         """Set once they want it to end without evaluation and export."""
         self.stopped: str | None = None
         """Why a callback wants the run to be done; None: none does."""
+        self.loose = threading.Event()
+        """Set while nothing would be lost if the run's thread were left behind: see :meth:`abandonable`."""
         self.error: Exception | None = None
         """What ended the whole run."""
         self.kept = False
@@ -129,6 +132,18 @@ class Run:
         if self.error is None:
             self.error = error
         self.collector.interrupt()
+
+    @contextmanager
+    def abandonable(self) -> Iterator[None]:
+        """Around what takes long, cannot be interrupted, and leaves nothing to be ended: loading torch, compiling.
+
+        Whoever asks for the end of the run meanwhile does not wait for it.
+        """
+        self.loose.set()
+        try:
+            yield
+        finally:
+            self.loose.clear()
 
     def collect_by(self, collector: Collector) -> None:
         """Let it begin. Raises RunFinishedError where nothing is left to do."""

@@ -122,7 +122,7 @@ def test_a_broken_pipe_inside_is_a_defect_not_silence(training: Any, capsys: pyt
 def test_a_reader_that_leaves_causes_no_noise() -> None:
     code = (
         "import os, sys, time\n"
-        "from tau_trainer.cli.entry import main\n"
+        "from tau_trainer.cli import main\n"
         "from tau_trainer.cli import entry, messages\n"
         "def run(words):\n"
         "    for _ in range(10000): messages.show_json('x' * 100)\n"
