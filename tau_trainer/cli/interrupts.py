@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import FrameType
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # as in the package's own
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, NoReturn
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C where nothing had to be saved."""

@@ -40,6 +40,9 @@ class _Clock:
     """When a run did what, in seconds of the machine's clock."""
 
     started: float = field(default_factory=time.monotonic)
+    """Of the run, which then loads and compiles what it needs."""
+    began: float = field(default_factory=time.monotonic)
+    """Of playing and learning."""
     began_at: int = 0
     """Steps of the runs before, where this one goes on from them."""
     learning_s: float = 0.0
@@ -49,7 +52,7 @@ class _Clock:
 
     @property
     def elapsed_s(self) -> float:
-        """Since it began."""
+        """Since the run started, as the hub's clock counts."""
         return time.monotonic() - self.started
 
 
@@ -153,7 +156,7 @@ class Run:
             raise RunFinishedError(
                 f"the run in '{self.folder.path}' has {had}, so there was nothing to do; raise --{flag} to go on"
             )
-        self.collector, self._clock = collector, _Clock(began_at=collector.steps)
+        self.collector, self._clock = collector, _Clock(self._clock.started, began_at=collector.steps)
         self.seen = self.snapshot()
 
     def to_end(self) -> RunReport:
@@ -253,7 +256,8 @@ class Run:
     def snapshot(self) -> RunSnapshot:
         """The run now."""
         collector, elapsed = self.collector, self._clock.elapsed_s
-        rate = (collector.steps - self._clock.began_at) / elapsed if elapsed > 0 else 0.0
+        played = time.monotonic() - self._clock.began
+        rate = (collector.steps - self._clock.began_at) / played if played > 0 else 0.0
         fields: dict[str, Any] = {
             "run_id": self.run_id,
             "command": collector.command,
@@ -315,7 +319,7 @@ class Run:
         return "cancelled" if self.asked.is_set() and not self.collector.done else "completed"
 
     def _speeds(self) -> dict[str, float]:
-        """How long it took, and steps a second while it learned."""
+        """How long all of it took, and steps a second while it learned: without loading, compiling and evaluation."""
         steps, seconds = self.collector.steps - self._clock.began_at, self._clock.learning_s
         return {
             "wall_seconds": round(self._clock.elapsed_s, 3),

@@ -149,7 +149,7 @@ GOLDEN = """\
  Success Rate: 0.250. Validation Accuracy: 0.913. Not Training. Decisions/s: 850. ETA: 0:00:00.
 [WARNING] engine 3 crashed; it is restarted [1 of 5]
 [INFO] exported TauAgent.onnx
-[INFO] tau-01 completed: 200,000 decisions in 0:01:01 (3,279 decisions/s)
+[INFO] tau-01 completed: 200,000 decisions in 0:01:01 (3,279/s while learning)
 [INFO] policy: reward 0.700, accuracy 93.0 %
 [INFO] zeros: reward -0.100, accuracy 3.3 %
 [INFO] constant: reward 0.120, accuracy 16.7 %
