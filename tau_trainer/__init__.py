@@ -7,9 +7,11 @@ importing the package costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # `typing` takes ten times as long as all of this, and Ctrl-C is not heard before it is loaded
 if TYPE_CHECKING:
+    from typing import Any
+
     from tau_trainer.algorithms import Agent
     from tau_trainer.metrics import RunReport
     from tau_trainer.runs.callbacks import Callback, LambdaCallback

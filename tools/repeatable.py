@@ -64,7 +64,7 @@ def _step(path: Path) -> int:
 
 def hashes(names: list[str]) -> dict[str, str]:
     """Of these runs, by the code of this tree, in a folder of their own."""
-    from tau_trainer.cli.entry import main
+    from tau_trainer.cli import main
 
     found = {}
     with tempfile.TemporaryDirectory() as folder:

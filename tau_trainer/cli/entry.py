@@ -7,14 +7,17 @@ import select
 import sys
 from collections.abc import Sequence
 
-from tau_trainer.cli.messages import INTERRUPTED, show_error, tell
+from tau_trainer.cli.messages import show_error, tell
 
 _SWALLOWING = "--env-args"
 _PASS_THROUGH = "headless"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``tau-train`` with ``argv`` (default: this process's arguments); returns the exit code."""
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run ``tau-train`` with ``argv`` (default: this process's arguments); returns the exit code.
+
+    Raises KeyboardInterrupt where it was stopped, whatever became of that on its way.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     # Acting multiplies small matrices, where a second thread only costs; to be said before numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -22,16 +25,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         del os.environ["COLUMNS"]  # a terminal of no width shows nothing
     debug = "--debug" in split_env_args(words)[0]
     try:
-        return _run(words)
-    except KeyboardInterrupt:
-        show_error("stopped before anything was to be saved")
-        return INTERRUPTED
+        code = _run(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except BrokenPipeError as error:
         return 1 if _reader_has_gone() else tell(error, debug=debug)
     except BaseExceptionGroup as error:
-        return INTERRUPTED if error.subgroup(KeyboardInterrupt) else tell(error, debug=debug)
-    except Exception as error:
+        if error.subgroup(KeyboardInterrupt):
+            raise KeyboardInterrupt from error
         return tell(error, debug=debug)
+    except Exception as error:
+        if isinstance(error, ImportError | SystemError) and _stopped(error):
+            raise KeyboardInterrupt from error
+        return tell(error, debug=debug)
+
+
+def _stopped(error: BaseException | None) -> bool:
+    """Whether a KeyboardInterrupt is behind it: modules of other languages make an error of their own of that."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _stopped(error.__cause__) or _stopped(error.__context__)
+    )
 
 
 def _reader_has_gone() -> bool:

@@ -16,9 +16,6 @@ from tau_trainer.shown import ShownFormatter, shown
 
 INTERNAL = 1
 """Exit code of a defect of this program."""
-INTERRUPTED = 130
-"""Exit code after Ctrl-C where nothing had to be saved."""
-
 
 _UNITS = {None: 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 """Bytes of what allocators count in; None: bytes."""

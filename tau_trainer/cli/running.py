@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tau_trainer.cli.messages import set_up_logging
+from tau_trainer.cli.messages import set_up_logging, show_error
 from tau_trainer.cli.options import OutputFlags
 from tau_trainer.errors import SettingsError
 
@@ -29,7 +29,11 @@ def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
     from tau_trainer.training.api import train as run
 
     mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
-    return run(settings, command, terminal=mode, command_line=["tau-train", *sys.argv[1:]]).exit_code
+    report = run(settings, command, terminal=mode, command_line=["tau-train", *sys.argv[1:]])
+    if mode != "quiet" and not sys.stdout.isatty():  # what is piped or kept may be read by nobody, or be lost
+        for error in report.errors:
+            show_error(error)
+    return report.exit_code
 
 
 def writable(path: Path, force: bool, flag: str = "--output") -> Path:

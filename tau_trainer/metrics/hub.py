@@ -7,6 +7,7 @@ every value until the flush, and never waits for a recorder.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -25,6 +26,7 @@ from tau_trainer.metrics.summary import Event, Statistics, Summary, summarize, t
 from tau_trainer.metrics.timers import Clock, Timer, eta_seconds
 from tau_trainer.specs import Aggregation
 
+_log = logging.getLogger(__name__)
 PairId = int | str
 
 
@@ -244,8 +246,14 @@ class MetricsHub:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _recorder_failed(self, recorder: Recorder, error: Exception) -> None:
+    def _recorder_failed(self, recorder: Recorder, error: BaseException) -> None:
         name = type(recorder).__name__
+        if recorder.shows and isinstance(error, OSError):
+            why = "nobody reads it any more" if isinstance(error, BrokenPipeError) else error.strerror or str(error)
+            said = f"the output cannot be written ({why}), so nothing more is shown"
+            if not isinstance(error, BrokenPipeError):
+                self.losses.append(said)
+            _log.error("%s; the run goes on, and the log.jsonl in its folder says how", said)
         if recorder.keeps:
             self.losses.append(f"{name} could not write everything: {error}")
         self.warning(f"{name} cannot record and is skipped where it fails: {error}", recorder=name)

@@ -74,6 +74,8 @@ class JsonLines(JsonRecorder):
 class JsonStream(JsonRecorder):
     """The same lines on a stream (``--json``), and ``snapshot`` lines, one a second at most."""
 
+    shows = True
+
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._next_snapshot = -math.inf

@@ -25,6 +25,9 @@ class Recorder:
     keeps = False
     """Whether it writes files that are to last: where it cannot, the run has lost something."""
 
+    shows = False
+    """Whether it is what the person at the terminal sees: where it cannot write, nothing can be said there."""
+
     def on_summary(self, summary: Summary) -> None:
         """Every ``summary_freq`` decisions of a behavior. None is ever left out."""
 
@@ -53,7 +56,7 @@ class Recorder:
         """Write what is left and let go of files and of the terminal."""
 
 
-Failure = Callable[[Recorder, Exception], None]
+Failure = Callable[[Recorder, BaseException], None]
 """Called at the first exception of a recorder, on the dispatcher's thread."""
 
 
@@ -134,7 +137,7 @@ class Dispatcher:
         """A recorder's defect or a full disk must not end a training run: report it once, go on."""
         try:
             call()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if id(recorder) not in self._failed:
                 self._failed.add(id(recorder))
                 self._on_failure(recorder, error)

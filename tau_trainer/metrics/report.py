@@ -44,7 +44,8 @@ def headline(result: RunReport) -> str:
     """What happened, how much, how long, how fast: one line."""
     return (
         f"{result.run_id} {result.outcome}: {format_count(result.decisions)} {result.unit} in "
-        f"{format_seconds(result.wall_seconds)} ({format_speed(result.decisions_per_second)} {result.unit}/s)"
+        f"{format_seconds(result.wall_seconds)} ({format_speed(result.decisions_per_second)}/s while "
+        f"{'playing' if result.outcome == 'played' else 'learning'})"
     )
 
 

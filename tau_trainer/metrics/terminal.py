@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -45,7 +47,7 @@ def terminal_recorder(
     :param console: where lines and tables go; default: standard output, and standard error for ``quiet``.
     :param stream: where ``json`` goes; default: standard output.
     """
-    console = console if console is not None else Console(stderr=mode == "quiet")
+    console = console if console is not None else _Stream(stderr=mode == "quiet")
     match mode:
         case "json":
             return JsonStream(stream if stream is not None else sys.stdout)
@@ -58,6 +60,14 @@ def terminal_recorder(
         case "auto":
             can_redraw = console.is_terminal and not console.is_dumb_terminal
             return LiveTable(console) if can_redraw else PlainLines(console)
+
+
+class _Stream(Console):
+    """Fails as any file does where its reader has gone; rich would end the thread that writes for all recorders."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises BrokenPipeError."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 class Throttle:
@@ -82,6 +92,8 @@ class Throttle:
 
 class LiveTable(Recorder):
     """The table, redrawn in place; messages scroll by above it; the last panel below."""
+
+    shows = True
 
     def __init__(self, console: RichConsole, throttle: Throttle | None = None) -> None:
         self._console = console
@@ -134,6 +146,8 @@ class LiveTable(Recorder):
 class PlainLines(Recorder):
     """One line a summary, one a message, one a fact at the end. Never wrapped, never coloured."""
 
+    shows = True
+
     def __init__(self, console: RichConsole) -> None:
         self._console = console
         self._task = _NO_TASK
@@ -163,6 +177,8 @@ class PlainLines(Recorder):
 
 class QuietLines(Recorder):
     """``--quiet``: nothing but errors, at the end."""
+
+    shows = True
 
     def __init__(self, console: RichConsole) -> None:
         self._console = console

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tau_trainer.errors import RunExistsError, SettingsError
+from tau_trainer.errors import RunExistsError, SettingsError, TauError
 from tau_trainer.files import (
     STAGED_SUFFIX,
     atomic_write_bytes,
@@ -34,6 +34,10 @@ _MARKS = ("configuration.yaml", "run.json", "checkpoints", "run_logs", "log.json
 """What tells a run's folder from any other; the first is also ML-Agents'."""
 _LOCK = ".lock"
 _WINDOWS_TOO_LONG = 206
+_HELD: dict[Path, RunFolder] = {}
+"""The folders that this process has locked, or is about to, by path."""
+_KEPT: set[Path] = set()
+"""Those of them that stay: see :meth:`RunFolder.commit`."""
 
 
 @dataclass(frozen=True)
@@ -111,18 +115,23 @@ class RunFolder:
 
     @classmethod
     def _resume(cls, path: Path) -> RunFolder:
-        lock = _locked(path)
+        lock = _lock_of(path)
+        _HELD[path] = cls(path, resumed=True, lock=lock)
+        _acquire(lock)
         for leftover in path.glob(f".*{STAGED_SUFFIX}"):
             leftover.unlink(missing_ok=True)
         written = [file for file in (path / "configuration.yaml", path / "run.json") if file.is_file()]
-        return cls(path, resumed=True, kept={file: file.read_bytes() for file in written}, lock=lock)
+        kept = {file: file.read_bytes() for file in written}
+        folder = _HELD[path] = cls(path, resumed=True, kept=kept, lock=lock)
+        return folder
 
     @classmethod
     def _make(cls, path: Path, force: bool) -> RunFolder:
         missing = next((parent for parent in reversed(path.parents) if not parent.exists()), None)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir() and [entry.name for entry in path.iterdir()] == [_LOCK]:
-            _unlock(_locked(path))  # its process was killed before it had written anything
+            _acquire(lock := _lock_of(path))
+            _unlock(lock)  # its process was killed before it had written anything
         with contextlib.suppress(OSError):
             path.rmdir()  # succeeds only where it is empty
         aside = _move_aside(path) if force and path.exists() else None
@@ -130,7 +139,9 @@ class RunFolder:
             path.mkdir()
         except FileExistsError as error:
             raise _taken(path) from error
-        return cls(path, replaced=aside, made_results=missing, lock=_locked(path))
+        folder = _HELD[path] = cls(path, replaced=aside, made_results=missing, lock=(lock := _lock_of(path)))
+        _acquire(lock)
+        return folder
 
     @property
     def configuration(self) -> Path:
@@ -211,6 +222,7 @@ class RunFolder:
 
         What cannot be deleted now stays hidden beside it.
         """
+        _KEPT.add(self.path)
         shutil.rmtree(self.failed_start, ignore_errors=True)
         if self.replaced is not None:
             for old in self.path.parent.iterdir():
@@ -252,6 +264,21 @@ class RunFolder:
         """This process is done with the run."""
         if self.lock is not None and self.lock.is_locked:
             _unlock(self.lock)
+        if _HELD.get(self.path) is self:
+            del _HELD[self.path]
+            _KEPT.discard(self.path)
+
+
+def let_go() -> None:
+    """The process ends: unlocks the runs that it holds; those that had saved nothing yet leave nothing behind."""
+    for path, folder in list(_HELD.items()):
+        with contextlib.suppress(OSError, TauError):
+            saved = (
+                folder.resumed or path in _KEPT or (folder.checkpoints.is_dir() and any(folder.checkpoints.iterdir()))
+            )
+            if not saved:
+                folder.discard()
+            folder.release()
 
 
 def numbered(results: Path, name: str) -> list[tuple[int, str]]:
@@ -273,14 +300,21 @@ def called(chosen: CheckpointSettings, name: str) -> CheckpointSettings:
     return chosen.model_copy(update={"run_id": name if number <= 1 else f"{name}-{number}"})
 
 
-def _locked(path: Path) -> FileLock:
-    """The lock on a run's folder. Raises RunExistsError where another process holds it."""
-    file = path / _LOCK
+def _lock_of(path: Path) -> FileLock:
+    """The lock on a run's folder, not yet held."""
     # Two threads of this process hold it in turn: the one that starts the run, and the one that ends it.
-    lock = FileLock(file, timeout=0, thread_local=False)
+    return FileLock(path / _LOCK, timeout=0, thread_local=False)
+
+
+def _acquire(lock: FileLock) -> None:
+    """Hold it. Raises RunExistsError where another process does."""
+    file = Path(lock.lock_file)
+    path = file.parent
     try:
         lock.acquire()
     except Timeout:
+        if (held := _HELD.get(path)) is not None and held.lock is lock:
+            del _HELD[path]
         holder = "another process"
         with contextlib.suppress(OSError):
             holder = file.read_text("utf-8") or holder
@@ -288,7 +322,6 @@ def _locked(path: Path) -> FileLock:
             f"the run in '{path}' is being trained by {holder}; wait for its end, end it, or choose another --run-id"
         ) from None
     file.write_text(f"process {os.getpid()} on {platform.node()}", "utf-8")
-    return lock
 
 
 def _unlock(lock: FileLock) -> None:
@@ -327,7 +360,8 @@ def _move_aside(path: Path) -> Path:
         raise SettingsError(
             f"'{path}' holds files but no run, so --force will not delete it; choose another --run-id or empty it."
         )
-    _unlock(_locked(path))  # raises where it is being trained
+    _acquire(lock := _lock_of(path))  # raises where it is being trained
+    _unlock(lock)
     aside = path.with_name(f"{_aside_prefix(path)}{uuid.uuid4().hex}")
     rename(path, aside)
     return aside

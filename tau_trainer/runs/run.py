@@ -9,7 +9,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,9 @@ class _Clock:
     """When a run did what, in seconds of the machine's clock."""
 
     started: float = field(default_factory=time.monotonic)
+    """Of the run, which then loads and compiles what it needs."""
+    began: float = field(default_factory=time.monotonic)
+    """Of playing and learning."""
     began_at: int = 0
     """Steps of the runs before, where this one goes on from them."""
     learning_s: float = 0.0
@@ -48,7 +52,7 @@ class _Clock:
 
     @property
     def elapsed_s(self) -> float:
-        """Since it began."""
+        """Since the run started, as the hub's clock counts."""
         return time.monotonic() - self.started
 
 
@@ -88,6 +92,8 @@ class Run:
         """Set once they want it to end without evaluation and export."""
         self.stopped: str | None = None
         """Why a callback wants the run to be done; None: none does."""
+        self.loose = threading.Event()
+        """Set while nothing would be lost if the run's thread were left behind: see :meth:`abandonable`."""
         self.error: Exception | None = None
         """What ended the whole run."""
         self.kept = False
@@ -130,6 +136,18 @@ class Run:
             self.error = error
         self.collector.interrupt()
 
+    @contextmanager
+    def abandonable(self) -> Iterator[None]:
+        """Around what takes long, cannot be interrupted, and leaves nothing to be ended: loading torch, compiling.
+
+        Whoever asks for the end of the run meanwhile does not wait for it.
+        """
+        self.loose.set()
+        try:
+            yield
+        finally:
+            self.loose.clear()
+
     def collect_by(self, collector: Collector) -> None:
         """Let it begin. Raises RunFinishedError where nothing is left to do."""
         if collector.done:
@@ -138,7 +156,7 @@ class Run:
             raise RunFinishedError(
                 f"the run in '{self.folder.path}' has {had}, so there was nothing to do; raise --{flag} to go on"
             )
-        self.collector, self._clock = collector, _Clock(began_at=collector.steps)
+        self.collector, self._clock = collector, _Clock(self._clock.started, began_at=collector.steps)
         self.seen = self.snapshot()
 
     def to_end(self) -> RunReport:
@@ -240,7 +258,8 @@ class Run:
     def snapshot(self) -> RunSnapshot:
         """The run now."""
         collector, elapsed = self.collector, self._clock.elapsed_s
-        rate = (collector.steps - self._clock.began_at) / elapsed if elapsed > 0 else 0.0
+        played = time.monotonic() - self._clock.began
+        rate = (collector.steps - self._clock.began_at) / played if played > 0 else 0.0
         fields: dict[str, Any] = {
             "run_id": self.run_id,
             "command": collector.command,
@@ -273,6 +292,7 @@ class Run:
             "checkpoints": folder.checkpoints,
             "log": folder.log,
         }
+        listed = _listed(models) | dict(found.files) | named
         ended = () if self.error is None else (sentence_of(self.error),)
         return RunReport(
             run_id=self.run_id,
@@ -288,7 +308,7 @@ class Run:
             verdict=self._verdict(found),
             baselines=found.baselines,
             models=tuple(models.values()),
-            files=_listed(models) | dict(found.files) | {name: path for name, path in named.items() if path.exists()},
+            files={name: path for name, path in listed.items() if _holds_something(path)},
             errors=(*collector.errors, *ended, *dict.fromkeys(failures), *self.hub.losses),
         )
 
@@ -315,12 +335,17 @@ class Run:
         return "cancelled" if self.asked.is_set() and not self.collector.done else "completed"
 
     def _speeds(self) -> dict[str, float]:
-        """How long it took, and steps a second while it learned."""
+        """How long all of it took, and steps a second while it learned: without loading, compiling and evaluation."""
         steps, seconds = self.collector.steps - self._clock.began_at, self._clock.learning_s
         return {
             "wall_seconds": round(self._clock.elapsed_s, 3),
             "decisions_per_second": steps / seconds if seconds > 0 else 0.0,
         }
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether there is such a file, or a folder with something in it."""
+    return any(path.iterdir()) if path.is_dir() else path.is_file()
 
 
 def _listed(models: dict[str, Path]) -> dict[str, Path]:

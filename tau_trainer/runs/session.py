@@ -58,6 +58,7 @@ class Session:
         """Set once it plays, or never will."""
         self._ended = threading.Event()
         """Set once nothing of it goes on."""
+        self._leaving, self._left = threading.Lock(), False
         self._thread = threading.Thread(target=self._work, name=f"run {run.run_id}", daemon=True)
 
     def _work(self) -> None:
@@ -73,12 +74,20 @@ class Session:
         except BaseException as error:
             self._failure = error
         finally:
-            run.hub.close()
-            if not (run.kept or self.plays):
-                self._discard()
-            run.folder.release()
+            self._leave()
             self._begun.set()
             self._ended.set()
+
+    def _leave(self) -> None:
+        """Close what records it, and unlock its folder, which goes where nothing was learned. Does so once."""
+        with self._leaving:
+            if self._left:  # left behind, and another run may have this folder by now
+                return
+            self._left = True
+            self._run.hub.close()
+            if not (self._run.kept or self.plays):
+                self._discard()
+            self._run.folder.release()
 
     def _discard(self) -> None:
         """Nothing was learned, so no folder is left; but what an engine wrote that failed may say why."""
@@ -96,7 +105,11 @@ class Session:
         except BaseException:  # Ctrl-C
             self._given_up = True
             self._run.asked.set()  # nothing is said of saving: there is nothing to save
-            self._ended.wait()
+            try:
+                while not (self._run.loose.is_set() or self._ended.wait(_POLL_S)):
+                    pass
+            finally:  # also after one more Ctrl-C
+                self._leave()
             raise
         if not self._has_begun and self._failure is not None:
             raise self._failure

@@ -9,7 +9,7 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -112,9 +112,10 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
             run.say(_starting(plan))
             if (size := getattr(plan.task, "size", None)) is not None:
                 run.say(size(settings))
-            import torch
+            with nullcontext() if machines is not None else run.abandonable():
+                import torch
 
-            from tau_trainer.training.pairs.collector import PairsCollector
+                from tau_trainer.training.pairs.collector import PairsCollector
 
             # Small networks gain nothing from a second thread inside one operation. torch keeps this number by thread.
             torch.set_num_threads(1)
@@ -134,9 +135,10 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
 def _recordings(settings: RunSettings, run: Run) -> Iterator[Collector]:
     """What learns from recordings."""
     run.say(f"reading recordings, seed {run.seed}")
-    import torch
+    with run.abandonable():
+        import torch
 
-    from tau_trainer.training.offline import RecordingsCollector
+        from tau_trainer.training.offline import RecordingsCollector
 
     torch.set_num_threads(1)
     yield RecordingsCollector(settings, run)

@@ -16,6 +16,7 @@ from tau_trainer.settings import RunSettings
 @dataclass
 class FakeReport:
     exit_code: int = 0
+    errors: tuple[str, ...] = ()
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tau_trainer.cli import main
 from tau_trainer.cli.entry import join_env_args, split_env_args
 from tau_trainer.errors import EngineExitedError, LaunchError
+from tests.cli.conftest import FakeReport
 
 HEAVY = ("torch", "numpy", "grpc", "google.protobuf", "pydantic", "yaml", "onnx", "matplotlib", "tensorboard")
 
@@ -120,7 +122,7 @@ def test_a_broken_pipe_inside_is_a_defect_not_silence(training: Any, capsys: pyt
 def test_a_reader_that_leaves_causes_no_noise() -> None:
     code = (
         "import os, sys, time\n"
-        "from tau_trainer.cli.entry import main\n"
+        "from tau_trainer.cli import main\n"
         "from tau_trainer.cli import entry, messages\n"
         "def run(words):\n"
         "    for _ in range(10000): messages.show_json('x' * 100)\n"
@@ -134,6 +136,31 @@ def test_a_reader_that_leaves_causes_no_noise() -> None:
         err = process.stderr.read()
         assert process.wait(30) == 1
     assert err == b""
+
+
+def test_errors_of_a_run_are_on_stderr_where_stdout_is_no_terminal(
+    training: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.report = FakeReport(1, ("Cannot write 'a.onnx' (No space left on device)",))
+    assert main(["parallel"]) == 1
+    assert main(["parallel", "--json"]) == 1
+    said = "error: Cannot write 'a.onnx' (No space left on device)\n"
+    assert capsys.readouterr().err == 2 * said
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["parallel"]) == 1
+    assert capsys.readouterr().err == "", "the last panel shows them"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+@pytest.mark.parametrize("words", ["check Basic", "check Basic --json", "--help"])
+def test_a_full_disk_behind_stdout_is_a_sentence_on_stderr(words: str) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "tau_trainer", *words.split()]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: the output cannot be written: No space left on device; make room, or let it go somewhere else\n"
+    )
 
 
 def test_env_args_swallow_the_rest() -> None:

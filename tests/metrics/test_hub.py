@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import threading
 import time
@@ -27,6 +28,49 @@ from tau_trainer.specs import Aggregation
 
 if TYPE_CHECKING:
     from tests.metrics.conftest import Memory
+
+
+class Screen(Recorder):
+    """Shows nothing, for this reason."""
+
+    shows = True
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def on_event(self, event: Event) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "lost"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device", True),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "nobody reads it any more", False),
+    ],
+)
+def test_what_cannot_be_shown_is_said_elsewhere(
+    memory: Memory, error: OSError, said: str, lost: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with MetricsHub([Screen(error), memory]) as hub:
+        for number in range(3):
+            hub.event("note", message=str(number))
+        hub.drain(60.0)
+        whole = f"the output cannot be written ({said}), so nothing more is shown"
+        assert hub.losses == ([whole] if lost else []), "a reader that leaves may do so; a disk may not be full"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{whole}; the run goes on, and the log.jsonl in its folder says how"
+    ]
+    assert [event.message for event in memory.events if event.kind == "note"] == ["0", "1", "2"]
+
+
+def test_a_recorder_that_asks_for_the_end_costs_the_others_nothing(memory: Memory) -> None:
+    with MetricsHub([Screen(SystemExit(1)), memory]) as hub:
+        hub.event("note", message="a")
+        hub.event("note", message="b")
+        assert hub.drain(60.0)
+    assert [event.message for event in memory.events if event.kind == "note"] == ["a", "b"]
+
 
 finite = st.floats(-1e6, 1e6, width=32)
 chunks = st.lists(st.one_of(finite, st.lists(finite, max_size=20)), min_size=1, max_size=20)

@@ -14,7 +14,7 @@ TextOf = Callable[[Console], str]
 
 GOLDEN = """\
 ╭──────────────────────────────────────────────────────────────────────────────╮
-│ tau-01 completed: 200,000 decisions in 0:01:01 (3,279 decisions/s)           │
+│ tau-01 completed: 200,000 decisions in 0:01:01 (3,279/s while learning)      │
 │ pair 2: the engine exited by itself                                          │
 │                                                                              │
 │ test rows              reward  accuracy                                      │
@@ -57,7 +57,7 @@ def test_a_run_without_evaluation_reports_its_behaviors(result: RunReport, conso
         behaviors=(BehaviorSnapshot("3DBall", 5000, 9000, 40, 87.5, window_episodes=12),),
     )
     assert list(result_lines(plain)) == [
-        "3dball cancelled: 5,000 decisions in 0:00:07 (714 decisions/s)",
+        "3dball cancelled: 5,000 decisions in 0:00:07 (714/s while learning)",
         "3DBall: mean reward 87.500 in its last summary (12 episodes), after 5,000 decisions",
     ]
     target = console(80, 30)

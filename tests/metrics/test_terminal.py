@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import errno
 import io
+import sys
 from collections.abc import Callable
 
 import pytest
 from rich.console import Console
 
 from tau_trainer.metrics import (
+    Event,
     JsonStream,
     LiveTable,
     MetricsHub,
@@ -146,7 +149,7 @@ GOLDEN = """\
  Success Rate: 0.250. Validation Accuracy: 0.913. Not Training. Decisions/s: 850. ETA: 0:00:00.
 [WARNING] engine 3 crashed; it is restarted [1 of 5]
 [INFO] exported TauAgent.onnx
-[INFO] tau-01 completed: 200,000 decisions in 0:01:01 (3,279 decisions/s)
+[INFO] tau-01 completed: 200,000 decisions in 0:01:01 (3,279/s while learning)
 [INFO] policy: reward 0.700, accuracy 93.0 %
 [INFO] zeros: reward -0.100, accuracy 3.3 %
 [INFO] constant: reward 0.120, accuracy 16.7 %
@@ -210,6 +213,21 @@ def test_what_the_console_cannot_write_becomes_a_question_mark(
     with MetricsHub([PlainLines(target)]) as hub:
         hub.warning("Übung")
     assert text_of(target) == "[WARNING] ?bung\n"
+
+
+@pytest.mark.parametrize("mode", ["plain", "json"])
+def test_a_reader_that_has_gone_is_an_error_as_of_any_file(mode: TerminalMode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """rich would end the thread that calls all recorders, and point stdout elsewhere."""
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    recorder = terminal_recorder(mode)
+    assert recorder.shows
+    with pytest.raises(BrokenPipeError):
+        recorder.on_event(Event("note", 0.0, {"message": "a"}))
 
 
 def test_groups_have_mlagents_words() -> None:

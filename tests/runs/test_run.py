@@ -83,7 +83,10 @@ class Counting(Collector):
     @override
     def conclude(self) -> Conclusion:
         self.evaluated = not self.run.hurried.is_set()
-        return Conclusion([Export("A", self.export, self.count)], {"more": self.run.folder.path / "more"})
+        more, gone, bare = (self.run.folder.path / name for name in ("more", "gone", "bare"))
+        more.write_text("more")
+        bare.mkdir()
+        return Conclusion([Export("A", self.export, self.count)], {"more": more, "gone": gone, "bare": bare})
 
     def export(self, path: Path) -> None:
         path.write_bytes(b"a model")
@@ -123,7 +126,7 @@ def test_a_whole_run(settings: RunSettings, tmp_path: Path) -> None:
     report, counting = counted(settings)
     folder = tmp_path / "results" / "it"
     assert (report.outcome, report.exit_code, report.decisions, report.unit) == ("completed", 0, 10, "counts")
-    assert report.files.keys() == {"policy", "more", "curve", "checkpoints", "log"}
+    assert report.files.keys() == {"policy", "more", "curve", "checkpoints", "log"}, "neither what is not there"
     assert report.models == (folder / "A.onnx",)
     assert counting.evaluated
     assert (folder / "configuration.yaml").read_text() == "kept: true\n"

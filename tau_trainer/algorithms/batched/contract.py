@@ -154,8 +154,8 @@ class BatchedLearner(ABC):
         """What it learns, to be looked at; None: nothing."""
         return None
 
-    def compile(self) -> None:  # noqa: B027 whoever has nothing to compile does nothing
-        """Let :meth:`act` be compiled, where it is not deterministic."""
+    def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:  # noqa: B027 perhaps nothing
+        """Compile :meth:`act`, where it is not deterministic, now, for inputs as these; nothing else changes."""
 
     def policy(self, version: int) -> Policy | None:
         """What acts, as it stands, for those who export it; None: it is nothing that can be."""

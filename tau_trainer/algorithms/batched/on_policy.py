@@ -180,8 +180,16 @@ class OnPolicyLearner(GradientLearner):
         return noise.view(envs * ranks.count, agents, -1)[ranks.share(envs * ranks.count)].flatten(0, 1)
 
     @override
-    def compile(self) -> None:
+    def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:
+        drawn = self.generator.get_state()
         self._sampled = torch.compile(self._decide, dynamic=False)  # E and A never change, so one compilation serves
+        try:
+            self.act(observations, mask)
+        except Exception:
+            self._sampled = self._decide
+            raise
+        finally:
+            self.generator.set_state(drawn)
 
     def _decide(self, rows: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None) -> Drawn:
         network = self.network

@@ -36,12 +36,13 @@ def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
     """What plays and learns."""
     played = settings.environment
     run.say(f"{played.num_envs:,} copies of {played.name} on {settings.device}, seed {settings.seed}")
-    import torch
+    with run.abandonable():
+        import torch
 
-    from tau_trainer.algorithms.ranks import device_of
-    from tau_trainer.training.batched import hironaka
-    from tau_trainer.training.batched.ranks import gathered
-    from tau_trainer.training.batched.run import CopiesCollector
+        from tau_trainer.algorithms.ranks import device_of
+        from tau_trainer.training.batched import hironaka
+        from tau_trainer.training.batched.ranks import gathered
+        from tau_trainer.training.batched.run import CopiesCollector
 
     kind = hironaka.HironakaCollector if played.name == "hironaka" else CopiesCollector
     if kind is not CopiesCollector:

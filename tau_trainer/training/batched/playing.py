@@ -320,5 +320,5 @@ def follow(ranks: Ranks, device: torch.device, asked: Mapping[str, Any]) -> None
     settings = BatchedSettings.model_validate(asked["settings"]).on(str(device))
     playing = Playing(settings, ranks)
     if settings.compile == "on":
-        choose("on", playing.env, [seat.learner for seat in playing.seats], 0)
+        choose("on", playing.env, [(seat.learner, seat.agents) for seat in playing.seats], 0)
     playing.follow()

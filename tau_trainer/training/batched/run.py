@@ -65,7 +65,9 @@ class CopiesCollector(Collector):
         left = (self.max_steps - self.steps) // (playing.copies * playing.env.num_agents)
         if mode == "auto" and not playing.ranks.alone:  # they would have to find the same
             mode = "off"
-        compiled, said = choose(mode, playing.env, [seat.learner for seat in playing.seats], left)
+        acting = [(seat.learner, seat.agents) for seat in playing.seats]
+        with self.run.abandonable():
+            compiled, said = choose(mode, playing.env, acting, left, self.run.say)
         if said:
             self.run.hub.event("compiled", message=said)
         return compiled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,15 +11,18 @@ import pytest
 import torch
 from torch._inductor import config as inductor
 
+from tau_trainer.settings import load_batched
 from tau_trainer.training.batched import compiling
 from tau_trainer.training.batched.compiling import choose
+from tau_trainer.training.batched.playing import Playing
 from tests.envs.batched.counting import Counting
 
 
 class Learner:
     compiled = False
 
-    def compile(self) -> None:
+    def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:
+        assert observations.shape[:2] == (4, 2)
         self.compiled = True
 
 
@@ -38,8 +43,8 @@ def begun() -> Counting:
 
 def test_off_and_short_runs_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch, learner: Any) -> None:
     compiler(monkeypatch, lambda function: pytest.fail("compiles"))
-    assert choose("off", begun(), [learner], 10**12) == (False, "")
-    assert choose("auto", begun(), [learner], 10) == (False, "")
+    assert choose("off", begun(), [(learner, [0, 1])], 10**12) == (False, "")
+    assert choose("auto", begun(), [(learner, [0, 1])], 10) == (False, "")
     assert not learner.compiled
 
 
@@ -51,7 +56,7 @@ def test_a_probe_decides(monkeypatch: pytest.MonkeyPatch, learner: Any, after: f
     eager = env.played
     times = iter((1.0, 0.0, after))
     monkeypatch.setattr(compiling, "_seconds", lambda *given: next(times))
-    found, said = choose("auto", env, [learner], 1000)
+    found, said = choose("auto", env, [(learner, [0, 1])], 1000)
     assert (found, learner.compiled, env.played != eager) == (kept, kept, kept)
     assert said == (
         "stepping and acting are compiled, 2.0 times as fast"
@@ -69,11 +74,61 @@ def test_where_it_cannot_be_it_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch,
     env = begun()
     compiler(monkeypatch, lambda function: broken)
     eager = env.played
-    found, said = choose("on", env, [learner], 1)
+    found, said = choose("on", env, [(learner, [0, 1])], 1)
     assert not found
     assert said == "stepping cannot be compiled here, and goes on as it is (RuntimeError: no compiler)"
     assert env.played == eager
     assert not learner.compiled
+
+
+def test_the_compilers_warnings_stay_away_and_all_others_come(
+    monkeypatch: pytest.MonkeyPatch, learner: Any, recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    said: list[str] = []
+    compilers = logging.getLogger("torch._inductor.lowering")
+
+    def loud(*given: Any) -> Any:
+        warnings.warn("TensorFloat32 tensor cores are available but not enabled", stacklevel=1)
+        compilers.warning("of the compiler")
+        return eager(*given)
+
+    env = begun()
+    eager = env.played
+    compiler(monkeypatch, lambda function: loud)
+    filters = list(warnings.filters)
+    before = logging.getLogger("torch._inductor").level
+    assert choose("on", env, [(learner, [0, 1])], 1, said.append)[0]
+    assert said == ["compiling stepping and acting, which may take a minute or two; --compile off leaves it out"]
+    assert not recwarn.list
+    assert not caplog.records
+    assert warnings.filters == filters
+    assert logging.getLogger("torch._inductor").level == before
+    warnings.warn("of somebody else", stacklevel=1)
+    assert [str(warning.message) for warning in recwarn.list] == ["of somebody else"]
+
+
+def test_acting_is_compiled_at_once_and_draws_what_it_would_have_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled at the first step of the run could be stopped no longer, and would count as its time."""
+    compiled: list[Any] = []
+
+    def change(function: Any) -> Any:
+        def call(*given: Any) -> Any:
+            compiled.append(function)
+            return function(*given)
+
+        return call
+
+    compiler(monkeypatch, change)
+    settings = load_batched("cartpole_batch", {"environment.num_envs": 64, "compile": "on", "env_settings.seed": 3})
+    one, other = Playing(settings), Playing(settings)
+    [seat] = one.seats
+    assert choose("on", one.env, [(seat.learner, seat.agents)], 1)[0]
+    assert seat.learner._decide in compiled  # type: ignore[attr-defined]
+    for playing in (one, other):
+        playing.advance()
+    assert torch.equal(one.env.state["present"], other.env.state["present"])
+    states = [playing.copies_state() for playing in (one, other)]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
 @pytest.mark.slow
@@ -82,7 +137,7 @@ def test_where_it_cannot_be_it_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch,
 def test_compiled_steps_are_the_same_steps(monkeypatch: pytest.MonkeyPatch, learner: Any) -> None:
     monkeypatch.setattr(inductor, "compile_threads", 1)  # no pool of processes that import torch
     env, plain = begun(), begun()
-    found, said = choose("on", env, [learner], 1)
+    found, said = choose("on", env, [(learner, [0, 1])], 1)
     if not found:
         pytest.skip(said)
     for step in range(20):
