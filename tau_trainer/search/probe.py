@@ -72,10 +72,8 @@ class Prober:
 
     def _tried(self, size: int) -> Probe:
         try:
-            sizes = {
-                **self._sizes(size),
-                **{("behaviors", name, "max_steps"): _EVER for name in self._settings.behaviors},
-            }
+            sizes = dict(self._sizes(size))
+            sizes |= {("behaviors", name, "max_steps"): _EVER for name in self._settings.behaviors}
             asked = {
                 "settings": resized(self._settings, sizes).model_dump(mode="json"),
                 "seconds": self._seconds,
