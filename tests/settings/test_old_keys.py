@@ -152,7 +152,7 @@ def test_no_old_key_is_lost_without_a_word(key: str) -> None:
     """A value that nothing else has is in the new file, or a note names the key."""
     kind = "sac" if key in SACHyperparameters.model_fields or key in UPDATES else "ppo"
     beside = {"trainer": kind, "batch_size": 77, "sequence_length": 4, "use_curiosity": True, "use_recurrent": True}
-    value = True if key.startswith(("use_", "save_", "norm")) else 340
+    value: float = True if key.startswith(("use_", "save_", "norm")) else 340
     value = 0.34 if key in ("gamma", "epsilon", "lambd", "tau") else value
     beside.pop(key, None)
     whole = {**beside, key: ODD_VALUES.get(key, value)}
