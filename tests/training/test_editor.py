@@ -158,29 +158,27 @@ def test_an_editor_that_shows_another_behavior_is_refused(tmp_path: Path, monkey
     assert (report.outcome, report.decisions >= 1000) == ("completed", True)
 
 
-def test_play_is_paused_for_longer_than_a_message_may_take(
-    press_play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SIGSTOP is Pause: the run says what it waits for, goes on with the game, and can be ended meanwhile."""
+def test_play_is_paused_for_longer_than_a_message_may_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run says what it waits for, goes on with the game, and can be ended meanwhile."""
     monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.5,))
+    port = free_port()
+    monkeypatch.setattr(engines, "EDITOR_PORT", port)
     config, memory = tmp_path / "basic.yaml", Memory()
     config.write_text(FILE.replace("timeout_wait: 5", "timeout_wait: 2"), "utf-8")
     given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
-    session = begin(load_settings(config, given), memory, "learn")
     silence = "the Unity editor has played no step for 2 s"
-    try:
-        game = press_play()
-        for turn in (1, 2):
-            began = session.status().decisions
-            until(lambda began=began: session.status().decisions > began + 200)  # type: ignore[misc]
-            game.send_signal(signal.SIGSTOP)
-            until(lambda: session.status().message == silence)
-            told = f"{silence}; if it is paused, let it play to go on with the run, or press Ctrl-C to end it"
-            until(lambda told=told, turn=turn: memory.warnings == [told] * turn)  # type: ignore[misc]
-            if turn == 1:
-                game.send_signal(signal.SIGCONT)
-                until(lambda: session.status().message is None)
-    finally:
-        session.cancel()
-    report = session.wait(WAIT_S)
+    with guests() as join:
+        game = join(port, SHOWN)
+        game.start()
+        session = begin(load_settings(config, given), memory, "learn")
+        try:
+            for turn in (1, 2):
+                game.told(100)  # and then it stands still
+                until(lambda turn=turn: session.status().decisions >= 100 * turn)  # type: ignore[misc]
+                until(lambda: session.status().message == silence)
+                told = f"{silence}; if it is paused, let it play to go on with the run, or press Ctrl-C to end it"
+                until(lambda told=told, turn=turn: memory.warnings == [told] * turn)  # type: ignore[misc]
+        finally:
+            session.cancel()
+        report = session.wait(WAIT_S)
     assert (report.outcome, report.exit_code) == ("cancelled", 0)

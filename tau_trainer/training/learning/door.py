@@ -114,8 +114,8 @@ class Door:
             for spec in shown:
                 self._pool.learner(pair, spec)
         except TauError as error:
-            for learner in [one for name, one in self._pool.learners.items() if name not in before]:
-                self._forget(learner)
+            for name in self._pool.learners.keys() - before:
+                self._forget(self._pool.learners[name])
             return str(error).rstrip(".")
         return None
 
