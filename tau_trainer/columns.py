@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,11 @@ class Column:
     dtype: DTypeLike = np.float32
     fill: float = 0
     """What rows hold that were never written."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of a row."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def empty(self, rows: int) -> NDArray[Any]:
         """An array of ``rows`` rows that hold ``fill``. Untouched rows of zeros take no memory."""

@@ -66,6 +66,10 @@ class EngineStoppedError(EngineError):
     """Whoever runs the game has ended it (Stop in the Unity editor, or it crashed there): no failure of ours."""
 
 
+class EngineRefusedError(EngineError):
+    """The behaviors that the engine shows are not those of the run; the text says what is wrong with which."""
+
+
 class VersionError(EngineError):
     """The engine speaks a protocol version that cannot be understood."""
 

@@ -214,10 +214,11 @@ class Engine:
 
     def _check(self, message: EngineMessage) -> None:
         if message.status != STATUS_OK:
+            if self._launch is None:
+                left = "left" if self._options.attached else "stopped the game"
+                raise EngineStoppedError(f"{self._game} {left}{self._refusal}")
             if self._refusal:
                 raise EngineExitedError(f"{self._name} left in the handshake{self._refusal}")
-            if self._launch is None:
-                raise EngineStoppedError(f"{self._game} {'left' if self._options.attached else 'stopped the game'}")
             if self._options.may_leave:
                 raise EngineStoppedError(f"{self._name} has left the game")
             raise EngineLeftError(f"{self._name} said goodbye before it was asked to (status {message.status})")
@@ -238,8 +239,8 @@ class Engine:
         """Why the connection is gone: most often the process has ended, and then that says more."""
         if self.process is not None and await self.process.wait(_REAP_S):
             return self._exited()
-        if self._launch is None and self._wait.stage != _HANDSHAKE:
-            return EngineStoppedError(f"{self._game} {how} (crashed or was killed?)")
+        if self._launch is None:
+            return EngineStoppedError(f"{self._game} {how}{self._refusal or ' (crashed or was killed?)'}")
         tail = self.process.log_tail() if self.process is not None else ""
         return EngineDisconnectedError(f"{self._name} {how} while it should {self._wait.stage}{self._refusal}{tail}")
 

@@ -18,11 +18,18 @@ from tau_trainer.settings import TrainerSettings
 from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray, Observations, StepBatch, Terminals
 
 _NOBODY: Rows = np.zeros(0, np.intp)
-_PATIENCE: Final = 10_000
-"""Messages about a behavior after which an agent that was in none of them is let go (at the latest after twice as
-many). At the slowest *Decision Requester*, one decision in 20 steps, that is 500 decisions of the agent, and at one
-message a step 200 seconds of the game without a word. Who comes back later is welcome as a new agent: all that it costs
-is the outcome of one decision."""
+_ROUND: Final = 500
+"""Messages about a behavior after which it is looked who was in none of them: such an agent is *silent*."""
+_PATIENCE: Final = 20
+"""Rounds after which a silent agent is let go. At the slowest *Decision Requester*, one decision in 20 steps, they are
+500 decisions of the agent, and at one message a step 200 seconds of the game without a word. An agent that comes back
+later is welcome as a new one: all that this costs is the outcome of one decision."""
+_MOST_SILENT: Final = 32 << 20
+"""Bytes that silent agents may take. If they take more, those that have been silent for longest are let go at once: a
+game in which agents vanish all the time needs no more memory the longer it runs. An agent that decides at least once
+in 500 messages is never among them."""
+_BYTES_AN_AGENT: Final = 400
+"""Beside what its open decision takes: measured, with the room that tables have to grow."""
 
 
 class Actor:
@@ -283,12 +290,22 @@ class TauAgent:
         await self.learner.wait_for_learner()
 
     def let_go(self) -> Rows:
-        """Rows of agents that have vanished without an end, given back; nearly always nobody's. Call once a message."""
+        """Rows of agents that have vanished without an end, given back; nearly always nobody's. Call once a message.
+
+        An agent is let go after 10,000 messages about its behavior without it. If all those that were in none of the
+        newest 500 take more than 32 MB, the longest silent of them go earlier.
+        """
         self._messages += 1
-        if self._messages < _PATIENCE:
+        if self._messages < _ROUND:
             return _NOBODY
         self._messages = 0
-        gone = self.table.unmet()
+        silent, rounds = self.table.silent()
+        kept = self.learner.memory.columns
+        # Open decisions stand in two logs: the one that is written, and the one before, which is learned from.
+        most = _MOST_SILENT // (_BYTES_AN_AGENT + 2 * sum(column.size for column in kept))
+        longest_first = np.argsort(-rounds, kind="stable")
+        count = max(int(np.count_nonzero(rounds >= _PATIENCE)), len(silent) - most, 0)
+        gone = silent[longest_first[:count]]
         rows = self.table(gone)
         self.learner.memory.abandon(rows)
         self.forget(rows)

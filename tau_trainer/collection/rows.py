@@ -26,7 +26,12 @@ class RowTable:
         self._dense = ColumnTable((Column("row", (), np.intp, fill=-1),), 64)
         self._sparse: dict[int, int] = {}
         self._by_row = ColumnTable(
-            (Column("agent", (), np.int32), Column("given", (), np.bool_), Column("met", (), np.bool_))
+            (
+                Column("agent", (), np.int32),
+                Column("given", (), np.bool_),
+                Column("met", (), np.bool_),  # in the round of now
+                Column("silent", (), np.int32),  # rounds that went by since
+            )
         )
         self._own: list[int] = []
         self._free: list[int] = []
@@ -76,6 +81,7 @@ class RowTable:
         self._by_row.fit(rows)
         self._by_row["agent"][rows] = ids
         self._by_row["given"][rows] = True
+        self._by_row["silent"][rows] = 0
         dense = (ids >= 0) & (ids < _DENSE)
         self._dense.fit(ids[dense])
         self._dense["row"][ids[dense]] = rows[dense]
@@ -85,23 +91,28 @@ class RowTable:
     def release(self, ids: IntArray) -> None:
         """Let go of ids that ended without asking again; unknown ids are ignored."""
         rows = self._find(ids)
-        known = rows >= 0
-        self._free.extend(rows[known].tolist())
-        self._by_row["given"][rows[known]] = False
+        known, rows = ids[rows >= 0], rows[rows >= 0]
+        self._free.extend(rows.tolist())
+        self._by_row["given"][rows] = False
         self._forget()
-        for agent in ids[known].tolist():
-            if 0 <= agent < len(self._dense):
-                self._dense["row"][agent] = -1
-            self._sparse.pop(agent, None)
+        dense = (known >= 0) & (known < _DENSE)
+        self._dense["row"][known[dense]] = -1
+        for agent in known[~dense].tolist():
+            del self._sparse[agent]
 
-    def unmet(self) -> IntArray:
-        """Ids that have rows and that nobody asked for since this was called last (or since the table was cleared)."""
-        rows = self.rows
-        self._by_row.fit(rows)
-        unmet: IntArray = self._by_row["agent"][rows[self._by_row["given"][rows] & ~self._by_row["met"][rows]]]
-        self._by_row["met"][rows] = False
+    def silent(self) -> tuple[IntArray, IntArray]:
+        """A round is over: ids [n] that have rows and that nobody asked for in it, and for how many rounds by now.
+
+        A round begins with the call before, or as the table was cleared.
+        """
+        rows, table = self.rows, self._by_row
+        table.fit(rows)
+        silent = rows[table["given"][rows] & ~table["met"][rows]]
+        table["silent"][rows[table["met"][rows]]] = 0
+        table["silent"][silent] += 1
+        table["met"][rows] = False
         self._forget()  # so that who asks next is marked again
-        return unmet
+        return table["agent"][silent], table["silent"][silent]
 
     def clear(self) -> None:
         """Let go of all ids: the environment is a fresh one."""

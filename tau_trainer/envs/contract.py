@@ -73,7 +73,10 @@ class Environment(Protocol):
         """The next step. Raises EngineStoppedError when somebody who may has ended it, else EngineError."""
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Replace a game that failed, or wait for who ended it; its first step. Raises ``error`` where it is over."""
+        """Replace a game that failed to start, failed later or was refused, or wait for who ended it; its first step.
+
+        A game is refused by an EngineRefusedError. Raises ``error`` if no other game can take its place.
+        """
 
     async def close(self) -> None:
         """Say goodbye and wait for its end."""

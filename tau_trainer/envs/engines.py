@@ -20,7 +20,7 @@ from tau_trainer.bridge.side_channels import SideChannelHub
 from tau_trainer.bridge.tls import read_tls
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.errors import EngineError, EngineStoppedError, PortInUseError, SettingsError
+from tau_trainer.errors import EngineError, EngineRefusedError, EngineStoppedError, PortInUseError, SettingsError
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
@@ -61,11 +61,20 @@ class EngineSource:
             where = f"port {first}" if first == last else f"ports {first} to {last}"
             self.invitation = f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
         self.warnings = _exposure(self._options)
+        self._playable = Playable()
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> EngineWorker:
         """The engine of pair ``index``, not yet started."""
         budget = RestartBudget.of(self._env, on_event)
-        return EngineWorker(index, self._ports[index], self._launch[index], self._options, budget, on_stat)
+        worker = EngineWorker(index, self._ports[index], self._launch[index], self._options, budget, on_stat)
+        worker.playable = self._playable
+        return worker
+
+
+class Playable:
+    """What the workers of one build have in common: whether any of its engines has ever answered a step."""
+
+    proved = False
 
 
 class EngineWorker:
@@ -92,6 +101,8 @@ class EngineWorker:
         self._expected = False
         """Whether a game is waited for to join."""
         self.engine: Engine | None = None
+        self.playable = Playable()
+        """Shared by all workers that start the same build."""
 
     @property
     def restarts(self) -> int:
@@ -171,6 +182,7 @@ class EngineWorker:
         assert self.engine is not None
         batches = await self.engine.next()
         self.exchanges += 1
+        self.playable.proved = True
         if self.engine.notes:
             self._tell_notes()
         return batches
@@ -182,35 +194,46 @@ class EngineWorker:
         return await self.engine.reset(parameters)
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Replace an engine that failed while stepping; its first step.
+        """Replace an engine that failed or was refused; the first step of the next one.
 
-        One that never took a step is not replaced: its error is raised, and so is the last one when the budget is
-        spent. An editor is waited for, as often as somebody stops it and presses Play again.
+        An engine that somebody else starts is waited for: as often as Play is pressed again, or another one joins. One
+        that we start is started again once any engine of its build has answered a step. If none has, the build does not
+        work here and the error is raised. It is also raised if the engine was refused (the next one would show the same
+        behaviors), if its port is taken, and if the budget is spent.
         """
-        exchanges = 0 if self.engine is None else self.engine.exchanges
-        self._budget.worked(exchanges)
-        if isinstance(error, EngineStoppedError) and self.engine is not None:
+        self._budget.worked(0 if self.engine is None else self.engine.exchanges)
+        refused = isinstance(error, EngineRefusedError)
+        if self.engine is not None and (refused or isinstance(error, EngineStoppedError)):
             await self.engine.close(_FAREWELL_S)
         await self.kill()
         if self._options.attached:
-            self._budget.on_event(f"{error}; another may join on port {self._port}")
+            said = f"{error}; another may join on port {self._port}"
+            if refused:
+                said = f"the engine on port {self._port} was refused: {error}; another may join there"
+            self._budget.on_event(said)
             return await self._wait_for_engine()
         if self._launch is None:
             return await self._wait_for_play(error)
-        if isinstance(error, EngineStoppedError) or not (exchanges > 1 or self.restarts):
+        if isinstance(error, EngineStoppedError | PortInUseError) or refused or not self.playable.proved:
             raise error
         return await self._budget.revive(error, lambda: self.start(self._parameters))
 
     async def _wait_for_play(self, error: EngineError) -> list[StepBatch]:
-        """Raises ``error`` unless a person ended the game; nobody says when that person will begin it again."""
-        while isinstance(error, EngineStoppedError):
+        """Wait until a person has started the game again: the first step. However often the start fails, it goes on.
+
+        Raises ``error`` if the editor is still there: then nobody need press anything.
+        """
+        if not isinstance(error, EngineStoppedError | EngineRefusedError):
+            raise error
+        while True:
             self._budget.spend()
             self._budget.on_event(f"{error}; press Play to go on with the run, or Ctrl-C to end it")
             try:
                 return await self._start(patient=True)
+            except PortInUseError:
+                raise
             except EngineError as again:
                 error = again
-        raise error
 
     async def _wait_for_engine(self) -> list[StepBatch]:
         """The first step of the next engine that joins; whoever leaves before it is told of, and costs nothing."""

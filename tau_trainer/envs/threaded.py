@@ -20,7 +20,7 @@ import yaml
 
 from tau_trainer.envs.contract import Parameters
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.errors import EngineError, EngineRefusedError, SettingsError
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations, StepBatch, Terminals
 
 _KILL_S = 5.0
@@ -127,6 +127,8 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         self._work: asyncio.Future[list[StepBatch]] | None = None
         """What the thread was given last."""
         self._given_at = 0.0
+        self._began = False
+        """Whether it was ever made, and its first episodes begun."""
         self._steps = 0
         """Since it was made."""
         self._took_s = _QUICK_S
@@ -172,7 +174,9 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         """Make it; the first step. Raises SettingsError for spaces that cannot be learned on, EngineError."""
         self._parameters, self._steps = parameters, 0
         self._thread = self._thread or _Thread(f"environment-{self.index}")
-        return await self._in_thread(self._start)
+        batches = await self._in_thread(self._start)
+        self._began = True
+        return batches
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:
         """Begin all episodes anew."""
@@ -204,7 +208,9 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         return batches
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Make a fresh one, within the budget."""
+        """Make a fresh one, within the budget. Raises ``error`` for one that never began, or that was refused."""
+        if not self._began or isinstance(error, EngineRefusedError):
+            raise error
         self._budget.worked(self._steps)
         return await self._budget.revive(error, lambda: self.start(self._parameters))
 

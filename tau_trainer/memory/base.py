@@ -88,6 +88,9 @@ class Memory(Protocol):
     columns: tuple[Column, ...]
     """What a decision brings beside its reward: observations, actions, and what the algorithm declares."""
 
+    lost: int
+    """Decisions that were given up so far."""
+
     @property
     def open_rows(self) -> Rows:
         """Rows whose last decision still waits for its outcome, ascending."""

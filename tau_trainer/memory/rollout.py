@@ -121,6 +121,7 @@ class RolloutMemory:
         self._free: deque[_Log] = deque()
         self._open = ColumnTable((Column("record", (), np.intp),), 64)
         self._completed = 0
+        self.lost = 0
 
     def __len__(self) -> int:
         """Records in the log, open ones included."""
@@ -193,7 +194,9 @@ class RolloutMemory:
         lost.
         """
         self._open.fit(rows)
-        self._log.records["state"][self._open["record"][rows]] = RecordState.VOID
+        records = self._open["record"][rows]
+        self.lost += int(np.count_nonzero(records))
+        self._log.records["state"][records] = RecordState.VOID
         self._open["record"][rows] = 0
 
     def clear(self) -> None:

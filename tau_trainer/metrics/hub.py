@@ -108,6 +108,12 @@ class MetricsHub:
         if hyperparameters is not None:
             self.event("hyperparameters", behavior=behavior, step=step, values=dict(hyperparameters))
 
+    def forget(self, behavior: str) -> None:
+        """Drop what was added for a behavior since its last flush, and where it stood: it is to begin anew."""
+        with self._lock:
+            for values in (self._series, self._told, self._behaviors):
+                values.pop(behavior, None)
+
     def add(
         self,
         behavior: str,

@@ -37,6 +37,8 @@ class _Role:
     agent: TauAgent
     rewarder: Rewarder
     episodes: EpisodeScores = field(default_factory=EpisodeScores)
+    decisions: int = 0
+    """That were counted."""
     group_paid: bool = False
     """Whether a reward for a group was ever sent."""
 
@@ -205,6 +207,7 @@ class AgentTrainer:
         if not role.agent.remember(rows, role.known(batch, paid, moment), batch, decision):
             return
         self.decisions += len(rows)
+        role.decisions += len(rows)
         if "on_episode_begin" in self._callbacks.wanted:
             begun = EpisodeInfo(role.agent.learner.name, self.id, role.agent.learner.decisions)
             for _ in range(int((~acted).sum())):
@@ -283,6 +286,11 @@ class AgentTrainer:
             role.agent.abandon()
             role.rewarder.clear()
             role.episodes.clear()
+
+    def forget(self, learner: ExperienceSink) -> None:
+        """The behavior of ``learner`` was never there: its decisions do not count. Call while nothing plays."""
+        gone = [name for name, role in self._roles.items() if role.agent.learner is learner]
+        self.decisions -= sum(self._roles.pop(name).decisions for name in gone)
 
     async def wait_for_learners(self) -> None:
         """Let every learner take what it needs before the environment gets its answer."""

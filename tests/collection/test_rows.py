@@ -87,23 +87,31 @@ def test_as_a_dictionary_with_a_free_list_would(calls: list[tuple[bool, list[int
     assert table.rows.tolist() == list(range(most)), "as many rows as there were agents at once"
 
 
-def test_who_was_not_asked_for_since_is_unmet() -> None:
+def test_who_was_not_asked_for_in_a_round_is_silent() -> None:
     table = new_rows(5)
     everybody, some = ids(1, 70_000, 3, 4), ids(1, 4)
+
+    def silent() -> dict[int, int]:
+        agents, rounds = table.silent()
+        return dict(zip(agents.tolist(), rounds.tolist(), strict=True))
+
     table(everybody)
-    assert table.unmet().tolist() == []
+    assert silent() == {}
     for _ in range(3):
         table(some)
-    assert table.unmet().tolist() == [70_000, 3]
+    assert silent() == {70_000: 1, 3: 1}
+    table(ids(1, 3, 4))
+    assert silent() == {70_000: 2}
     table(some)
     table(everybody)
     table(some)
-    assert table.unmet().tolist() == []
+    assert silent() == {}, "who is back is as if he had never been away"
     table(some)
-    table.release(ids(3))
+    table.release(ids(3, 5, 80_000))
     table(ids(9))
-    assert table.unmet().tolist() == [70_000]
-    table.release(ids(9))
-    assert table.unmet().tolist() == [1, 70_000, 4], "who was let go is nobody's"
+    assert silent() == {70_000: 1}
+    table.release(ids(9, 70_000))
+    table(ids(6, 80_001))
+    assert silent() == {1: 1, 4: 1}, "who was let go is nobody's, and whoever has the row now begins anew"
     table.clear()
-    assert table.unmet().tolist() == []
+    assert silent() == {}

@@ -26,6 +26,7 @@ from tau_trainer.envs.engines import EngineSource, EngineWorker
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import (
     DecodeError,
+    EngineDisconnectedError,
     EngineError,
     EngineExitedError,
     EngineStoppedError,
@@ -39,7 +40,7 @@ from tau_trainer.specs import ActionSpec, StepBatch
 from tests.bridge.conftest import client, free_port
 from tests.bridge.oracle import Agent, engine_message, simple_spec
 from tests.envs.playing import zeros
-from tests.training.fakes import SceneEngine, Stage, launched
+from tests.training.fakes import SceneEngine, Stage, launched, nothing
 
 AGENTS = 4
 PEM = Path(__file__).parents[1] / "bridge" / "data"
@@ -197,6 +198,41 @@ def test_an_engine_that_never_stepped_is_not_restarted(workers: Workers) -> None
         assert worker.restarts == 0
 
     run(workers, main())
+
+
+def test_a_build_that_has_played_anywhere_is_started_again(stage: Stage, tmp_path: Path) -> None:
+    """One of its engines dies in the handshake, and one before its second step: the build works all the same."""
+    failed: list[int] = []
+
+    async def dies_early(engine: SceneEngine) -> None:
+        if engine.index and engine.index not in failed:
+            failed.append(engine.index)
+            raise EngineDisconnectedError(f"engine {engine.index} closed the connection")
+
+    async def main() -> None:
+        workers = [source.make(index, lambda stat: None, told.append) for index in range(3)]
+        batches = await workers[0].start({})
+        with pytest.raises(EngineDisconnectedError) as in_handshake:
+            await workers[1].start({})
+        with pytest.raises(EngineDisconnectedError):  # nobody knows yet whether this build works
+            await workers[1].recover(in_handshake.value)
+        await play(workers[0], batches, 1)
+        assert await workers[1].recover(in_handshake.value)
+        stage.before_start, stage.before_step = nothing, dies_early
+        _, error = await play(workers[2], await workers[2].start({}), 10)
+        assert isinstance(error, EngineDisconnectedError)
+        _, error = await play(workers[2], await workers[2].recover(error), 10)
+        assert error is None
+        assert [worker.restarts for worker in workers] == [0, 1, 1]
+        with pytest.raises(PortInUseError):
+            await workers[1].recover(PortInUseError("port 5006 is taken"))
+
+    stage.before_start = dies_early
+    source, told = source_of(tmp_path, 3), list[str]()
+    asyncio.run(main())
+    assert told == [
+        f"engine {index} closed the connection; starting it again in 0.001 s (restart 1)" for index in (1, 2)
+    ]
 
 
 def test_a_replacement_that_cannot_start_costs_budget_too(workers: Workers, tmp_path: Path) -> None:

@@ -431,7 +431,8 @@ def test_state_ends_with_the_environment(player_of: MakePlayer) -> None:
 
 def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their trajectory is cut where it was seen last, their rows are given to others, and those begin anew."""
-    monkeypatch.setattr("tau_trainer.collection.decisions._PATIENCE", 10)
+    monkeypatch.setattr("tau_trainer.collection.decisions._ROUND", 10)
+    monkeypatch.setattr("tau_trainer.collection.decisions._PATIENCE", 1)
     over: list[list[int]] = []
 
     class Watched(EngineReward):
@@ -471,9 +472,40 @@ def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyP
     assert learner.returns == [8.0], "5.0 answered a decision of the agent that was let go"
 
 
+def test_agents_that_vanish_all_the_time_take_no_more_than_so_much_memory(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long before patience is over; who decides rarely stays, and so does a small crowd."""
+    learner = FakeLearner(SPEC)
+    a_dozen = 12 * (400 + 2 * sum(column.size for column in learner.memory.columns))
+    assert a_dozen == 12 * (400 + 2 * 4 * (3 + 2 + 2)), "what it sees, what it does, and how likely that was"
+    monkeypatch.setattr("tau_trainer.collection.decisions._ROUND", 10)
+    monkeypatch.setattr("tau_trainer.collection.decisions._MOST_SILENT", a_dozen)
+    agent = TauAgent(cast(Learner, learner), SPEC, bench.batcher)
+    always, rare, slow = 1, 2, 3
+    gone: list[int] = []
+    row_of = {rare: agent.table(np.array([rare], np.int32))[0], slow: agent.table(np.array([slow], np.int32))[0]}
+    for message in range(150):
+        asking = [always, 100_000 + message]
+        asking += [rare] if message % 10 == 0 else []
+        asking += [slow] if message in (9, 25) else []
+        rows = agent.table(np.array(asking, np.int32))
+        values: dict[str, Any] = dict.fromkeys(("obs_0", "continuous", "discrete", "mask", "log_prob"))
+        learner.memory.append(rows, Known({EXTRINSIC: np.zeros((len(rows), 1), np.float32)}), values, 0)
+        if slow in asking:
+            assert rows[asking.index(slow)] == row_of[slow], "a dozen are no crowd"
+        went = agent.let_go().tolist()
+        gone += went
+        assert row_of[rare] not in went
+    assert learner.rows <= 3 + 12 + 2 * 10, "150 have vanished"
+    assert len(learner.memory.open_rows) <= 3 + 12 + 10, "nothing is carried from update to update for the others"
+    assert len(gone) > 100
+
+
 def test_patience_begins_anew_with_the_environment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a run that is resumed would let go of agents at another moment than one that was not interrupted."""
-    monkeypatch.setattr("tau_trainer.collection.decisions._PATIENCE", 10)
+    monkeypatch.setattr("tau_trainer.collection.decisions._ROUND", 10)
+    monkeypatch.setattr("tau_trainer.collection.decisions._PATIENCE", 1)
     learner = FakeLearner(SPEC)
     agent = TauAgent(cast(Learner, learner), SPEC, bench.batcher)
 

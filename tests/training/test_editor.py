@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ import pytest
 from tau_trainer.envs import engines
 from tau_trainer.metrics import PairState
 from tau_trainer.settings import load_settings
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.bridge.conftest import free_port
 from tests.training.fakes import WAIT_S, Memory, begin, until
+from tests.training.guests import guests, hello_and_exit
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
 
@@ -31,6 +34,7 @@ behaviors:
     summary_freq: 200
 env_settings: {seed: 3, timeout_wait: 5}
 """
+SHOWN = BehaviorSpec("Basic?team=0", (ObservationSpec("vector", (5,)),), ActionSpec(0, (3,)))
 SAID = "the Unity editor stopped the game; press Play to go on with the run, or Ctrl-C to end it"
 Play = Callable[[], subprocess.Popen[bytes]]
 
@@ -95,29 +99,86 @@ def test_play_is_stopped_and_pressed_again_and_the_run_goes_on(
     assert report.models[0].is_file()
 
 
-def test_play_is_paused_for_longer_than_a_message_may_take(
-    press_play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SIGSTOP is Pause: the run says what it waits for, goes on with the game, and can be ended meanwhile."""
+def test_an_editor_that_dies_in_the_handshake_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything was played, and after a game that nothing was learned from: the run and its folder stay."""
+    port = free_port()
+    monkeypatch.setattr(engines, "EDITOR_PORT", port)
+    config, memory = tmp_path / "basic.yaml", Memory()
+    config.write_text(FILE.replace("max_steps: 1000000", "max_steps: 1000").replace("timeout_wait: 5", ""), "utf-8")
+    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
+    session = begin(load_settings(config, given), memory, "learn")
+    died = "the Unity editor closed the connection (crashed or was killed?)"
+
+    def waits(times: int) -> None:
+        until(lambda: len(memory.warnings) == times and session.status().message == died)
+        assert memory.warnings[-1] == f"{died}; press Play to go on with the run, or Ctrl-C to end it"
+
+    try:
+        with guests() as join:
+            hello_and_exit(port)
+            waits(1)
+            join(port, SHOWN).told(20, "die").start()
+            waits(2)
+            hello_and_exit(port)
+            waits(3)
+            assert (tmp_path / "run").is_dir()
+            join(port, SHOWN).told("play").start()
+            report = session.wait(WAIT_S)
+    finally:
+        session.cancel()
+    assert (report.outcome, report.exit_code, report.decisions >= 1000) == ("completed", 0, True)
+
+
+def test_an_editor_that_shows_another_behavior_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody changes the agent and presses Play again; the run goes on with the agent as it was."""
+    port = free_port()
+    monkeypatch.setattr(engines, "EDITOR_PORT", port)
+    config, memory = tmp_path / "basic.yaml", Memory()
+    config.write_text(FILE.replace("max_steps: 1000000", "max_steps: 1000").replace("timeout_wait: 5", ""), "utf-8")
+    given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
+    session = begin(load_settings(config, given), memory, "learn")
+    try:
+        with guests() as join:
+            join(port, SHOWN).told(200, "die").start()
+            until(lambda: len(memory.warnings) == 1)
+            changed = join(port, replace(SHOWN, actions=ActionSpec(1))).told("play")
+            changed.start()
+            until(lambda: len(memory.warnings) == 2)
+            changed.join(WAIT_S)
+            assert changed.ended == "sent away"
+            join(port, SHOWN).told("play").start()
+            report = session.wait(WAIT_S)
+    finally:
+        session.cancel()
+    assert (
+        "(it has 1 continuous action and no branches, not 0 continuous actions and branches of [3])"
+        in (memory.warnings[1])
+    )
+    assert memory.warnings[1].endswith("; press Play to go on with the run, or Ctrl-C to end it")
+    assert (report.outcome, report.decisions >= 1000) == ("completed", True)
+
+
+def test_play_is_paused_for_longer_than_a_message_may_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run says what it waits for, goes on with the game, and can be ended meanwhile."""
     monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.5,))
+    port = free_port()
+    monkeypatch.setattr(engines, "EDITOR_PORT", port)
     config, memory = tmp_path / "basic.yaml", Memory()
     config.write_text(FILE.replace("timeout_wait: 5", "timeout_wait: 2"), "utf-8")
     given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
-    session = begin(load_settings(config, given), memory, "learn")
     silence = "the Unity editor has played no step for 2 s"
-    try:
-        game = press_play()
-        for turn in (1, 2):
-            began = session.status().decisions
-            until(lambda began=began: session.status().decisions > began + 200)  # type: ignore[misc]
-            game.send_signal(signal.SIGSTOP)
-            until(lambda: session.status().message == silence)
-            told = f"{silence}; if it is paused, let it play to go on with the run, or press Ctrl-C to end it"
-            until(lambda told=told, turn=turn: memory.warnings == [told] * turn)  # type: ignore[misc]
-            if turn == 1:
-                game.send_signal(signal.SIGCONT)
-                until(lambda: session.status().message is None)
-    finally:
-        session.cancel()
-    report = session.wait(WAIT_S)
+    with guests() as join:
+        game = join(port, SHOWN)
+        game.start()
+        session = begin(load_settings(config, given), memory, "learn")
+        try:
+            for turn in (1, 2):
+                game.told(100)  # and then it stands still
+                until(lambda turn=turn: session.status().decisions >= 100 * turn)  # type: ignore[misc]
+                until(lambda: session.status().message == silence)
+                told = f"{silence}; if it is paused, let it play to go on with the run, or press Ctrl-C to end it"
+                until(lambda told=told, turn=turn: memory.warnings == [told] * turn)  # type: ignore[misc]
+        finally:
+            session.cancel()
+        report = session.wait(WAIT_S)
     assert (report.outcome, report.exit_code) == ("cancelled", 0)

@@ -12,7 +12,7 @@ from typing import Any
 from tau_trainer.columns import Arrays
 from tau_trainer.envs import Parameters
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.errors import ActorError, SettingsError
+from tau_trainer.errors import ActorError, EngineError, PortInUseError, SettingsError
 from tau_trainer.remote.here import Here
 from tau_trainer.remote.process import NO_ARRAYS, Message, Places, Process, Target
 from tau_trainer.remote.weights import layout_of
@@ -52,6 +52,13 @@ class Board:
         """Whoever says in lock step when actors go on; None: each goes on by itself."""
         self.steward: Steward | None = None
         """Whom trainers ask for what is due."""
+        self._played = False
+
+    @property
+    def played(self) -> bool:
+        """Whether the environment of any process, of those that ended too, has ever answered a step."""
+        self._played |= bool(self.place.status[:, 0].any())
+        return self._played
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -67,6 +74,9 @@ class Board:
         """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
         assert self.steward is not None
         spec = behavior_json.from_json(facts["behavior"])
+        said = self.overseer.conflict([spec])
+        if said is not None:
+            raise SettingsError(said)
         learner = self.pool.learner(pair, spec)
         trainer = self.trainers.get(learner.name)
         if learner.algorithm.on_policy and not learner.algorithm.rollout_size:
@@ -153,6 +163,7 @@ class ActorProcess:
 
     def _launch(self) -> None:
         """Start a process, which waits to be told to begin. Raises ActorError."""
+        _ = self._board.played  # what the process before has shown is about to be cleared
         if self._process is not None:
             self._process.end()
         arguments = {"index": self.index, "evaluates": self._evaluates}
@@ -214,8 +225,18 @@ class ActorProcess:
         """Let whoever waits for a message look around."""
         self._inbox.put_nowait(_WAKE)
 
-    async def revive(self, error: ActorError, start: Callable[[], Any]) -> None:
-        """Replace a process that ended, within its budget. Raises ActorError once that is spent."""
+    def replaceable(self, error: EngineError) -> bool:
+        """Whether another process may follow this one: it has ended, or its environment never played where others did.
+
+        An environment that has played is started again within its own budget, in its process.
+        """
+        if isinstance(error, ActorError):
+            return True
+        began = bool(self._board.place.status[self.index, 0])
+        return self._board.played and not (began or isinstance(error, PortInUseError))
+
+    async def revive(self, error: EngineError, start: Callable[[], Any]) -> None:
+        """Replace the process, within its budget. Raises the last error once that is spent."""
 
         async def again() -> list[StepBatch]:
             await start()

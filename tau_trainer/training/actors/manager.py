@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from tau_trainer.collection.decisions import ExperienceSink, TauAgent
 from tau_trainer.envs import Environment
-from tau_trainer.errors import ActorError, EngineError, sentence_of
+from tau_trainer.errors import EngineError, sentence_of
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import Rollout, Work
 from tau_trainer.metrics import MetricsHub, PairMetrics, PairState
@@ -92,10 +92,12 @@ class ActorPair(AgentTrainerPair):
         with self._start():
             try:
                 await self._launch()
-            except ActorError as error:
+            except EngineError as error:
                 await self._replace(error)
 
-    async def _replace(self, error: ActorError) -> None:
+    async def _replace(self, error: EngineError) -> None:
+        if not self.process.replaceable(error):
+            raise error
         self.leave()
         await self.process.revive(error, self._launch)
 
@@ -109,7 +111,7 @@ class ActorPair(AgentTrainerPair):
             try:
                 if (await self._next())[0] == "bye":
                     break
-            except ActorError as error:
+            except EngineError as error:
                 with self._start():
                     await self._replace(error)
             if self._told != self._lessons.version:

@@ -15,7 +15,6 @@ import torch
 from tau_trainer.algorithms import Algorithm, Setup, check_served, check_shared, make_algorithm
 from tau_trainer.bridge.package import order_of_recordings
 from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
-from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.remote.process import Machines, Place
 from tau_trainer.rewards import EngineReward, Rewarder
@@ -56,6 +55,8 @@ class LearnerPool:
         ``on_new`` is called with every learner before it is used (to restore it from a checkpoint, say).
         """
         self.learners: dict[str, Learner] = {}
+        self.shown: dict[str, BehaviorSpec] = {}
+        """By learner: the behavior with all its sensors, as the first engine showed it."""
         self.batcher = DecisionBatcher()
         self.self_play = SelfPlay(hub)
         self._plan = plan
@@ -95,20 +96,32 @@ class LearnerPool:
         return TauAgent(learner, spec, self.batcher)
 
     def learner(self, pair: int, spec: BehaviorSpec) -> Learner:
-        """Who learns a behavior from ``pair``. Raises SettingsError where the settings know no such behavior."""
-        name, task = self.name(spec.short_name, pair), self._plan.task
-        visible = task.visible(spec) if task is not None else spec
+        """Who learns a behavior from ``pair``, which the :class:`~.door.Door` has let in.
+
+        Raises SettingsError where the settings know no such behavior, CheckpointError where what was saved of it does
+        not fit.
+        """
+        name = self.name(spec.short_name, pair)
         learner = self.learners.get(name)
         if learner is None:
-            learner = self._make(name, visible, self.rewarder(spec).width)
-            self.learners[name] = learner
-        elif (learner.spec.observations, learner.spec.actions) != (visible.observations, visible.actions):
-            raise SettingsError(
-                f"behavior '{spec.short_name}' has other sensors or actions in engine {pair} than elsewhere; "
-                "start every engine from the same build with the same arguments"
-            )
+            learner = self.learners[name] = self._make(name, self.visible(spec), self.rewarder(spec).width)
+            self.shown[name] = spec
         self._warn_of_teams(learner, spec)
         return learner
+
+    def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
+        """The behavior with the sensors that the policy sees."""
+        return self._plan.task.visible(spec) if self._plan.task is not None else spec
+
+    def forget(self, learner: Learner) -> None:
+        """Go on as if the behavior had never been there. Nobody may act for it any more, or wait for an update."""
+        name = learner.name
+        del self.learners[name], self.shown[name]
+        self._teams.pop(name, None)
+        self.self_play.forget(name)
+        for key in [key for key in self.batcher.actors if key[0] == name]:
+            del self.batcher.actors[key]
+        self.shared.hub.forget(name)
 
     def _warn_of_teams(self, learner: Learner, spec: BehaviorSpec) -> None:
         """Teams share a trainer, in ML-Agents too (``OnPolicyTrainer.add_policy`` warns of it)."""

@@ -236,6 +236,12 @@ class SelfPlay:
         agent.change()
         return agent
 
+    def forget(self, name: str) -> None:
+        """The learner of this name is gone. Whose turn it is stays, unless nobody is left to take one."""
+        self.sides.pop(name, None)
+        if not self.sides:
+            self.learning, self._queue = None, deque()
+
     def games(self, side: Side, games: Sequence[Game]) -> None:
         """Games of the learning team that ended in one message.
 

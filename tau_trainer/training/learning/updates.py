@@ -58,6 +58,7 @@ class Updates:
         policy: the newest whole policy.
         actor: acts with the newest policy from its next forward pass on, also of those in the middle of an update.
         error: why learning has failed for good.
+        skipped: updates that met NaN or infinity since this process began.
         after: awaited after every update, before the next begins (to write a checkpoint, say).
         shown: told of policies in the middle of an update, in its thread.
     """
@@ -69,6 +70,7 @@ class Updates:
         self.policy = handle.policy()
         self.actor = actor
         self.error: Exception | None = None
+        self.skipped = 0
         self.after: Callable[[], Awaitable[None]] | None = None
         self.shown: Callable[[Policy], None] | None = None
         self._handle, self._progress, self._judge, self._bound = handle, progress, judge, bound
@@ -183,6 +185,7 @@ class Updates:
             self.take(outcome.policy)
         progress.took(outcome.seconds, outcome.statistics if error is None else None)
         self._skipped_in_a_row = 0 if error is None else self._skipped_in_a_row + 1
+        self.skipped += error is not None
         if error is not None:  # the weights are those from before it; given up where it goes on
             progress.hub.warning(f"an update was skipped and the weights kept: {error}", behavior=progress.name)
             if self._skipped_in_a_row >= _MOST_SKIPPED:

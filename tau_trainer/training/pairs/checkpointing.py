@@ -15,6 +15,8 @@ from tau_trainer.runs.moments import newest_moment
 from tau_trainer.runs.origins import Origins
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Kept
+from tau_trainer.specs import BehaviorSpec
+from tau_trainer.training import behavior_json
 from tau_trainer.training.learning import parameters_only
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.self_play import SelfPlay
@@ -40,6 +42,8 @@ class Checkpointer:
         self.generation = 0
         self.pair_decisions: dict[int, int] = {}
         """Decisions of each pair in the runs before, where this one goes on from them."""
+        self.behaviors: dict[str, BehaviorSpec] = {}
+        """What policies see of the behaviors that those have saved, by short name."""
         self._plan, self._store, self._hub, self._lessons = plan, run.store, run.hub, lessons
         self._self_play = self_play
         run.store.lessons = lambda: lessons.numbers
@@ -119,6 +123,8 @@ class Checkpointer:
         self._passed = whole.passed
         found = whole.checkpoints.values()
         for checkpoint in found:
+            spec = behavior_json.from_json(checkpoint.manifest["learner"]["behavior"])
+            self.behaviors[spec.short_name] = spec
             for pair, decisions in checkpoint.manifest["pairs"].items() if not self._plan.inference else ():
                 if _learned_by(checkpoint, int(pair)):
                     self.pair_decisions[int(pair)] = max(self.pair_decisions.get(int(pair), 0), int(decisions))

@@ -223,13 +223,12 @@ class PairsCollector(Collector):
     async def _supervise(self) -> None:
         """Raises what the whole run cannot go on with: a failed export check, a stall."""
         watching = asyncio.create_task(watch(lambda: self.parallel.active, lambda: self.learners, self.plan.stall_s))
-        checks, checked = self.overseer.export_checks, 0
+        checks = self.overseer.export_checks
         try:
             while True:
                 await asyncio.sleep(_SLICE_S)
-                while checked < len(checks) and checks[checked].done():
-                    checks[checked].result()
-                    checked += 1
+                for check in [check for check in checks.values() if check.done()]:
+                    check.result()
                 if watching.done():
                     watching.result()
         finally:

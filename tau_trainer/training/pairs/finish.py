@@ -17,16 +17,14 @@ if TYPE_CHECKING:
 
 
 async def save(pairs: PairsCollector) -> None:
-    """Validate the last policies, write the last summaries and checkpoints; say who never had enough to learn from."""
+    """Validate the last policies, write the last summaries and checkpoints; say what learned nothing, and why."""
     run, checkpointer = pairs.run, pairs.overseer.checkpointer
     for learner in pairs.learners:
         await _validate_last(pairs, learner)
         learner.flush()
         if learner.policy.version == 0:
-            run.hub.warning(
-                f"'{learner.name}' was never updated: {learner.decisions:,} decisions did not fill "
-                f"{learner.algorithm.missing}; raise max_steps or lower buffer_size"
-            )
+            run.hub.warning(f"'{learner.name}' was never updated: {_why_never(learner, pairs.actors is None)}")
+    _tell_of_absent(pairs)
     better = [learner for learner in pairs.learners if checkpointer.better(learner)]
     if pairs.plan.deterministic and better:
         better = pairs.learners  # they are one moment
@@ -44,6 +42,34 @@ async def save_early(pairs: PairsCollector) -> None:
     checkpointer = pairs.overseer.checkpointer
     due = [learner for learner in pairs.learners if checkpointer.stale(learner) and checkpointer.better(learner)]
     await checkpointer.save(due, pairs.parallel.pairs)
+
+
+def _why_never(learner: Learner, here: bool) -> str:
+    """Why a learner was never updated, as the end of a sentence; ``here``: its agents act in this process."""
+    made, missing, enough = learner.decisions, learner.algorithm.missing, learner.algorithm.rollout_size
+    if skipped := learner.updates.skipped:
+        met = "its only update met" if skipped == 1 else f"all its {skipped:,} updates met"
+        return f"{met} NaN or infinity, and the weights were kept; the warnings say where"
+    lost = learner.memory.lost if here else made - learner.progress.samples
+    if lost and (made >= enough if enough else 2 * lost > made):
+        return (
+            f"{lost:,} of {made:,} decisions have no outcome, because their agents vanished without an end or their "
+            f"engine was lost or closed, and the others did not fill {missing}; end an agent's episode before it is "
+            "removed, raise max_steps or lower buffer_size"
+        )
+    return f"{made:,} decisions did not fill {missing}; raise max_steps or lower buffer_size"
+
+
+def _tell_of_absent(pairs: PairsCollector) -> None:
+    """Say which behaviors the settings name that no environment has shown."""
+    shown = {learner.spec.short_name for learner in pairs.learners}
+    absent = [f"'{name}'" for name in pairs.plan.settings.behaviors if name not in shown]
+    if absent:
+        met = ", ".join(f"'{name}'" for name in sorted(shown)) or "none"
+        pairs.run.hub.warning(
+            f"behaviors of the settings that never appeared: {', '.join(absent)}; those that did: {met}; correct a "
+            "name that is misspelt, or leave it out"
+        )
 
 
 async def _validate_last(pairs: PairsCollector, learner: Learner) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from typing_extensions import override
@@ -15,9 +15,10 @@ from tau_trainer.metrics import keys
 from tau_trainer.remote.process import Machines
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.run import Run
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, BehaviorSpec
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.learning.door import Door
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
@@ -36,7 +37,7 @@ class RunOverseer(Overseer):
         trainers: who learns beside actors, by learner.
         gone: decisions of pairs that only the runs had that this one goes on from.
         accuracies: on validation rows, of each pair's policy when it ended.
-        export_checks: whether each learner's policy can be exported, tried beside learning.
+        export_checks: by learner, whether its policy can be exported, tried beside learning.
 
     Raises:
         DataError, SettingsError, CheckpointError: it cannot begin.
@@ -50,12 +51,13 @@ class RunOverseer(Overseer):
         self._environments: list[Environment] = []
         self.trainers: Mapping[str, AsyncTrainer] = {}
         self.accuracies: dict[int, float] = {}
-        self.export_checks: list[asyncio.Future[None]] = []
+        self.export_checks: dict[str, asyncio.Future[None]] = {}
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
         validator = self.examiner.quick_scores if self.examiner is not None else None
         self.pool = LearnerPool(plan, run.hub, validator, self.appears, run.callbacks, machines)
         self.checkpointer = Checkpointer(plan, run, self.lessons, self.pool.self_play)
         self.checkpointer.prepare()
+        self.door = Door(self.pool, self.checkpointer.behaviors, self._forget)
         self._show_lessons()
         earlier = self.checkpointer.pair_decisions
         self.gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
@@ -111,6 +113,23 @@ class RunOverseer(Overseer):
         """How often all environments began anew."""
         return self.checkpointer.generation
 
+    @override
+    def objection(self, pair: AgentTrainerPair) -> str | None:
+        name, shown = self.pool.name, list(pair.environment.specs.values())
+        playing = {name(spec.short_name, other.id) for other in self.pairs for spec in other.met.values()}
+        return self.door.objection(pair.id, shown, playing, new=not pair.met)
+
+    @override
+    def conflict(self, shown: Sequence[BehaviorSpec]) -> str | None:
+        return self.door.conflict(shown)
+
+    def _forget(self, learner: Learner) -> None:
+        """Do without a learner from which nothing was learned, and that nobody plays for."""
+        self.pool.forget(learner)
+        self.export_checks.pop(learner.name, None)
+        for pair in self.pairs:
+            pair.trainer.forget(learner)
+
     def _progress(self, behavior: str) -> float:
         """Share of a behavior's ``max_steps`` that is behind it."""
         known = [learner.progress for learner in self.learners if learner.spec.short_name == behavior]
@@ -152,7 +171,7 @@ class RunOverseer(Overseer):
         check = loop.run_in_executor(self.pool.executor, check_export, learner.policy, learner.spec)
         # A run that ends earlier asks no more what came of it, and must not be told of that either.
         check.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self.export_checks.append(check)
+        self.export_checks[learner.name] = check
 
     async def _after_update(self, learner: Learner) -> None:
         if self.checkpointer.due(learner):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tau_trainer.envs import Environment, Parameters
-from tau_trainer.errors import EngineError, EngineStoppedError
+from tau_trainer.errors import EngineError, EngineRefusedError, EngineStoppedError
 from tau_trainer.metrics import Laps, PairMetrics, Timer
-from tau_trainer.specs import Actions, StepBatch
+from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
 
@@ -28,6 +28,17 @@ class Overseer:
     def parameters(self, pair: int) -> Parameters:
         """What the environment of a pair is told now."""
         return self.lessons.parameters
+
+    def objection(self, pair: AgentTrainerPair) -> str | None:
+        """What is wrong with the behaviors that a pair's environment shows, as a sentence; None: nothing.
+
+        Asked before anything is decided for a behavior that the pair has not met.
+        """
+        return None
+
+    def conflict(self, shown: Sequence[BehaviorSpec]) -> str | None:
+        """The same of behaviors that show themselves in another process, where their agents are."""
+        return None
 
     async def absent(self) -> None:
         """A person has stopped a game; awaited before its pair waits for that person to start it again."""
@@ -63,6 +74,8 @@ class AgentTrainerPair:
         """Set from outside: the pair ends after the exchange it is in."""
         self.goodbye: str | None = None
         """What an environment said that left and is not to be replaced: a saved run is played, say."""
+        self.met: dict[str, BehaviorSpec] = {}
+        """The behaviors of the environment that plays now, by full name; none while nothing plays."""
         self._stopped: str | None = None
         """How a person ended the game who has not started it again."""
         self.starting = False
@@ -92,13 +105,13 @@ class AgentTrainerPair:
     async def initialize(self) -> None:
         """Start the environment and decide for its first observations. Raises EngineError."""
         self._laps.begin()
-        try:
-            with self._start():
-                batches = await self.environment.start(self._parameters_now())
-        except EngineStoppedError as error:
-            batches = await self._wait_for_person(error)
+        batches = await self._or_recover(self._opened())
         self._laps.lap("start the environment")
         self._actions = await self.trainer.decide(batches, self.environment.specs)
+
+    async def _opened(self) -> list[StepBatch]:
+        with self._start():
+            return await self.environment.start(self._parameters_now())
 
     async def advance(self) -> None:
         """One exchange: actions out; then, while the game plays, rewards and experience; observations in, decide.
@@ -134,15 +147,35 @@ class AgentTrainerPair:
         self._laps.lap("decide")
 
     async def _or_recover(self, exchange: Awaitable[list[StepBatch]]) -> list[StepBatch]:
+        """What the environment says, or the first of the next ones that nobody objects to."""
+        error: EngineError | None
         try:
-            return await exchange
-        except EngineStoppedError as error:
+            batches = await exchange
+            error = self._refusal()
+        except EngineError as failed:
+            error = failed
+        while error is not None:
+            self.met = {}
             self.trainer.abandon()
+            batches = await self._recovered(error)
+            error = self._refusal()
+        return batches
+
+    async def _recovered(self, error: EngineError) -> list[StepBatch]:
+        if isinstance(error, EngineStoppedError):
             return await self._wait_for_person(error)
-        except EngineError as error:
-            self.trainer.abandon()
-            with self._start():
-                return await self.environment.recover(error)
+        with self._start():
+            return await self.environment.recover(error)
+
+    def _refusal(self) -> EngineRefusedError | None:
+        """Why the environment may not play here, where it shows a behavior that this pair has not met."""
+        specs = self.environment.specs
+        if len(specs) != len(self.met):
+            said = self._overseer.objection(self)
+            if said is not None:
+                return EngineRefusedError(said)
+            self.met = dict(specs)
+        return None
 
     async def _wait_for_person(self, error: EngineStoppedError) -> list[StepBatch]:
         self._stopped = str(error)
@@ -180,6 +213,7 @@ class AgentTrainerPair:
     async def stop(self) -> None:
         """Say goodbye to the environment and wait for its end."""
         self.trainer.abandon()
+        self.met = {}
         await self.environment.close()
 
     def metrics(

@@ -178,6 +178,7 @@ class ParallelTrainer:
                 f"the environment of pair {pair.id} could not be ended: {sentence_of(error)}", pair=pair.id
             )
         pair.trainer.abandon()
+        pair.met = {}
         self._end(pair, state)
 
     @staticmethod

@@ -89,14 +89,6 @@ def test_a_learners_seed_follows_from_run_and_name(make: Make) -> None:
     assert all(here != there for here, there in zip(drawn[0], drawn[2], strict=True))
 
 
-def test_engines_must_agree(make: Make) -> None:
-    pool = make()
-    pool.agent(0, SPEC)
-    other = BehaviorSpec(SPEC.name, SPEC.observations, ActionSpec(4))
-    with pytest.raises(SettingsError, match=r"'TauAgent' has other sensors or actions in engine 1"):
-        pool.agent(1, other)
-
-
 def test_a_missing_target_sensor(make: Make) -> None:
     blind = BehaviorSpec(SPEC.name, SPEC.observations[:1], SPEC.actions)
     with pytest.raises(SettingsError, match=r"no sensor named 'target'.*source=engine"):

@@ -9,15 +9,18 @@ from typing import Any
 import onnx
 import pytest
 
-from tau_trainer.errors import ExportError, TauError
+from tau_trainer.errors import ExportError, NonFiniteError, TauError
 from tau_trainer.evaluation.candidates import Candidate, make_candidate
 from tau_trainer.files import STAGED_SUFFIX
+from tau_trainer.memory import Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.runs import run
-from tau_trainer.settings import load_settings
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.specs import StepBatch, empty_terminals
 from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.tau.task import TauTask
+from tau_trainer.training.learning.handles import LocalLearner
 from tau_trainer.training.learning.judge import Judge
 from tau_trainer.training.pairs import finish
 from tau_trainer.training.stored import export_run
@@ -231,3 +234,81 @@ def test_the_last_panel(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     assert list(result.baselines) == ["zeros", "constant", "majority", "ridge", "nearest", "logistic"]
     assert set(result.files) == {"policy", "evaluation", "curve", "checkpoints", "log"}
     assert all(path.exists() for path in result.files.values())
+
+
+BASIC = """
+behaviors:
+  Basic:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 16, buffer_size: 100, num_epoch: 1}
+    network_settings: {hidden_units: 8, num_layers: 1}
+    max_steps: 150
+  Bsic: {trainer_type: ppo, max_steps: 50}
+env_settings: {env_path: "headless:basic", seed: 3}
+"""
+
+
+def _basic(folder: Path, **overrides: Any) -> RunSettings:
+    """One agent, and settings that name a behavior which nobody has."""
+    config = folder / "basic.yaml"
+    config.write_text(BASIC, "utf-8")
+    given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "run"}
+    return load_settings(config, given | {key.replace("__", "."): value for key, value in overrides.items()})
+
+
+ABSENT = (
+    "behaviors of the settings that never appeared: 'Bsic'; those that did: 'Basic'; correct a name that is misspelt, "
+    "or leave it out"
+)
+
+
+def test_what_is_configured_and_never_appears_is_told_at_the_end(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    report = train(_basic(tmp_path), memory, "learn")
+    assert report.outcome == "completed"
+    assert memory.warnings == [ABSENT]
+
+
+def test_a_buffer_that_was_not_filled(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+    train(_basic(tmp_path, behaviors__Basic__hyperparameters__buffer_size=160), memory, "learn")
+    said = "'Basic' was never updated: 150 decisions did not fill a buffer of 160; raise max_steps or lower buffer_size"
+    assert memory.warnings == [said, ABSENT]
+
+
+@pytest.mark.parametrize(
+    ("buffer", "said"), [(100, "its only update met"), (70, "all its 2 updates met")], ids=["one", "two"]
+)
+def test_updates_that_were_skipped_are_why_nothing_was_learned(
+    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch, buffer: int, said: str
+) -> None:
+    def fails(learner: LocalLearner, work: Work, progress: float, publish: object) -> dict[str, float]:
+        work.release()
+        raise NonFiniteError("the loss of 'Basic' is NaN")
+
+    monkeypatch.setattr(LocalLearner, "submit", fails)
+    chosen = {"behaviors__Basic__hyperparameters__buffer_size": buffer, "collection__learner": "thread"}
+    train(_basic(tmp_path, **chosen), memory, "learn")
+    assert memory.warnings[-2:] == [
+        f"'Basic' was never updated: {said} NaN or infinity, and the weights were kept; the warnings say where",
+        ABSENT,
+    ]
+
+
+def test_agents_that_vanished_are_why_nothing_was_learned(
+    stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = SceneEngine.next
+
+    async def somebody_else(engine: SceneEngine) -> list[StepBatch]:
+        (batch,) = await step(engine)
+        batch.agent_ids = batch.agent_ids + engine.exchanges
+        batch.terminals = empty_terminals(next(iter(engine.specs.values())).observations)
+        return [batch]
+
+    monkeypatch.setattr(SceneEngine, "next", somebody_else)
+    train(_basic(tmp_path), memory, "learn")
+    assert memory.warnings == [
+        "'Basic' was never updated: 150 of 150 decisions have no outcome, because their agents vanished without an end "
+        "or their engine was lost or closed, and the others did not fill a buffer of 100; end an agent's episode "
+        "before it is removed, raise max_steps or lower buffer_size",
+        ABSENT,
+    ]

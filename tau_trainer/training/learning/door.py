@@ -1,0 +1,154 @@
+"""The door of a run: which engines may play, by the behaviors that they show.
+
+What counts as right is what a resumed run has saved, else what the first engine showed that played. An engine that
+shows something else is refused before anything is decided for it, and costs nobody else anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from tau_trainer.errors import TauError
+from tau_trainer.specs import ActionSpec, BehaviorSpec
+from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.pool import LearnerPool
+
+Objection = Callable[[Mapping[str, BehaviorSpec], Sequence[BehaviorSpec]], str | None]
+"""Given the behaviors that the run knows, by short name, and all that an engine shows, known or new: what is wrong, as
+a sentence that does not name the engine; None: nothing."""
+
+
+def other_than_known(known: Mapping[str, BehaviorSpec], shown: Sequence[BehaviorSpec]) -> str | None:
+    """An :data:`Objection` to a behavior whose sensors or actions are not those that the run knows."""
+    for spec in shown:
+        right = known.get(spec.short_name)
+        what = None if right is None else _difference(right, spec)
+        if what is not None:
+            return (
+                f"behavior '{spec.short_name}' has other sensors or actions than in this run ({what}); start every "
+                "engine from the same build with the same arguments, or train this one in another run"
+            )
+    return None
+
+
+OBJECTIONS: Final[tuple[Objection, ...]] = (other_than_known,)
+"""All that an engine is asked at the door, in this order."""
+
+
+class Door:
+    """Lets engines in, and makes the learners of what they show.
+
+    Args:
+        pool: makes the learners.
+        saved: the behaviors of the run that is resumed or played, by short name.
+        forget: called with a learner that the run does without from now on.
+    """
+
+    def __init__(self, pool: LearnerPool, saved: Mapping[str, BehaviorSpec], forget: Callable[[Learner], None]) -> None:
+        self._pool, self._saved, self._forget = pool, saved, forget
+
+    def conflict(self, shown: Sequence[BehaviorSpec], *, without: Collection[str] = ()) -> str | None:
+        """The first objection to ``shown``; ``without``: names of learners that do not count."""
+        known = {spec.short_name: spec for name, spec in self._pool.shown.items() if name not in without}
+        met, asked = known.keys() & {spec.short_name for spec in shown}, list[BehaviorSpec]()
+        for spec in shown:
+            saved = self._saved.get(spec.short_name)
+            if saved is None or spec.short_name in met:
+                asked.append(spec)
+            else:  # what was saved is what the policy sees
+                asked.append(self._pool.visible(spec))
+                known[spec.short_name] = _as_saved(asked[-1], saved)
+        known = {name: spec for name, spec in self._saved.items() if name not in known} | known
+        return next((said for objection in OBJECTIONS if (said := objection(known, asked)) is not None), None)
+
+    def objection(self, pair: int, shown: Sequence[BehaviorSpec], playing: Collection[str], *, new: bool) -> str | None:
+        """Why the engine of ``pair`` may not play; None: it may, and there is a learner for each behavior.
+
+        Args:
+            pair: whose engine it is.
+            shown: the behaviors that it shows.
+            playing: names of the learners that some engine plays for now.
+            new: whether it is to begin, and does not only show another behavior.
+        """
+        said = self.conflict(shown)
+        if new:
+            said = self._start_over(pair, shown, playing, said)
+        if said is None:
+            said = self._make(pair, shown)
+        return said
+
+    def _start_over(
+        self, pair: int, shown: Sequence[BehaviorSpec], playing: Collection[str], said: str | None
+    ) -> str | None:
+        """Forget what nobody plays any more and nobody has learned from, where something else is shown now."""
+        learners = self._pool.learners
+        idle = [
+            learner
+            for name, learner in learners.items()
+            if name not in playing
+            and learner.spec.short_name not in self._saved
+            and not (learner.policy.version or learner.bound.outstanding)
+        ]
+        known = {learner.spec.short_name for learner in learners.values()}
+        another_game = len(idle) == len(learners) and not any(spec.short_name in known for spec in shown)
+        names = [learner.name for learner in idle]
+        if not idle or not (said or another_game) or self.conflict(shown, without=names) is not None:
+            return said
+        for learner in idle:
+            self._forget(learner)
+        left = ", ".join(f"'{name}'" for name in names)
+        another = "another behavior" if said is None else said.partition(";")[0]
+        self._pool.shared.hub.warning(
+            f"the run starts over with engine {pair}: whoever played {left} has left before the first update, and this "
+            f"engine shows something else: {another}",
+            pair=pair,
+        )
+        return None
+
+    def _make(self, pair: int, shown: Sequence[BehaviorSpec]) -> str | None:
+        """A learner for each behavior, or none and why."""
+        before = set(self._pool.learners)
+        try:
+            for spec in shown:
+                self._pool.learner(pair, spec)
+        except TauError as error:
+            for name in self._pool.learners.keys() - before:
+                self._forget(self._pool.learners[name])
+            return str(error).rstrip(".")
+        return None
+
+
+def _as_saved(seen: BehaviorSpec, saved: BehaviorSpec) -> BehaviorSpec:
+    """``seen`` with what a checkpoint insists on: its actions, and its sensors' names and shapes."""
+    sensors = saved.observations
+    if len(sensors) == len(seen.observations):
+        sensors = tuple(
+            replace(now, name=then.name, shape=then.shape) for then, now in zip(sensors, seen.observations, strict=True)
+        )
+    return replace(seen, observations=sensors, actions=saved.actions)
+
+
+def _difference(right: BehaviorSpec, shown: BehaviorSpec) -> str | None:
+    """What ``shown`` has that is not as in ``right``, as a part of a sentence; None: nothing."""
+    old, new = right.observations, shown.observations
+    if len(old) != len(new):
+        return f"it has {_count(len(new), 'sensor')}, not {len(old)}"
+    for then, now in zip(old, new, strict=True):
+        if then.name != now.name:
+            return f"it has a sensor '{now.name}', not '{then.name}'"
+        if then.shape != now.shape:
+            return f"sensor '{now.name}' has shape {list(now.shape)}, not {list(then.shape)}"
+        if then != now:
+            return f"sensor '{now.name}' is of another kind"
+    return None if right.actions == shown.actions else f"it has {_words(shown.actions)}, not {_words(right.actions)}"
+
+
+def _words(actions: ActionSpec) -> str:
+    discrete = f"branches of {list(actions.discrete_branches)}" if actions.discrete_branches else "no branches"
+    return f"{_count(actions.continuous_size, 'continuous action')} and {discrete}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,295 @@
+"""Engines that somebody else starts may be the wrong ones: they are refused, and cost nobody else anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tau_trainer.errors import EngineRefusedError
+from tau_trainer.runs.checkpoints import latest_checkpoint
+from tau_trainer.runs.session import Session
+from tau_trainer.settings import load_settings
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.bridge.conftest import free_port
+from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, begin, pairs_of, until
+from tests.training.guests import Guest, Join, guests, hello_and_exit
+
+FILE = """
+behaviors:
+  Basic:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 16, buffer_size: 64, num_epoch: 1}
+    network_settings: {hidden_units: 16, num_layers: 1}
+    max_steps: 1000
+    summary_freq: 200
+env_settings: {seed: 3, timeout_wait: 100, max_lifetime_restarts: 0}
+"""
+THREE = ActionSpec(0, (3,))
+
+
+def shows(size: int = 5, actions: ActionSpec = THREE, name: str = "Basic?team=0") -> BehaviorSpec:
+    return BehaviorSpec(name, (ObservationSpec("vector", (size,)),), actions)
+
+
+RIGHT, WRONG = shows(), shows(actions=ActionSpec(2))
+OTHER = (
+    "behavior 'Basic' has other sensors or actions than in this run ({}); start every engine from the same build with "
+    "the same arguments, or train this one in another run"
+)
+WRONGLY = OTHER.format("it has 2 continuous actions and no branches, not 0 continuous actions and branches of [3]")
+
+
+def refused(port: int, why: str = WRONGLY) -> str:
+    return f"the engine on port {port} was refused: {why}; another may join there"
+
+
+class Run:
+    """A run that waits for engines."""
+
+    def __init__(self, join: Join, folder: Path, most: int, **given: Any) -> None:
+        self.port, self.memory, self._join = free_port(most), Memory(), join
+        config = folder / "basic.yaml"
+        config.write_text(FILE, "utf-8")
+        chosen = {
+            "checkpoint_settings.results_dir": str(folder),
+            "checkpoint_settings.run_id": "run",
+            "env_settings.env_path": f"attach:{most}",
+            "env_settings.base_port": self.port,
+        }
+        settings = load_settings(config, chosen | {name.replace("__", "."): value for name, value in given.items()})
+        self.session: Session = begin(settings, self.memory, "learn")
+
+    @property
+    def warnings(self) -> list[str]:
+        return self.memory.warnings
+
+    def joins(self, seat: int, *shown: BehaviorSpec) -> Guest:
+        """A game for a port that is open; it is not started."""
+        pair = pairs_of(self.session).parallel.pairs[seat]
+        until(lambda: pair.environment.absent == f"no engine has joined on port {self.port + seat}")
+        return self._join(self.port + seat, *shown)
+
+    def completes(self, decisions: int = 1000) -> None:
+        """It comes to its end with the games that play, nothing was restarted, and the right behavior was learned."""
+        report = self.session.wait(WAIT_S)
+        assert (report.outcome, report.exit_code) == ("completed", 0)
+        assert report.decisions >= decisions
+        assert [pair.restarts for pair in report.pairs] == [0] * len(report.pairs)
+        saved = latest_checkpoint(report.folder / "checkpoints", "Basic").checkpoint
+        assert saved is not None
+        assert saved.manifest["learner"]["behavior"]["discrete_branches"] == [3]
+
+
+@pytest.fixture
+def join() -> Iterator[Join]:
+    with guests() as made:
+        yield made
+
+
+def play(guest: Guest, *orders: Any) -> Guest:
+    """Start it, and wait until it has done that."""
+    guest.told(*orders).start()
+    assert guest.rests.wait(WAIT_S)
+    return guest
+
+
+def test_the_only_port_is_open_again_for_the_right_one(join: Join, tmp_path: Path) -> None:
+    run = Run(join, tmp_path, 1)
+    try:
+        play(run.joins(0, RIGHT), 200, "leave")
+        wrong = play(run.joins(0, WRONG), 200)
+        assert wrong.ended == "sent away"
+        until(lambda: run.warnings[-1:] == [refused(run.port)])
+        played = run.session.status().decisions
+        run.joins(0, RIGHT).told("play").start()
+        run.completes()
+    finally:
+        run.session.cancel()
+    assert played <= 201, "nothing was decided for the other"
+    assert run.warnings == [f"engine 0 left; another may join on port {run.port}", refused(run.port)]
+
+
+def test_every_wrong_one_of_several_is_refused(join: Join, tmp_path: Path) -> None:
+    run = Run(join, tmp_path, 4)
+    try:
+        first = play(run.joins(1, RIGHT), 10)
+        wrong = {0: WRONG, 2: shows(4), 3: shows(name="Basic?team=7", actions=ActionSpec(2))}
+        for seat, spec in wrong.items():
+            assert play(run.joins(seat, spec), 1).ended == "sent away"
+        size = OTHER.format("sensor 'vector' has shape [4], not [5]")
+        said = [refused(run.port), refused(run.port + 2, size), refused(run.port + 3)]
+        until(lambda: run.warnings == said)
+        games = [first, *(play(run.joins(seat, RIGHT), 20) for seat in wrong)]
+        for game in games:
+            game.told("play")
+        run.completes()
+    finally:
+        run.session.cancel()
+    assert run.warnings[3:] == []
+
+
+def test_the_first_that_plays_is_right_until_it_leaves_before_the_first_update(join: Join, tmp_path: Path) -> None:
+    run = Run(join, tmp_path, 2)
+    try:
+        first = play(run.joins(0, WRONG), 20)
+        assert play(run.joins(1, RIGHT), 1).ended == "sent away"
+        until(lambda: len(run.warnings) == 1)
+        first.told("leave").join(WAIT_S)
+        until(lambda: len(run.warnings) == 2)
+        right = play(run.joins(1, RIGHT), 30)
+        assert not right.ended
+        until(lambda: len(run.warnings) == 3)
+        assert run.session.status().decisions <= 31, "what was done for the other does not count"
+        assert play(run.joins(0, WRONG), 1).ended == "sent away", "now it is the wrong one"
+        right.told("play")
+        run.completes()
+    finally:
+        run.session.cancel()
+    turned = "it has 0 continuous actions and branches of [3], not 2 continuous actions and no branches"
+    assert run.warnings == [
+        refused(run.port + 1, OTHER.format(turned)),
+        f"engine 0 left; another may join on port {run.port}",
+        "the run starts over with engine 1: whoever played 'Basic' has left before the first update, and this engine "
+        f"shows something else: behavior 'Basic' has other sensors or actions than in this run ({turned})",
+        refused(run.port),
+    ]
+
+
+def test_another_game_that_left_before_the_first_update_is_not_waited_for(join: Join, tmp_path: Path) -> None:
+    run = Run(join, tmp_path, 1, default_settings__max_steps=100_000)
+    try:
+        play(run.joins(0, shows(name="Else")), 20, "die")
+        run.joins(0, RIGHT).told("play").start()
+        run.completes()
+    finally:
+        run.session.cancel()
+    assert run.warnings[1:] == [
+        "the run starts over with engine 0: whoever played 'Else' has left before the first update, and this engine "
+        "shows something else: another behavior"
+    ]
+    assert [behavior.name for behavior in run.session.status().behaviors] == ["Basic"]
+
+
+def test_what_was_learned_from_stays_right(join: Join, tmp_path: Path) -> None:
+    """After the first update nobody starts over, though the one that played has left."""
+    run = Run(join, tmp_path, 2)
+    try:
+        play(run.joins(0, RIGHT), 70, "leave")
+        until(lambda: run.session.status().policy_version)
+        assert play(run.joins(1, WRONG), 1).ended == "sent away"
+        run.joins(1, RIGHT).told("play").start()
+        run.completes()
+    finally:
+        run.session.cancel()
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (shows(name="Elsewhere"), "'Elsewhere'"),
+        (shows(name="Basic?team=1", actions=ActionSpec(2)), WRONGLY),
+        (BehaviorSpec("Basic", (), THREE), OTHER.format("it has 0 sensors, not 1")),
+    ],
+    ids=["unknown", "another team", "no sensors"],
+)
+def test_a_behavior_that_shows_itself_later_is_asked_too(
+    join: Join, tmp_path: Path, spec: BehaviorSpec, why: str
+) -> None:
+    run = Run(join, tmp_path, 1)
+    try:
+        game = play(run.joins(0, RIGHT), 20, spec)
+        assert game.ended == "sent away"
+        until(lambda: len(run.warnings) == 1)
+        assert run.warnings[0].startswith(f"the engine on port {run.port} was refused: ")
+        assert why in run.warnings[0]
+        run.joins(0, RIGHT).told("play").start()
+        run.completes()
+    finally:
+        run.session.cancel()
+
+
+def test_a_resumed_run_knows_what_is_right(join: Join, tmp_path: Path) -> None:
+    run = Run(join, tmp_path, 1)
+    try:
+        play(run.joins(0, RIGHT), 200)
+    finally:
+        run.session.cancel()
+    run.session.wait(WAIT_S)
+    run = Run(join, tmp_path, 2, checkpoint_settings__resume=True)
+    try:
+        assert play(run.joins(0, WRONG), 1).ended == "sent away"
+        until(lambda: run.warnings == [refused(run.port)])
+        run.joins(0, RIGHT).told("play").start()
+        run.completes()
+    finally:
+        run.session.cancel()
+    assert run.warnings[1:] == []
+
+
+def test_weights_of_another_run_that_do_not_fit(join: Join, tmp_path: Path) -> None:
+    """The engine is the wrong one for ``--initialize-from``; the right one may still come."""
+    run = Run(join, tmp_path, 1)
+    try:
+        play(run.joins(0, RIGHT), 200)
+    finally:
+        run.session.cancel()
+    run.session.wait(WAIT_S)
+    begins = {"checkpoint_settings__run_id": "second", "checkpoint_settings__initialize_from": "run"}
+    run = Run(join, tmp_path, 1, **begins)
+    try:
+        assert play(run.joins(0, shows(8)), 1).ended == "sent away"
+        until(lambda: run.warnings)
+        assert "observations is [['vector', [5]]], behavior 'Basic' needs [['vector', [8]]]" in run.warnings[0]
+        run.joins(0, RIGHT).told("play").start()
+        run.completes()
+    finally:
+        run.session.cancel()
+
+
+def test_games_that_die_in_the_handshake_are_as_if_they_had_never_come(join: Join, tmp_path: Path) -> None:
+    run = Run(join, tmp_path, 2)
+    try:
+        for seat in (0, 1):
+            run.joins(seat)
+            hello_and_exit(run.port + seat)
+        until(lambda: len(run.warnings) == 2)
+        game = play(run.joins(0, RIGHT), 100)
+        run.joins(1)
+        hello_and_exit(run.port + 1)
+        until(lambda: len(run.warnings) == 3)
+        game.told("play")
+        run.completes()
+    finally:
+        run.session.cancel()
+    died = "engine {} closed the connection (crashed or was killed?); another may join on port {}"
+    assert sorted(run.warnings) == sorted(died.format(seat, run.port + seat) for seat in (0, 1, 1))
+
+
+def test_a_build_that_differs_from_the_others_is_not_started_again(stage: Stage, tmp_path: Path) -> None:
+    """A fresh one would show the same: its pair fails, with the sentence."""
+
+    async def differs(engine: SceneEngine) -> None:
+        if engine.index == 1:
+            name = "Basic?team=0"
+            engine.specs = {name: shows(3, name=name)}
+
+    stage.before_reset = differs
+    config = tmp_path / "basic.yaml"
+    config.write_text(FILE.replace("max_lifetime_restarts: 0", "max_lifetime_restarts: -1"), "utf-8")
+    chosen = {
+        "checkpoint_settings.results_dir": str(tmp_path),
+        "env_settings.env_path": "headless:basic",
+        "env_settings.num_envs": 2,
+    }
+    memory = Memory()
+    session = begin(load_settings(config, chosen), memory, "learn")
+    report = session.wait(WAIT_S)
+    assert [pair.restarts for pair in report.pairs] == [0, 0]
+    assert stage.starts == [0, 1]
+    failures = list(session._run.collector.parallel.failures.values())  # type: ignore[attr-defined]
+    assert [type(error) for error in failures] == [EngineRefusedError]
+    assert report.pairs[1].error == OTHER.format("it has a sensor 'vector', not 'Basic'")
+    assert report.pairs[0].decisions >= 1000
