@@ -127,7 +127,7 @@ class Connection:
 
         if ray.is_initialized():
             raise ClusterError("this process uses a Ray cluster already; call ray.shutdown() before the run")
-        self._check_imported()
+        self._check_imported(address)
         logging.getLogger("ray").setLevel(logging.ERROR)
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         count = self.settings.private
@@ -145,7 +145,7 @@ class Connection:
         for number in range(2, count + 1):
             nodes.append(start_node(f"local-{number}", self.head, inner, cores))
 
-    def _check_imported(self) -> None:
+    def _check_imported(self, address: str) -> None:
         """Where Ray was imported before, it has read the environment as it was then."""
         with contextlib.suppress(ImportError, AttributeError):
             from ray._private.ray_constants import ENABLE_RAY_CLUSTER
@@ -158,6 +158,12 @@ class Connection:
                 )
             if not self.settings.private and not ENABLE_RAY_CLUSTER and sys.platform == "linux":
                 raise ClusterError("this process had a private cluster, to which Ray keeps; start the run in another")
+            if not self.settings.private and not ENABLE_RAY_CLUSTER and not _on_loopback(address):
+                raise ClusterError(
+                    f"--cluster {self.settings.address}: on Windows and macOS Ray joins no cluster of several machines "
+                    "by default; run the command on Linux, or set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1 on every machine "
+                    "of the cluster that is neither, here too, which Ray allows but does not support"
+                )
             Config.initialize("")
             AuthenticationTokenLoader.instance().reset_cache()
 
@@ -236,6 +242,11 @@ def variables(given: Mapping[str, str]) -> Iterator[None]:
         for name in _of_ray().keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
+
+
+def _on_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _address() -> str:

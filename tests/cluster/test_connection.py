@@ -94,11 +94,18 @@ def test_ray_that_was_imported_before_would_open_a_private_cluster_to_others(
     """It reads where it listens as it is imported."""
     monkeypatch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", True)
     with pytest.raises(ClusterError, match=r"^this process has imported ray before, and a private cluster of it would"):
-        connection._check_imported()
+        connection._check_imported("local")
     monkeypatch.undo()
     monkeypatch.setattr(connection, "settings", ClusterSettings(address="head:6379"))
     with pytest.raises(ClusterError, match=r"^this process had a private cluster, to which Ray keeps"):
-        connection._check_imported()
+        connection._check_imported("head:6379")
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(
+        ClusterError, match=r"^--cluster head:6379: on Windows and macOS Ray joins no cluster of several"
+    ):
+        connection._check_imported("head:6379")
+    for address in ("127.0.0.1:6379", "localhost:6379", "[::1]:6379"):  # a Ray of that machine alone
+        connection._check_imported(address)
 
 
 def test_every_node_has_the_build_and_our_version(

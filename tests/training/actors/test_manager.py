@@ -452,11 +452,11 @@ def test_every_figure_of_the_run_is_recorded(tmp_path: Path) -> None:
 def test_the_best_policy_is_the_first_with_the_highest_score() -> None:
     """It is the one of when it was asked for: learning goes on while it plays."""
     evaluator, judge = Evaluator.__new__(Evaluator), Judge.__new__(Judge)
-    judge.best = None
+    setattr(judge, "best", None)  # noqa: B010 - else nobody believes that it changes
     with MetricsHub() as hub:
         evaluator._board = cast(Board, SimpleNamespace(hub=hub))
         learner = cast(Learner, SimpleNamespace(name="Agent", decisions=1000, judge=judge))
-        kept = []
+        kept = list[tuple[int, int]]()
         for version, returns in enumerate(([1.0, 3.0], [], [1.0, 2.0], [2.0, 2.0], [2.5])):
             policy = cast(Policy, SimpleNamespace(version=version))
             evaluator._score(_Asked(learner, policy, 10 * version, 100 + version), returns)
