@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.metrics.conftest import Memory
 
 
-def ignore(recorder: Recorder, error: Exception) -> None:
+def ignore(recorder: Recorder, error: BaseException) -> None:
     raise AssertionError(f"{recorder} failed: {error}")
 
 
@@ -80,7 +80,7 @@ def test_a_warning_from_the_last_item_still_arrives(memory: Memory) -> None:
         def on_summary(self, summary: Summary) -> None:
             raise OSError("disk full")
 
-    def report(recorder: Recorder, error: Exception) -> None:
+    def report(recorder: Recorder, error: BaseException) -> None:
         dispatcher.put(Event("warning", 0.0, {"message": str(error)}))
 
     dispatcher = Dispatcher([Broken(), memory], report)

@@ -126,7 +126,9 @@ def test_a_run_that_is_left_out_is_named(runs: list[Path], tmp_path: Path, caplo
 def test_behaviors_without_room_are_counted(tmp_path: Path) -> None:
     crowd = write_log(tmp_path / "crowd", **{f"B{number}_reward": [1.0, 2.0] for number in range(14)})
     [axes] = draw_runs([crowd]).axes
-    assert "2 behaviors more are in log.jsonl" in [text.get_text() for text in axes.get_legend().get_texts()]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert "2 behaviors more are in log.jsonl" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_smoothing_averages_points(runs: list[Path]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tau_trainer.errors import RunExistsError, SettingsError
 from tau_trainer.files import file_name
-from tau_trainer.runs.folder import RunFolder, atomic_write_json, atomic_write_text
+from tau_trainer.runs.folder import RunFolder, atomic_write_json, atomic_write_text, let_go
 
 
 def _old_run(results: Path) -> Path:
@@ -235,7 +235,7 @@ def test_discard_survives_what_it_cannot_delete(tmp_path: Path, monkeypatch: pyt
 _TRAIN = """
 import sys
 from pathlib import Path
-from tau_trainer.runs.folder import RunFolder
+from tau_trainer.runs.folder import RunFolder, let_go
 folder = RunFolder.create(Path(sys.argv[1]), "one")
 folder.configuration.write_text("theirs: true")
 print("training", flush=True)
@@ -323,3 +323,25 @@ def test_a_resumed_run_keeps_its_engines_logs_where_they_are(tmp_path: Path) -> 
     (folder.engine_logs / "Player-0.log").write_text("what went wrong")
     assert folder.discard(keep_logs=True) == path / "run_logs"
     assert (path / "run_logs" / "Player-0.log").read_text() == "what went wrong"
+
+
+def test_a_process_that_ends_lets_go_of_all_its_runs(tmp_path: Path) -> None:
+    """What was saved stays, and what had not begun leaves nothing."""
+    fresh, saved, kept = (RunFolder.create(tmp_path / "results", name) for name in ("fresh", "saved", "kept"))
+    (saved.checkpoints / "A-10").mkdir(parents=True)
+    kept.commit()
+    (kept.path / "configuration.yaml").write_text("kept: true")
+    resumed = RunFolder.create(_run(tmp_path / "old" / "it").parent, "it", resume=True)
+    let_go()
+    assert not fresh.path.exists()
+    assert [path.name for path in saved.path.iterdir()] == ["checkpoints"]
+    assert [path.name for path in kept.path.iterdir()] == ["configuration.yaml"]
+    assert [path.name for path in resumed.path.iterdir()] == ["configuration.yaml"]
+    let_go()
+    RunFolder.create(tmp_path / "results", "kept", resume=True).release()
+
+
+def _run(path: Path) -> Path:
+    path.mkdir(parents=True)
+    (path / "configuration.yaml").write_text("old: true")
+    return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import JsonLines, Recorder
 from tau_trainer.runs.collector import Collector
+from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import start
 from tau_trainer.settings import load_settings
@@ -36,6 +38,35 @@ def test_ctrl_c_before_it_has_begun_leaves_nothing(tmp_path: Path) -> None:
         start(load_settings(None, chosen), "", 0, begin, recorders=lambda folder: [JsonLines(folder / "log.jsonl")])
     assert not hasattr(made[0].run, "collector"), "it was not begun any more"
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself these signals there")
+def test_what_is_left_behind_touches_nothing_any_more(tmp_path: Path) -> None:
+    """A thread in a compiler ends when it ends, and the folder's name may be another run's by then."""
+    left, over = threading.Event(), threading.Event()
+
+    @contextmanager
+    def begin(run: Run) -> Iterator[Collector]:
+        with run.abandonable():
+            os.kill(os.getpid(), signal.SIGINT)
+            assert left.wait(60)
+        try:
+            yield Counting(run)
+        finally:
+            over.set()
+
+    chosen = {"checkpoint_settings.run_id": "it", "checkpoint_settings.results_dir": str(tmp_path / "results")}
+    settings = load_settings(None, chosen)
+    with pytest.raises(KeyboardInterrupt):
+        start(settings, "", 0, begin, recorders=lambda folder: [JsonLines(folder / "log.jsonl")])
+    assert not (tmp_path / "results").exists(), "the thread is still at it"
+    [thread] = [thread for thread in threading.enumerate() if thread.name == "run it"]
+    again = RunFolder.create(tmp_path / "results", "it")
+    left.set()
+    assert over.wait(60)
+    thread.join(60)
+    assert again.being_trained
+    again.release()
 
 
 def test_recorders_are_those_that_are_named_and_all_of_other_packages(
