@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from tau_trainer import plugins
 from tau_trainer.bridge.side_channels import Sampler, Stat
 from tau_trainer.errors import EngineError, SettingsError
-from tau_trainer.settings.withheld import check_chosen
+from tau_trainer.settings.problems import check_chosen
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 if TYPE_CHECKING:

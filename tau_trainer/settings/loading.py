@@ -23,10 +23,9 @@ from tau_trainer.settings.earlier import LEFT_OUT, dropped, migrated, moved, mov
 from tau_trainer.settings.engines import MOST_ENGINES
 from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.outlook import untrainable
-from tau_trainer.settings.problems import Problems, did_you_mean, key_path, without_tags
+from tau_trainer.settings.problems import CODE, Problems, ask_again, did_you_mean, key_path, withheld, without_tags
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings, trainer_type
-from tau_trainer.settings.withheld import CODE, ask_again, withheld
 
 _log = logging.getLogger(__name__)
 _SectionT = TypeVar("_SectionT", bound=Section)

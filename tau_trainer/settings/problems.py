@@ -1,14 +1,14 @@
-"""From what is wrong with a settings file to sentences: what, where (file, line, key), and what to do."""
+"""From what is wrong with a settings file, or left out of one, to sentences: what, where, and what to do."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import Tag, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import is_typeddict
 
@@ -19,6 +19,15 @@ from tau_trainer.settings.kinds import TAG, Section, TableSchema, is_number
 
 _VERBS = ("must ", "is ", "has ", "asks ")
 _NOTHING_NEW = {"default_factory_not_called"}
+WITHHELD = "(left out)"
+"""Stands in a pulled run's settings where they named code, a program, a file or an address of its maker's."""
+CODE = frozenset({"trainer_type", "vis_encode_type", "type"})
+"""Keys whose value decides how the others are read, so that nothing can be read without it."""
+FLAGS: Mapping[Location, str] = {
+    ("env_settings", "env_path"): "--env",
+    ("tau", "data"): "--data",
+}
+"""Flags that choose such a thing; the others are chosen with ``--set``."""
 
 
 @dataclass(slots=True)
@@ -196,3 +205,37 @@ def _section(annotation: object) -> object:
         members = [member for member in get_args(annotation) if member is not NoneType]
         return _section(members[0]) if len(members) == 1 else annotation
     return annotation
+
+
+def withheld(settings: BaseModel | Mapping[str, object]) -> list[Location]:
+    """Where :data:`WITHHELD` stands in settings or in a file's data."""
+    values = settings.model_dump(mode="json") if isinstance(settings, BaseModel) else settings
+    return list(_places(values, ()))
+
+
+def _places(value: object, location: Location) -> Iterator[Location]:
+    if value == WITHHELD:
+        yield location
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _places(inner, (*location, str(key)))
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for position, inner in enumerate(value):
+            yield from _places(inner, (*location, position))
+
+
+def ask_again(locations: Sequence[Location]) -> str:
+    """The sentence that asks for what is left out there."""
+    first, *others = (FLAGS.get(location) or f"--set {'.'.join(map(str, location))}=..." for location in locations)
+    flags = ", and by ".join([first, *others])
+    return (
+        "the run was pulled, and what it names on its maker's machine is left out; choose your own, if you trust it, "
+        f"by {flags}"
+    )
+
+
+def check_chosen(settings: BaseModel, *sections: str) -> None:
+    """Raises SettingsError where something that is needed is left out; ``sections``: of these alone."""
+    found = [place for place in withheld(settings) if not sections or place[0] in sections]
+    if found:
+        raise SettingsError(ask_again(found))

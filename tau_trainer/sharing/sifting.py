@@ -13,8 +13,7 @@ from tau_trainer.settings.document import Document, Location, read_document
 from tau_trainer.settings.earlier import migrated
 from tau_trainer.settings.loading import interpret
 from tau_trainer.settings.outlook import untrainable
-from tau_trainer.settings.problems import key_path
-from tau_trainer.settings.withheld import CODE, FLAGS, WITHHELD, withheld
+from tau_trainer.settings.problems import CODE, FLAGS, WITHHELD, key_path, withheld
 from tau_trainer.sharing.allowed import SETTINGS, Rule, Stays, arguments_kept, is_number
 
 _MOST_NOTES = 20

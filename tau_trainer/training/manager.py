@@ -22,7 +22,7 @@ from tau_trainer.runs.folder import called
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import Begin, Session, start
 from tau_trainer.settings import BatchedSettings, RunSettings, check_device, dump_settings, resolve_seed
-from tau_trainer.settings.withheld import check_chosen
+from tau_trainer.settings.problems import check_chosen
 from tau_trainer.training.elsewhere import machines_of
 from tau_trainer.training.plan import RunKind, RunPlan, is_offline, make_plan
 from tau_trainer.training.resuming import check_resume

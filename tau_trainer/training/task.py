@@ -10,7 +10,7 @@ from tau_trainer.evaluation.candidates import Evaluating
 from tau_trainer.metrics import BaselineScore, TaskKeys
 from tau_trainer.rewards import Rewarder
 from tau_trainer.settings import RunSettings
-from tau_trainer.settings.withheld import check_chosen
+from tau_trainer.settings.problems import check_chosen
 from tau_trainer.specs import BehaviorSpec
 
 if TYPE_CHECKING:

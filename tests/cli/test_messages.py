@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tau_trainer.cli.messages import set_up_logging, show_error, show_json, show_lines, tell
+from tau_trainer.cli.messages import set_up_logging, show_error, show_json, show_lines, show_status, tell
 
 
 def test_lines_are_written_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,6 +26,18 @@ def test_an_error_is_one_plain_line_when_piped(capsys: pytest.CaptureFixture[str
     assert err.count("\n") == 1
     assert err.startswith("error: a [red]very[/red] long")
     assert "\x1b" not in err
+
+
+def test_what_is_being_done_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    show_status("reading a\x1b[2J\nb")
+    assert capsys.readouterr() == ("", "reading a\\u001b[2J\\nb\n")
+
+
+def test_json_of_a_hostile_text_steers_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    show_json({"name": "a\x9b2J\u202e"})
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert json.loads(out) == {"name": "a\x9b2J\u202e"}
 
 
 def test_json_is_one_line_and_knows_no_nan(capsys: pytest.CaptureFixture[str]) -> None:

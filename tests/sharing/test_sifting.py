@@ -12,7 +12,7 @@ import yaml
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import dump_settings, load_settings, shipped_names
-from tau_trainer.settings.withheld import WITHHELD, withheld
+from tau_trainer.settings.problems import WITHHELD, withheld
 from tau_trainer.sharing.allowed import SETTINGS
 from tau_trainer.sharing.sifting import own_settings
 

@@ -101,8 +101,11 @@ def test_a_hostile_behavior_is_trained_and_looked_at(hostile: Stage, capfd: pyte
     assert told["run"]["behaviors"][0]["name"] == EVIL, "JSON keeps what there is"
     page = Path("results", "run", "report.html").read_text("utf-8")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", page)
-    assert main(["learn", "--env", "headless:basic", "--run-id", "run", "--resume", *SMALL, "--json"]) == 0
+    more = ["--resume", "--max-steps", "300", "--json"]
+    assert main(["learn", "--env", "headless:basic", "--run-id", "run", *more]) == 0
     out, err = map(clean, capfd.readouterr())
+    assert json.loads(out.splitlines()[-1])["type"] == "result"
+    assert json.loads(out.splitlines()[-1])["run_id"] == "run"
     assert all(isinstance(json.loads(line), dict) for line in out.splitlines())
 
 
@@ -194,7 +197,7 @@ def spoiled(value: Any) -> Any:
     if isinstance(value, str):
         return value + EVIL
     if isinstance(value, dict):
-        return {**value, **{f"{key}{EVIL}": spoiled(inner) for key, inner in value.items()}}
+        return {name: spoiled(inner) for key, inner in value.items() for name in (key, f"{key}{EVIL}")}
     return [*map(spoiled, value)] if isinstance(value, list) else value
 
 

@@ -65,7 +65,7 @@ def animate_command(
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures need no screen, which pygame looks for
     from tau_trainer.report.animation import Showing, animate
     from tau_trainer.settings import load_settings
-    from tau_trainer.settings.withheld import check_chosen
+    from tau_trainer.settings.problems import check_chosen
 
     settings = load_settings(folder / "configuration.yaml")
     if env is None:

@@ -12,7 +12,7 @@ from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import EvaluationSettings
 from tau_trainer.settings.loading import load_batched
-from tau_trainer.settings.withheld import check_chosen
+from tau_trainer.settings.problems import check_chosen
 from tau_trainer.training.batched.hironaka import HironakaCollector
 from tau_trainer.training.batched.run import CopiesCollector
 
