@@ -95,7 +95,10 @@ class Demonstration:
         return Demonstration(self.spec, obs, **columns, actions=actions, mask=mask)
 
     def fitting(self, spec: BehaviorSpec, where: str) -> Demonstration:
-        """The same for the agents of ``spec``. Raises DataError where sensors or actions are others."""
+        """The same for the agents of ``spec``. Raises DataError where sensors or actions are others.
+
+        A vector fits a sensor of more dimensions with as many numbers, and the reverse: Gymnasium's boxes are flat.
+        """
         recorded = self.spec
         if recorded.actions != spec.actions:
             said = [
@@ -110,13 +113,15 @@ class Demonstration:
                 f"{len(spec.observations)} ({has}); record it again with the agent as it is now"
             )
         for mine, live in zip(recorded.observations, spec.observations, strict=True):
-            if (mine.shape, np.dtype(mine.dtype)) != (live.shape, np.dtype(live.dtype)):
+            flat = mine.size == live.size and 1 in (len(mine.shape), len(live.shape))
+            if not (mine.shape == live.shape or flat) or np.dtype(mine.dtype) != np.dtype(live.dtype):
                 raise DataError(
                     f"{where}: its sensor '{mine.name}' is {np.dtype(mine.dtype)} {list(mine.shape)}, sensor "
                     f"'{live.name}' of behavior '{spec.short_name}' is {np.dtype(live.dtype)} {list(live.shape)}; "
                     "record it again with the agent as it is now"
                 )
-        return replace(self, spec=spec)
+        obs = zip(self.obs, spec.observations, strict=True)
+        return replace(self, spec=spec, obs=tuple(seen.reshape(len(self), *live.shape) for seen, live in obs))
 
 
 def joined(parts: Sequence[Demonstration]) -> Demonstration:
