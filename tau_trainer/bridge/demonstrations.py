@@ -189,16 +189,23 @@ def read_demonstration(path: Path, images: ImageOrder = RECORDED) -> Demonstrati
             f"demonstration '{path}' cannot be read ({reason(error)}); check that you may read it"
         ) from error
     try:
-        demonstration, unsettled = _parse(data, images)
+        demonstration, unsettled, notes = _parse(data, images)
     except (DecodeError, ProtobufDecodeError, UnicodeDecodeError) as error:
         said = str(error) if isinstance(error, DecodeError) else "it is not in ML-Agents' format"
         raise DataError(f"demonstration '{path}' is damaged or none ({said}); record it again") from error
     for sensor in unsettled[:1]:
         _say_open(path, sensor, images.guess)
+    for note in notes:
+        _say_of(path, note)
     return demonstration
 
 
 @cache  # once for each file, however often it is read
+def _say_of(path: Path, note: str) -> None:
+    _log.warning("demonstration '%s': %s", path, note)
+
+
+@cache
 def _say_open(path: Path, sensor: str, guess: str) -> None:
     _log.warning(
         "demonstration '%s' holds uncompressed images of sensor '%s', and no word of their order: %s",
@@ -208,8 +215,8 @@ def _say_open(path: Path, sensor: str, guess: str) -> None:
     )
 
 
-def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, ...]]:
-    """What it holds, and the sensors whose images may lie otherwise. Raises DecodeError."""
+def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, ...], list[str]]:
+    """What it holds, the sensors whose images may lie otherwise, and what else to say of it. Raises DecodeError."""
     steps = _parse_meta(data)
     start, stop = _next(data, RESERVED, "the behavior's description")
     brain = UnityMessage().engine_output.rl_initialization_output.brain_parameters.add()
@@ -230,7 +237,7 @@ def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, .
     truncated = ended & (records.truncated != 0)
     reward = records.reward + records.group_reward
     found = Demonstration(spec, records.obs, reward, begins, ended, truncated, acted, records.mask)
-    return found, decoder.unsettled
+    return found, decoder.unsettled, decoder.notes
 
 
 def _parse_meta(data: bytes) -> int:
