@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tau_trainer.errors import EngineError, EnvironmentFaultError
 from tau_trainer.specs import BehaviorSpec, StepBatch
 
-_LIBRARIES = ("gymnasium", "pettingzoo", "numpy", "tau_trainer", "concurrent", "asyncio", "threading")
+_LIBRARIES = ("gymnasium", "pettingzoo", "numpy", "torch", "tau_trainer", "concurrent", "asyncio", "threading")
 """Whose code is not the author's."""
 _LONGEST = 60
 """Characters of a value that are shown."""
