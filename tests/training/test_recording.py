@@ -64,7 +64,7 @@ def out_of_range(spec: BehaviorSpec, obs: Any, mask: Any) -> Actions:
 
 
 def in_words(spec: BehaviorSpec, obs: Any, mask: Any) -> Actions:
-    return Actions(np.zeros((1, 0), np.float32), np.array([["left"]]))  # type: ignore[arg-type]
+    return Actions(np.zeros((1, 0), np.float32), np.array([["left"]]))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,9 @@ def test_actions_that_no_network_has_are_refused(space: ActionSpace, sentence: s
 
 
 def test_what_sees_nothing_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"^policy 'p': its observations Box\(.*\) have size 0, so there is nothing"):
+    with pytest.raises(
+        SettingsError, match=r"^policy 'p': its observations Box\(.*\) have size 0, so there is nothing"
+    ):
         spec_of("p", spaces.Box(-1, 1, (0,)), spaces.Discrete(2))
 
 
