@@ -38,6 +38,10 @@ class EngineError(TauError):
     """Something about the process that runs the game."""
 
 
+class EnvironmentFaultError(EngineError):
+    """An author's environment returned what its interface does not allow: another start changes nothing."""
+
+
 class LaunchError(EngineError):
     """The engine's program is missing, not executable, or refused by the operating system."""
 

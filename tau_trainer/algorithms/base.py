@@ -188,6 +188,13 @@ def make_algorithm(setup: Setup) -> Algorithm:
     """The algorithm that ``trainer_type`` names. Raises SettingsError for a behavior that it cannot learn."""
     if setup.spec.actions.components == 0:
         raise SettingsError(f"behavior '{setup.spec.short_name}' has no actions, so there is nothing to learn")
+    sensors = [sensor for sensor in setup.spec.observations if not sensor.hidden]
+    if not any(sensor.size for sensor in sensors):
+        named = ", ".join(f"'{sensor.name}'" for sensor in sensors)
+        has = f"only sensors of size 0 ({named})" if sensors else "no sensors"
+        raise SettingsError(
+            f"behavior '{setup.spec.short_name}' has {has}, so there is nothing to decide by; give its agents a sensor"
+        )
     place = trainer_type(setup.settings.trainer_type).algorithm
     try:
         found = plugins.resolve(place)

@@ -137,9 +137,13 @@ class AgentLayout(RecordLayout):
 class AgentDecoder:
     """Turns one behavior's ``ListAgentInfoProto`` into a :class:`StepBatch`; remembers the layouts it has met."""
 
-    def __init__(self, behavior: str, images: ImageOrder = DECLARED) -> None:
-        """``images``: how they lie; in the order of their shape unless it is given."""
+    def __init__(self, behavior: str, images: ImageOrder = DECLARED, notes: list[str] | None = None) -> None:
+        """``images``: how they lie; in the order of their shape unless it is given. ``notes``: gets sentences."""
         self._behavior = behavior
+        self.notes = [] if notes is None else notes
+        """What a person should know of what was read."""
+        self._filled: set[str] = set()
+        """Sensors of which it was said that files were missing."""
         self.unsettled: tuple[str, ...] = ()
         """Sensors in :meth:`specs` whose images may lie otherwise than they are read."""
         self._layouts: LayoutCache[AgentLayout] = LayoutCache(partial(AgentLayout, images=images))
@@ -239,12 +243,21 @@ class AgentDecoder:
             try:
                 sensor.decoder = sensor.decoder or ImageDecoder(sensor.spec.shape, sensor.mapping)
                 seen.append(sensor.decoder.decode(next(files)))
+                if sensor.decoder.filled and sensor.spec.name not in self._filled:
+                    self._say_filled(sensor.spec.name)
             except ImageError as error:
                 raise DecodeError(
                     f"behavior '{self._behavior}': sensor '{sensor.spec.name}' of agent {int(ids[error.row])} "
                     f"sent {error}"
                 ) from error
         return tuple(seen)
+
+    def _say_filled(self, sensor: str) -> None:
+        self._filled.add(sensor)
+        self.notes.append(
+            f"sensor '{sensor}' of behavior '{self._behavior}' stacks images of more than 3 channels, and files of its "
+            "empty, oldest frames are missing (defect 5790 of com.unity.ml-agents before 4.1); they are read as zeros"
+        )
 
     def _check_images(self, layout: AgentLayout, images: list[list[bytes]], ids: IntArray) -> None:
         """Whether there are files for every sensor that is said to send some, and for no other."""

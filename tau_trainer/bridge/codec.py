@@ -238,6 +238,8 @@ class TrainerCodec:
         """How the engine's images lie; set before the first step."""
         self.unsettled: dict[str, tuple[str, ...]] = {}
         """By behavior, the sensors of which that is a guess."""
+        self.notes: list[str] = []
+        """Gets sentences for the person who watches."""
         self._action_specs: dict[str, ActionSpec] = {}
         self._decoders: dict[str, AgentDecoder] = {}
         self._encoders: dict[str, ActionEncoder] = {}
@@ -258,7 +260,7 @@ class TrainerCodec:
     def _register(self, name: str, payload: bytes) -> None:
         if name not in self._action_specs:
             raise DecodeError(f"the engine sent agents of behavior '{name}' without ever describing its actions")
-        decoder = AgentDecoder(name, self.images)
+        decoder = AgentDecoder(name, self.images, self.notes)
         spec = BehaviorSpec(name, decoder.specs(payload), self._action_specs[name])
         self.specs[name] = spec
         self.unsettled[name] = decoder.unsettled

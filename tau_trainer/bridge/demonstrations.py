@@ -95,7 +95,10 @@ class Demonstration:
         return Demonstration(self.spec, obs, **columns, actions=actions, mask=mask)
 
     def fitting(self, spec: BehaviorSpec, where: str) -> Demonstration:
-        """The same for the agents of ``spec``. Raises DataError where sensors or actions are others."""
+        """The same for the agents of ``spec``. Raises DataError where sensors or actions are others.
+
+        A vector fits a sensor of more dimensions with as many numbers, and the reverse: Gymnasium's boxes are flat.
+        """
         recorded = self.spec
         if recorded.actions != spec.actions:
             said = [
@@ -110,13 +113,15 @@ class Demonstration:
                 f"{len(spec.observations)} ({has}); record it again with the agent as it is now"
             )
         for mine, live in zip(recorded.observations, spec.observations, strict=True):
-            if (mine.shape, np.dtype(mine.dtype)) != (live.shape, np.dtype(live.dtype)):
+            flat = mine.size == live.size and 1 in (len(mine.shape), len(live.shape))
+            if not (mine.shape == live.shape or flat) or np.dtype(mine.dtype) != np.dtype(live.dtype):
                 raise DataError(
                     f"{where}: its sensor '{mine.name}' is {np.dtype(mine.dtype)} {list(mine.shape)}, sensor "
                     f"'{live.name}' of behavior '{spec.short_name}' is {np.dtype(live.dtype)} {list(live.shape)}; "
                     "record it again with the agent as it is now"
                 )
-        return replace(self, spec=spec)
+        obs = zip(self.obs, spec.observations, strict=True)
+        return replace(self, spec=spec, obs=tuple(seen.reshape(len(self), *live.shape) for seen, live in obs))
 
 
 def joined(parts: Sequence[Demonstration]) -> Demonstration:
@@ -184,16 +189,23 @@ def read_demonstration(path: Path, images: ImageOrder = RECORDED) -> Demonstrati
             f"demonstration '{path}' cannot be read ({reason(error)}); check that you may read it"
         ) from error
     try:
-        demonstration, unsettled = _parse(data, images)
+        demonstration, unsettled, notes = _parse(data, images)
     except (DecodeError, ProtobufDecodeError, UnicodeDecodeError) as error:
         said = str(error) if isinstance(error, DecodeError) else "it is not in ML-Agents' format"
         raise DataError(f"demonstration '{path}' is damaged or none ({said}); record it again") from error
     for sensor in unsettled[:1]:
         _say_open(path, sensor, images.guess)
+    for note in notes:
+        _say_of(path, note)
     return demonstration
 
 
 @cache  # once for each file, however often it is read
+def _say_of(path: Path, note: str) -> None:
+    _log.warning("demonstration '%s': %s", path, note)
+
+
+@cache
 def _say_open(path: Path, sensor: str, guess: str) -> None:
     _log.warning(
         "demonstration '%s' holds uncompressed images of sensor '%s', and no word of their order: %s",
@@ -203,8 +215,8 @@ def _say_open(path: Path, sensor: str, guess: str) -> None:
     )
 
 
-def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, ...]]:
-    """What it holds, and the sensors whose images may lie otherwise. Raises DecodeError."""
+def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, ...], list[str]]:
+    """What it holds, the sensors whose images may lie otherwise, and what else to say of it. Raises DecodeError."""
     steps = _parse_meta(data)
     start, stop = _next(data, RESERVED, "the behavior's description")
     brain = UnityMessage().engine_output.rl_initialization_output.brain_parameters.add()
@@ -225,7 +237,7 @@ def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, .
     truncated = ended & (records.truncated != 0)
     reward = records.reward + records.group_reward
     found = Demonstration(spec, records.obs, reward, begins, ended, truncated, acted, records.mask)
-    return found, decoder.unsettled
+    return found, decoder.unsettled, decoder.notes
 
 
 def _parse_meta(data: bytes) -> int:

@@ -92,6 +92,7 @@ class Engine:
         self._options = options = options or EngineOptions()
         self._on_event = on_event
         self._codec = TrainerCodec()
+        self._codec.notes = self.package.notes
         self._server = options.server()
         self._server.objection = objection
         self._server.on_stranger = self._refused

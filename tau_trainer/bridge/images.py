@@ -65,6 +65,10 @@ class ImageDecoder:
             those with the same number are averaged. Empty: the first ``C`` are taken as they come; of a sensor with
             one channel, the mean over the first file's.
 
+    Attributes:
+        filled: whether files of empty frames were missing, and read as zeros. A stack of frames of several files each
+            comes so before com.unity.ml-agents 4.1 (its defect 5790): of a frame that is still empty it sends one file.
+
     Raises:
         ImageError: the mapping is none for this shape.
     """
@@ -78,6 +82,8 @@ class ImageDecoder:
         sources = [[i for i, target in enumerate(mapping) if target == channel] for channel in range(channels)]
         self._sources = sources if mapping else None if channels == 1 else [[i] for i in range(channels)]
         self._unpacked = max(len(mapping), channels) * self._height * self._width
+        self._stacks = _stacks(mapping, channels)
+        self.filled = False
 
     def decode(self, images: Sequence[bytes]) -> Pixels:
         """uint8 [n, C, H, W] of the files of ``n`` agents. Averages are rounded to nearest. Raises ImageError."""
@@ -105,16 +111,37 @@ class ImageDecoder:
         """The channels [H, W] of the files, in order; without a mapping no more files than needed are looked at."""
         wanted = self._mapped or (1 if self._sources is None else self.shape[0])
         most = wanted + 1 if self._mapped else wanted
+        images: list[Pixels] = []
         channels: list[Pixels] = []
         position = 0
         while position >= 0 and len(channels) < most:
             image, end = read_png(data, position, self._height, self._width)
+            images.append(image)
             channels += [image[:, :, k] for k in range(image.shape[2])]
             position = data.find(SIGNATURE, end)
+        if len(channels) < wanted and (empty := self._empty_frames(images, wanted)):
+            self.filled = True
+            channels = [np.zeros_like(channels[0])] * (wanted - len(channels) + CHANNELS * empty) + channels[
+                CHANNELS * empty :
+            ]
         if len(channels) < wanted or (self._mapped and len(channels) > wanted):
             by = "channel mapping" if self._mapped else "shape"
             raise ImageError(f"PNG files of {len(channels)} channels where its {by} speaks of {wanted}")
         return channels
+
+    def _empty_frames(self, images: list[Pixels], wanted: int) -> int:
+        """How many frames are empty, the oldest, of which all files but the first are missing; 0: something else is.
+
+        Those that were sent are one file again and again, all of one colour.
+        """
+        if any(image.shape[2] != CHANNELS for image in images):
+            return 0
+        missing = wanted // CHANNELS - len(images)
+        for frames, files in self._stacks:
+            empty, rest = divmod(missing, files - 1)
+            if not rest and empty < frames and all((image == images[0][0, 0]).all() for image in images[:empty]):
+                return empty
+        return 0
 
     def _arrange(self, channels: list[Pixels], out: Pixels) -> None:
         """Write what the files' channels mean."""
@@ -126,6 +153,23 @@ class ImageDecoder:
             for source in sources:
                 total += channels[source]
             target[...] = total // np.uint32(len(sources))
+
+
+def _stacks(mapping: Sequence[int], channels: int) -> list[tuple[int, int]]:
+    """What stacks a mapping may be of, most frames first: how many frames, and the files of each, two at least.
+
+    As ``StackingSensor.ConstructStackedCompressedChannelMapping`` of com.unity.ml-agents makes it, each frame's mapping
+    is the first's, further on by a frame's channels.
+    """
+    found = []
+    for frames in range(channels, 1, -1):
+        files, rest = divmod(len(mapping), CHANNELS * frames)
+        if rest or files < 2 or channels % frames:
+            continue
+        first, each = mapping[: CHANNELS * files], channels // frames
+        if list(mapping) == [i if i < 0 else i + frame * each for frame in range(frames) for i in first]:
+            found.append((frames, files))
+    return found
 
 
 def read_png(data: bytes, position: int, height: int, width: int) -> tuple[Pixels, int]:

@@ -94,6 +94,11 @@ def _remedy(error: BaseException) -> str | None:
             f"out of memory{much}{has}; use fewer copies or engines (--num-envs), or a smaller buffer_size "
             "(tau-train scale finds what fits here)"
         )
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("tau_trainer"):
+        return (
+            f"the Python package {error.name.partition('.')[0]} is not installed, and this needs it; run `pip install "
+            "tau-trainer` again, which brings what is missing"
+        )
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         place = error.filename or "the output"
         return f"{place} cannot be written: {reason(error)}; make room, or let it go somewhere else"

@@ -11,7 +11,9 @@ from typing import overload
 import torch
 
 from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
-from tau_trainer.envs.batched import BatchedEnv, State
+from tau_trainer.envs.batched import BatchedEnv, BatchedStep, State
+from tau_trainer.envs.faults import place_of
+from tau_trainer.errors import EngineError, TauError, is_out_of_memory
 
 
 class Scores:
@@ -139,7 +141,7 @@ class BatchedCollector:
                     self._policies, observations, mask, present, deterministic=self.deterministic
                 )
             with self._timed("stepping"):
-                step = env.step(actions)
+                step = self._stepped(actions)
             for name in self._kept:
                 learner, agents = self._policies[name]
                 rows[name].acted.append(acted[name])
@@ -159,6 +161,17 @@ class BatchedCollector:
             self._observations = step.observations
         self.steps += steps
         return {name: rows[name].rollout(self._policies[name][1], self._observations, env.mask) for name in self._kept}
+
+    def _stepped(self, actions: torch.Tensor) -> BatchedStep:
+        """The environment's step. Raises EngineError for what an author's own code raises."""
+        try:
+            return self._env.step(actions)
+        except Exception as error:
+            place = place_of(error)
+            if isinstance(error, TauError) or is_out_of_memory(error) or not place:
+                raise
+            what = f"{type(error).__name__}: {error}{place}"
+            raise EngineError(f"environment {type(self._env).__name__} failed: {what}") from error
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:

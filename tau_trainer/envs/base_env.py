@@ -12,6 +12,7 @@ import numpy as np
 
 from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, STATS, Sampler, SamplerKind, Stat
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
+from tau_trainer.envs.faults import keyed, parts_of, require
 from tau_trainer.envs.mlagents.base_env import ActionTuple
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.threaded import ThreadedEnvironment, named_arguments
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from tau_trainer.settings import RunSettings
 
 PREFIX = "mlagents:"
+_STEPS = ("agent_id", "obs", "reward", "group_id", "group_reward")
+"""What steps of both kinds have."""
 
 
 class BaseEnvSource:
@@ -77,6 +80,12 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
         self._stats: list[Stat] = []
 
     def _opened(self, env: Any) -> None:
+        require(
+            env,
+            "the function that --env names",
+            "BaseEnv",
+            ("reset", "step", "behavior_specs", "get_steps", "set_actions"),
+        )
         self.specs, self._told = {}, {}
 
     def tell(self, parameters: Parameters) -> None:
@@ -130,10 +139,15 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
             for key, values in stats.get_and_reset_stats().items():
                 self._stats += [Stat(key, value, Aggregation(kind.value)) for value, kind in values]
         batches = []
-        for name, spec in self._playing.behavior_specs.items():
+        who = type(self._playing).__name__
+        for name, spec in keyed(self._playing.behavior_specs, f"{who}.behavior_specs").items():
             if name not in self.specs:
+                require(spec, f"{who}.behavior_specs", "BehaviorSpec", ("observation_specs", "action_spec"))
                 self.specs[name] = _spec(name, spec)
-            decisions, terminals = self._playing.get_steps(name)
+            method = f"{who}.get_steps({name!r})"
+            found = parts_of(self._playing.get_steps(name), method, ("decision steps", "terminal steps"))
+            decisions = require(found[0], method, "DecisionSteps", (*_STEPS, "action_mask"))
+            terminals = require(found[1], method, "TerminalSteps", (*_STEPS, "interrupted"))
             if len(decisions) or len(terminals):
                 batches.append(_batch(name, decisions, terminals))
         return batches
@@ -158,14 +172,14 @@ def _batch(name: str, decisions: Any, terminals: Any) -> StepBatch:
     return StepBatch(
         behavior=name,
         agent_ids=np.asarray(decisions.agent_id, np.int32),
-        obs=tuple(decisions.obs),
-        reward=decisions.reward,
+        obs=tuple(map(np.asarray, decisions.obs)),
+        reward=np.asarray(decisions.reward),
         group_id=np.asarray(decisions.group_id, np.int32),
         group_reward=np.asarray(decisions.group_reward, np.float32),
         terminals=Terminals(
             agent_ids=np.asarray(terminals.agent_id, np.int32),
-            obs=tuple(terminals.obs),
-            reward=terminals.reward,
+            obs=tuple(map(np.asarray, terminals.obs)),
+            reward=np.asarray(terminals.reward),
             truncated=np.asarray(terminals.interrupted, np.bool_),
             group_id=np.asarray(terminals.group_id, np.int32),
             group_reward=np.asarray(terminals.group_reward, np.float32),

@@ -126,6 +126,8 @@ def open_source(
     Raises:
         SettingsError, LaunchError, PortInUseError: there is no such thing here.
     """
+    from tau_trainer.settings.withheld import check_chosen  # with pydantic, which users' scripts do without
+
     check_chosen(settings, "env_settings")
     prefix, colon, _ = (settings.env_settings.env_path or "").partition(":")
     if colon and prefix in plugins.names("environments"):

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
 from tau_trainer.envs.contract import OnEvent, OnStat
-from tau_trainer.envs.goals import ACHIEVED, DESIRED, GymnasiumGoals
+from tau_trainer.envs.faults import checked
+from tau_trainer.envs.goals import GymnasiumGoals
 from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.envs.spaces import action_spec, arrays, open_ended, sensors, to_space
 from tau_trainer.envs.threaded import ThreadedEnvironment, made, named_arguments, step_batch
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import (
-    Actions,
-    ActionSpec,
-    BehaviorSpec,
-    BoolArray,
-    DimensionProperty,
-    Observations,
-    ObservationSpec,
-    ObservationType,
-    StepBatch,
-)
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Observations, StepBatch
 
 PREFIX = "gym:"
-
-_EVEN = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
-_IMAGE = (DimensionProperty.NONE, _EVEN, _EVEN)
-"""What may be assumed of channels, height and width."""
 
 
 class GymnasiumSource:
@@ -103,7 +89,11 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         spec = BehaviorSpec(name, tuple(sensors(env.single_observation_space)), action_spec(env.single_action_space))
         self.specs = {name: spec}
+        if said := open_ended(env.single_action_space):
+            self._note(said)
         known = env.spec is not None and str(env.spec.entry_point).startswith("gymnasium.envs.")
+        if isinstance(env, SyncVectorEnv) and not known:
+            env.envs = [checked(copy) for copy in env.envs]
         self.harmless = known and env.render_mode is None
 
     def _begin(self, seed: int | None) -> list[StepBatch]:
@@ -175,105 +165,3 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
 
     def _seen(self, obs: Any) -> Observations:
         return tuple(arrays(self._playing.single_observation_space, obs))
-
-
-def sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
-    """The sensors of a space, one for each part of a Dict or Tuple; images channels first. Raises SettingsError.
-
-    Of a goal-based environment, what is desired is a goal signal. What is achieved is hidden where there is an
-    ``observation`` beside it: by Gymnasium's contract all that acting needs is in that.
-    """
-    keys = space.spaces.keys() if isinstance(space, spaces.Dict) else set[str]()
-    goals = {ACHIEVED, DESIRED} <= keys
-    for sensor in _sensors(space):
-        whole = sensor.name.partition(".")[0]
-        if goals and whole == DESIRED:
-            yield replace(sensor, observation_type=ObservationType.GOAL_SIGNAL)
-        else:
-            yield replace(sensor, hidden=goals and whole == ACHIEVED and "observation" in keys)
-
-
-def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
-    for name, seen, _ in _parts(space):
-        if isinstance(seen, spaces.Box) and _is_image(seen):
-            height, width, channels = seen.shape if channels_last(seen) else (*seen.shape[-2:], seen.shape[0])
-            shape = (1, *seen.shape) if len(seen.shape) == 2 else (channels, height, width)
-            yield ObservationSpec(name, shape, _IMAGE, dtype=np.uint8 if seen.dtype == np.uint8 else np.float32)
-        elif isinstance(seen, spaces.Box):
-            yield ObservationSpec(name, seen.shape or (1,))
-        elif isinstance(seen, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-            yield ObservationSpec(name, (spaces.utils.flatdim(seen),))
-        else:
-            raise SettingsError(f"the environment observes {seen}, which cannot be learned from; wrap it")
-
-
-def _is_image(box: spaces.Box) -> bool:
-    return len(box.shape) == 3 or (box.dtype == np.uint8 and len(box.shape) == 2)
-
-
-def channels_last(box: spaces.Box) -> bool:
-    """Whether an image's channels are its last axis: the one beside two alike, else the shorter of first and last."""
-    if len(box.shape) != 3:
-        return False
-    first, middle, last = box.shape
-    return first == middle or (middle != last and last < first)
-
-
-def _parts(space: spaces.Space[Any], obs: Any = None, name: str = "") -> Iterator[tuple[str, spaces.Space[Any], Any]]:
-    """Name, space and observations (where there are any) of everything in a Dict or Tuple."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        for key, part in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
-            yield from _parts(part, None if obs is None else obs[key], f"{name}.{key}" if name else str(key))
-    else:
-        yield name or "observation", space, obs
-
-
-def arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
-    """The arrays [n, *shape] of all sensors from ``n`` observations as a vector environment gives them."""
-    for sensor, (_, part, values) in zip(sensors(space), _parts(space, obs), strict=True):
-        if isinstance(part, spaces.Discrete):
-            yield np.eye(int(part.n), dtype=np.float32)[np.asarray(values) - int(part.start)]
-        elif isinstance(part, spaces.MultiDiscrete):
-            yield np.array([spaces.utils.flatten(part, row) for row in values], np.float32)
-        elif isinstance(part, spaces.Box) and channels_last(part):
-            yield np.ascontiguousarray(np.moveaxis(np.asarray(values, sensor.dtype), -1, 1))
-        else:
-            yield np.asarray(values, sensor.dtype).reshape(-1, *sensor.shape)
-
-
-def action_spec(space: spaces.Space[Any]) -> ActionSpec:
-    """What an agent decides. Raises SettingsError for a space that has no such form."""
-    if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return ActionSpec(continuous_size=space.shape[0])
-    if isinstance(space, spaces.Discrete):
-        return ActionSpec(discrete_branches=(int(space.n),))
-    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return ActionSpec(discrete_branches=tuple(int(size) for size in space.nvec))
-    if isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
-        return ActionSpec(discrete_branches=(2,) * space.shape[0])
-    raise SettingsError(f"the environment acts in {space}, which cannot be learned; wrap it")
-
-
-def to_space(space: spaces.Space[Any], actions: Actions) -> NDArray[Any]:
-    """Actions of ``n`` agents as the space wants them: [-1, 1] becomes the whole range where there is one."""
-    if isinstance(space, spaces.Box):
-        bounded = np.isfinite(space.low) & np.isfinite(space.high)
-        low, high = np.where(bounded, space.low, -1.0), np.where(bounded, space.high, 1.0)
-        scaled: NDArray[Any] = low + (actions.continuous + 1.0) * 0.5 * (high - low)
-        return scaled.astype(space.dtype)
-    start: Any = getattr(space, "start", 0)
-    chosen: NDArray[Any] = actions.discrete.astype(space.dtype) + start
-    return chosen[:, 0] if isinstance(space, spaces.Discrete) else chosen
-
-
-def from_space(space: spaces.Space[Any], acted: Any) -> Actions:
-    """What :func:`to_space` makes ``acted`` [n, ...] of: a range of a space becomes [-1, 1]."""
-    spec, values = action_spec(space), np.asarray(acted)
-    actions = Actions.zeros(spec, len(values))
-    if isinstance(space, spaces.Box):
-        bounded = np.isfinite(space.low) & np.isfinite(space.high)
-        low, high = np.where(bounded, space.low, -1.0), np.where(bounded, space.high, 1.0)
-        actions.continuous[:] = (values - low) / (high - low) * 2.0 - 1.0
-    else:
-        actions.discrete[:] = (values - getattr(space, "start", 0)).reshape(actions.discrete.shape)
-    return actions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,10 +15,21 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
 from tau_trainer.envs.contract import OnEvent, OnStat
-from tau_trainer.envs.gymnasium import action_spec, arrays, sensors, to_space
+from tau_trainer.envs.faults import (
+    STEP,
+    check_info,
+    check_keys,
+    check_number,
+    check_observation,
+    check_reward,
+    keyed,
+    parts_of,
+    require,
+)
 from tau_trainer.envs.restarts import RestartBudget
+from tau_trainer.envs.spaces import action_spec, arrays, open_ended, sensors, to_space
 from tau_trainer.envs.threaded import Agents, ThreadedEnvironment, made, named_arguments, step_batch
-from tau_trainer.errors import EngineError, SettingsError
+from tau_trainer.errors import EngineError, EnvironmentFaultError, SettingsError
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Observations, StepBatch
 
@@ -105,32 +116,51 @@ class Parallel:
     """All agents act at the same time."""
 
     def __init__(self, env: Any) -> None:
-        self.env = env
+        """Raises EnvironmentFaultError for what is no parallel environment."""
+        self.env = require(
+            env, "`parallel_env`", "ParallelEnv of PettingZoo", ("reset", "step", "observation_space", "action_space")
+        )
 
     def begin(self, seed: int | None) -> list[Heard]:
         """See :class:`Copy`."""
-        obs, infos = self.env.reset(seed=seed)
-        return [Heard(agent, obs[agent], 0.0, infos.get(agent, {})) for agent in self.env.agents]
+        who = f"{_name(self.env)}.reset()"
+        obs, infos = (keyed(part, who) for part in parts_of(self.env.reset(seed=seed), who, ("observations", "infos")))
+        if not self.env.agents or (silent := set(self.env.agents) - obs.keys()):
+            left = f"no observation of agents {sorted(silent)}" if self.env.agents else "no agent"
+            raise EnvironmentFaultError(
+                f"{who} left {left}; `agents` must name those that begin, and each must observe"
+            )
+        return [self._heard(who, agent, obs[agent], 0.0, infos) for agent in self.env.agents]
 
     def advance(self, actions: Mapping[str, Any]) -> list[Heard]:
         """See :class:`Copy`."""
-        obs, rewards, terminations, truncations, infos = self.env.step(dict(actions))
+        who = f"{_name(self.env)}.step()"
+        found = parts_of(self.env.step(dict(actions)), who, _PARALLEL_STEP)
+        obs, rewards, terminations, truncations, infos = (keyed(part, who) for part in found)
         here = set(self.env.agents)
         heard = []
         for agent in obs:
-            terminated = bool(terminations.get(agent, False))
+            flags = terminations.get(agent, False), truncations.get(agent, False)
+            for what, flag in zip(("termination", "truncation"), flags, strict=True):
+                check_number(flag, who, f"{what} of '{agent}'")
             # One that is gone without a word was taken away, which ends nothing for good.
-            ended = terminated or bool(truncations.get(agent, False)) or agent not in here
-            reward, info = float(rewards.get(agent, 0.0)), infos.get(agent, {})
-            heard.append(Heard(agent, obs[agent], reward, info, ended, ended and not terminated))
+            ended = any(map(bool, flags)) or agent not in here
+            told = self._heard(who, agent, obs[agent], rewards.get(agent, 0.0), infos)
+            heard.append(replace(told, ended=ended, truncated=ended and not flags[0]))
         return heard if any(not agent.ended for agent in heard) else heard + self.begin(None)
+
+    def _heard(self, who: str, agent: str, obs: Any, reward: Any, infos: Mapping[str, Any]) -> Heard:
+        return _heard(self.env, who, agent, obs, reward, infos.get(agent, {}))
 
 
 class Turns:
     """One agent acts after the other, and hears its reward when it is its turn again."""
 
     def __init__(self, env: Any) -> None:
-        self.env = env
+        """Raises EnvironmentFaultError for what is no environment of turns."""
+        self.env = require(
+            env, "`env`", "AECEnv of PettingZoo", ("reset", "step", "last", "observation_space", "action_space")
+        )
 
     def begin(self, seed: int | None) -> list[Heard]:
         """See :class:`Copy`."""
@@ -149,15 +179,37 @@ class Turns:
         while True:
             if not self.env.agents:
                 self.env.reset()
-            agent = self.env.agent_selection
-            obs, reward, terminated, truncated, info = self.env.last()
+                if not self.env.agents:
+                    raise EnvironmentFaultError(f"{_name(self.env)}.reset() left no agent; `agents` must name some")
+            agent, who = self.env.agent_selection, f"{_name(self.env)}.last()"
+            obs, reward, terminated, truncated, info = parts_of(self.env.last(), who, STEP)
+            check_number(terminated, who, "terminated")
+            check_number(truncated, who, "truncated")
             ended = bool(terminated or truncated)
-            heard.append(Heard(agent, obs, float(reward), info, ended, ended and not terminated))
+            told = _heard(self.env, who, agent, obs, reward, info)
+            heard.append(replace(told, ended=ended, truncated=ended and not terminated))
             if not ended:
                 return heard
             self.env.step(None)
 
 
+def _heard(env: Any, who: str, agent: str, obs: Any, reward: Any, info: Any) -> Heard:
+    """What a method told of an agent. Raises EnvironmentFaultError where that is of another kind."""
+    whole = env.observation_space(agent)
+    space = _seen_space(whole)
+    if space is not whole:  # masks are looked at where they are read
+        check_keys(whole, obs, f"{who}, for '{agent}',")
+    check_observation(space, obs if space is whole else obs["observation"], f"{who}, for '{agent}',")
+    check_reward(reward, who, f"reward of '{agent}'")
+    check_info(info, f"{who}, for '{agent}',")
+    return Heard(agent, obs, float(reward), info)
+
+
+def _name(env: Any) -> str:
+    return type(getattr(env, "unwrapped", env)).__name__
+
+
+_PARALLEL_STEP = ("observations", "rewards", "terminations", "truncations", "infos")
 _PARALLEL: tuple[Callable[[Any], Copy], str] = (Parallel, "parallel_env")
 _TURNS: tuple[Callable[[Any], Copy], str] = (Turns, "env")
 
@@ -223,6 +275,8 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
                 if (known.observations, known.actions) == (seen, acts):
                     self._behaviors[agent] = name
                     break
+            if said := open_ended(env.action_space(agent)):
+                self._note(f"behavior '{self._behaviors[agent]}': {said}")
         return self._behaviors[agent]
 
     def _id(self, copy: int, agent: str) -> int:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from tau_trainer.errors import EngineError
+from tau_trainer.errors import EngineError, EnvironmentFaultError
 from tau_trainer.specs import StepBatch
 
 if TYPE_CHECKING:
@@ -73,8 +73,13 @@ class RestartBudget:
         return min(self.FIRST_WAIT_S * float(2**doublings), self.LONGEST_WAIT_S)
 
     async def revive(self, error: EngineError, start: Callable[[], Awaitable[list[StepBatch]]]) -> list[StepBatch]:
-        """Start again until it works; its first step. Raises the last error once the budget is spent."""
+        """Start again until it works; its first step.
+
+        Raises the last error once the budget is spent, or at once where another start changes nothing.
+        """
         while True:
+            if isinstance(error, EnvironmentFaultError):
+                raise error
             refusal = self.refusal()
             if refusal is not None:
                 raise type(error)(f"{error} (not started again: {refusal})") from error

@@ -19,8 +19,9 @@ import numpy as np
 import yaml
 
 from tau_trainer.envs.contract import Parameters
+from tau_trainer.envs.faults import check_batch, place_of
 from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.errors import EngineError, EngineRefusedError, SettingsError
+from tau_trainer.errors import EngineError, EngineRefusedError, EnvironmentFaultError, SettingsError
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations, StepBatch, Terminals
 
 _KILL_S = 5.0
@@ -133,6 +134,8 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         """Since it was made."""
         self._took_s = _QUICK_S
         """By the last step."""
+        self._notes: dict[str, bool] = {}
+        """Sentences about it, and whether they were told."""
 
     @abstractmethod
     def _opened(self, env: EnvT) -> None:
@@ -176,6 +179,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         self._thread = self._thread or _Thread(f"environment-{self.index}")
         batches = await self._in_thread(self._start)
         self._began = True
+        self._tell_notes()
         return batches
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:
@@ -205,7 +209,17 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
             await asyncio.sleep(0)  # nothing was waited for, and others want their turn
         self.exchanges += 1
         self._steps += 1
+        self._tell_notes()
         return batches
+
+    def _note(self, sentence: str) -> None:
+        """Have a person told, once a run: all environments are alike."""
+        self._notes.setdefault(sentence, self.index > 0)
+
+    def _tell_notes(self) -> None:
+        for sentence in [sentence for sentence, told in self._notes.items() if not told]:
+            self._notes[sentence] = True
+            self._budget.on_event(sentence)
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
         """Make a fresh one, within the budget. Raises ``error`` for one that never began, or that was refused."""
@@ -240,12 +254,17 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
 
     def _guarded(self, work: Callable[..., list[StepBatch]], *arguments: Any) -> list[StepBatch]:
         try:
-            return work(*arguments)
+            batches = work(*arguments)
+            for batch in batches:
+                check_batch(batch, self.specs[batch.behavior])
+        except EnvironmentFaultError as error:
+            raise EnvironmentFaultError(f"environment {self.index}: {error}") from error
         except (EngineError, SettingsError):
             raise
         except Exception as error:  # whatever somebody else's environment raises
-            text = f"environment {self.index} failed: {type(error).__name__}: {error}"
+            text = f"environment {self.index} failed: {type(error).__name__}: {error}{place_of(error)}"
             raise EngineError(text) from error
+        return batches
 
     def _timed(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         begin = time.perf_counter()

@@ -14,6 +14,7 @@ last. Who has continuous actions and branches acts in a ``Dict`` of both.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from tau_trainer.bridge.demonstrations import Demonstration, joined
-from tau_trainer.envs.gymnasium import action_spec, arrays, channels_last, from_space, sensors
+from tau_trainer.envs.spaces import action_spec, arrays, channels_last, from_space, is_image, open_ended, sensors
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.files import reason
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
@@ -33,6 +34,8 @@ PREFIX = "minari:"
 """Before the name of a data set, where a file could be meant."""
 _HYBRID = ("continuous", "discrete")
 _MASK = "action_mask"
+
+_log = logging.getLogger(__name__)
 
 
 class MinariStore:
@@ -72,6 +75,9 @@ class MinariStore:
             observed, acted = tuple(sensors(dataset.observation_space)), _action_spec(action_space)
         except SettingsError as error:
             raise DataError(f"the data set '{name}' cannot be converted: {error}") from error
+        for space in (_hybrid(action_space) or {"": action_space}).values():
+            if said := open_ended(space):
+                _log.warning("data set '%s': %s", name, said)
         spec = BehaviorSpec(behavior, observed, acted)
         parts = [self._episode(spec, dataset, episode) for episode in dataset.iterate_episodes() if len(episode)]
         if not parts:
@@ -167,10 +173,10 @@ def _observation_space(spec: BehaviorSpec) -> spaces.Space[Any]:
     """Raises DataError for an image that would be read another way."""
     boxes: dict[str, spaces.Space[Any]] = {}
     for key, sensor in zip(_keys(spec), spec.observations, strict=True):
-        image, shape = _is_image(sensor), _stored_shape(sensor)
+        shape = _stored_shape(sensor)
         low, high = (0, 255) if sensor.dtype == np.uint8 else (-np.inf, np.inf)
         box = spaces.Box(low, high, shape, sensor.dtype)  # type: ignore[arg-type]
-        if image and next(sensors(box)).shape != sensor.shape:
+        if _is_image(sensor) and is_image(box) and next(sensors(box)).shape != sensor.shape:
             raise DataError(f"sensor '{sensor.name}' {list(sensor.shape)} is an image whose axes Minari cannot tell")
         boxes[key] = box
     return next(iter(boxes.values())) if len(boxes) == 1 else spaces.Dict(boxes)
@@ -190,12 +196,12 @@ def _is_image(sensor: ObservationSpec) -> bool:
 
 
 def _stored_shape(sensor: ObservationSpec) -> tuple[int, ...]:
-    """Channels last, but for images that would then be taken for channels first."""
+    """Channels last, but for images that would then be taken for channels first, or for none."""
     if not _is_image(sensor):
         return sensor.shape
     channels, height, width = sensor.shape
-    last = (height, width, channels)
-    return last if channels_last(spaces.Box(0, 1, last)) else sensor.shape
+    last = spaces.Box(0, 1, (height, width, channels), sensor.dtype)  # type: ignore[arg-type]
+    return last.shape if is_image(last) and channels_last(last) else sensor.shape
 
 
 def _observed(spec: BehaviorSpec, obs: list[NDArray[Any]]) -> Any:

@@ -10,10 +10,11 @@ import numpy as np
 
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Rows
-from tau_trainer.errors import SettingsError
+from tau_trainer.envs.faults import place_of, shown
+from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.models import Decision, Policy
 from tau_trainer.models.distributions import branch_bounds, effective_mask
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, Observations
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations
 
 RANDOM = "random"
 """The player that draws every action evenly."""
@@ -36,9 +37,13 @@ class Player(Protocol):
 class ScriptedPlayer:
     """A function plays: from observations and mask to actions. Without one, every action is drawn evenly."""
 
-    def __init__(self, spec: BehaviorSpec, seed: int, function: Callable[..., Actions] | None = None) -> None:
+    def __init__(
+        self, spec: BehaviorSpec, seed: int, function: Callable[..., Actions] | None = None, name: str = "of your own"
+    ) -> None:
+        """``name``: what a person calls it."""
         self.spec = spec
         self._function = function
+        self._name = name
         self._rng = np.random.default_rng([seed, 3])
 
     def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
@@ -46,15 +51,36 @@ class ScriptedPlayer:
         if self._function is None:
             actions = evenly(self.spec.actions, len(rows), mask, self._rng)
         else:
-            actions = self._function(self.spec, obs, mask)
-        wanted = (len(rows), self.spec.actions.continuous_size), (len(rows), self.spec.actions.discrete_size)
-        if not isinstance(actions, Actions) or (actions.continuous.shape, actions.discrete.shape) != wanted:
-            raise SettingsError(
-                f"the player's function must return tau_trainer.specs.Actions of shapes {list(wanted[0])} and "
-                f"{list(wanted[1])}, one row for each agent"
-            )
-        continuous, discrete = actions.continuous.astype(np.float32), actions.discrete.astype(np.int32)
+            try:
+                actions = self._function(self.spec, obs, mask)
+            except TauError:
+                raise
+            except Exception as error:  # whatever somebody else's function raises
+                raise SettingsError(
+                    f"player {self._name} failed: {type(error).__name__}: {error}{place_of(error)}; it is called with "
+                    "the spec, the observations and the mask"
+                ) from error
+        continuous, discrete = self._checked(actions, len(rows))
         return Decision(continuous, discrete, 0, {}, {}, squashed=True)
+
+    def _checked(self, actions: object, n: int) -> tuple[FloatArray, IntArray]:
+        """What the function returned, for ``n`` agents. Raises SettingsError."""
+        spec = self.spec.actions
+        wanted = (n, spec.continuous_size), (n, spec.discrete_size)
+        if not isinstance(actions, Actions) or (np.shape(actions.continuous), np.shape(actions.discrete)) != wanted:
+            raise SettingsError(
+                f"player {self._name} must return tau_trainer.specs.Actions of shapes {list(wanted[0])} and "
+                f"{list(wanted[1])}, one row for each agent; it returned {shown(actions)}"
+            )
+        continuous, discrete = np.asarray(actions.continuous), np.asarray(actions.discrete)
+        numbers = continuous.dtype.kind in "biuf" and discrete.dtype.kind in "biu"
+        sizes = np.array(spec.discrete_branches, np.int32)
+        if not (numbers and np.isfinite(continuous).all() and ((discrete >= 0) & (discrete < sizes)).all()):
+            raise SettingsError(
+                f"player {self._name} must return finite numbers, and choices from 0 below {sizes.tolist()}; "
+                f"it returned {shown(actions)}"
+            )
+        return continuous.astype(np.float32), discrete.astype(np.int32)
 
     def forget(self, rows: Rows) -> None:
         """Nothing was remembered."""
@@ -83,6 +109,8 @@ def scripted(name: str) -> Callable[..., Actions]:
             f"player {name}: {type(error).__name__}: {error}; give {RANDOM}, a run, or MODULE:FUNCTION of a module "
             "that Python finds"
         ) from error
+    if not callable(found):
+        raise SettingsError(f"player {name} is {shown(found)}, which is no function; name one")
     return found
 
 
@@ -97,7 +125,7 @@ def make_players(
     if not isinstance(player, str):
         return lambda spec: policy_player(player, spec, seed, deterministic=deterministic)
     function = None if player == RANDOM else scripted(player)
-    return lambda spec: ScriptedPlayer(spec, seed, function)
+    return lambda spec: ScriptedPlayer(spec, seed, function, player)
 
 
 def policy_player(policies: Mapping[str, Policy], spec: BehaviorSpec, seed: int, *, deterministic: bool) -> Player:

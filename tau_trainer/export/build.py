@@ -21,7 +21,8 @@ def build_model(network: ActorCritic, spec: BehaviorSpec) -> onnx.ModelProto:
     """The ONNX model of a network, with inputs and outputs as in :mod:`tau_trainer.models.tensor_names`.
 
     Unity feeds all sensors of an agent and warns about every one that the model does not take, so there is an input
-    for every sensor of ``spec``, those included that the policy does not see.
+    for every sensor of ``spec``, those included that the policy does not see. Only those of size 0 have none, for Unity
+    takes no model with an empty input.
 
     Args:
         network: the policy's.
@@ -34,9 +35,10 @@ def build_model(network: ActorCritic, spec: BehaviorSpec) -> onnx.ModelProto:
     visible, memory = visible_sensors(network.spec, spec), memory_size(network)
     graph = GraphWriter()
     inputs = [names.observation_name(i) for i in visible]
-    read = [place for place, sensor in enumerate(network.spec.observations) if not sensor.hidden]
+    read = [place for place, sensor in enumerate(network.spec.observations) if sensor.size and not sensor.hidden]
     first = read[0]
-    for hidden in sorted(set(range(len(spec.observations))) - {visible[place] for place in read}):
+    fed = {place for place, sensor in enumerate(spec.observations) if sensor.size}
+    for hidden in sorted(fed - {visible[place] for place in read}):
         inputs[first] = _without_effect(graph, spec, hidden, visible[first], inputs[first])
     graph.output_constant(names.VERSION_NUMBER, [names.MODEL_VERSION])
     graph.output_constant(names.MEMORY_SIZE, [memory])
@@ -100,7 +102,8 @@ def expected_shapes(network: ActorCritic, spec: BehaviorSpec) -> dict[str, tuple
     def observation(sensor: ObservationSpec) -> tuple[int, list[str | int]]:
         return real, [names.BATCH, *sensor.shape]
 
-    shapes = {names.observation_name(i): observation(sensor) for i, sensor in enumerate(spec.observations)}
+    sensors = enumerate(spec.observations)
+    shapes = {names.observation_name(i): observation(sensor) for i, sensor in sensors if sensor.size}
     shapes |= {
         names.ACTION_MASKS: (real, [names.BATCH, actions.mask_size]),
         names.RECURRENT_IN: (real, [names.BATCH, 1, memory]),
@@ -114,8 +117,13 @@ def expected_shapes(network: ActorCritic, spec: BehaviorSpec) -> dict[str, tuple
         names.DETERMINISTIC_DISCRETE: (integer, [names.BATCH, actions.discrete_size]),
         names.RECURRENT_OUT: (real, [names.BATCH, 1, memory]),
     }
-    inputs = names.input_names(len(spec.observations), actions, memory)
-    return {name: shapes[name] for name in (*inputs, *names.output_names(actions, memory))}
+    return {name: shapes[name] for name in (*input_names(spec, memory), *names.output_names(actions, memory))}
+
+
+def input_names(spec: BehaviorSpec, memory: int) -> list[str]:
+    """The inputs of the exported model, in file order."""
+    empty = {names.observation_name(i) for i, sensor in enumerate(spec.observations) if not sensor.size}
+    return [name for name in names.input_names(len(spec.observations), spec.actions, memory) if name not in empty]
 
 
 def _finish(graph: GraphWriter, network: ActorCritic, spec: BehaviorSpec) -> onnx.ModelProto:
@@ -124,7 +132,7 @@ def _finish(graph: GraphWriter, network: ActorCritic, spec: BehaviorSpec) -> onn
     body = helper.make_graph(
         graph.nodes,
         "policy",
-        [infos[name] for name in names.input_names(len(spec.observations), spec.actions, memory)],
+        [infos[name] for name in input_names(spec, memory)],
         [infos[name] for name in names.output_names(spec.actions, memory)],
         graph.initializers,
     )

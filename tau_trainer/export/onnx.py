@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from tau_trainer.errors import ExportError
@@ -10,7 +12,10 @@ from tau_trainer.export.build import build_model
 from tau_trainer.export.verify import verify
 from tau_trainer.files import atomic_write_bytes, reason
 from tau_trainer.models import Policy
+from tau_trainer.models import tensor_names as names
 from tau_trainer.specs import BehaviorSpec
+
+_log = logging.getLogger(__name__)
 
 
 def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path) -> Path:
@@ -32,6 +37,9 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path) -> Path:
         TauError: the file cannot be written.
         NonFiniteError: a weight is NaN or infinite.
     """
+    for i, sensor in enumerate(spec.observations):
+        if not sensor.size:
+            _say_left_out(spec.short_name, sensor.name, names.observation_name(i))
     network = policy.network()
     data = build_model(network, spec).SerializeToString()
     verify(data, network, spec, policy)
@@ -42,6 +50,16 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path) -> Path:
             f"Cannot make the folder of '{path}' ({reason(error)}); choose one you may write to."
         ) from error
     return atomic_write_bytes(path, data)
+
+
+@cache  # once, however often a policy is written
+def _say_left_out(behavior: str, sensor: str, name: str) -> None:
+    _log.warning(
+        "sensor '%s' of behavior '%s' has size 0, so the model has no input '%s' for it; remove the sensor in the game",
+        sensor,
+        behavior,
+        name,
+    )
 
 
 def check_export(policy: Policy, spec: BehaviorSpec) -> None:

@@ -57,6 +57,7 @@ def run_case(session: onnxruntime.InferenceSession, spec: BehaviorSpec, case: Ca
     feed: dict[str, NDArray[Any]] = {
         names.observation_name(i): values.astype(np.float32) / (255 if values.dtype == np.uint8 else 1)
         for i, values in enumerate(case.obs)
+        if spec.observations[i].size
     }
     if spec.actions.discrete_size:
         allowed = np.ones((len(case.obs[0]), spec.actions.mask_size), np.float32)

@@ -16,7 +16,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tau_trainer.errors import ExportError
-from tau_trainer.export.build import expected_shapes, memory_size, visible_sensors
+from tau_trainer.export.build import expected_shapes, input_names, memory_size, visible_sensors
 from tau_trainer.export.cases import Case, cases
 from tau_trainer.export.reference import ROUNDING, Reference, ReferenceOutput, Value
 from tau_trainer.export.session import Outputs, run_case, session_of
@@ -73,8 +73,7 @@ def check_structure(data: bytes, network: ActorCritic, spec: BehaviorSpec) -> No
     if model.ir_version != names.IR_VERSION:
         raise ExportError(f"The exported model has IR version {model.ir_version}; version {names.IR_VERSION} is due.")
     shapes, memory = expected_shapes(network, spec), memory_size(network)
-    inputs = names.input_names(len(spec.observations), spec.actions, memory)
-    _check_values("inputs", model.graph.input, {name: shapes[name] for name in inputs})
+    _check_values("inputs", model.graph.input, {name: shapes[name] for name in input_names(spec, memory)})
     outputs = names.output_names(spec.actions, memory)
     _check_values("outputs", model.graph.output, {name: shapes[name] for name in outputs})
 

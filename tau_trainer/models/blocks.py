@@ -121,7 +121,7 @@ def kind_of(sensor: ObservationSpec) -> Kind:
     Raises:
         SettingsError: something that no network reads.
     """
-    if len(sensor.shape) == 1:
+    if len(sensor.shape) == 1 or not sensor.size:
         return "vector"
     said = tuple(sensor.dimension_property) or (_UNSAID,) * len(sensor.shape)
     if said not in _KINDS or len(said) != len(sensor.shape):

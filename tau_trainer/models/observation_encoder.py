@@ -105,11 +105,11 @@ class ObservationEncoder(torch.nn.Module):
 
 
 def sensors_of(spec: BehaviorSpec) -> tuple[list[int], list[int]]:
-    """Which of the sensors that are not hidden are vectors, and which need an encoder.
+    """Which of the sensors that are not hidden are vectors, and which need an encoder; one of size 0 is neither.
 
     Raises SettingsError for what no network reads.
     """
-    seen = [i for i, sensor in enumerate(spec.observations) if not sensor.hidden]
+    seen = [i for i, sensor in enumerate(spec.observations) if sensor.size and not sensor.hidden]
     vectors = [i for i in seen if kind_of(spec.observations[i]) == "vector"]
     return vectors, sorted(set(seen) - set(vectors))
 

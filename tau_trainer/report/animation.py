@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tau_trainer.collection.decisions import Actor
-from tau_trainer.envs.gymnasium import PREFIX, action_spec, arrays, sensors, to_space
+from tau_trainer.envs.gymnasium import PREFIX
+from tau_trainer.envs.spaces import action_spec, arrays, sensors, to_space
 from tau_trainer.envs.threaded import named_arguments
 from tau_trainer.errors import SettingsError
 from tau_trainer.evaluation.candidates import Candidate

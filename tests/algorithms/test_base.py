@@ -13,8 +13,14 @@ from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
 from tau_trainer.rewards import RewardStream
 from tau_trainer.settings import NetworkSettings
-from tau_trainer.settings.trainers import POCATrainerSettings, PPOTrainerSettings, TrainerType
-from tau_trainer.specs import ActionSpec
+from tau_trainer.settings.trainers import (
+    DDPGTrainerSettings,
+    POCATrainerSettings,
+    PPOTrainerSettings,
+    SACTrainerSettings,
+    TrainerType,
+)
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.experience import CONTINUOUS, HYBRID, TWO_STREAMS, Collector, behavior, settings
 from tests.networks import IMAGE, observations
 
@@ -51,6 +57,23 @@ def test_the_algorithm_is_found_by_its_trainer_type(monkeypatch: pytest.MonkeyPa
 def test_what_cannot_be_learned_is_told(options: Any, actions: ActionSpec, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         make_algorithm(Setup(behavior(actions), options, 1))
+
+
+@pytest.mark.parametrize("trainer", [settings(), POCATrainerSettings(), SACTrainerSettings(), DDPGTrainerSettings()])
+@pytest.mark.parametrize(
+    ("sensors", "has"),
+    [
+        ((), "no sensors"),
+        ((ObservationSpec("a", (0,)),), r"only sensors of size 0 \('a'\)"),
+        ((ObservationSpec("a", (0, 9, 9)), ObservationSpec("b", (4, 0))), r"only sensors of size 0 \('a', 'b'\)"),
+        ((ObservationSpec("a", (3,), hidden=True),), "no sensors"),
+    ],
+)
+def test_who_sees_nothing_cannot_learn(trainer: Any, sensors: tuple[ObservationSpec, ...], has: str) -> None:
+    with pytest.raises(
+        SettingsError, match=f"^behavior 'Walker' has {has}, so there is nothing to decide by; give its"
+    ):
+        make_algorithm(Setup(BehaviorSpec("Walker", sensors, ActionSpec(2)), trainer, 1))
 
 
 def test_a_network_that_cannot_be_built_is_told_with_the_behavior() -> None:

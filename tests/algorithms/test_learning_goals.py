@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.envs.gymnasium import action_spec, sensors, to_space
+from tau_trainer.envs.spaces import action_spec, sensors, to_space
 from tau_trainer.envs.worlds import BitFlipping, GoalWorld
 from tau_trainer.memory import Known
 from tau_trainer.settings import trainer_type

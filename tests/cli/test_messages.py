@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -117,6 +118,23 @@ def test_a_full_disk_is_a_sentence(place: tuple[str, ...], named: str, capsys: p
     assert capsys.readouterr().err == (
         f"error: {named} cannot be written: No space left on device; make room, or let it go somewhere else\n"
     )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [metadata.PackageNotFoundError("torch"), ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")],
+)
+def test_a_missing_package_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(error, debug=False) == 2
+    assert capsys.readouterr().err == (
+        "error: the Python package torch is not installed, and this needs it; run `pip install tau-trainer` again, "
+        "which brings what is missing\n"
+    )
+
+
+def test_a_module_of_ours_that_is_missing_is_a_defect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(ModuleNotFoundError("No module named 'tau_trainer.x'", name="tau_trainer.x"), debug=False) == 1
+    assert "internal error" in capsys.readouterr().err
 
 
 def test_any_other_error_is_a_defect(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from tau_trainer.algorithms.base import State
 from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.columns import Arrays
+from tau_trainer.errors import EngineError
 from tests.envs.batched.counting import Counting
 
 
@@ -131,3 +132,26 @@ def test_another_goes_on_where_one_stood() -> None:
 def test_only_what_is_kept_is_stored() -> None:
     learners = {"one": (Drawn(0), (0,)), "other": (Drawn(1), (1,))}
     assert BatchedCollector(Counting(3), learners, kept=["other"]).collect(2).keys() == {"other"}
+
+
+class Failing(Counting):
+    """Raises at its third step."""
+
+    def advance(self, state: Any, actions: torch.Tensor, draws: Any) -> Any:
+        if int(state["step"].max()) == 3:
+            raise self.error
+        return super().advance(state, actions, draws)
+
+    error: Exception = ValueError("no board")
+
+
+def test_what_an_authors_environment_raises_is_said_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = BatchedCollector(Failing(3), {"both": (Drawn(0), (0, 1))})
+    with pytest.raises(
+        EngineError, match=r"^environment Failing failed: ValueError: no board \(in advance, test_batched"
+    ):
+        collector.collect(4)
+    full = MemoryError()
+    monkeypatch.setattr(Failing, "error", full)
+    with pytest.raises(MemoryError):
+        BatchedCollector(Failing(3), {"both": (Drawn(0), (0, 1))}).collect(4)

@@ -12,7 +12,8 @@ from gymnasium import spaces
 
 from tau_trainer.envs import open_source
 from tau_trainer.envs.goals import GymnasiumGoals
-from tau_trainer.envs.gymnasium import GymnasiumSource, arrays, sensors
+from tau_trainer.envs.gymnasium import GymnasiumSource
+from tau_trainer.envs.spaces import arrays, sensors
 from tau_trainer.envs.worlds import BitFlipping, GoalWorld
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import load_settings

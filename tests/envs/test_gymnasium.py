@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import gc
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -321,9 +322,7 @@ def test_choices_begin_where_the_space_begins(space: spaces.Space[Any], choice: 
     [
         (spaces.Text(9), None, r"^the environment observes Text\(.*\), which cannot be learned from; wrap it$"),
         (spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))}), None, r"^the environment observes Sequence"),
-        (None, spaces.Box(-1, 1, (2, 2)), r"^the environment acts in Box\(.*\), which cannot be learned; wrap it$"),
-        (None, spaces.Dict({"a": spaces.Discrete(2)}), r"^the environment acts in Dict"),
-        (None, spaces.MultiBinary((2, 2)), r"^the environment acts in MultiBinary"),
+        (None, spaces.Dict({"a": spaces.Discrete(2)}), r"^the environment acts in Dict\(.*\), which cannot be learned"),
     ],
 )
 def test_spaces_that_cannot_be_learned_on(
@@ -465,7 +464,7 @@ def test_an_environment_that_raises_is_made_again_within_its_budget(broken: Call
     broken(3)
     told: list[str] = []
     environment = environment_of(vector(Broken, copies=1), RestartBudget(2, -1, 60.0, told.append))
-    sentence = "environment 0 failed: ValueError: the window is gone"
+    sentence = r"environment 0 failed: ValueError: the window is gone \(in step, test_gymnasium.py line \d+\)"
 
     async def work() -> None:
         batches = await environment.start({})
@@ -479,7 +478,7 @@ def test_an_environment_that_raises_is_made_again_within_its_budget(broken: Call
             await play(environment, batches, 5)
         with pytest.raises(EngineError, match=rf"^{sentence} \(not started again: it was restarted 2 times"):
             await environment.recover(raised.value)
-        assert [message.startswith(f"{sentence}; starting it again") for message in told] == [True, True]
+        assert [bool(re.match(f"{sentence}; starting it again", message)) for message in told] == [True, True]
 
     run(environment, work)
 

@@ -246,3 +246,51 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "minari", None)
     with pytest.raises(SettingsError, match=r"pip install 'tau-trainer\[minari\]'"):
         MinariStore()
+
+
+@pytest.mark.parametrize(
+    "sensor",
+    [
+        ObservationSpec("entities", (4, 3)),
+        ObservationSpec("board", (3, 4, 2)),
+        ObservationSpec("tiny", (3, 4, 4), dtype=np.uint8),
+    ],
+    ids=lambda sensor: sensor.name,
+)
+def test_sensors_of_any_rank_fit_the_live_ones_again(sensor: ObservationSpec) -> None:
+    made = demonstration((sensor,), ActionSpec(1))
+    MinariStore().write("rank-v0", made)
+    found = MinariStore().read("rank-v0").fitting(made.spec, "it")
+    assert found.obs[0].dtype == made.obs[0].dtype
+    np.testing.assert_array_equal(found.obs[0], made.obs[0])
+
+
+@UNKNOWN_AUTHOR
+def test_actions_of_half_lines_whole_numbers_and_higher_ranks_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    for number, (space, acted, wanted) in enumerate(
+        [
+            (spaces.Box(0, np.inf, (1,)), [[0.0], [1.0], [2.0]], [[-1.0], [0.0], [1.0]]),
+            (spaces.Box(0, 3, (1,), np.int8), [[0], [1], [3]], [[-0.75], [-0.25], [0.75]]),
+            (spaces.Box(-2, 2, (2, 1)), [[[-2.0], [2.0]]] * 3, [[-1.0, 1.0]] * 3),
+        ]
+    ):
+        flags, seen = np.zeros(3, np.bool_), np.zeros((4, 2, 3), np.float32)
+        buffer = EpisodeBuffer(
+            id=0,
+            observations=seen,
+            actions=np.array(acted, space.dtype),
+            rewards=[1.0] * 3,
+            terminations=flags,
+            truncations=flags,
+        )
+        name = f"odd-v{number}"
+        minari.create_dataset_from_buffers(
+            name, [buffer], observation_space=spaces.Box(-1, 1, (2, 3)), action_space=space
+        )
+        found = MinariStore().read(name)
+        assert found.obs[0].shape == (4, 6)
+        assert found.actions.continuous[:-1].tolist() == wanted
+    assert [record.message.partition(" leaves ")[2] for record in caplog.records] == [
+        "1 of 1 actions without a bound; policies reach -1 to 1 where there is no bound, and 2 from the bound where "
+        "there is one; give the space the bounds that the game needs"
+    ]

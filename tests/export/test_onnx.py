@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import torch
 
 from tau_trainer.errors import ExportError, TauError
 from tau_trainer.export import check_export, export_onnx
+from tau_trainer.export.policy import OnnxPolicy
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ObservationSpec
@@ -120,3 +122,39 @@ def test_a_sensor_that_is_kept_for_learning_alone_is_an_input_without_effect(
     assert [value.name for value in model.graph.input] == ["obs_0", "obs_1"]
     assert any("obs_0" in node.input for node in model.graph.node)
     assert unity_check(path, network.spec) == []
+
+
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("empty", [(0,), (0, 20, 20), (4, 0), (2, 0, 1)], ids=str)
+@pytest.mark.parametrize("actions", [(2, ()), (1, (3,))], ids=str)
+def test_a_sensor_of_size_0_is_no_input(
+    tmp_path: Path,
+    network_of: MakeNetwork,
+    actions: tuple[int, tuple[int, ...]],
+    empty: tuple[int, ...],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Wherever it stands, seen or hidden; onnxruntime then says what the network says, as ``export_onnx`` checks."""
+    blank = ObservationSpec(f"blank {empty} {actions}", empty)
+    network = network_of(
+        *actions, (replace(blank, name=f"{blank.name} first"), (5,), blank, IMAGE, (4,)), normalize=True
+    )
+    hidden = replace(blank, name=f"{blank.name} hidden")
+    spec = replace(network.spec, observations=(*network.spec.observations, hidden, TARGET))
+    for name in ("one", "two"):
+        path = export_onnx(policy_of(network), spec, tmp_path / f"{name}.onnx")
+    masks = ["action_masks"] if actions[1] else []
+    assert [value.name for value in onnx.load(path).graph.input] == ["obs_1", "obs_3", "obs_4", "obs_6", *masks]
+    said = [record.message for record in caplog.records]
+    assert len(said) == 3, "of each once, though it was exported twice"
+    assert said[1] == (
+        f"sensor '{blank.name}' of behavior 'Test' has size 0, so the model has no input 'obs_2' for it; remove the "
+        "sensor in the game"
+    )
+    played = OnnxPolicy(path, spec)
+    obs = tuple(np.ones((3, *sensor.shape), sensor.dtype) for sensor in spec.observations)
+    rng = np.random.default_rng(0)
+    found = played.act(obs, None, rng, deterministic=True).to_env()
+    wanted = policy_of(network).act(obs[:5], None, rng, deterministic=True).to_env()
+    np.testing.assert_allclose(found.continuous, wanted.continuous, atol=1e-5)
+    np.testing.assert_array_equal(found.discrete, wanted.discrete)

@@ -53,3 +53,46 @@ def test_every_behavior_gets_a_file(tmp_path: Path) -> None:
     written = record(settings, "random", tmp_path / "a.demo", episodes=1, most=400)
     assert [path.name for path, _ in written] == ["a.demo"]
     assert read_demonstration(tmp_path / "a.demo").spec.observations
+
+
+def failing(spec: BehaviorSpec, obs: Any, mask: Any) -> Actions:
+    raise KeyError("no plan")
+
+
+def out_of_range(spec: BehaviorSpec, obs: Any, mask: Any) -> Actions:
+    return Actions(np.zeros((1, 0), np.float32), np.full((1, 1), 7, np.int32))
+
+
+def in_words(spec: BehaviorSpec, obs: Any, mask: Any) -> Actions:
+    return Actions(np.zeros((1, 0), np.float32), np.array([["left"]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "os:getcwd",
+            r"^player os:getcwd failed: TypeError: .*getcwd.*; it is called with the spec, the observations and",
+        ),
+        ("os:sep", r"^player os:sep is '.+', which is no function; name one$"),
+        (
+            f"{__name__}:failing",
+            r"failing failed: KeyError: 'no plan' \(in failing, test_recording.py line \d+\); it is",
+        ),
+        (
+            f"{__name__}:out_of_range",
+            r"must return finite numbers, and choices from 0 below \[2\]; it returned Actions",
+        ),
+        (f"{__name__}:in_words", r"must return finite numbers, and choices from 0 below \[2\]; it returned Actions"),
+        ("builtins:id", r"^player builtins:id failed: TypeError"),
+        (
+            "builtins:print",
+            r"must return tau_trainer.specs.Actions of shapes \[1, 0\] and \[1, 1\], .*; it returned None$",
+        ),
+    ],
+)
+def test_a_player_that_is_none_is_said(name: str, said: str, tmp_path: Path) -> None:
+    settings = load_settings(None, {"env_settings.env_path": "gym:CartPole-v1", "env_settings.seed": 1})
+    with pytest.raises(SettingsError, match=said):
+        record(settings, name, tmp_path / "a.demo", episodes=1)
+    assert not list(tmp_path.iterdir())

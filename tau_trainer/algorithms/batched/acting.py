@@ -50,6 +50,8 @@ def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> Behavi
         case spaces.Box():
             taken = ActionSpec(int(np.prod(actions.shape)), ())
             first = 0
+            if actions.dtype.kind != "f":
+                raise SettingsError(f"{where}: its actions {actions} are whole numbers; use Discrete or MultiDiscrete")
             if not actions.is_bounded():
                 raise SettingsError(f"{where}: its actions {actions} have no bounds; give the Box a low and a high")
         case _:
@@ -57,6 +59,8 @@ def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> Behavi
     if first:
         raise SettingsError(f"{where}: its actions {actions} begin at {first}; let them begin at 0")
     size = int(np.prod(observations.shape))
+    if not size:
+        raise SettingsError(f"{where}: its observations {observations} have size 0, so there is nothing to decide by")
     return BehaviorSpec(name, (ObservationSpec("observation", (size,)),), taken)
 
 

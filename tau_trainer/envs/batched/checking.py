@@ -15,6 +15,7 @@ from tau_trainer.envs.batched.comparing import OnStep, compare, first_difference
 from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin
 from tau_trainer.envs.batched.findings import Findings, Refused, Tell, told
 from tau_trainer.envs.batched.watching import Watch, differing
+from tau_trainer.errors import SettingsError
 
 Make = Callable[..., BatchedEnv]
 """From the number of copies, ``seed`` and ``device``."""
@@ -62,6 +63,14 @@ def check(
             plain.pool(copies).check({name: values for name, values in plain.state.items() if name not in CLOCK})
     _pictures(plain, findings)
     return findings
+
+
+def check_first_steps(name: str, make: Make) -> None:
+    """Raises SettingsError where an environment breaks its contract so early that nothing could be learned on it."""
+    findings = check(make, copies=2, steps=2)
+    for part in ("spaces", "tensors"):
+        for sentence in findings.faults[part].values():
+            raise SettingsError(f"environment {name}: {sentence} (`tau-train check-env {name}` finds more)")
 
 
 def compared(env: BatchedEnv, peer: BatchedEnv | Twin, name: str, **how: Any) -> list[str]:

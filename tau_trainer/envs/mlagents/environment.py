@@ -148,6 +148,7 @@ class UnityEnvironment(BaseEnv):
                 options = EngineOptions(seed - worker_id, num_areas, self._timeout_s, image_order="declared")
                 self._engine = self._blocking(_made(worker_id, port, launch, options, self._hub))
                 self._blocking(self._engine.start())
+                self._engine.notes.clear()  # of what a model can be used for, and here there is none
         except BaseException:
             self._blocking.close()
             raise
@@ -240,6 +241,9 @@ class UnityEnvironment(BaseEnv):
         heard = {batch.behavior: batch for batch in batches}
         self._state = {name: steps(spec, heard.get(name)) for name, spec in self._specs.items()}
         self._began = True
+        for note in self._engine.notes:
+            _log.warning(note)
+        self._engine.notes.clear()
         self._actions.clear()
         self._hub.hand_out()
 

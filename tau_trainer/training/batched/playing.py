@@ -15,11 +15,13 @@ from tau_trainer.algorithms.batched import LearnerSetup, TensorRollout, make_lea
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.collection.batched import BatchedCollector
+from tau_trainer.envs.batched.checking import check_first_steps
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
+from tau_trainer.plugins import is_place
 from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.training.batched.assignment import assigned
 from tau_trainer.training.batched.compiling import choose
@@ -49,6 +51,8 @@ class Playing:
     def __init__(self, settings: BatchedSettings, ranks: Ranks | None = None) -> None:
         self.settings = settings
         self.ranks = ranks or Ranks()
+        if is_place("batched", settings.environment.name):  # an author's own
+            check_first_steps(settings.environment.name, self._few)
         self.env = self.make_env(settings.environment.num_envs, settings.seed, self.ranks)
         agents_of = assigned(settings.behaviors, self.env.agents)
         self.seats = [self._seat(name, agents) for name, agents in agents_of.items()]
@@ -83,6 +87,12 @@ class Playing:
     def steps_of(self, seat: Seat) -> int:
         """Decisions of one policy so far."""
         return self.collector.steps * self.copies * len(seat.agents)
+
+    def _few(self, num_envs: int, *, seed: int, device: str | torch.device | None = None) -> BatchedEnv:
+        """Copies to check."""
+        played = self.settings.environment
+        place = self.settings.device if device is None else device
+        return make(played.name, num_envs, seed=seed, device=place, starts=played.starts, **played.arguments)
 
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
         """So many copies; with ``ranks``, this one's share of them."""

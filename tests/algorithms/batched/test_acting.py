@@ -34,6 +34,7 @@ def test_observations_are_one_vector() -> None:
 @pytest.mark.parametrize(
     ("space", "sentence"),
     [
+        (spaces.Box(0, 9, (2,), np.int64), "are whole numbers; use Discrete or MultiDiscrete"),
         (spaces.Box(-np.inf, np.inf, (2,)), "have no bounds; give the Box a low and a high"),
         (spaces.Discrete(3, start=1), "begin at 1; let them begin at 0"),
         (spaces.MultiBinary(3), "are neither Discrete, MultiDiscrete nor a Box"),
@@ -43,6 +44,13 @@ def test_actions_that_no_network_has_are_refused(space: ActionSpace, sentence: s
     with pytest.raises(SettingsError, match="policy 'p': its actions ") as error:
         spec_of("p", SEEN, space)
     assert sentence in str(error.value)
+
+
+def test_what_sees_nothing_is_refused() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^policy 'p': its observations Box\(.*\) have size 0, so there is nothing"
+    ):
+        spec_of("p", spaces.Box(-1, 1, (0,)), spaces.Discrete(2))
 
 
 def test_branches_are_drawn_as_likely_as_they_are() -> None:

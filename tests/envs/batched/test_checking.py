@@ -13,8 +13,9 @@ import torch
 from gymnasium import spaces
 
 from tau_trainer.envs.batched import Draws, Outcome, State, registry
-from tau_trainer.envs.batched.checking import check
+from tau_trainer.envs.batched.checking import check, check_first_steps
 from tau_trainer.envs.batched.findings import TITLES
+from tau_trainer.errors import SettingsError
 from tests.envs.batched.counting import Counting
 
 Change = Callable[..., Any]
@@ -422,3 +423,19 @@ def test_functions(env: type[Counting], part: str, text: str) -> None:
     if part:
         assert len(found[part]) == 1, found
         assert re.search(text, found[part][0]), found
+
+
+class Torn(Counting):
+    """Its rewards have no column of agents."""
+
+    def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
+        found = super().advance(state, actions, draws)
+        return found._replace(rewards=found.rewards[:, 0])
+
+
+def test_a_run_says_what_breaks_the_contract_in_the_first_steps() -> None:
+    with pytest.raises(SettingsError) as raised:
+        check_first_steps("my:Torn", lambda copies, **given: Torn(copies, **given))
+    assert str(raised.value).startswith("environment my:Torn: rewards of advance is float32 [2] where 2 copies have 2 ")
+    assert str(raised.value).endswith("(`tau-train check-env my:Torn` finds more)")
+    check_first_steps("my:Counting", lambda copies, **given: Counting(copies, **given))

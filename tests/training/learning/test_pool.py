@@ -126,6 +126,7 @@ def test_a_behavior_that_the_settings_do_not_name(make: Make, tmp_path: Path) ->
     [
         (BehaviorSpec("TauAgent", (ObservationSpec("camera", (3, 12, 84)),), ActionSpec(2)), "'TauAgent'.*'camera'"),
         (BehaviorSpec("TauAgent", (ObservationSpec("vector", (3,)),), ActionSpec()), "'TauAgent' has no actions"),
+        (BehaviorSpec("TauAgent", (), ActionSpec(2)), "'TauAgent' has no sensors, so there is nothing to decide by"),
     ],
 )
 def test_what_this_version_cannot_learn(make: Make, spec: BehaviorSpec, text: str) -> None:
