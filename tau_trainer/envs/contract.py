@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Protocol
 from tau_trainer import plugins
 from tau_trainer.bridge.side_channels import Sampler, Stat
 from tau_trainer.errors import EngineError, SettingsError
-from tau_trainer.settings.problems import check_chosen
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def open_source(
     Raises:
         SettingsError, LaunchError, PortInUseError: there is no such thing here.
     """
-    from tau_trainer.settings.withheld import check_chosen  # with pydantic, which users' scripts do without
+    from tau_trainer.settings.problems import check_chosen  # with pydantic, which users' scripts do without
 
     check_chosen(settings, "env_settings")
     prefix, colon, _ = (settings.env_settings.env_path or "").partition(":")

@@ -58,12 +58,12 @@ def checked(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     """``env`` with its own answers checked, beneath all wrappers, and an author's wrappers' above them."""
     if not isinstance(env, gymnasium.Wrapper):
         return Checked(env)
-    own, inner = not _is_gymnasiums(env), env
+    authored, inner = not _is_gymnasiums(env), env
     while isinstance(inner.env, gymnasium.Wrapper):
         inner = inner.env
-        own |= not _is_gymnasiums(inner)
+        authored |= not _is_gymnasiums(inner)
     inner.env = Checked(inner.env)
-    return Checked(env) if own else env
+    return Checked(env) if authored else env
 
 
 def _is_gymnasiums(wrapper: object) -> bool:

@@ -217,7 +217,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         self._notes.setdefault(sentence, self.index > 0)
 
     def _tell_notes(self) -> None:
-        for sentence in [sentence for sentence, told in self._notes.items() if not told]:
+        for sentence in [sentence for sentence, known in self._notes.items() if not known]:
             self._notes[sentence] = True
             self._budget.on_event(sentence)
 

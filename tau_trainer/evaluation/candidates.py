@@ -216,7 +216,7 @@ class Candidate:
 
     def sentence(self) -> str:
         """Which policy is exported, and what the other one gets."""
-        return f"Exported is {self.described()}."
+        return f"Exported: {self.described()}."
 
     def to_dict(self) -> dict[str, Any]:
         """Content for ``evaluation.json``; empty without an evaluation."""

@@ -314,15 +314,16 @@ class Run:
 
     def _verdict(self, found: Conclusion) -> str | None:
         """What is to be said of the policies, and which are exported, in sentences; None: nothing."""
-        one = len(found.chosen) == 1
-        told = [(words if one else f"of '{name}' {words}") for name, words in found.chosen.items()]
+        alone = len(found.chosen) == 1
+        policies = [(words if alone else f"of '{name}' {words}") for name, words in found.chosen.items()]
         if self.hurried.is_set() and not self.plays and self.kept:
+            later = ", and ".join(policies) or "what was saved"
             sentences = [
-                f"Nothing was evaluated or exported, for the end was hurried: tau-train export {self.folder.path}"
+                "Nothing was evaluated or exported, because you asked twice for the end: "
+                f"tau-train export {self.folder.path} exports {later}."
             ]
-            sentences[0] += f" exports {', and '.join(told)}." if told else " exports what was saved."
         else:
-            sentences = [f"Exported is {words}." for words in told]
+            sentences = [f"Exported: {words}." for words in policies]
         said = [] if found.verdict is None else [found.verdict]
         return ("\n" if "\n" in "".join(said) else " ").join([*said, *sentences]) or None
 

@@ -41,7 +41,7 @@ class FakeCandidate:
     evaluation: FakeEvaluation
 
     def sentence(self) -> str:
-        return "Exported is the last policy."
+        return "Exported: the last policy."
 
     def to_dict(self) -> dict[str, Any]:
         return self.evaluation.to_dict()

@@ -99,7 +99,7 @@ def test_the_best_or_the_last_policy_is_exported_and_evaluated(declining: RunRep
     assert (policies["best"]["validation_accuracy"], policies["last"]["validation_accuracy"]) == (0.9, 0.1)
     assert before["reward"] == policies["best"]["reward"] != policies["last"]["reward"]
     assert declining.verdict is not None
-    assert f"Exported is the best by validation, of decision {policies['best']['decisions']}" in declining.verdict
+    assert f"Exported: the best by validation, of decision {policies['best']['decisions']}" in declining.verdict
     assert f"the last policy, of decision 400, gets {100 * policies['last']['accuracy']:.1f} %" in declining.verdict
 
     [(best, which)] = export_run(declining.folder, tmp_path / "best.onnx")
@@ -120,7 +120,7 @@ def test_a_run_that_shall_export_its_last_policy(stage: Stage, declining: RunRep
     assert report.evaluation["exported"] == "last"
     assert report.models[0].read_bytes() != declining.models[0].read_bytes()
     assert report.verdict is not None
-    assert "Exported is the last policy, of decision 400; the best by validation, of decision" in report.verdict
+    assert "Exported: the last policy, of decision 400; the best by validation, of decision" in report.verdict
     [(_, which)] = export_run(report.folder)
     assert which == "the last policy, of decision 400", "as the run's settings say"
 
@@ -143,7 +143,7 @@ def test_without_validation_rows_the_last_policy_is_taken(
     assert report.evaluation is not None
     assert list(report.evaluation["policies"]) == ["last"]
     assert report.verdict is not None
-    assert report.verdict.endswith("Exported is the last policy, of decision 400.")
+    assert report.verdict.endswith("Exported: the last policy, of decision 400.")
     assert export_run(report.folder, tmp_path / "x.onnx")[0][1] == "the last policy, of decision 400"
 
 

@@ -101,11 +101,11 @@ async def conclude(pairs: PairsCollector) -> Conclusion:
 
 
 def _chosen(pairs: PairsCollector, candidates: Sequence[Candidate]) -> dict[str, str]:
-    """What is exported of each learner, in words; of independent ones the best is told alone."""
+    """What is exported of each learner, in words; of independent policies only the best is named."""
     best = best_of(candidates)
-    told = candidates if pairs.plan.shared or best is None else [best]
+    named = candidates if pairs.plan.shared or best is None else [best]
     learners = pairs.overseer.pool.learners
-    return {one.name: one.described() for one in told if learners[one.name].algorithm.exports}
+    return {chosen.name: chosen.described() for chosen in named if learners[chosen.name].algorithm.exports}
 
 
 def _more(pairs: PairsCollector, name: str) -> list[str]:

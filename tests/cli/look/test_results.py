@@ -31,7 +31,7 @@ def test_evaluate_shows_the_policy_between_its_baselines(
         "the policy     +0.500     90.0%",
         "",
         "The policy beats the baselines.",
-        "Exported is the last policy.",
+        "Exported: the last policy.",
     ]
 
 

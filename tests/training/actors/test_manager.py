@@ -299,7 +299,7 @@ def test_whoever_ends_the_run_waits_for_the_evaluator_for_some_seconds_alone(
     report = session.wait(LONG_S)
     assert report.exit_code == 0
     assert any("an evaluation has not ended within 0." in warning for warning in memory.warnings)
-    assert report.verdict == f"Exported is the last policy, of decision {report.decisions:,}."
+    assert report.verdict == f"Exported: the last policy, of decision {report.decisions:,}."
     assert gone(pid)
     assert saved(tmp_path)["opts"] > 0
 
@@ -502,7 +502,7 @@ def test_a_run_that_is_ended_evaluates_its_last_policy_and_says_which_one_it_exp
         assert (decisions < report.decisions, score) == (True, evaluations()[0]["score"])
         said = f"the best by mean reward, of decision {decisions:,}, with mean reward {score:.3f}; the last policy, "
         said += f"of decision {report.decisions:,}, gets mean reward {last['score']:.3f}"
-    assert report.verdict == f"Exported is {said}."
+    assert report.verdict == f"Exported: {said}."
     assert (status_of(report)["steps"], status_of(report)["reward"]) == (decisions, score)
     [(again, _)] = export_run(report.folder, tmp_path / "again.onnx")
     assert again.read_bytes() == report.models[0].read_bytes(), "the checkpoint knows it too"
@@ -524,7 +524,7 @@ def test_who_asks_twice_waits_for_no_evaluation_and_is_told_what_is_left_out(tmp
     assert report.exit_code == 0
     assert report.models == ()
     assert report.verdict == (
-        f"Nothing was evaluated or exported, for the end was hurried: tau-train export {report.folder} exports the "
+        f"Nothing was evaluated or exported, because you asked twice for the end: tau-train export {report.folder} exports the "
         f"last policy, of decision {report.decisions:,}."
     )
     assert not status_of(report)["file_path"].endswith("Count-v0.onnx")

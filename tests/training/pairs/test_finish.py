@@ -67,7 +67,7 @@ def test_the_content_of_the_evaluation(stage: Stage, tmp_path: Path) -> None:
     assert {pair: values["decisions"] for pair, values in evaluation["pairs"].items()} == {"0": 200, "1": 200}
     assert report.verdict is not None
     assert "of 99 test answers right" in report.verdict
-    assert "Exported is the" in report.verdict
+    assert "Exported: the" in report.verdict
 
 
 def test_the_result_says_where_more_decisions_would_help(
@@ -147,7 +147,7 @@ def test_an_interrupted_run_exports_the_best_of_all(
     assert last - 64 * 3 < policies["best"]["decisions"] <= last
     assert report.verdict is not None
     said = f"the last policy, of decision {policies['best']['decisions']:,}, which is the best by validation too"
-    assert report.verdict.endswith(f"Exported is {said}.")
+    assert report.verdict.endswith(f"Exported: {said}.")
     assert "more decisions would help" not in report.verdict, "it has not made those that it was given"
     assert 4 * last / 64 / 5 > len(set(judged)) > 20, "not every one of them"
     [(model, which)] = export_run(report.folder, tmp_path / "again")
@@ -171,7 +171,7 @@ def test_a_last_policy_that_cannot_be_validated_costs_nothing_else(
 def test_no_evaluation_where_none_is_wanted(stage: Stage, tmp_path: Path) -> None:
     report = train(tau_settings(tmp_path, tau__evaluate=False))
     assert report.evaluation is None
-    assert report.verdict == "Exported is the last policy, of decision 400."
+    assert report.verdict == "Exported: the last policy, of decision 400."
     assert not (report.folder / "evaluation.json").exists()
     assert report.models[0].is_file()
 
