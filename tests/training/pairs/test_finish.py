@@ -82,7 +82,7 @@ def test_the_result_says_where_more_decisions_would_help(
     monkeypatch.setattr(finish, "still_rises", rises)
     report = train(tau_settings(tmp_path))
     assert report.verdict is not None
-    assert "rose at the end, so more decisions would help: --max-steps 800. Exported is" in report.verdict
+    assert "rose at the end, so more decisions would help: --max-steps 800. Exported: the" in report.verdict
     assert judged
     assert all(0.0 <= accuracy <= 1.0 for accuracy in judged)
 
