@@ -110,8 +110,8 @@ def _beginning(names: Sequence[str]) -> str:
 def _keys(histories: Sequence[History], what: What) -> list[str]:
     """The scalars of the panels, from top to bottom: the reward of each kind of run, then losses."""
     known = dict.fromkeys(key for history in histories for key in history.curves if history.overall(key))
-    of_runs = [history.reward_key for history in histories if history.overall(history.reward_key)]
-    rewards = list(dict.fromkeys([*of_runs, *(key for key in known if key == keys.GROUP_CUMULATIVE_REWARD)]))
+    main = [history.reward_key for history in histories if history.overall(history.reward_key)]
+    rewards = list(dict.fromkeys([*main, *(key for key in known if key == keys.GROUP_CUMULATIVE_REWARD)]))
     losses = sorted(key for key in known if key.startswith(_LOSSES))
     return [*(rewards if what != "loss" else []), *(losses if what != "reward" else [])]
 

@@ -50,6 +50,14 @@ def test_an_import_that_makes_an_error_of_its_own_of_it(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", SAID)
 
 
+def test_the_second_time_is_heard_by_the_deaf_too(tmp_path: Path) -> None:
+    deaf = (
+        "\n            for _ in range(2):\n                try: press()\n                except KeyboardInterrupt: pass"
+    )
+    done = ended(ON_IMPORT.format(name="pydantic", what=deaf), tmp_path, "check", "Basic")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", SAID)
+
+
 def test_where_python_would_print_it_and_go_on(tmp_path: Path) -> None:
     what = "\n            class A:\n                def __del__(self): press()\n            A()"
     done = ended(ON_IMPORT.format(name="pydantic", what=what), tmp_path, "check", "Basic")
