@@ -241,8 +241,7 @@ def test_weights_of_another_run_that_do_not_fit(join: Join, tmp_path: Path) -> N
     run = Run(join, tmp_path, 1, **begins)
     try:
         assert play(run.joins(0, shows(8)), 1).ended == "sent away"
-        until(lambda: run.warnings)
-        assert "observations is [['vector', [5]]], behavior 'Basic' needs [['vector', [8]]]" in run.warnings[0]
+        until(lambda: run.warnings == [refused(run.port, OTHER.format("sensor 'vector' has shape [8], not [5]"))])
         run.joins(0, RIGHT).told("play").start()
         run.completes()
     finally:
