@@ -484,6 +484,7 @@ def test_agents_that_vanish_all_the_time_take_no_more_than_so_much_memory(
     agent = TauAgent(cast(Learner, learner), SPEC, bench.batcher)
     always, rare, slow = 1, 2, 3
     gone: list[int] = []
+    came: dict[int, int] = {}  # the round of those who vanish, by their row
     row_of = {rare: agent.table(np.array([rare], np.int32))[0], slow: agent.table(np.array([slow], np.int32))[0]}
     for message in range(150):
         asking = [always, 100_000 + message]
@@ -494,9 +495,12 @@ def test_agents_that_vanish_all_the_time_take_no_more_than_so_much_memory(
         learner.memory.append(rows, Known({EXTRINSIC: np.zeros((len(rows), 1), np.float32)}), values, 0)
         if slow in asking:
             assert rows[asking.index(slow)] == row_of[slow], "a dozen are no crowd"
+        came[int(rows[1])] = message // 10
         went = agent.let_go().tolist()
         gone += went
         assert row_of[rare] not in went
+        rounds = [came.pop(row) for row in went if row in came]
+        assert max(rounds, default=0) <= min(came.values()), "the longest silent go first"
     assert learner.rows <= 3 + 12 + 2 * 10, "150 have vanished"
     assert len(learner.memory.open_rows) <= 3 + 12 + 10, "nothing is carried from update to update for the others"
     assert len(gone) > 100

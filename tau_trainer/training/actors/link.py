@@ -74,7 +74,7 @@ class Board:
         """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
         assert self.steward is not None
         spec = behavior_json.from_json(facts["behavior"])
-        said = self.overseer.conflict([spec])
+        said = self.overseer.conflict(pair, [spec])
         if said is not None:
             raise SettingsError(said)
         learner = self.pool.learner(pair, spec)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tau_trainer.errors import TauError
+from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
@@ -43,23 +43,35 @@ class Door:
     Args:
         pool: makes the learners.
         saved: the behaviors of the run that is resumed or played, by short name.
+        origin: given a learner's name and a behavior's short name, the behavior that another run has saved and that the
+            learner begins from; None: it begins from nothing. Raises CheckpointError.
         forget: called with a learner that the run does without from now on.
     """
 
-    def __init__(self, pool: LearnerPool, saved: Mapping[str, BehaviorSpec], forget: Callable[[Learner], None]) -> None:
-        self._pool, self._saved, self._forget = pool, saved, forget
+    def __init__(
+        self,
+        pool: LearnerPool,
+        saved: Mapping[str, BehaviorSpec],
+        origin: Callable[[str, str], BehaviorSpec | None],
+        forget: Callable[[Learner], None],
+    ) -> None:
+        self._pool, self._saved, self._origin, self._forget = pool, saved, origin, forget
 
-    def conflict(self, shown: Sequence[BehaviorSpec], *, without: Collection[str] = ()) -> str | None:
-        """The first objection to ``shown``; ``without``: names of learners that do not count."""
+    def conflict(self, pair: int, shown: Sequence[BehaviorSpec], *, without: Collection[str] = ()) -> str | None:
+        """The first objection to what the engine of ``pair`` shows; ``without``: names of learners that do not count.
+
+        Raises CheckpointError for saved weights that cannot be read.
+        """
         known = {spec.short_name: spec for name, spec in self._pool.shown.items() if name not in without}
         met, asked = known.keys() & {spec.short_name for spec in shown}, list[BehaviorSpec]()
         for spec in shown:
-            saved = self._saved.get(spec.short_name)
-            if saved is None or spec.short_name in met:
+            name = spec.short_name
+            saved = None if name in met else self._saved.get(name) or self._origin(self._pool.name(name, pair), name)
+            if saved is None:
                 asked.append(spec)
             else:  # what was saved is what the policy sees
                 asked.append(self._pool.visible(spec))
-                known[spec.short_name] = _as_saved(asked[-1], saved)
+                known[name] = _as_saved(asked[-1], saved)
         known = {name: spec for name, spec in self._saved.items() if name not in known} | known
         return next((said for objection in OBJECTIONS if (said := objection(known, asked)) is not None), None)
 
@@ -71,8 +83,10 @@ class Door:
             shown: the behaviors that it shows.
             playing: names of the learners that some engine plays for now.
             new: whether it is to begin, and does not only show another behavior.
+
+        Raises CheckpointError for saved weights that do not fit the settings: then no other engine would do.
         """
-        said = self.conflict(shown)
+        said = self.conflict(pair, shown)
         if new:
             said = self._start_over(pair, shown, playing, said)
         if said is None:
@@ -94,7 +108,7 @@ class Door:
         known = {learner.spec.short_name for learner in learners.values()}
         another_game = len(idle) == len(learners) and not any(spec.short_name in known for spec in shown)
         names = [learner.name for learner in idle]
-        if not idle or not (said or another_game) or self.conflict(shown, without=names) is not None:
+        if not idle or not (said or another_game) or self.conflict(pair, shown, without=names) is not None:
             return said
         for learner in idle:
             self._forget(learner)
@@ -116,6 +130,8 @@ class Door:
         except TauError as error:
             for name in self._pool.learners.keys() - before:
                 self._forget(self._pool.learners[name])
+            if isinstance(error, CheckpointError):
+                raise
             return str(error).rstrip(".")
         return None
 

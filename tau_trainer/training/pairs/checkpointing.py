@@ -96,6 +96,11 @@ class Checkpointer:
         elif origins.run:
             self._hub.warning(f"'{learner.name}' begins from zero: the run '{origins.run}' saved nothing of it")
 
+    def origin(self, learner: str, behavior: str) -> BehaviorSpec | None:
+        """What another run has saved of a behavior that a learner of that name begins from. Raises CheckpointError."""
+        origin = None if self._plan.origins is None else self._plan.origins.of(learner, behavior)
+        return None if origin is None else behavior_json.from_json(origin.manifest["learner"]["behavior"])
+
     def _schedule(self, learner: Learner) -> None:
         """The next checkpoint is due at the next multiple of the interval, if anything was learned until then."""
         every = learner.settings.checkpoint_every

@@ -57,7 +57,7 @@ class RunOverseer(Overseer):
         self.pool = LearnerPool(plan, run.hub, validator, self.appears, run.callbacks, machines)
         self.checkpointer = Checkpointer(plan, run, self.lessons, self.pool.self_play)
         self.checkpointer.prepare()
-        self.door = Door(self.pool, self.checkpointer.behaviors, self._forget)
+        self.door = Door(self.pool, self.checkpointer.behaviors, self.checkpointer.origin, self._forget)
         self._show_lessons()
         earlier = self.checkpointer.pair_decisions
         self.gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
@@ -120,8 +120,8 @@ class RunOverseer(Overseer):
         return self.door.objection(pair.id, shown, playing, new=not pair.met)
 
     @override
-    def conflict(self, shown: Sequence[BehaviorSpec]) -> str | None:
-        return self.door.conflict(shown)
+    def conflict(self, pair: int, shown: Sequence[BehaviorSpec]) -> str | None:
+        return self.door.conflict(pair, shown)
 
     def _forget(self, learner: Learner) -> None:
         """Do without a learner from which nothing was learned, and that nobody plays for."""

@@ -36,7 +36,7 @@ class Overseer:
         """
         return None
 
-    def conflict(self, shown: Sequence[BehaviorSpec]) -> str | None:
+    def conflict(self, pair: int, shown: Sequence[BehaviorSpec]) -> str | None:
         """The same of behaviors that show themselves in another process, where their agents are."""
         return None
 
