@@ -77,7 +77,6 @@ def test_where_it_cannot_be_it_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore")  # of the compiler's
 def test_compiled_steps_are_the_same_steps(monkeypatch: pytest.MonkeyPatch, learner: Any) -> None:
     monkeypatch.setattr(inductor, "compile_threads", 1)  # no pool of processes that import torch
