@@ -8,6 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -46,6 +49,27 @@ def _logger_as_it_begins() -> None:
     logger.handlers.clear()
     logger.propagate = True
     logger.setLevel(logging.NOTSET)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ends the runs and engines that a test has started in this process, however the test ends."""
+    engines: list[Any] = []
+    launcher, fakes = (sys.modules.get(name) for name in ("tau_trainer.bridge.launcher", "tests.training.fakes"))
+    if launcher is not None:
+        start = launcher.EngineProcess.start
+
+        async def noted(*how: Any) -> Any:
+            engines.append(await start(*how))
+            return engines[-1]
+
+        monkeypatch.setattr(launcher.EngineProcess, "start", staticmethod(noted))
+    yield
+    if fakes is not None:
+        fakes.end_sessions()
+    for engine in engines:
+        if engine.returncode is None:
+            engine.kill()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import tau_trainer
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,7 +52,7 @@ def test_the_readmes_example(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=HANG_S,
     )
     assert done.returncode == 0, done.stderr
     runs = [path for path in (tmp_path / "results").iterdir() if path.is_dir()]
@@ -80,7 +81,6 @@ def strictly_checked(python: Path, folder: Path, *flags: str) -> subprocess.Comp
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_the_readmes_example_is_well_typed_for_whoever_installs_the_package(tmp_path: Path) -> None:
     """Whether the package counts as typed is seen without following it; its types are looked at once."""
     found_alone = "--follow-imports=skip"

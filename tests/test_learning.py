@@ -18,7 +18,6 @@ from tau_trainer.metrics import JsonLines, Recorder, keys, read_log
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 
-pytestmark = pytest.mark.timeout(180)
 NIGHTLY = pytest.mark.nightly
 
 

@@ -10,6 +10,7 @@ import pytest
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.trainers import PPO_TRAINER
+from tests.waiting import HANG_S
 
 Install = Callable[[str], None]
 
@@ -93,4 +94,4 @@ def test_looking_up_names_imports_nothing_heavy() -> None:
         "sys.exit(bool({'torch', 'gymnasium', 'pydantic'} & set(sys.modules)))"
     )
     root = Path(__file__).parents[1]
-    assert subprocess.run([sys.executable, "-c", code], cwd=root, timeout=50, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, timeout=HANG_S, check=False).returncode == 0

@@ -11,8 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,15 @@ import pytest
 from safetensors.numpy import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tau_trainer import ParallelTrainerManager, RunReport, RunSettings, load_settings
+from tau_trainer import RunReport, RunSettings, load_settings
 from tau_trainer.bridge.engine import Engine
 from tau_trainer.cli import main
 from tau_trainer.errors import VersionError
-from tau_trainer.metrics import JsonLines, PairState, Recorder, read_log
+from tau_trainer.metrics import PairState, read_log
 from tau_trainer.settings import dump_settings
 from tests.trainers import tau_train
+from tests.training.fakes import begin
+from tests.waiting import HANG_S, until
 
 ROOT = Path(__file__).parents[1]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="these signals are POSIX's")
@@ -69,10 +70,7 @@ def ball_settings(results: Path, fault: list[str], **overrides: Any) -> RunSetti
 
 
 def train(settings: RunSettings, command: Any = "parallel") -> RunReport:
-    def recorders(folder: Path) -> list[Recorder]:
-        return [JsonLines(folder / "log.jsonl"), Recorder()]
-
-    return ParallelTrainerManager().start(settings, command, recorders=recorders).wait(55)
+    return begin(settings, command=command).wait(HANG_S)
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch, stage: str, seconds: float) -> None:
@@ -107,13 +105,6 @@ def started(folder: Path, *words: str) -> subprocess.Popen[str]:
         stdin=subprocess.DEVNULL,
         text=True,
     )
-
-
-def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)
 
 
 def hashes(folder: Path) -> dict[str, str]:
@@ -196,7 +187,7 @@ def test_a_whole_run_that_learns_on_an_accelerator(tmp_path: Path) -> None:
 def test_a_whole_run_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(dump_settings(tau_settings(tmp_path / "results")))
     with tau_train(tmp_path, "parallel", "small.yaml") as process:
-        shown, errors = process.communicate(timeout=55)
+        shown, errors = process.communicate(timeout=HANG_S)
     assert (process.returncode, errors) == (0, "")
     run = tmp_path / "results" / "run"
     names = {path.name for path in run.iterdir()}
@@ -241,7 +232,7 @@ def test_killed_and_resumed_is_as_if_it_had_never_stopped(tmp_path: Path) -> Non
     left = hashes(folder)
     assert left.items() < hashes(whole.folder).items()
     logs = list((folder / "run_logs").glob("Player-*.log"))
-    until(lambda: any("this engine ends" in log.read_text() for log in logs), 15)
+    until(lambda: any("this engine ends" in log.read_text() for log in logs))
     resumed = train(tau_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True))
     assert hashes(folder) == hashes(whole.folder)
     assert [pair.decisions for pair in resumed.pairs] == [pair.decisions for pair in whole.pairs]
@@ -259,9 +250,11 @@ def endless(folder: Path, *env_args: str, start: Any = tau_train) -> Iterator[An
     (folder / "endless.yaml").write_text(dump_settings(tau_settings(folder / "results", **overrides)))
     with start(folder, "parallel", "endless.yaml", "--quiet") as process:
         log = folder / "results" / "run" / "log.jsonl"
-        until(lambda: any(record.get("step", 0) >= 400 for record in read_log(log)))
-        yield process
-        process.kill()
+        try:
+            until(lambda: any(record.get("step", 0) >= 400 for record in read_log(log)))
+            yield process
+        finally:
+            process.kill()
 
 
 @POSIX
@@ -269,7 +262,7 @@ def endless(folder: Path, *env_args: str, start: Any = tau_train) -> Iterator[An
 def test_once_finishes_saves_evaluates_and_exports(tmp_path: Path) -> None:
     with endless(tmp_path, start=started) as process:
         process.send_signal(signal.SIGINT)
-        shown, errors = process.communicate(timeout=40)
+        shown, errors = process.communicate(timeout=HANG_S)
     assert (process.returncode, errors) == (0, "")
     run = tmp_path / "results" / "run"
     assert list((run / "checkpoints").glob("TauAgent-*"))
@@ -289,7 +282,7 @@ def test_twice_saves_and_goes(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         until(lambda: any(record.get("kind") == "note" for record in read_log(log)))  # heard, so another counts
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=40)
+        _, errors = process.communicate(timeout=HANG_S)
     assert (process.returncode, errors) == (0, "")
     run = tmp_path / "results" / "run"
     assert list((run / "checkpoints").glob("TauAgent-*"))
@@ -370,7 +363,10 @@ def _mistake(folder: Path, name: str, words: list[str], capfd: pytest.CaptureFix
     if name not in PROCESSES:
         return main(words), *capfd.readouterr()
     with started(folder, *words) as process:
-        out, err = process.communicate(timeout=50)
+        try:
+            out, err = process.communicate(timeout=HANG_S)
+        finally:
+            process.kill()
     return process.returncode, out, err
 
 

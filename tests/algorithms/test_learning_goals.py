@@ -120,7 +120,6 @@ def test_bits_are_flipped_with_hindsight_alone(strategy: str | None, steps: int)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("hindsight", [True, False])
 @pytest.mark.parametrize("trainer", ["sac", "td3"])
 def test_a_point_finds_its_goals_with_hindsight_alone(trainer: str, hindsight: bool) -> None:

@@ -17,6 +17,7 @@ from tau_trainer.settings import MemorySettings, PPOHyperparameters
 from tau_trainer.settings.hyperparameters import Optimizer
 from tests.algorithms.experience import HYBRID, behavior
 from tests.networks import IMAGE, make_network, observations
+from tests.waiting import HANG_S
 
 SPEC = behavior(HYBRID, IMAGE)
 pytestmark = pytest.mark.usefixtures("toys")
@@ -225,7 +226,7 @@ from tau_trainer.algorithms.parameters import FlatParameters
 FlatParameters(torch.nn.Linear(2, 2), torch.device("cpu")).descend(1e-3)
 sys.exit("torch._dynamo" in sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG_S)
 
 
 def test_a_span_ends_after_its_last_parameter_also_where_one_of_no_numbers_shares_its_place() -> None:

@@ -269,7 +269,6 @@ def test_airl_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(300)
 def test_airl_finds_an_expert_of_cartpole_without_seeing_a_reward(cartpole: str) -> None:
     """500 is the most there is; who knows nothing gets 22. That a real end is bad is enough to come there."""
     numbers = {**PPO_NUMBERS, "buffer_size": 1024, "num_epoch": 10, "learning_rate_schedule": "constant"}
@@ -280,7 +279,6 @@ def test_airl_finds_an_expert_of_cartpole_without_seeing_a_reward(cartpole: str)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(300)
 def test_airl_teaches_sac_too(cartpole: str) -> None:
     one = learner("sac", CARTPOLE, cartpole, {"steps_per_update": 4.0, "buffer_init_steps": 500, "buffer_size": 50_000})
     learn_in(one, 16_000)

@@ -17,6 +17,7 @@ from tau_trainer.bridge.ports import is_free
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import EngineServer, Server
 from tau_trainer.bridge.tls import Tls, read_tls
+from tests.waiting import HANG_S
 
 DATA = Path(__file__).parent / "data"
 NewServer = Callable[[], Server]
@@ -52,7 +53,7 @@ class Client:
 
     def begin(self, data: bytes) -> grpc.Future:
         """Send a call, as soon as somebody listens, and do not wait."""
-        return self._exchange.future(data, timeout=20, wait_for_ready=True)
+        return self._exchange.future(data, timeout=HANG_S, wait_for_ready=True)
 
     def call(self, data: bytes) -> asyncio.Future[bytes]:
         """A call whose answer can be awaited."""

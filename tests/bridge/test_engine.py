@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -30,9 +29,16 @@ from tau_trainer.errors import (
     VersionError,
 )
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
+from tests.waiting import HANG_S, NEVER_S
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 BALANCE = "3DBall?team=0"
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has hung up may take its time to end, on a busy machine more than the second that it has."""
+    monkeypatch.setattr("tau_trainer.bridge.engine._REAP_S", HANG_S)
 
 
 def headless(scene: str, *flags: str, logs: Path | None = None) -> LaunchSpec:
@@ -54,7 +60,7 @@ async def play(engine: Engine, steps: int) -> list[StepBatch]:
 
 def run(work: Awaitable[None]) -> None:
     async def main() -> None:
-        await asyncio.wait_for(work, 40)
+        await asyncio.wait_for(work, HANG_S)
 
     asyncio.run(main())
 
@@ -199,7 +205,7 @@ def test_faults_are_named(
     flags: tuple[str, ...], timeout_s: float, kind: type[EngineError], sentence: str, logs: Path
 ) -> None:
     options = EngineOptions(timeout_s=timeout_s)
-    sound = options if "slow-start" in flags else EngineOptions(timeout_s=20)
+    sound = options if "slow-start" in flags else EngineOptions(timeout_s=HANG_S)
     engine = Engine(0, 0, headless("balance", *flags, logs=logs), sound)
 
     async def played() -> None:
@@ -223,16 +229,14 @@ def test_faults_are_named(
 
 def test_an_exit_is_detected_at_once(logs: Path) -> None:
     async def main() -> None:
-        engine = Engine(0, 0, headless("balance", logs=logs))
+        engine = Engine(0, 0, headless("balance", logs=logs), EngineOptions(timeout_s=NEVER_S))
         batches = await play(engine, 2)
         assert engine.process is not None
         waiting = asyncio.create_task(engine.step(zeros(engine, batches)))
         await waiting
         engine.process.kill()
-        began = time.monotonic()
         with pytest.raises(EngineExitedError, match="ended while it should answer a step: "):
             await engine.step(zeros(engine, waiting.result()))
-        assert time.monotonic() - began < 10.0, "not when its time was up"
         await engine.close()
 
     run(main())
@@ -300,9 +304,7 @@ def test_close_does_not_wait_for_an_engine_that_has_crashed(logs: Path) -> None:
         await asyncio.sleep(0.05)
         step.cancel()
         await asyncio.gather(step, return_exceptions=True)
-        began = time.monotonic()
-        await engine.close()
-        assert time.monotonic() - began < 5.0
+        await engine.close(NEVER_S)
 
     run(main())
 
@@ -337,7 +339,7 @@ from tau_trainer.bridge.engine_codec import encode_engine_message
 from tau_trainer.headless.link import TrainerLink
 print("the true cause", flush=True)
 link = TrainerLink(int(sys.argv[2]))
-link.connect(encode_engine_message(initialization=EngineInitialization()), 10.0)
+link.connect(encode_engine_message(initialization=EngineInitialization()), 300.0)
 link.close()
 time.sleep({seconds})
 sys.exit(7)
@@ -347,12 +349,20 @@ sys.exit(7)
 @pytest.mark.parametrize(
     ("seconds", "kind", "sentence"),
     [
-        (60, EngineDisconnectedError, "engine 0 closed the connection while it should answer the handshake; its log"),
+        (
+            NEVER_S,
+            EngineDisconnectedError,
+            "engine 0 closed the connection while it should answer the handshake; its log",
+        ),
         (0.3, EngineExitedError, "engine 0 ended while it should answer the handshake: exit code 7; its log"),
     ],
 )
-def test_an_engine_that_hangs_up(seconds: float, kind: type[EngineError], sentence: str, logs: Path) -> None:
+def test_an_engine_that_hangs_up(
+    seconds: float, kind: type[EngineError], sentence: str, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What the process says at its end is worth a short wait; one that lives on is not waited for."""
+    if seconds == NEVER_S:
+        monkeypatch.setattr("tau_trainer.bridge.engine._REAP_S", 1.0)
     launch = LaunchSpec((sys.executable, "-c", HANGS_UP.format(seconds=seconds)), log_folder=logs)
 
     async def main() -> None:
@@ -363,6 +373,4 @@ def test_an_engine_that_hangs_up(seconds: float, kind: type[EngineError], senten
         assert engine.process is not None
         assert engine.process.returncode is not None
 
-    began = time.monotonic()
     run(main())
-    assert time.monotonic() - began < 20.0

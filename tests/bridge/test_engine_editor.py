@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
 from tests.bridge.conftest import Client, client, free_port
 from tests.bridge.oracle import Agent, engine_message, simple_spec
+from tests.waiting import HANG_S, NEVER_S
 
 
 def zeros(engine: Engine, batches: list[StepBatch]) -> dict[str, Actions]:
@@ -48,7 +48,7 @@ def zeros(engine: Engine, batches: list[StepBatch]) -> dict[str, Actions]:
 
 def run(work: Awaitable[None]) -> None:
     async def main() -> None:
-        await asyncio.wait_for(work, 40)
+        await asyncio.wait_for(work, HANG_S)
 
     asyncio.run(main())
 
@@ -114,7 +114,7 @@ class Script:
 
 @asynccontextmanager
 async def editor(
-    timeout_s: float = 10.0,
+    timeout_s: float = NEVER_S,
     channels: SideChannelHub | None = None,
     on_event: Callable[[str], None] = lambda said: None,
     **options: Any,
@@ -215,11 +215,9 @@ class TestEditor:
                     stepping = asyncio.create_task(script.engine.step(zeros(script.engine, batches)))
                     await answer
                     await script.leaves()
-                began = time.monotonic()
                 with pytest.raises(EngineStoppedError) as gone:
                     await stepping
                 assert str(gone.value) == "the Unity editor closed the connection (crashed or was killed?)"
-                assert time.monotonic() - began < 10.0, "not when its time was up"
                 await asyncio.wait([answer])
 
         run(main())
@@ -231,7 +229,7 @@ class TestEditor:
         greeting = encode_engine_message(initialization=EngineInitialization("Academy", package_version=package))
 
         async def main() -> None:
-            async with editor(0.5 if how == "silence" else 10.0) as script:
+            async with editor(0.5 if how == "silence" else NEVER_S) as script:
                 starting = asyncio.create_task(script.engine.start())
                 await asyncio.sleep(0.02)
                 reply = decode_trainer_message(await script.says(greeting), {}).initialization
@@ -406,16 +404,14 @@ class TestEditor:
         run(main())
 
     def test_the_engines_own_end_is_no_wait(self) -> None:
-        """Somebody pulls the plug while we owe an answer: closing is quick."""
+        """Somebody pulls the plug while we owe an answer: closing does not wait its time out."""
 
         async def main() -> None:
             async with editor() as script:
                 await script.greets()
                 call = script.says(STEP)
                 await script.resetting
-                began = time.monotonic()
-                await script.engine.close(30.0)
-                assert time.monotonic() - began < 20.0
+                await script.engine.close(NEVER_S)
                 assert decode_trainer_message(await call, {}).status == 400
 
         run(main())

@@ -28,6 +28,7 @@ from tau_trainer.headless.client import HeadlessEngine
 from tau_trainer.specs import Actions, StepBatch
 from tests.bridge.conftest import DATA, Client, client, free_port
 from tests.bridge.test_server import connects, echo
+from tests.waiting import HANG_S
 
 ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")
 
@@ -40,7 +41,7 @@ def serve(server: GrpcioServer, play: Callable[[GrpcioServer], Awaitable[None]])
         finally:
             await server.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), HANG_S))
 
 
 def test_which_server_serves_where(tls: Tls) -> None:
@@ -54,7 +55,7 @@ def test_grpcio_is_imported_for_other_machines_only() -> None:
         "import sys; from tau_trainer.bridge.launcher import EngineOptions; EngineOptions().server(); "
         "assert 'grpc' not in sys.modules; EngineOptions(listen='::1').server(); assert 'grpc' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG_S)
 
 
 def test_only_the_services_own_path_is_answered() -> None:
@@ -62,7 +63,7 @@ def test_only_the_services_own_path_is_answered() -> None:
         with client(server.port) as engine:
             other = engine.channel.unary_unary("/another.Service/Method")
             with pytest.raises(grpc.RpcError) as refusal:
-                await asyncio.to_thread(other, b"", timeout=5)
+                await asyncio.to_thread(other, b"", timeout=HANG_S)
             assert refusal.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
     serve(GrpcioServer("127.0.0.1"), play)
@@ -137,7 +138,7 @@ class TestTls:
             with client(server.port, trusted=trusted) as engine:
                 exchange = engine.channel.unary_unary(METHOD)
                 with pytest.raises(grpc.RpcError) as refusal:
-                    await asyncio.to_thread(exchange, b"hello", timeout=10)
+                    await asyncio.to_thread(exchange, b"hello", timeout=HANG_S)
                 assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
             assert not waiting.done()
             with client(server.port, trusted=tls.certificate) as engine:  # and it costs nobody else anything
@@ -159,7 +160,7 @@ class GrpcioLink:
         return self.exchange(request)
 
     def exchange(self, request: bytes) -> bytes:
-        return bytes(self._engine.begin(request).result(20))
+        return bytes(self._engine.begin(request).result(HANG_S))
 
 
 BALANCE = ("--agents", "3", "--max-decisions", "9")
@@ -199,9 +200,9 @@ def game(options: EngineOptions, launch: LaunchSpec | None) -> list[StepBatch]:
 
     trusted = options.tls.certificate if options.tls is not None else None
     thread = play_scene(port, trusted) if launch is None else None
-    batches = asyncio.run(asyncio.wait_for(main(), 40))
+    batches = asyncio.run(asyncio.wait_for(main(), HANG_S))
     if thread is not None:
-        thread.join(20)
+        thread.join(HANG_S)
         assert not thread.is_alive()
     return batches
 

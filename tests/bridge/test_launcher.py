@@ -9,22 +9,13 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec, resolve_executable
 from tau_trainer.errors import LaunchError
-
-
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
+from tests.waiting import HANG_S, NEVER_S, until
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and process groups")
 
@@ -142,7 +133,7 @@ def test_the_program_gets_its_arguments_as_they_are_and_no_shell(logs: Path, tmp
     async def main() -> None:
         spec = python("import sys, json; print(json.dumps(sys.argv[1:6]))", *odd, logs=logs)
         process = await EngineProcess.start(spec, 5005, 0)
-        assert await process.wait(5)
+        assert await process.wait(HANG_S)
         assert process.returncode == 0
 
     asyncio.run(main())
@@ -155,7 +146,7 @@ def test_an_exit_is_told_with_the_logs_tail(logs: Path) -> None:
     async def main() -> None:
         spec = python(code, logs=logs)
         process = await EngineProcess.start(spec, 5005, 2)
-        assert await process.wait(5)
+        assert await process.wait(HANG_S)
         assert process.log == spec.log_file(2)
         assert process.describe_exit() == "exit code 7; its log ends with: line 4 | line 5 | line 6 | line 7 | line 8"
 
@@ -165,10 +156,8 @@ def test_an_exit_is_told_with_the_logs_tail(logs: Path) -> None:
 def test_an_exit_is_noticed_without_waiting(logs: Path) -> None:
     async def main() -> None:
         process = await EngineProcess.start(python("import sys; sys.stdin.read()", logs=logs), 5005, 0)
-        for _ in range(500):  # its input is closed, so it ends at once; the engine's watcher only looks, as here
+        while process.returncode is None:  # noqa: ASYNC110 (its input is closed, so it ends; a watcher only looks)
             await asyncio.sleep(0.01)
-            if process.returncode is not None:
-                break
         assert process.describe_exit() == "exit code 0; its log is empty"
 
     asyncio.run(main())
@@ -177,7 +166,7 @@ def test_an_exit_is_noticed_without_waiting(logs: Path) -> None:
 def test_only_the_end_of_a_long_log_is_read(logs: Path) -> None:
     async def main() -> None:
         process = await EngineProcess.start(python("", logs=logs), 5005, 0)
-        await process.wait(5)
+        await process.wait(HANG_S)
         assert process.log is not None
         process.log.write_bytes(b"a" * 100_000 + b"\n\n  the end \n")
         tail = process.log_tail()
@@ -192,7 +181,7 @@ def test_only_the_end_of_a_long_log_is_read(logs: Path) -> None:
 def test_without_a_log_folder_nothing_is_said_of_a_log() -> None:
     async def main() -> None:
         process = await EngineProcess.start(python("raise SystemExit(3)"), 5005, 0)
-        assert await process.wait(5)
+        assert await process.wait(HANG_S)
         assert process.describe_exit() == "exit code 3"
 
     asyncio.run(main())
@@ -218,11 +207,12 @@ def test_a_file_of_the_wrong_format(tmp_path: Path) -> None:
         asyncio.run(EngineProcess.start(LaunchSpec((str(resolve_executable(file)),)), 5005, 0))
 
 
-CHILD = "import socket, sys, time; link = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); time.sleep(60)"
+CHILD = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(1)"
+"""Lives until the test hangs up."""
 FAMILY = f"""
 import subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", {CHILD!r}, sys.argv[1]])
-time.sleep(0 if sys.argv[2] == "leaves" else 60)
+time.sleep(0 if sys.argv[2] == "leaves" else {NEVER_S})
 """
 
 
@@ -235,36 +225,44 @@ def test_grandchildren_end_with_the_engine(how: str, leader: str) -> None:
     async def main(lifeline: socket.socket) -> None:
         port = str(lifeline.getsockname()[1])
         process = await EngineProcess.start(python(FAMILY, port, leader), 5005, 0)
-        grandchild, _ = await asyncio.to_thread(lifeline.accept)
-        with grandchild:
-            grandchild.settimeout(5)
-            if leader == "leaves":
-                assert await process.wait(5)
-            if how == "kill":
-                process.kill()
-                assert await process.wait(5)
-            else:
-                await process.stop(0.05)
-            assert process.returncode is not None
-            with contextlib.suppress(ConnectionError):
-                assert await asyncio.to_thread(grandchild.recv, 1) == b""
-        process.kill()  # once more does no harm
+        try:
+            grandchild, _ = await asyncio.to_thread(lifeline.accept)
+            with grandchild:
+                grandchild.settimeout(HANG_S)
+                if leader == "leaves":
+                    assert await process.wait(HANG_S)
+                if how == "kill":
+                    process.kill()
+                    assert await process.wait(HANG_S)
+                else:
+                    await process.stop(0.05)
+                assert process.returncode is not None
+                with contextlib.suppress(ConnectionError):
+                    assert await asyncio.to_thread(grandchild.recv, 1) == b""
+        finally:
+            process.kill()  # once more does no harm
 
     with socket.create_server(("127.0.0.1", 0)) as lifeline:
-        lifeline.settimeout(5)
+        lifeline.settimeout(HANG_S)
         asyncio.run(main(lifeline))
 
 
 @posix
-def test_a_program_that_ignores_sigterm_is_killed_and_the_signal_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_ignores_sigterm_is_killed_and_the_signal_is_named(
+    monkeypatch: pytest.MonkeyPatch, logs: Path
+) -> None:
     monkeypatch.setattr("tau_trainer.bridge.launcher._KILL_AFTER_S", 0.3)
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); "
 
     async def main() -> None:
-        process = await EngineProcess.start(python(code), 5005, 0)
-        await asyncio.sleep(0.4)  # until it ignores the signal
-        await process.stop(0.3)
-        assert process.describe_exit() == "signal SIGKILL"
+        process = await EngineProcess.start(python(f"{code}time.sleep({NEVER_S})", logs=logs), 5005, 0)
+        try:
+            log = logs / "Player-0.log"
+            await asyncio.to_thread(until, lambda: log.read_text() == "ready\n")  # it ignores the signal from now on
+            await process.stop(0.3)
+        finally:
+            process.kill()
+        assert process.describe_exit() == "signal SIGKILL; its log ends with: ready"
 
     asyncio.run(main())
 
@@ -277,7 +275,7 @@ def test_environment_variables_are_added(logs: Path) -> None:
             environment={"TAU_TEST": "yes"},
         )
         process = await EngineProcess.start(spec, 5005, 0)
-        assert await process.wait(5)
+        assert await process.wait(HANG_S)
         assert process.log_tail() == "; its log ends with: yes True"
 
     asyncio.run(main())
@@ -297,7 +295,7 @@ def test_the_tail_leaves_out_what_says_nothing(logs: Path) -> None:
 
     async def main() -> None:
         process = await EngineProcess.start(python("", logs=logs), 5005, 0)
-        await process.wait(5)
+        await process.wait(HANG_S)
         assert process.log is not None
         process.log.write_text(unity, "utf-8")
         assert process.log_tail() == (
@@ -310,22 +308,24 @@ def test_the_tail_leaves_out_what_says_nothing(logs: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such signal")
 def test_an_engine_that_is_bound_ends_with_whoever_started_it_however_that_ends(tmp_path: Path) -> None:
     """In a session of its own nothing else would reach it."""
-    wait = "import time; time.sleep(60)"
+    wait = f"import time; time.sleep({NEVER_S})"
     program = f"""
 import asyncio, signal, os
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
 async def start():
     spec = LaunchSpec(({sys.executable!r}, "-S", "-c", {wait!r}), bound=True)
     print((await EngineProcess.start(spec, 5005, 0)).pid, flush=True)
-    await asyncio.sleep(60)
+    await asyncio.sleep({NEVER_S})
 asyncio.run(start())
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment) as starter:
         assert starter.stdout is not None
         engine = Path(f"/proc/{int(starter.stdout.readline())}")
-        until(lambda: wait.encode() in (engine / "cmdline").read_bytes() and b"prctl" not in _line(engine))
-        starter.kill()
+        try:
+            until(lambda: wait.encode() in (engine / "cmdline").read_bytes() and b"prctl" not in _line(engine))
+        finally:
+            starter.kill()
     until(lambda: not engine.exists() or "\nState:\tZ" in (engine / "status").read_text())
 
 
@@ -341,7 +341,7 @@ def test_a_bound_engine_that_cannot_be_started_says_why_in_its_log(tmp_path: Pat
 
     async def start() -> str:
         engine = await EngineProcess.start(LaunchSpec((str(broken),), log_folder=tmp_path, bound=True), 5005, 0)
-        assert await engine.wait(30.0)
+        assert await engine.wait(HANG_S)
         return engine.describe_exit()
 
     said = f"exit code 1; its log ends with: cannot start '{broken}': Exec format error"

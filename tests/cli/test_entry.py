@@ -13,6 +13,7 @@ from tau_trainer.cli import main
 from tau_trainer.cli.entry import join_env_args, split_env_args
 from tau_trainer.errors import EngineExitedError, LaunchError
 from tests.cli.conftest import FakeReport
+from tests.waiting import HANG_S
 
 HEAVY = ("torch", "numpy", "grpc", "google.protobuf", "pydantic", "yaml", "onnx", "matplotlib", "tensorboard")
 
@@ -134,7 +135,7 @@ def test_a_reader_that_leaves_causes_no_noise() -> None:
         assert process.stderr is not None
         process.stdout.close()
         err = process.stderr.read()
-        assert process.wait(30) == 1
+        assert process.wait(HANG_S) == 1
     assert err == b""
 
 

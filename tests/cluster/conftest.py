@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tau_trainer.settings import ClusterSettings
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tau_trainer.cluster.connection import Connection
@@ -50,9 +50,6 @@ def connection() -> Iterator[Connection]:
     assert [path.name for path in Path(home).iterdir()] == ["r"], "Ray opens its own folder to everybody"
     yield connection
     connection.close()
-    deadline = time.monotonic() + 20.0
-    while processes_with(home) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert processes_with(home) == {}
+    until(lambda: processes_with(home) == {})
     assert not Path(home).exists()
     assert {name: value for name, value in os.environ.items() if name.startswith("RAY_")} == before

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tau_trainer.remote.process import Places
 from tests.cluster.conftest import processes_with
 from tests.remote.contract import *  # noqa: F403
 from tests.remote.contract import Echo
+from tests.waiting import HANG_S, until
 
 MODULE = "tau_trainer.cluster.process"
 """By its name: whoever imports it imports Ray, which reads the environment at that moment."""
@@ -36,7 +36,7 @@ def test_it_is_on_a_node_and_writes_where_that_has_a_folder(echo: Echo, tmp_path
     given = {"there": str(tmp_path), "missing": str(missing), "address": "192.0.2.1"}
     process = echo(arguments=given, folders=("there", "missing"))
     process.say("hello")
-    told = process.hear(40.0).facts["arguments"]
+    told = process.hear(HANG_S).facts["arguments"]
     assert re.fullmatch(r"local-\d", process.node)
     assert told["there"] == given["there"]
     assert Path(told["missing"]).stat().st_mode & 0o777 == 0o700
@@ -53,7 +53,7 @@ def test_no_room_within_some_seconds_is_its_end_and_whoever_waits_can_be_killed(
     monkeypatch.setattr(f"{MODULE}.PLACE_S", 0.5)
     monkeypatch.setattr(connection, "asked", {"CPU": 1000.0})
     with pytest.raises(ActorError) as caught:
-        echo().hear(30.0)
+        echo().hear(HANG_S)
     said = str(caught.value)
     assert said.startswith(
         "the echo ended before it began: no node had room for it within 0.5 s: it asks for 1000 CPU,"
@@ -63,14 +63,14 @@ def test_no_room_within_some_seconds_is_its_end_and_whoever_waits_can_be_killed(
     process = echo()
     process.kill()
     with pytest.raises(ActorError, match=r"^the echo ended because it was given up$"):
-        process.hear(10.0)
+        process.hear(HANG_S)
     assert process.pid == 0
 
 
 def test_one_of_another_version_is_refused(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "__version__", "9.9.9")
     with pytest.raises(ActorError, match=r"the echo on (local-\d) ended before it began: \1 has tau_trainer .* 9.9.9"):
-        echo().hear(40.0)
+        echo().hear(HANG_S)
 
 
 def test_a_worker_of_rays_that_is_killed_takes_its_process_with_it(echo: Echo) -> None:
@@ -79,12 +79,9 @@ def test_a_worker_of_rays_that_is_killed_takes_its_process_with_it(echo: Echo) -
     worker = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(worker, signal.SIGKILL)
     with pytest.raises(ActorError, match=r"^the echo on local-\d ended with Ray's worker there"):
-        process.hear(40.0)
+        process.hear(HANG_S)
     assert process.exit_code is not None
-    deadline = time.monotonic() + 20.0
-    while pid in processes_with("echo") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert pid not in processes_with("echo")
+    until(lambda: pid not in processes_with("echo"))
 
 
 def test_one_that_cannot_be_told_something_ends(echo: Echo) -> None:
@@ -98,7 +95,7 @@ def test_one_that_cannot_be_told_something_ends(echo: Echo) -> None:
     with pytest.raises(
         ActorError, match=r"^the echo on local-\d ended for it could not be told what is new \(Expecting"
     ):
-        process.hear(20.0)
+        process.hear(HANG_S)
 
 
 def test_a_cluster_that_is_lost_is_no_reason_to_begin_again(
@@ -110,9 +107,9 @@ def test_a_cluster_that_is_lost_is_no_reason_to_begin_again(
     monkeypatch.setattr(connection, "lost", "the head of the Ray cluster does not answer any more")
     place.lose()
     with pytest.raises(ClusterError, match=r"^the head of the Ray cluster does not answer any more$"):
-        process.hear(10.0)
+        process.hear(HANG_S)
     with pytest.raises(ClusterError):
-        echo(place).hear(10.0)
+        echo(place).hear(HANG_S)
     monkeypatch.undo()
     process._release()  # type: ignore[attr-defined]
     place.close()

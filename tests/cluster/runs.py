@@ -22,9 +22,10 @@ from tests.training.actors import test_lock_step
 from tests.training.batched import test_data_parallel
 from tests.training.fakes import Memory, begin, pairs_of
 from tests.training.learning import test_group, test_parameter_server
+from tests.waiting import HANG_S
 
 on_it = pytest.mark.usefixtures("shared")
-LONG_S = 100.0
+LONG_S = HANG_S
 
 
 @pytest.fixture

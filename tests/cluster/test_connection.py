@@ -21,12 +21,12 @@ from tau_trainer.settings import ClusterSettings
 from tests.cluster.conftest import NODES, processes_with
 from tests.cluster.processes import *  # noqa: F403
 from tests.cluster.runs import *  # noqa: F403
-from tests.cluster.runs import LONG_S, on_it, there
+from tests.cluster.runs import on_it, there
 from tests.cluster.sweeps import *  # noqa: F403
 from tests.training.actors import test_manager as actors_at_work
 from tests.training.fakes import WAIT_S, Memory, begin, until
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def test_it_has_the_nodes_that_were_asked_for_and_no_other_finds_it(connection: Connection) -> None:
@@ -133,25 +133,25 @@ def test_a_killed_actor_and_a_node_that_dies_cost_what_was_not_pushed(connection
     arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.001"], "async_trainer__actors": 2}
     arguments |= {"env_settings__restarts_rate_limit_n": 2}
     session = begin(actors_at_work.settings_of(tmp_path, **arguments, **there()), memory, "learn")
-    until(lambda: actors_at_work.playing(session), LONG_S)
+    until(lambda: actors_at_work.playing(session))
     actors = actors_at_work.actors_of(session)
 
     def all_go_on() -> None:
         before = [actor.trainer.decisions for actor in actors]
-        until(lambda: all(actor.trainer.decisions > n for actor, n in zip(actors, before, strict=True)), LONG_S)
+        until(lambda: all(actor.trainer.decisions > n for actor, n in zip(actors, before, strict=True)))
 
     try:
         victim = actors[0]
         pid, node = victim.process.pid, victim.process.node
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        until(lambda: any(f"actor 0 on {node} ended by SIGKILL" in each for each in memory.warnings), 20.0)
+        until(lambda: any(f"actor 0 on {node} ended by SIGKILL" in each for each in memory.warnings))
         all_go_on()
         lost = next(node for actor in actors if (node := actor.process.node) != "local-1")
         assert connection.home is not None
         (raylet,) = processes_with("raylet", f"--node-name={lost}", connection.home)
         os.kill(raylet, signal.SIGKILL)
-        until(lambda: any(f" on {lost} ended with " in each for each in memory.warnings), 40.0)
+        until(lambda: any(f" on {lost} ended with " in each for each in memory.warnings))
         all_go_on()
         assert lost not in {actor.process.node for actor in actors}
     finally:

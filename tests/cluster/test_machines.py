@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tau_trainer.cluster import machines
 from tau_trainer.cluster.inventory import MachinesSettings
 from tau_trainer.cluster.machines import down, flags_of, ssh_words, status, token_path, up
 from tau_trainer.errors import ClusterError
+from tests.waiting import until
 
 SSH = """#!/bin/sh
 echo "$*" >>{folder}/ssh-words
@@ -107,9 +107,7 @@ def test_what_died_is_told_and_begun_again_with_the_same_token(lab: Lab) -> None
     up(settings, lab.folder)
     pid = int((lab.folder / f"node2/.tau-train/clusters/{LAB}/node2/pid").read_text())
     os.kill(pid, 15)
-    deadline = time.monotonic() + 10.0
-    while [answer.state for answer in status(settings)] != ["running", "died"]:
-        assert time.monotonic() < deadline
+    until(lambda: [answer.state for answer in status(settings)] == ["running", "died"])
     assert [answer.state for answer in up(settings, lab.folder)] == ["running", "running"]
     assert len(lab.told("node1")) == 2, "what runs is left alone"
     assert len(set(lab.told("node2")[1::2])) == 1
@@ -271,7 +269,6 @@ def server(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_real_ray_begins_and_ends_by_a_real_ssh(server: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     with socket.create_server(("127.0.0.1", 0)) as found:

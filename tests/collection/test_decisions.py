@@ -14,6 +14,7 @@ from tau_trainer.collection.decisions import Actor, DecisionBatcher
 from tau_trainer.columns import Arrays, Column, Rows
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.specs import BoolArray, Observations
+from tests.waiting import HANG_S
 
 KEY = "Agent"
 TEAM = 0
@@ -94,7 +95,7 @@ def agents(*values: float) -> Observations:
 
 def run(work: Awaitable[None]) -> None:
     async def main() -> None:
-        await asyncio.wait_for(work, 10)
+        await asyncio.wait_for(work, HANG_S)
 
     asyncio.run(main())
 

@@ -13,7 +13,7 @@ from tests.bridge.demos import HYBRID, made_up
 from tests.conformance.conftest import PEER_SCRIPTS, printed
 from tools.peers import CACHE, MLAGENTS
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.conformance
 
 
 def mlagents_python() -> Path:

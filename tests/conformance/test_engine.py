@@ -13,7 +13,7 @@ from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes import create_scene
 from tests.conformance.conftest import Json, Peer, play_build, play_here, request_of
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.conformance
 
 BALANCE: Json = {
     "areas": 2,

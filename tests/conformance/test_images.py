@@ -17,7 +17,7 @@ from tau_trainer.specs import Observations, StepBatch
 from tests.conformance import pictures
 from tests.conformance.conftest import Json, Peer, digest, fixed_actions, masks, observed, play_build
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.conformance
 
 STEPS = 12
 

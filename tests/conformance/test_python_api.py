@@ -14,7 +14,7 @@ from tests.bridge.conftest import free_port
 from tests.conformance.conftest import Peer, request_of
 from tools.peers import ROOT
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.conformance
 
 FAULTS = {
     "crash": "UnityEnvironmentException",

@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.conftest import Json, Peer
 from tools.peers import ROOT
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.conformance
 
 
 @pytest.fixture(scope="module")

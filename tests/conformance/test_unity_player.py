@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.conftest import Json, Peer, play_build, play_here
 
-pytestmark = [pytest.mark.conformance, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.conformance
 
 BEHAVIOR = "TauAgent?team=0"
 

@@ -41,6 +41,7 @@ from tests.bridge.conftest import client, free_port
 from tests.bridge.oracle import Agent, engine_message, simple_spec
 from tests.envs.playing import zeros
 from tests.training.fakes import SceneEngine, Stage, launched, nothing
+from tests.waiting import HANG_S
 
 AGENTS = 4
 PEM = Path(__file__).parents[1] / "bridge" / "data"
@@ -66,7 +67,7 @@ class Workers:
             0,
             port,
             LaunchSpec.of("headless:balance", env_args=("--agents", str(AGENTS), *flags), log_folder=self._logs),
-            EngineOptions(timeout_s=10.0, may_leave=may_leave, fixed_port=fixed_port),
+            EngineOptions(timeout_s=HANG_S, may_leave=may_leave, fixed_port=fixed_port),
             budget or self.budget(10),
         )
         self.made.append(worker)
@@ -85,7 +86,7 @@ def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workers:
 def run(workers: Workers, work: Awaitable[None]) -> None:
     async def main() -> None:
         try:
-            await asyncio.wait_for(work, 40)
+            await asyncio.wait_for(work, HANG_S)
         finally:
             for worker in workers.made:
                 await worker.kill()
@@ -327,7 +328,7 @@ def test_a_port_that_is_taken_meanwhile(workers: Workers, fixed: bool) -> None:
 
 
 def test_cancelling_a_restart_leaves_no_engine(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 30.0)
+    monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 1000.0)
 
     async def main() -> None:
         worker = workers("--fault", "crash", "--fault-after", "3")
@@ -533,7 +534,7 @@ def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Sta
     assert len(told) == 3
 
 
-def _editor_worker(events: list[str], timeout_s: float = 10.0) -> EngineWorker:
+def _editor_worker(events: list[str], timeout_s: float = HANG_S) -> EngineWorker:
     return EngineWorker(
         0,
         free_port(),
@@ -565,7 +566,7 @@ def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
     events: list[str] = []
 
     async def main() -> None:
-        worker = _editor_worker(events, timeout_s=5.0)
+        worker = _editor_worker(events)
         games = [await _press_play(worker._port)]
         batches = await worker.start({})
         worker._options = replace(worker._options, timeout_s=0.1)
@@ -578,7 +579,7 @@ def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
             recovering = asyncio.create_task(worker.recover(error))
             await asyncio.sleep(0.5)  # the clock is looked at four times a second
             assert worker.waits_for == "engine 0 to connect"
-            worker._options = replace(worker._options, timeout_s=5.0)
+            worker._options = replace(worker._options, timeout_s=HANG_S)
             games.append(await _press_play(worker._port))
             batches = await recovering
             assert len(batches[0]) == AGENTS
@@ -587,7 +588,7 @@ def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
         await worker.close()
         assert await games[-1].wait() == 0
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), HANG_S))
     assert events == [f"{said}; press Play to go on with the run, or Ctrl-C to end it"] * 2
 
 
@@ -612,12 +613,12 @@ def test_stop_is_answered_before_the_next_play_is_waited_for() -> None:
             with pytest.raises(EngineStoppedError) as error:
                 await worker.next()
             waiting = asyncio.create_task(worker.recover(error.value))
-            assert decode_trainer_message(await asyncio.wait_for(stop, 5), {}).status == 400
+            assert decode_trainer_message(await asyncio.wait_for(stop, HANG_S), {}).status == 400
             waiting.cancel()
             await asyncio.wait([waiting])
         await worker.kill()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), HANG_S))
 
 
 def test_who_joins_and_cannot_play_is_told_of_and_the_next_may_join() -> None:
@@ -636,7 +637,7 @@ def test_who_joins_and_cannot_play_is_told_of_and_the_next_may_join() -> None:
             hello = EngineInitialization(communication_version="0.15.0")
             with contextlib.suppress(Exception):
                 await old.call(encode_engine_message(initialization=hello))
-        worker._options = replace(options, timeout_s=10.0)
+        worker._options = replace(options, timeout_s=HANG_S)
         await asyncio.sleep(0.5)
         with client(port) as game:
             await game.call(encode_engine_message(initialization=EngineInitialization()))
@@ -649,7 +650,7 @@ def test_who_joins_and_cannot_play_is_told_of_and_the_next_may_join() -> None:
             await asked
         await worker.kill()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), HANG_S))
     (said,) = events
     assert "speaks communicator API 0.15.0" in said
     assert said.endswith(f"; another may join on port {port}")
@@ -672,7 +673,7 @@ def test_an_editor_that_is_still_there_is_not_waited_for() -> None:
         with pytest.raises(DecodeError, match="nonsense"):  # nobody need press anything
             await worker.recover(DecodeError("nonsense"))
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), HANG_S))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")

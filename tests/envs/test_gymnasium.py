@@ -28,6 +28,7 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, ActionSpec, DimensionProperty, ObservationSpec, StepBatch
 from tests.envs.playing import play, zeros
 from tests.training.fakes import Memory, train
+from tests.waiting import HANG_S
 
 Make = Callable[[], gymnasium.Env[Any, Any]]
 COPIES = 5
@@ -76,7 +77,7 @@ def environment_of(make: Callable[[], VectorEnv[Any, Any, Any]], budget: Restart
 def run(environment: Environment, work: Callable[[], Awaitable[None]]) -> None:
     async def main() -> None:
         try:
-            await asyncio.wait_for(work(), 20)
+            await asyncio.wait_for(work(), HANG_S)
         finally:
             await environment.kill()
 
@@ -538,7 +539,7 @@ class Slow(Probe):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         Slow.has_begun.set()
-        assert Slow.may_go.wait(20)
+        assert Slow.may_go.wait(HANG_S)
         if Slow.fails:
             raise ValueError("too late")
         return super().step(action)
@@ -594,13 +595,13 @@ def test_a_step_that_never_ends_is_not_waited_for_for_ever(slow: type[Slow], mon
 
     async def main() -> None:
         environment.answer(zeros(environment, await environment.start({})))
-        await asyncio.wait_for(environment.kill(), 5)
+        await asyncio.wait_for(environment.kill(), HANG_S)
 
     asyncio.run(main())
     (thread,) = [thread for thread in threading.enumerate() if thread.name.startswith("environment-0")]
     assert thread.daemon, "the end of the program does not wait for it either"
     slow.may_go.set()
-    thread.join(5)
+    thread.join(HANG_S)
     assert not thread.is_alive()
 
 

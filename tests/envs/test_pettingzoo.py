@@ -19,6 +19,7 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
 from tests.envs.playing import zeros
 from tests.training.fakes import Memory, train
+from tests.waiting import HANG_S
 
 
 def settings_of(path: str, **env: Any) -> RunSettings:
@@ -132,7 +133,7 @@ def played(copies: Copies, steps: int, seed: int | None = 3, action: float = 0.0
         await environment.close()
         return told
 
-    return environment, asyncio.run(asyncio.wait_for(main(), 20))
+    return environment, asyncio.run(asyncio.wait_for(main(), HANG_S))
 
 
 def shown(batch: StepBatch) -> Any:

@@ -13,6 +13,7 @@ from tau_trainer.export.build import build_model
 from tau_trainer.export.cases import Case
 from tau_trainer.export.session import run_case, run_feed, session_of
 from tests.export.conftest import MakeNetwork
+from tests.waiting import HANG_S
 
 ONES = (np.ones((50, 5), np.float32),)
 
@@ -48,5 +49,5 @@ def test_nothing_is_written_down_about_this_machine(tmp_path: Path) -> None:
     others = {name: value for name, value in os.environ.items() if name not in ("CI", "ORT_DISABLE_TELEMETRY")}
     code = "from tau_trainer.export.session import session_of\ntry: session_of(b'')\nexcept Exception: pass"
     environment = others | dict.fromkeys(places, str(tmp_path)) | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=50)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=HANG_S)
     assert list(tmp_path.rglob("*")) == []

@@ -37,8 +37,6 @@ visual:toy = tests.networks:ToyImage
 summing = blocks:SummingMemory
 """
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -34,7 +34,6 @@ def install(site: Path, entry_points: str, name: str = "throwaway") -> Path:
     return site
 
 
-@pytest.mark.timeout(180)
 def test_the_package_of_the_guide_trains_and_records(tmp_path: Path) -> None:
     code = blocks()
     groups = tomllib.loads(code["entry points"])["project"]["entry-points"]

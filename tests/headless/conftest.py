@@ -22,8 +22,9 @@ from tau_trainer.bridge.codec import (
 from tau_trainer.bridge.protocol import METHOD, Command
 from tau_trainer.specs import Actions, StepBatch
 from tests.bridge.conftest import free_port
+from tests.waiting import HANG_S
 
-WAIT = 30.0
+WAIT = HANG_S
 
 
 class FakeTrainer(grpc.GenericRpcHandler):  # type: ignore[misc]

@@ -9,6 +9,7 @@ import pytest
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.headless.build import write_build
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +46,7 @@ def test_the_launcher_plays_in_a_hostile_environment(tmp_path: Path, trainer: Fa
         assert len(batch) == 3
         assert batch.behavior == "Basic?team=0"
         trainer.close()
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=HANG_S)
         assert process.returncode == 0, stderr
         assert "playing basic with 3 agents" in log.read_text("utf-8")
     finally:
@@ -62,7 +63,7 @@ def test_signals_reach_the_engine_itself(tmp_path: Path, trainer: FakeTrainer) -
         process.terminate()
         assert trainer.receive().status == 400
         trainer.close()
-        assert process.wait(20) == 0
+        assert process.wait(HANG_S) == 0
     finally:
         process.kill()
         process.communicate()

@@ -28,6 +28,7 @@ from tau_trainer.bridge.frames import (
 from tau_trainer.bridge.http2 import Connection
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.headless.http2 import CallError, Http2Connection
+from tests.waiting import HANG_S
 
 PATH = "/test.Service/Call"
 UNKNOWN = 0x42
@@ -57,7 +58,7 @@ class EchoServer(grpc.GenericRpcHandler):  # type: ignore[misc]
 def echo() -> Iterator[EchoServer]:
     server = EchoServer()
     yield server
-    server.server.stop(0).wait(10)
+    server.server.stop(0).wait(HANG_S)
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_an_unknown_method_fails(echo: EchoServer) -> None:
 
 def test_a_server_that_stops_fails_the_call(echo: EchoServer, connection: Http2Connection) -> None:
     connection.call(b"a")
-    echo.server.stop(0).wait(10)
+    echo.server.stop(0).wait(HANG_S)
     with pytest.raises(CallError):
         connection.call(b"a")
 
@@ -111,7 +112,7 @@ class ScriptedServer:
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(20.0)
+        self._listener.settimeout(HANG_S)
         self.port = int(self._listener.getsockname()[1])
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
@@ -123,7 +124,7 @@ class ScriptedServer:
         def serve() -> None:
             try:
                 self._socket = self._listener.accept()[0]
-                self._socket.settimeout(20.0)
+                self._socket.settimeout(HANG_S)
                 assert self.read(24) == PREFACE
                 script(self)
             except BaseException as error:  # handed to the test's thread
@@ -167,7 +168,7 @@ class ScriptedServer:
 
     def finish(self) -> None:
         if self._thread is not None:
-            self._thread.join(20.0)
+            self._thread.join(HANG_S)
         self._listener.close()
         if self.failure is not None:
             raise self.failure
@@ -355,7 +356,7 @@ def test_our_own_server_is_understood(chunk: int) -> None:
         client.set_timeout(20.0)
         assert [client.call(message) for message in messages] == [message[::-1] for message in messages]
         client.close()
-        thread.join(20.0)
+        thread.join(HANG_S)
     assert not thread.is_alive()
 
 

@@ -14,6 +14,7 @@ import pytest
 from tau_trainer.bridge.codec import encode_reply
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.headless.main import main
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,12 +68,12 @@ def test_no_heavy_library_is_loaded() -> None:
     modules = ", ".join(f"tau_trainer.headless.{name}" for name in ("main", "client", "scenes.tau"))
     heavy = "{'torch', 'pandas', 'scipy', 'matplotlib', 'pydantic', 'rich'}"
     code = f"import sys, {modules}; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S)
     assert done.stdout.strip() == "[]"
 
 
 def test_help_names_every_flag() -> None:
-    done = subprocess.run([*MODULE, "--help"], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run([*MODULE, "--help"], capture_output=True, text=True, check=True, timeout=HANG_S)
     for flag in ("-nographics", "--mlagents-port", "-logFile", "--scene", "--fault-once", "--tau-target-sensor"):
         assert flag in done.stdout
 
@@ -88,7 +89,7 @@ def test_ctrl_c_says_goodbye_and_exits_0(trainer: FakeTrainer) -> None:
         process.send_signal(signal.SIGINT)
         assert trainer.receive().status == 400
         trainer.close()
-        _, error = process.communicate(timeout=20)
+        _, error = process.communicate(timeout=HANG_S)
         assert process.returncode == 0
         assert "stopped by the user" in error
         assert "Traceback" not in error
@@ -108,7 +109,7 @@ def test_a_killed_trainer_leaves_no_engine_behind(trainer: FakeTrainer) -> None:
         time.sleep(0.3)
         assert process.poll() is None
         trainer.stop()
-        assert process.wait(20) == 0
+        assert process.wait(HANG_S) == 0
     finally:
         process.kill()
         process.wait()

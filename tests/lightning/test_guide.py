@@ -11,7 +11,6 @@ import torch
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "batched-environments.md"
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec:FutureWarning")
 @pytest.mark.filterwarnings("ignore:GPU available but not used")
 def test_the_guides_code_trains_stops_early_and_saves(

@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec:FutureWarning"),
     pytest.mark.filterwarnings("ignore:.*`checkpoint_callback` dirpath.*:UserWarning"),
     pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty:UserWarning"),
-    pytest.mark.timeout(180),
 ]
 RETURN = "Environment/Cumulative Reward"
 CONSTANT = {f"{name}_schedule": "constant" for name in ("learning_rate", "beta", "epsilon")}

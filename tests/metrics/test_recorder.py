@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tau_trainer.metrics import Event, Recorder, RunReport, RunSnapshot, Summary
 from tau_trainer.metrics.recorder import Dispatcher
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from tests.metrics.conftest import Memory
@@ -50,7 +51,7 @@ class Ordered(Recorder):
         self.release = threading.Event()
 
     def on_summary(self, summary: Summary) -> None:
-        self.release.wait(10.0)
+        self.release.wait(HANG_S)
         self.order.append(f"summary {summary.step}")
 
     def on_snapshot(self, snapshot: RunSnapshot) -> None:

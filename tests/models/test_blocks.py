@@ -14,6 +14,7 @@ from tau_trainer.models.encoders.resnet import ResNet
 from tau_trainer.settings import MemorySettings, NetworkSettings
 from tau_trainer.specs import DimensionProperty, ObservationSpec
 from tests.networks import IMAGE, LIST, CountingMemory, ToyImage, ToyLists
+from tests.waiting import HANG_S
 
 NONE, SHIFTED, VARIABLE = (
     DimensionProperty.NONE,
@@ -99,7 +100,7 @@ def test_threads_draw_one_after_the_other() -> None:
     def draw_beside() -> None:
         with drawn_from(torch.Generator().manual_seed(2)):
             inside.set()
-            enough.wait(10.0)
+            enough.wait(HANG_S)
 
     beside = threading.Thread(target=draw_beside)
     with drawn_from(torch.Generator().manual_seed(1)):

@@ -15,6 +15,7 @@ import pytest
 from tau_trainer.errors import ActorError, CheckpointError, LearnerError
 from tau_trainer.remote.process import STATUS, Message, Place, Places, Process, Target
 from tau_trainer.remote.weights import layout_of
+from tests.waiting import HANG_S
 
 Echo = Callable[..., Process]
 ON = r"( on local-\d)?"
@@ -62,7 +63,7 @@ def echo(places: Places) -> Iterator[Echo]:
 
 def answer(process: Process, kind: str = "hello", **facts: Any) -> Message:
     process.say(kind, facts)
-    return process.hear(40.0)
+    return process.hear(HANG_S)
 
 
 def test_what_it_prints_is_in_its_log(tmp_path: Path, echo: Echo) -> None:
@@ -84,7 +85,7 @@ def test_arrays_there_and_back(echo: Echo, lends: bool) -> None:
     process, sent = echo(lends=lends), {"x": np.arange(300_000.0), "y": np.array([True])}
     for _ in range(2):
         process.say("hello", {}, sent)
-        received = process.hear(40.0).arrays
+        received = process.hear(HANG_S).arrays
         assert {name: values.tobytes() for name, values in received.items()} == {
             name: values.tobytes() for name, values in sent.items()
         }
@@ -126,8 +127,8 @@ def test_messages_keep_their_order_and_weights_come_before_what_is_said_after_th
         process.say("weights", second.reference)
         process.say("hello", {"number": version})
     for version in range(30):
-        assert process.hear(40.0).facts["version"] >= version
-        assert process.hear(40.0).facts["number"] == version
+        assert process.hear(HANG_S).facts["version"] >= version
+        assert process.hear(HANG_S).facts["number"] == version
     process.end()
     place.close()
 
@@ -151,9 +152,9 @@ def test_whoever_wants_messages_at_once_gets_them_and_the_end(tmp_path: Path, pl
     place = places(0, 0)
     process = place.launch(target(log=tmp_path / "log"), taken.put)
     process.say("hello")
-    assert taken.get(timeout=40.0).kind == "hello"
+    assert taken.get(timeout=HANG_S).kind == "hello"
     process.end()
-    last = taken.get(timeout=40.0)
+    last = taken.get(timeout=HANG_S)
     assert (last.kind, last.facts["how"]) == ("ended", process.how())
     with pytest.raises(ActorError, match=rf"the echo{ON} ended with exit code 0; see .*: this is printed"):
         process.checked(last)
@@ -176,7 +177,7 @@ def test_how_it_failed_and_died_is_raised(echo: Echo) -> None:
         answer(process, "break")
     for _ in range(2):
         with pytest.raises(LearnerError, match=rf"^the echo{ON} ended with exit code 1: ZeroDivisionError: two$"):
-            process.hear(40.0)
+            process.hear(HANG_S)
     with pytest.raises(ActorError, match=rf"^the echo{ON} ended by SIGSEGV: this is printed$"):
         answer(echo(), "die")
 
@@ -186,7 +187,7 @@ def test_saying_something_to_one_that_has_ended_is_no_error(echo: Echo) -> None:
     os.kill(process.pid, signal.SIGKILL)
     said = rf"^the echo{ON} ended by SIGKILL \(somebody killed it; .* memory was short\)"
     with pytest.raises(ActorError, match=said + "(: this is printed)?$"):  # where it came to that
-        process.hear(40.0)
+        process.hear(HANG_S)
     for _ in range(3):
         process.say("hello", {}, {"x": np.zeros(100_000)})
 

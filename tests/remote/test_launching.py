@@ -15,6 +15,7 @@ import pytest
 
 from tau_trainer.remote import forking, launching
 from tau_trainer.remote.launching import Launched, launch
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 WORK = "tests.remote.work"
@@ -55,7 +56,7 @@ def test_what_a_process_is_given(forks: bool, tmp_path: Path, monkeypatch: pytes
         how: dict[str, Any] = {"shared": [shared.fileno()], "several": True}
         try:
             with launched("end", "two words", **how) as (started, facts):
-                assert started.process.wait(30.0) == 7
+                assert started.process.wait(HANG_S) == 7
                 assert facts["forked"] == forks
                 assert facts["arguments"] == ["two words"]
                 assert facts["folder"] == str(tmp_path)
@@ -73,14 +74,14 @@ def test_what_a_process_is_given(forks: bool, tmp_path: Path, monkeypatch: pytes
 def test_how_a_process_ends(forks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forking, "POSSIBLE", forks)
     with launched("raise", several=True) as (started, _):
-        assert started.process.wait(30.0) == 1
+        assert started.process.wait(HANG_S) == 1
     with launched("wait", several=True) as (started, _):
         assert started.process.poll() is None
         with pytest.raises(subprocess.TimeoutExpired):
             started.process.wait(0.01)
         os.kill(started.process.pid, 0)
         started.process.send_signal(signal.SIGTERM)
-        assert started.process.wait(30.0) == -signal.SIGTERM
+        assert started.process.wait(HANG_S) == -signal.SIGTERM
         assert started.process.poll() == -signal.SIGTERM
         started.process.kill()
 

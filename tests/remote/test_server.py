@@ -15,28 +15,35 @@ from tau_trainer.remote import forking
 from tau_trainer.remote.launching import Launched, launch
 from tests.trainers import LOADED, MODULE, ROOT
 from tests.training.fakes import until
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no server elsewhere")
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One for the test alone."""
+    """One for the test alone, which ends with it, as does what the test has started."""
     monkeypatch.setattr(forking, "_server", None)
     yield
     forking.close()
+    while _STARTED:
+        _STARTED.pop().process.kill()
+
+
+_STARTED: list[Launched] = []
 
 
 def started(module: str, *arguments: str) -> Launched:
     with tempfile.TemporaryFile() as errors:
         launched = launch(module, arguments, errors=errors, several=True)
+    _STARTED.append(launched)
     launched.sink.close()
     return launched
 
 
 def ended(launched: Launched) -> tuple[int, bytes]:
     with launched.source as source:
-        return launched.process.wait(30.0), source.read()
+        return launched.process.wait(HANG_S), source.read()
 
 
 def the_server() -> int:
@@ -125,7 +132,7 @@ def test_ctrl_c_does_not_end_it_and_whoever_kills_it_gets_another() -> None:
 
 def ended_by_kill(launched: Launched) -> int:
     with launched.source:
-        return launched.process.wait(30.0)
+        return launched.process.wait(HANG_S)
 
 
 @pytest.mark.usefixtures("server")
@@ -144,7 +151,7 @@ def test_what_was_forked_goes_on_without_it() -> None:
     os.kill(waits.process.pid, 0)
     os.kill(waits.process.pid, signal.SIGKILL)
     waits.source.close()
-    assert waits.process.wait(30.0) < 0
+    assert waits.process.wait(HANG_S) < 0
 
 
 @pytest.mark.usefixtures("server")

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import HANG_S
+
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 _LAUNCH = """
 import os, sys
@@ -127,7 +129,7 @@ def browser(program: str, folder: Path) -> Iterator[Page]:
     finally:
         os.close(ours_out)  # a browser ends when nobody can speak to it any more
         try:
-            process.wait(10)
+            process.wait(HANG_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -21,6 +21,7 @@ from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.runs import checkpoints
 from tau_trainer.runs.checkpoint_index import digest_of, scan
 from tau_trainer.runs.checkpoints import latest_checkpoint, load_checkpoint, save_checkpoint
+from tests.waiting import HANG_S
 
 ROOT = Path(tau_trainer.__file__).parents[1]
 
@@ -340,7 +341,7 @@ def test_kill_at_every_stage_leaves_old_or_new(tmp_path: Path) -> None:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=HANG_S,
             check=False,
         )
         found = latest_checkpoint(folder, "Tau")

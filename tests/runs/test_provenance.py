@@ -14,6 +14,7 @@ import pytest
 
 from tau_trainer.runs import provenance as module
 from tau_trainer.runs.provenance import git_state, hardware, provenance, versions
+from tests.waiting import HANG_S
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "a.txt").write_text("one\n")
     author = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
     for command in (["init", "-q", "-b", "main"], ["add", "a.txt"], [*author, "commit", "-q", "-m", "first"]):
-        subprocess.run(["git", "-C", str(folder), *command], check=True, timeout=30)
+        subprocess.run(["git", "-C", str(folder), *command], check=True, timeout=HANG_S)
     return folder
 
 

@@ -23,6 +23,7 @@ from tau_trainer.runs.session import start
 from tau_trainer.runs.store import Kept
 from tau_trainer.settings import RunSettings, load_settings
 from tests.training.fakes import Memory
+from tests.waiting import HANG_S
 
 Turn = Callable[["Counting", int], None]
 
@@ -113,7 +114,7 @@ def counted(
         return [JsonLines(folder / "log.jsonl"), memory or Memory()]
 
     session = start(settings, "kept: true\n", 3, begin, recorders=recorders, callbacks=callbacks)
-    return session.wait(50), found[0]
+    return session.wait(HANG_S), found[0]
 
 
 def other(settings: RunSettings) -> RunSettings:

@@ -20,6 +20,7 @@ from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import start
 from tau_trainer.settings import load_settings
 from tests.runs.test_run import Counting
+from tests.waiting import HANG_S
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a process cannot send itself these signals there")
@@ -29,7 +30,7 @@ def test_ctrl_c_before_it_has_begun_leaves_nothing(tmp_path: Path) -> None:
     @contextmanager
     def begin(run: Run) -> Iterator[Collector]:
         os.kill(os.getpid(), signal.SIGINT)
-        assert run.asked.wait(20)
+        assert run.asked.wait(HANG_S)
         made.append(Counting(run))
         yield made[0]
 

@@ -12,6 +12,7 @@ from tau_trainer.remote.here import Here
 from tau_trainer.search.elsewhere import Places, TrialElsewhere
 from tau_trainer.search.trial import Outcome
 from tests.search.conftest import quick
+from tests.waiting import HANG_S
 
 
 def test_trials_at_a_time_have_ports_of_their_own() -> None:
@@ -49,9 +50,9 @@ def test_it_ends_with_whoever_asked() -> None:
     """Nobody speaks to it any more where the searcher is gone."""
     process = Here().launch(TrialElsewhere(quick(), 10**7, 5005).target)
     try:
-        assert process.hear(60.0).kind == "progress", "it is under way"
+        assert process.hear(HANG_S).kind == "progress", "it is under way"
         process.stop()
-        while (message := process.hear(60.0)).kind == "progress":
+        while (message := process.hear(HANG_S)).kind == "progress":
             pass
         assert (message.kind, message.facts["ending"]) == ("answer", "stopped")
         process.end()

@@ -18,8 +18,8 @@ from tau_trainer.search.probe import ProbeEndedError, Prober
 from tau_trainer.search.scaling import Probe, scaled
 from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
 from tau_trainer.settings.batched import BatchedSettings
+from tests.waiting import HANG_S
 
-pytestmark = pytest.mark.timeout(120)
 PPO = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 16, "buffer_size": 64}}
 
 
@@ -41,7 +41,7 @@ def prober(how: str = "memory", sign: str | Path = os.devnull, **options: Any) -
 def test_a_probe_measures_beyond_the_end_that_its_run_would_have() -> None:
     """A large size gathers more than `max_steps` before its first update."""
     chosen = settings(policy={**PPO, "max_steps": 64})
-    found = Prober(chosen, lambda size: with_copies(chosen, size), seconds=0.05, limit_s=60.0)(8)
+    found = Prober(chosen, lambda size: with_copies(chosen, size), seconds=0.05, limit_s=HANG_S)(8)
     assert (found.failure, found.rate > 0.0) == (None, True)
 
 

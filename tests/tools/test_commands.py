@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG_S
 from tools._bootstrap import changed, commands, running
 from tools._bootstrap.environment import Environment
 from tools._bootstrap.progress import Progress, SetupError
@@ -182,7 +183,7 @@ def on_interrupt(number, frame):
     sys.exit(9)
 signal.signal(signal.SIGINT, on_interrupt)
 print("ready", flush=True)
-time.sleep(30)
+time.sleep(1000)
 """
 PARENT = """
 import sys
@@ -208,7 +209,7 @@ def test_ctrl_c_reaches_the_child_once_and_its_exit_code_comes_back(tmp_path: Pa
         assert parent.stdout is not None
         assert parent.stdout.readline() == "ready\n"
         parent.send_signal(signal.SIGINT)
-        assert parent.wait(20) == 9
+        assert parent.wait(HANG_S) == 9
     finally:
         parent.kill()
         parent.communicate()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.waiting import HANG_S
 from tools.deploy import kuberay
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,15 +205,22 @@ if name == "scontrol":
 elif "hostname" in sys.argv:
     print("127.0.1.1 10.1.2.3 10.9.9.9")
 elif name == "srun" and "rm" not in sys.argv:
-    time.sleep(60)
+    time.sleep(1000)
 elif name == "tau-train":
     while open({log!r}).read().count('"start"') < 1 + (os.environ["SLURM_JOB_NUM_NODES"] != "1"):
         time.sleep(0.01)  # the script ends what has yet to write its line
     if len(sys.argv) > 1 and sys.argv[1] == "asked":
         signal.signal(signal.SIGINT, lambda *_: sys.exit(int(os.environ["ENDS"])))
-        time.sleep(0.5)  # until the script has begun to wait
+        status = f"/proc/{{os.getppid()}}/status"
+        def hears():
+            caught = next(line for line in open(status) if line.startswith("SigCgt")).split()[1]
+            return int(caught, 16) >> (signal.SIGTERM - 1) & 1
+        while os.path.exists(status) and not hears():
+            time.sleep(0.01)  # until the script has set its trap
+        if not os.path.exists(status):
+            time.sleep(0.5)
         os.kill(os.getppid(), signal.SIGTERM)
-        time.sleep(20)
+        time.sleep(1000)
     sys.exit(int(os.environ["ENDS"]))
 elif name == "python3" and sys.argv[1] == "-c":
     print("secret")
@@ -229,8 +239,16 @@ def job(folder: Path, nodes: int, ends: int = 0, command: str = "learn") -> tupl
         "SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_CPUS_PER_TASK": "16",
     }  # fmt: skip
     words = ["bash", str(DEPLOY / "slurm.sh"), command, "my file.yaml"]
-    done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=30, check=False)
-    return done.returncode, [json.loads(line) for line in log.read_text().splitlines()]
+    process = subprocess.Popen(
+        words, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        code = process.wait(HANG_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # whatever the stubs have left
+        process.wait()
+    return code, [json.loads(line) for line in log.read_text().splitlines()]
 
 
 @posix

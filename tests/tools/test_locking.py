@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from pathlib import Path
 from tools._bootstrap.locking import exclusive
 with exclusive(Path(sys.argv[1]), lambda seconds: None):
     print("held", flush=True)
-    time.sleep(30)
+    time.sleep(1000)
 """
 
 
@@ -77,7 +76,6 @@ def test_waiting_can_be_broken_off(tmp_path: Path) -> None:
 def test_free_again_after_the_block_and_after_an_error(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     waited: list[float] = []
-    start = time.monotonic()
     with exclusive(lock, waited.append):
         pass
     with pytest.raises(ValueError, match="inside"), exclusive(lock, waited.append):
@@ -85,4 +83,3 @@ def test_free_again_after_the_block_and_after_an_error(tmp_path: Path) -> None:
     with exclusive(lock, waited.append):
         assert lock.exists()
     assert waited == []
-    assert time.monotonic() - start < 30

@@ -118,7 +118,6 @@ def test_what_a_run_was_worth() -> None:
     assert second.endswith("| 0 | nearest 0 | +0.0 ± 0.0 | 1 | 6 |")
 
 
-@pytest.mark.timeout(180)
 def test_a_small_set_is_learned_as_well_as_by_those_who_are_given_the_answers(tmp_path: Path) -> None:
     data = tmp_path / "own.json"
     data.write_text(json.dumps(dataset(8, 1, tuning=True)), "utf-8")

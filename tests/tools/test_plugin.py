@@ -59,11 +59,11 @@ import pathlib, time
 def test_long():
     try:
         pathlib.Path("started").touch()
-        time.sleep(60)
+        time.sleep(1000)
     finally:
         pathlib.Path("tidied").touch()
 """
-BESIDE = "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(60)\n"
+BESIDE = "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(1000)\n"
 
 
 @posix

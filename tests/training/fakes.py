@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -45,8 +44,11 @@ from tau_trainer.specs import (
 )
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.pairs.collector import PairsCollector
+from tests.waiting import HANG_S
+from tests.waiting import until as until
 
-WAIT_S = 50.0
+WAIT_S = HANG_S
+_SESSIONS: list[Session] = []
 _version, _git_state = cache(metadata.version), cache(provenance.git_state)
 
 
@@ -272,12 +274,24 @@ QUANTILES = RAINBOW | {
 
 
 def begin(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> Session:
-    """Start a run whose hub hands on to ``memory`` and to log.jsonl."""
+    """Start a run whose hub hands on to ``memory`` and to log.jsonl; it ends with its test at the latest."""
 
     def recorders(folder: Path) -> list[Recorder]:
         return [JsonLines(folder / "log.jsonl"), memory or Memory()]
 
-    return ParallelTrainerManager().start(settings, command, recorders=recorders)
+    session = ParallelTrainerManager().start(settings, command, recorders=recorders)
+    _SESSIONS.append(session)
+    return session
+
+
+def end_sessions() -> None:
+    """End the runs that :func:`begin` has started and that still go on: of a test that failed, engines included."""
+    while _SESSIONS:
+        session = _SESSIONS.pop()
+        if session.running:
+            session.cancel(at_once=True)
+            with contextlib.suppress(Exception):  # the test has said what failed
+                session.wait(HANG_S)
 
 
 def pairs_of(session: Session) -> PairsCollector:
@@ -288,14 +302,6 @@ def pairs_of(session: Session) -> PairsCollector:
 def train(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> RunReport:
     """The same, to its end."""
     return begin(settings, memory, command).wait(WAIT_S)
-
-
-def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
-    """Wait for something that another thread or process does."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.01)
 
 
 def ppo_settings(hidden_units: int = 8, **more: Any) -> PPOTrainerSettings:

@@ -15,6 +15,7 @@ from tau_trainer.metrics import RunReport, read_log
 from tau_trainer.training.api import train
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.training.fakes import SceneEngine, Stage, begin, tau_settings, until
+from tests.waiting import HANG_S
 
 
 def test_quiet_shows_nothing_but_errors(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +108,7 @@ def test_a_second_signal_does_not_wait_for_engines(
         until(lambda: session.status().decisions >= 480)
         for _ in range(2):  # the second one when the first was heard: signals that wait are not counted
             os.kill(os.getpid(), signal.SIGINT)
-            assert cancelled.acquire(timeout=20)
+            assert cancelled.acquire(timeout=HANG_S)
 
     monkeypatch.setattr(session, "cancel", noted)
     presser = threading.Thread(target=press)
@@ -128,5 +129,5 @@ def test_outside_the_main_thread_signals_are_left_alone(stage: Stage, tmp_path: 
     work: Callable[[], None] = lambda: reports.append(begin(tau_settings(tmp_path)).wait_in_foreground())  # noqa: E731
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join(40)
+    thread.join(HANG_S)
     assert reports[0].outcome == "completed"

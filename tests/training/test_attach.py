@@ -17,6 +17,7 @@ from tau_trainer.settings import load_settings
 from tests.bridge.conftest import free_port
 from tests.training.fakes import WAIT_S, Memory, begin, until
 from tests.training.test_editor import FILE
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a process cannot be asked to end there")
 
@@ -78,7 +79,7 @@ def test_engines_join_and_leave_while_the_run_goes_on(join: Join, tmp_path: Path
             f"engine 0 left; another may join on port {port}",
             f"engine 1 closed the connection (crashed or was killed?); another may join on port {port + 1}",
         ]
-        assert second.wait(10) == 0
+        assert second.wait(HANG_S) == 0
         join(port)
         report = session.wait(WAIT_S)
     finally:

@@ -32,7 +32,7 @@ behaviors:
     network_settings: {hidden_units: 16, num_layers: 1}
     max_steps: 1000000
     summary_freq: 200
-env_settings: {seed: 3, timeout_wait: 5}
+env_settings: {seed: 3, timeout_wait: 300}
 """
 SHOWN = BehaviorSpec("Basic?team=0", (ObservationSpec("vector", (5,)),), ActionSpec(0, (3,)))
 SAID = "the Unity editor stopped the game; press Play to go on with the run, or Ctrl-C to end it"
@@ -59,7 +59,7 @@ def press_play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
 
 def stopped_by_signal(game: subprocess.Popen[bytes]) -> int:
     """Its exit code. Python drops what a signal raises inside a destructor, so it may have to be asked again."""
-    for _ in range(3):
+    for _ in range(30):
         game.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             return game.wait(8)
@@ -164,7 +164,7 @@ def test_play_is_paused_for_longer_than_a_message_may_take(tmp_path: Path, monke
     port = free_port()
     monkeypatch.setattr(engines, "EDITOR_PORT", port)
     config, memory = tmp_path / "basic.yaml", Memory()
-    config.write_text(FILE.replace("timeout_wait: 5", "timeout_wait: 2"), "utf-8")
+    config.write_text(FILE.replace("timeout_wait: 300", "timeout_wait: 2"), "utf-8")
     given = {"checkpoint_settings.results_dir": str(tmp_path), "checkpoint_settings.run_id": "run"}
     silence = "the Unity editor has played no step for 2 s"
     with guests() as join:

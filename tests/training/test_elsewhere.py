@@ -15,6 +15,7 @@ from tau_trainer.errors import ClusterError, SettingsError
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.training.elsewhere import machines_of
 from tau_trainer.training.plan import RunKind, make_plan
+from tests.waiting import HANG_S
 
 FILE = """
 behaviors: {A: {trainer_type: sac}}
@@ -134,6 +135,6 @@ with machines_of("learn", RunSettings(execution="async"), print):
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     told = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True, timeout=55
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True, timeout=HANG_S
     )
     assert told.stdout == "[]\n"

@@ -25,8 +25,8 @@ from tau_trainer.training.plan import RunKind
 from tau_trainer.training.stored import evaluate_copies, evaluate_run, export_run
 from tests.training.fakes import until
 from tests.training.test_earlier import EARLIER
+from tests.waiting import HANG_S
 
-pytestmark = pytest.mark.timeout(120)
 KINDS = ("pairs", "actors", "population", "batched", "recordings")
 WITHOUT = {
     ("criterion", "recordings"): "no episode is played",
@@ -179,9 +179,11 @@ def test_it_is_played_and_stays_as_it_is(finished: Finished) -> None:
         )
     listener = Listener()
     session = ParallelTrainerManager().start(settings, command_of(finished.kind), callbacks=[listener])
-    until(lambda: session.status().decisions > 0)
-    session.cancel()
-    report = session.wait(60)
+    try:
+        until(lambda: session.status().decisions > 0)
+    finally:
+        session.cancel()
+    report = session.wait(HANG_S)
     assert (report.outcome, report.exit_code, report.models) == ("played", 0, ())
     assert report.decisions > 0
     assert not [hook for hook in listener.heard if "update" in hook or "save" in hook]

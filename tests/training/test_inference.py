@@ -78,8 +78,10 @@ def play(
         update={"checkpoint_settings": settings.checkpoint_settings.model_copy(update={"inference": True})}
     )
     session = ParallelTrainerManager().start(playing, command, recorders=lambda _: [memory])
-    until(lambda: not session.running or (session.status().decisions > decisions and told(memory)))
-    session.cancel()
+    try:
+        until(lambda: not session.running or (session.status().decisions > decisions and told(memory)))
+    finally:
+        session.cancel()
     report = session.wait(WAIT_S)
     assert content(folder) == before
     return report, memory
@@ -109,8 +111,10 @@ def test_the_command_lines_own_recorders_write_nothing_either(stage: Stage, trai
     playing = basic(tmp_path, checkpoint_settings__inference=True)
     before = content(tmp_path)
     session = ParallelTrainerManager().start(playing, "learn")
-    until(lambda: session.status().decisions > 500)
-    session.cancel()
+    try:
+        until(lambda: session.status().decisions > 500)
+    finally:
+        session.cancel()
     assert session.wait(WAIT_S).outcome == "played"
     assert content(tmp_path) == before
 

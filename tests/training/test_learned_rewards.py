@@ -14,7 +14,6 @@ from tau_trainer.training.api import train
 from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
 from tests.training.pairs.test_collector import cut_off, hashes
 
-pytestmark = pytest.mark.timeout(120)
 NUMBERS = {
     "ppo": "{batch_size: 32, buffer_size: 128, num_epoch: 2, learning_rate_schedule: constant}",
     "sac": "{batch_size: 32, buffer_size: 500, steps_per_update: 8, save_replay_buffer: true}",

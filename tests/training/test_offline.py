@@ -26,8 +26,6 @@ from tau_trainer.training.plan import is_offline
 from tau_trainer.training.stored import export_run, stored_policies
 from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:

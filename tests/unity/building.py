@@ -53,8 +53,10 @@ def warm_toolchain(folder: Path) -> Iterator[Toolchain]:
         cold.command(host, str(cold.compiler)),
         stdin=pipe, stdout=pipe, encoding="utf-8", errors="replace", env=cold.environment,
     ) as process:  # fmt: skip
-        yield WarmToolchain(cold.folder, cold.cache, process)
-        process.kill()
+        try:
+            yield WarmToolchain(cold.folder, cold.cache, process)
+        finally:
+            process.kill()
 
 
 def shared_player(factory: pytest.TempPathFactory) -> Path:

@@ -35,10 +35,11 @@ from tau_trainer.tau.encoder import HashingEncoder
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.unity_file import export_unity
 from tests.trainers import ran
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 BEHAVIOR = "TauAgent?team=0"
-WAIT = 50.0
+WAIT = HANG_S
 ACTION_SCALE = 1.4
 """Actions reach beyond what the game clips to."""
 
@@ -116,7 +117,7 @@ def play(player: Path, folder: Path, flags: Sequence[str], wishes: Wishes, code:
     seen = Seen()
 
     async def main() -> None:
-        options = EngineOptions(seed=3, num_areas=wishes.areas, timeout_s=20.0, listen=wishes.listen)
+        options = EngineOptions(seed=3, num_areas=wishes.areas, timeout_s=HANG_S, listen=wishes.listen)
         launch = LaunchSpec((str(player),), env_args=tuple(flags), no_graphics=True, log_folder=folder)
         engine = Engine(0, 0, launch, options, SideChannelHub(seen.stats.append))
         try:
@@ -341,7 +342,7 @@ def test_six_pairs_two_at_a_time(player: Path, tmp_path: Path) -> None:
 
 def run_player(player: Path, *flags: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [str(player), "-batchmode", *flags]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20.0, cwd=folder, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, cwd=folder, check=False)
 
 
 MISTAKES = {

@@ -11,6 +11,7 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.ranks import Ranks
+from tests.waiting import HANG_S
 
 T = TypeVar("T")
 
@@ -23,9 +24,9 @@ class Threads(Ranks):
     @override
     def add(self, values: torch.Tensor) -> torch.Tensor:
         self._room[self.rank] = values.clone()
-        self._barrier.wait(30.0)
+        self._barrier.wait(HANG_S)
         total = sum(self._room[rank] for rank in range(self.count))
-        self._barrier.wait(30.0)
+        self._barrier.wait(HANG_S)
         assert isinstance(total, torch.Tensor)
         return values.copy_(total)
 
@@ -33,9 +34,9 @@ class Threads(Ranks):
     def copied(self, values: torch.Tensor) -> torch.Tensor:
         if self.first:
             self._room[0] = values.clone()
-        self._barrier.wait(30.0)
+        self._barrier.wait(HANG_S)
         values.copy_(self._room[0])
-        self._barrier.wait(30.0)
+        self._barrier.wait(HANG_S)
         return values
 
     def over(self) -> None:

@@ -96,7 +96,6 @@ SMALL = [
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_pulled_run_is_a_run(remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parallel", "--pairs", "1", "--max-steps", "400", "--run-id", "mine", *SMALL]) == 0
     assert main(["hub", "push", "mine", "somebody/run"]) == 0

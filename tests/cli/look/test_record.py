@@ -12,7 +12,6 @@ from tau_trainer.settings import load_settings
 from tau_trainer.training.api import train
 from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
 
-pytestmark = pytest.mark.timeout(120)
 CART = ("--env", "gym:CartPole-v1")
 
 

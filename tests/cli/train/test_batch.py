@@ -10,7 +10,6 @@ import yaml
 
 from tau_trainer.cli import main
 
-pytestmark = pytest.mark.timeout(120)
 SMALL = (
     *("--num-envs", "8", "--max-steps", "256", "--seed", "3"),
     *("--set", "behaviors.*.hyperparameters.buffer_size=64", "--set", "behaviors.*.hyperparameters.batch_size=32"),

@@ -16,8 +16,8 @@ from tau_trainer.cli.train.scale import ScaleFlags
 from tau_trainer.search.probe import Prober
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
+from tests.waiting import HANG_S
 
-pytestmark = pytest.mark.timeout(240)
 FILE = """\
 # what is tried
 environment:
@@ -130,12 +130,16 @@ def test_ctrl_c_keeps_what_was_found(file: Path) -> None:
     file.write_text(text)
     command = [sys.executable, "-m", "tau_trainer", "scale", str(file), *QUICK]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=os.getcwd())
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("num_envs 8: trying"):
-            break
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("num_envs 8: trying"):
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=HANG_S)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 0, err
     assert "stopping; what was found is kept" in err
     assert "num_envs 4 with" in out

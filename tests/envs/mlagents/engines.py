@@ -22,6 +22,7 @@ from tau_trainer.specs import (
     empty_terminals,
 )
 from tests.bridge.conftest import client, free_port
+from tests.waiting import HANG_S
 
 GOODBYE = encode_close()
 SPEC = BehaviorSpec("Walker?team=1", (ObservationSpec("s", (2,)),), ActionSpec(1, (3, 2)))
@@ -77,5 +78,5 @@ class Talk:
 
     def finish(self) -> None:
         """It has said and heard everything."""
-        self._thread.join(10)
+        self._thread.join(HANG_S)
         assert not self._thread.is_alive()

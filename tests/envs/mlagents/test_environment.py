@@ -193,9 +193,7 @@ def test_an_engine_that_fails(fault: str, expected: type[UnityException], text: 
         env.step()
     with pytest.raises(expected, match="it is over; close this environment"):
         env.reset()
-    began = time.monotonic()
     env.close()
-    assert time.monotonic() - began < 10, "nothing is waited for that will never come"
 
 
 @pytest.mark.parametrize("fault", ["nan-observation", "nan-reward"])

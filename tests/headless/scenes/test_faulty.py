@@ -17,6 +17,7 @@ from tau_trainer.errors import DecodeError
 from tau_trainer.headless.scenes.balance import BalanceScene
 from tau_trainer.headless.scenes.faulty import EXIT_CODE, Fault, FaultKind
 from tests.headless.scenes.playing import begin
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,12 +111,12 @@ def test_crash_takes_the_process_with_it(trainer: FakeTrainer, processes: list[s
     for _ in range(2):
         trainer.steps()
         trainer.send(encode_reply(Command.STEP))
-    assert process.wait(20) == EXIT_CODE
+    assert process.wait(HANG_S) == EXIT_CODE
 
 
 def test_exit_comes_before_the_connection(closed_port: int, processes: list[subprocess.Popen[str]]) -> None:
     process = run(processes, closed_port, "--fault", "exit")
-    assert process.wait(20) == EXIT_CODE
+    assert process.wait(HANG_S) == EXIT_CODE
 
 
 def test_malformed_bytes_are_no_message(trainer: FakeTrainer, start: EngineStarter) -> None:

@@ -21,6 +21,7 @@ from tau_trainer.metrics.summary import summarize
 from tau_trainer.metrics.trackers import tracker
 from tau_trainer.metrics.trackers.tracker import Tracker
 from tau_trainer.settings import RunSettings
+from tests.waiting import HANG_S
 
 
 class Service(Tracker):
@@ -104,7 +105,7 @@ def test_a_service_that_does_not_answer_is_told_of_once_and_tried_again(
         except TauError as error:
             failures.append(str(error))
     service.tried.clear()
-    assert service.tried.wait(5.0)
+    assert service.tried.wait(HANG_S)
     service.on_event(Event("note", 0.0))
     assert failures == ["nobody answers; it is tried again until the run ends"]
     service.away.clear()
@@ -120,13 +121,13 @@ def test_where_too_many_wait_the_oldest_go_and_no_other(tmp_path: Path, monkeypa
     class Slow(Service):
         def write(self, values: Mapping[str, float], behavior: str, step: int, time: float) -> None:
             writing.set()
-            assert go_on.wait(5.0)
+            assert go_on.wait(HANG_S)
             self.told.append(step)
 
     monkeypatch.setattr(tracker, "_MOST_WAITING", 2)
     service = Slow(RunSettings(), tmp_path)
     service.on_summary(summary(10))
-    assert writing.wait(5.0)
+    assert writing.wait(HANG_S)
     for step in (20, 30, 40):
         service.on_summary(summary(step))
     go_on.set()

@@ -23,6 +23,7 @@ from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.progress import Progress
 from tests.memory.test_rollout import SENSORS
 from tests.training.fakes import Memory
+from tests.waiting import HANG_S
 
 WEIGHTS = {"w": np.zeros(3, np.float32)}
 
@@ -121,7 +122,7 @@ async def settle() -> None:
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, 20))
+    asyncio.run(asyncio.wait_for(scenario, HANG_S))
 
 
 def test_learning_takes_what_the_samples_have_earned_and_waits_for_more() -> None:
@@ -181,7 +182,7 @@ def test_a_stop_lets_everything_in_at_once() -> None:
         waiting = [asyncio.create_task(stage.trainer.put(stage.push(5, actor))) for actor in range(4)]
         await settle()
         stage.trainer.open()
-        await asyncio.wait_for(asyncio.gather(*waiting), 5)
+        await asyncio.wait_for(asyncio.gather(*waiting), HANG_S)
         stage.learner.free.set()
         await stage.trainer.finish()
         assert stage.learner.progress.samples == 20
@@ -281,7 +282,7 @@ def test_learning_waits_for_an_actor_that_is_too_far_behind_and_no_transition_is
         assert stage.learner.progress.opts == 50, "of 160 samples"
         assert stage.learner.progress.samples == 60, "samples_per_update holds actor 0"
         assert not pushing[-1].done()
-        await asyncio.wait_for(stage.trainer.put(stage.push(5, 1, first)), 5)
+        await asyncio.wait_for(stage.trainer.put(stage.push(5, 1, first)), HANG_S)
         await settle()
         assert stage.trainer.recorded.lag.most == 50
         assert stage.learner.progress.opts == 50, "it has said nothing of newer weights yet"
@@ -306,7 +307,7 @@ def test_what_ends_learning_is_told_to_whoever_pushes() -> None:
         await settle()
         stage.learner.updates.error = NonFiniteError("NaN three times")
         stage.learner.free.set()
-        results = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+        results = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), HANG_S)
         assert [type(one) for one in results] == [type(None), NonFiniteError, NonFiniteError]
         assert stage.done == 1
         await stage.trainer.finish()
@@ -378,13 +379,13 @@ def test_while_a_rollout_is_learned_from_the_next_comes_in_and_no_further_one() 
         stage = Stage(FakeLearner(rollout_size=20))
         stage.learner.free.clear()
         for _ in range(3):
-            await asyncio.wait_for(stage.trainer.put(stage.push(10)), 5)
+            await asyncio.wait_for(stage.trainer.put(stage.push(10)), HANG_S)
             await settle()
         waits = [asyncio.create_task(stage.trainer.put(stage.push(10))) for _ in range(2)]
         await settle()
         assert not any(task.done() for task in waits), "who is told now goes on with weights that are too old"
         stage.learner.free.set()
-        await asyncio.wait_for(asyncio.gather(*waits), 5)
+        await asyncio.wait_for(asyncio.gather(*waits), HANG_S)
         await settle()
         assert [rows for _, rows, _ in stage.learner.taken] == [20, 30]
 
@@ -400,7 +401,7 @@ def test_while_an_update_runs_actors_hear_as_late_as_pairs_act_on() -> None:
         await settle()
         assert not waits.done()
         bound.goes()
-        await asyncio.wait_for(waits, 5)
+        await asyncio.wait_for(waits, HANG_S)
 
     run(scenario())
 
@@ -413,13 +414,13 @@ def test_as_many_rollouts_are_learned_from_at_a_time_as_there_are_learners() -> 
         stage.learner.bound = AgeBound(1, on_policy=True, abreast=2)
         stage.learner.free.clear()
         for _ in range(2):
-            await asyncio.wait_for(stage.trainer.put(stage.push(20)), 5)
+            await asyncio.wait_for(stage.trainer.put(stage.push(20)), HANG_S)
             await settle()
         waits = asyncio.create_task(stage.trainer.put(stage.push(20)))
         await settle()
         assert not waits.done()
         stage.learner.free.set()
-        await asyncio.wait_for(waits, 5)
+        await asyncio.wait_for(waits, HANG_S)
         await stage.trainer.finish()
         assert stage.learner.steps == [3, 3, 3]
         assert stage.evaluated == [6, 9], "one for every fourth, whoever was under way meanwhile"

@@ -16,8 +16,6 @@ from tests.trainers import tau_train
 from tests.training.fakes import WAIT_S, begin, train, until
 from tests.training.toys import SECONDS
 
-pytestmark = pytest.mark.timeout(120)
-
 MAX_STEPS = 183
 """Neither the rollouts of 20 nor the two actors divide it."""
 

@@ -42,9 +42,10 @@ from tests.remote.threads import Threads
 from tests.trainers import processes
 from tests.training.fakes import WAIT_S, Memory, begin, pairs_of, train, until
 from tests.training.toys import START_FILE
+from tests.waiting import HANG_S
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
-LONG_S = 150.0
+pytestmark = pytest.mark.slow
+LONG_S = HANG_S
 
 FILE = """
 behaviors:
@@ -146,8 +147,8 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     arguments: dict[str, Any] = {"env_settings__env_args": ["slow_start=0.2", "seconds=0.001", "length=10"]}
     memory = Memory()
     session = begin(settings_of(tmp_path, **arguments, async_trainer__eval_interval=50), memory, "learn")
-    until(lambda: playing(session) and pairs_of(session).learners[0].progress.opts > 60, LONG_S)
-    until(lambda: pairs_of(session).learners[0].judge.best is not None, LONG_S)
+    until(lambda: playing(session) and pairs_of(session).learners[0].progress.opts > 60)
+    until(lambda: pairs_of(session).learners[0].judge.best is not None)
     pids = pids_of(session)
     manager = pairs_of(session).actors
     assert manager is not None
@@ -176,7 +177,7 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
 
     more = settings_of(tmp_path, **arguments, checkpoint_settings__resume=True, async_trainer__actors=1)
     session = begin(more, command="learn")
-    until(lambda: playing(session) and pairs_of(session).learners[0].progress.samples > learner["samples"] + 50, LONG_S)
+    until(lambda: playing(session) and pairs_of(session).learners[0].progress.samples > learner["samples"] + 50)
     session.cancel()
     session.wait(WAIT_S)
     later = saved(tmp_path)
@@ -210,22 +211,22 @@ def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatc
     monkeypatch.setattr(RestartBudget, "PROOF_STEPS", 10)
     memory = Memory()
     session = begin(settings_of(tmp_path, env_settings__env_args=["seconds=0.001"]), memory, "learn")
-    until(lambda: playing(session), LONG_S)
+    until(lambda: playing(session))
     victim, other = actors_of(session)
     pid = victim.process.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    until(lambda: any("actor 0 ended by SIGKILL" in warning for warning in memory.warnings), 10.0)
+    until(lambda: any("actor 0 ended by SIGKILL" in warning for warning in memory.warnings))
     before, after = victim.trainer.decisions, other.trainer.decisions
-    until(lambda: other.trainer.decisions > after, LONG_S)
-    until(lambda: victim.trainer.decisions > before, LONG_S)
+    until(lambda: other.trainer.decisions > after)
+    until(lambda: victim.trainer.decisions > before)
     assert victim.process.pid not in (None, pid)
     assert victim.process.restarts == 1
     again = victim.process.pid
     assert again is not None
     os.kill(again, signal.SIGKILL)
     second = "starting it again in 0.01 s (restart 2)"  # for it has worked meanwhile
-    until(lambda: any(second in warning for warning in memory.warnings), 10.0)
+    until(lambda: any(second in warning for warning in memory.warnings))
     session.cancel()
     report = session.wait(WAIT_S)
     assert report.exit_code == 0
@@ -263,15 +264,15 @@ def test_a_stopped_one_is_ended_and_replaced(tmp_path: Path, monkeypatch: pytest
     memory = Memory()
     arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.001"], "env_settings__timeout_wait": 1}
     session = begin(settings_of(tmp_path, **arguments), memory, "learn")
-    until(lambda: playing(session), LONG_S)
+    until(lambda: playing(session))
     victim = actors_of(session)[0]
     pid = victim.process.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
-    until(lambda: any("actor 0 showed no life for 1 s" in warning for warning in memory.warnings), 20.0)
+    until(lambda: any("actor 0 showed no life for 1 s" in warning for warning in memory.warnings))
     assert gone(pid)
     before = victim.trainer.decisions
-    until(lambda: victim.trainer.decisions > before, LONG_S)
+    until(lambda: victim.trainer.decisions > before)
     session.cancel()
     assert session.wait(WAIT_S).exit_code == 0
 
@@ -284,19 +285,20 @@ def test_whoever_ends_the_run_waits_for_the_evaluator_for_some_seconds_alone(
     monkeypatch.setattr(evaluating, "_HURRY_S", 0.2)
     memory = Memory()
     arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.002"], "async_trainer__eval_interval": 10}
+    arguments |= {"env_settings__timeout_wait": 1000}
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
     actors = pairs_of(session).actors
     assert actors is not None
     playing_it = actors.evaluator._process
-    until(lambda: actors.board.place.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    until(lambda: actors.board.place.status[-1, 0] > 0)  # its episodes never end
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 1000.0)
     pid = playing_it.pid
     assert pid is not None
     os.kill(pid, how)
     if how is signal.SIGKILL:
-        until(lambda: any("ended by SIGKILL" in warning for warning in memory.warnings), 20.0)
+        until(lambda: any("ended by SIGKILL" in warning for warning in memory.warnings))
     session.cancel()
-    report = session.wait(LONG_S)
+    report = session.wait(HANG_S)
     assert report.exit_code == 0
     assert any("an evaluation has not ended within 0." in warning for warning in memory.warnings)
     assert report.verdict == f"Exported: the last policy, of decision {report.decisions:,}."
@@ -310,7 +312,7 @@ def test_an_evaluation_that_does_not_end_holds_no_run_for_ever(tmp_path: Path) -
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
     actors = pairs_of(session).actors
     assert actors is not None
-    until(lambda: actors.board.place.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    until(lambda: actors.board.place.status[-1, 0] > 0)  # its episodes never end
     object.__setattr__(pairs_of(session).plan, "stall_s", 0.2)  # the watchdog has read it already
     session._run._stop("that is enough")
     assert session.wait(WAIT_S).outcome == "completed"
@@ -346,8 +348,8 @@ def test_a_killed_trainer_takes_its_actors_along(tmp_path: Path) -> None:
     )
     logs = tmp_path / "run" / "run_logs"
     try:
-        until(lambda: (tmp_path / "run" / "log.jsonl").is_file() and processes("actor", trainer.pid), LONG_S)
-        until(lambda: '"Training"' in (tmp_path / "run" / "log.jsonl").read_text(), LONG_S)
+        until(lambda: (tmp_path / "run" / "log.jsonl").is_file() and processes("actor", trainer.pid))
+        until(lambda: '"Training"' in (tmp_path / "run" / "log.jsonl").read_text())
         actors = processes("actor", trainer.pid)
         assert len(actors) == 1
     finally:
@@ -524,8 +526,8 @@ def test_who_asks_twice_waits_for_no_evaluation_and_is_told_what_is_left_out(tmp
     assert report.exit_code == 0
     assert report.models == ()
     assert report.verdict == (
-        f"Nothing was evaluated or exported, because you asked twice for the end: tau-train export {report.folder} exports the "
-        f"last policy, of decision {report.decisions:,}."
+        f"Nothing was evaluated or exported, because you asked twice for the end: tau-train export {report.folder} "
+        f"exports the last policy, of decision {report.decisions:,}."
     )
     assert not status_of(report)["file_path"].endswith("Count-v0.onnx")
     assert not any("has not ended within" in warning for warning in memory.warnings)

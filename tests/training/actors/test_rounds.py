@@ -12,6 +12,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
 from tau_trainer.training.pairs.pair import Overseer
 from tests.training.actors.test_async_trainer import FakeLearner, Stage, run, settle
+from tests.waiting import HANG_S
 
 
 class Ring(Overseer):
@@ -55,7 +56,7 @@ def test_everybody_waits_for_all_and_is_learned_from_in_order() -> None:
         first = [asyncio.create_task(ring.brings(actor)) for actor in (2, 0)]
         await settle()
         assert learner.taken == []
-        end = await asyncio.wait_for(ring.brings(1), 5)
+        end = await asyncio.wait_for(ring.brings(1), HANG_S)
         assert [one.left for one in await asyncio.gather(*first)] == [{"Agent": 323}, {"Agent": 324}]
         assert end == RoundEnd({"Agent": 323}, anew=False)
         assert learner.progress.opts == 29
@@ -65,7 +66,7 @@ def test_everybody_waits_for_all_and_is_learned_from_in_order() -> None:
         ring.actors.remove(1)
         ring.rounds.wake()
         again = [asyncio.create_task(ring.brings(actor)) for actor in (2, 0)]
-        await asyncio.wait_for(asyncio.gather(*again), 5)
+        await asyncio.wait_for(asyncio.gather(*again), HANG_S)
         assert ring.updates() == [0, 1, 2, 0, 2]
         await ring.rounds.finish()
 
@@ -85,7 +86,7 @@ def test_who_comes_first_makes_no_difference() -> None:
                     await settle()
                 await ring.brings(number, samples, samples, name)
 
-        await asyncio.wait_for(asyncio.gather(*map(actor, parts)), 10)
+        await asyncio.wait_for(asyncio.gather(*map(actor, parts)), HANG_S)
         await ring.rounds.finish()
         return [ring.counted, *(stage.learner.taken for stage in ring.stages.values())]
 
@@ -108,7 +109,7 @@ def test_all_together_make_exactly_the_decisions_that_were_asked_for(max_steps: 
                 made = min(left, 7 + number)
                 left = (await ring.brings(number, made, made)).left["Agent"]
 
-        await asyncio.wait_for(asyncio.gather(*map(actor, range(3))), 10)
+        await asyncio.wait_for(asyncio.gather(*map(actor, range(3))), HANG_S)
         assert ring.stages["Agent"].learner.progress.decisions == max_steps
         await ring.rounds.finish()
 
@@ -124,7 +125,7 @@ def test_what_a_dead_actor_was_to_do_the_others_do() -> None:
         assert ring.rounds.left(0) == {"Agent": 11}
         ring.actors.remove(0)
         ring.rounds.wake()
-        assert (await asyncio.wait_for(waiting, 5)).left == {"Agent": 11}
+        assert (await asyncio.wait_for(waiting, HANG_S)).left == {"Agent": 11}
         await ring.rounds.finish()
 
     run(scenario())
@@ -138,7 +139,7 @@ def test_who_has_nothing_to_do_waits_and_gets_what_becomes_free() -> None:
         assert [end.done() for end in ends] == [True, False], "one decision is left, and actor 0 gets it"
         ring.actors.remove(0)
         ring.rounds.wake()
-        assert (await asyncio.wait_for(ends[1], 5)).left == {"Agent": 1}
+        assert (await asyncio.wait_for(ends[1], HANG_S)).left == {"Agent": 1}
         await ring.rounds.finish()
 
     run(scenario())
@@ -187,8 +188,8 @@ def test_a_stop_holds_nobody() -> None:
         await settle()
         assert not waiting.done()
         ring.rounds.open()
-        await asyncio.wait_for(waiting, 5)
-        await asyncio.wait_for(ring.brings(0), 5)
+        await asyncio.wait_for(waiting, HANG_S)
+        await asyncio.wait_for(ring.brings(0), HANG_S)
         await ring.rounds.finish()
         assert ring.updates() == [1, 0]
 

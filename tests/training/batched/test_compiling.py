@@ -132,7 +132,6 @@ def test_acting_is_compiled_at_once_and_draws_what_it_would_have_drawn(monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore")  # of the compiler's
 def test_compiled_steps_are_the_same_steps(monkeypatch: pytest.MonkeyPatch, learner: Any) -> None:
     monkeypatch.setattr(inductor, "compile_threads", 1)  # no pool of processes that import torch

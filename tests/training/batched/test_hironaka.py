@@ -25,8 +25,6 @@ from tau_trainer.training.batched.hironaka import Best, HironakaCollector, table
 from tau_trainer.training.batched.polyhedra import Game, Table, player_of
 from tau_trainer.training.batched.run import CopiesCollector
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def values(tmp_path: Path) -> dict[str, Any]:

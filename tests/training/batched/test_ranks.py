@@ -19,6 +19,7 @@ from tau_trainer.training.batched import ranks as module
 from tau_trainer.training.batched.ranks import Others, gathered
 from tests.trainers import processes
 from tests.training.ranks_at_work import add
+from tests.waiting import until
 
 CPU = torch.device("cpu")
 
@@ -51,18 +52,13 @@ def test_ranks_add_up_on_loopback_and_end_with_rank_0_whose_own_error_is_told_as
 @pytest.mark.parametrize(
     ("how", "text"), [("killed", "by SIGKILL"), ("raises", "with exit code 1; see .*: ValueError: it went wrong")]
 )
-def test_a_rank_that_dies_ends_the_run_within_seconds(tmp_path: Path, how: str, text: str) -> None:
-    begun = 0.0
-
+def test_a_rank_that_dies_ends_the_run(tmp_path: Path, how: str, text: str) -> None:
     def work() -> None:
-        nonlocal begun
         with gather(tmp_path, "die", 2, how=how) as ranks:
-            begun = time.monotonic()
             ranks.add(torch.ones(1))
 
     with pytest.raises(LearnerError, match=rf"^rank 1 of 2 ended {text}.*with --resume$"):
         work()
-    assert time.monotonic() - begun < 30.0
 
 
 def test_where_rank_0_cannot_be_woken_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,9 +72,7 @@ def test_where_rank_0_cannot_be_woken_it_is_told(tmp_path: Path, monkeypatch: py
             time.sleep(0.5)
             assert told == [], "it is only slow"
             os.kill(child, signal.SIGKILL)
-            until = time.monotonic() + 40.0
-            while not told and time.monotonic() < until:
-                time.sleep(0.05)
+            until(lambda: told)
             raise RuntimeError("as gloo does")
 
     with pytest.raises(LearnerError):

@@ -27,8 +27,6 @@ from tau_trainer.training.batched.run import CopiesCollector
 from tau_trainer.training.batched.seats import Episodes, Seat
 from tau_trainer.training.stored import evaluate_copies
 
-pytestmark = pytest.mark.timeout(120)
-
 COPIES = 8
 SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True}}
 LEFT = {"agents": ["left"], "trainer_type": "ppo", "hyperparameters": {"buffer_size": 32, "batch_size": 8}} | SMALL

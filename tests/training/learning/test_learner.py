@@ -22,6 +22,7 @@ from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import Memory
 from tests.training.learners import collect, make_learner
+from tests.waiting import HANG_S
 
 Make = Callable[..., Learner]
 
@@ -32,7 +33,7 @@ def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Make:
 
 
 def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    asyncio.run(asyncio.wait_for(work(), 20))
+    asyncio.run(asyncio.wait_for(work(), HANG_S))
 
 
 async def learn(learner: Learner) -> None:
@@ -53,7 +54,7 @@ class Gate:
         update, take = learner.algorithm.update, learner.memory.take  # type: ignore[attr-defined]
 
         def gated(work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-            assert self.open.wait(20.0)
+            assert self.open.wait(HANG_S)
             self.updates += 1
             self.publishes.append(publish is not None)
             if error is not None:
@@ -242,7 +243,7 @@ def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeyp
 
     async def work() -> None:
         collect(learner)
-        await asyncio.wait_for(learner.wait_for_learner(), 5)
+        await asyncio.wait_for(learner.wait_for_learner(), HANG_S)
         assert learner.bound.outstanding, "an update runs, and nobody waited for it"
         collect(learner)
         waiting = asyncio.create_task(learner.wait_for_learner())
@@ -250,7 +251,7 @@ def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeyp
         assert not waiting.done(), "a second rollout may not pile up"
         assert gate.released == 0, "a rollout that is learned from is not written to"
         gate.open.set()
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, HANG_S)
         await learner.updates.drain()
 
     run(work)
@@ -318,10 +319,10 @@ def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypat
         await asyncio.sleep(0.05)
         assert not early.done()
         now += 0.1
-        await asyncio.wait_for(learner.wait_for_learner(), 5)
+        await asyncio.wait_for(learner.wait_for_learner(), HANG_S)
         assert learner.bound.outstanding, "others that come later do not wait"
         gate.open.set()
-        await asyncio.wait_for(asyncio.gather(waiting, early), 5)  # an update that ends early ends the wait
+        await asyncio.wait_for(asyncio.gather(waiting, early), HANG_S)  # an update that ends early ends the wait
         assert not learner.bound.outstanding
 
     run(work)
@@ -360,9 +361,9 @@ def test_several_learn_abreast_and_the_newest_policy_acts(hub: MetricsHub, monke
     def submit(work: Work, progress: float, publish: object) -> dict[str, float]:
         number = next(order)
         inside[number].set()
-        assert inside[1 - number].wait(20.0), "both are under way"
+        assert inside[1 - number].wait(HANG_S), "both are under way"
         if number == 0:
-            assert ends.wait(20.0)
+            assert ends.wait(HANG_S)
         return {}
 
     heard = iter((2, 1))
@@ -394,7 +395,7 @@ def test_nobody_waits_where_experience_of_an_older_policy_is_as_good(
     async def work() -> None:
         learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, age_bound._now() - 2.5
         collect(learner)
-        await asyncio.wait_for(learner.wait_for_learner(), 1)
+        await asyncio.wait_for(learner.wait_for_learner(), HANG_S)
         assert learner.bound.outstanding
         gate.open.set()
         await learner.updates.drain()
@@ -420,7 +421,7 @@ def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(make: Make, m
         await asyncio.sleep(0.05)
         now, learner.bound._last_update_seconds = 103.0, 5.0
         gate.open.set()
-        await asyncio.wait_for(asyncio.gather(waiting, learner.updates.drain()), 5)
+        await asyncio.wait_for(asyncio.gather(waiting, learner.updates.drain()), HANG_S)
         assert learner.bound._held_until == pytest.approx(103.0 + 5.0 - 1.1 * 2.0)
 
     run(work)
@@ -433,7 +434,7 @@ def test_where_filling_a_buffer_takes_longer_nobody_waits(make: Make, monkeypatc
     async def work() -> None:
         learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, age_bound._now() - 6.0
         collect(learner)
-        await asyncio.wait_for(learner.wait_for_learner(), 5)
+        await asyncio.wait_for(learner.wait_for_learner(), HANG_S)
         assert learner.bound.outstanding
         gate.open.set()
         await learner.updates.drain()
@@ -557,7 +558,7 @@ def test_shutdown_gives_up_what_waits(make: Make, monkeypatch: pytest.MonkeyPatc
         await asyncio.sleep(0.02)
         assert not waiting.done()
         learner.updates.give_up()
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, HANG_S)
         assert not gate.open.is_set(), "who waited is free before the update has come to its end"
         gate.open.set()
         await learner.updates.drain()

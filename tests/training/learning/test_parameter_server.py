@@ -29,10 +29,11 @@ from tau_trainer.training.learning.process import NO_TAKES, RemoteLearner, Takes
 from tests.training.fakes import Memory, begin, ppo_settings, train, until, vector_spec
 from tests.training.learners import experience
 from tests.training.learning.test_group import CONTINUOUS, NETWORK, copied, settings
+from tests.waiting import HANG_S
 
 NUMBERS = {"batch_size": 8, "buffer_size": 16, "num_epoch": 2, "updates_per_buffer": 1}
 SETUP = Setup(vector_spec(), ppo_settings(hyperparameters=NUMBERS, network_settings=NETWORK), 3)
-WAIT_S = 20.0
+WAIT_S = HANG_S
 RUN = """
 behaviors:
   Count-v0:

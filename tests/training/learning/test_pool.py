@@ -19,6 +19,7 @@ from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.learning.process import RemoteLearner
 from tau_trainer.training.plan import make_plan
 from tests.training.fakes import Memory, tau_settings
+from tests.waiting import HANG_S
 
 SPEC = BehaviorSpec(
     "TauAgent?team=0", (ObservationSpec("prompt", (5,)), ObservationSpec("target", (3,))), ActionSpec(3)
@@ -135,7 +136,7 @@ def test_what_this_version_cannot_learn(make: Make, spec: BehaviorSpec, text: st
 
 
 def test_learning_uses_one_thread_an_operation(make: Make) -> None:
-    assert make().executor.submit(torch.get_num_threads).result(10) == 1
+    assert make().executor.submit(torch.get_num_threads).result(HANG_S) == 1
 
 
 # --- where is learned -------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from tests.training.fakes import (
     vector_spec,
 )
 from tests.training.learners import experience
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="these signals are POSIX's")
@@ -277,11 +278,13 @@ def test_it_ends_with_a_trainer_that_is_killed(tmp_path: Path, when: str) -> Non
     command = [sys.executable, "parent.py", str(tmp_path / "learner.log"), when]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        assert parent.stdout.readline() == "ready\n"
-        assert alive(pid)
-        parent.kill()
+        try:
+            assert parent.stdout is not None
+            pid = int(parent.stdout.readline())
+            assert parent.stdout.readline() == "ready\n"
+            assert alive(pid)
+        finally:
+            parent.kill()
     until(lambda: not alive(pid))
 
 
@@ -354,7 +357,7 @@ def test_an_update_that_never_ends_does_not_keep_it(start: Start, odd: Setup) ->
         until(process._lock.locked)
         process.close()
         with pytest.raises(LearnerError, match="the process that learns ended"):
-            update.result(10)
+            update.result(HANG_S)
     assert not alive(pid)
 
 
@@ -382,7 +385,7 @@ def test_a_run_whose_process_is_killed_ends_with_an_error(
         tmp_path, collection__learner="process", tau__policy=policy, behaviors__TauAgent__max_steps=100_000
     )
     session = begin(settings, memory)
-    report = session.wait(50)
+    report = session.wait(HANG_S)
     assert killed
     assert (report.outcome, report.exit_code) == ("failed", 2)
     assert {pair.state for pair in report.pairs} == {PairState.FAILED}

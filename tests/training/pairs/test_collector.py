@@ -56,6 +56,7 @@ from tests.training.fakes import (
     train,
     until,
 )
+from tests.waiting import HANG_S
 
 
 def hashes(report: RunReport) -> dict[str, str]:
@@ -446,7 +447,7 @@ def test_collection_goes_on_while_learning_until_the_age_is_at_its_bound(
     stage.before_step = note
     settings = tau_settings(tmp_path, collection__max_policy_age=most)
     session = begin(settings, memory)
-    report = session.wait(50)
+    report = session.wait(HANG_S)
     assert report.outcome == "completed"
     during = sum(any(begin < at < end for begin, end in spans) for at in exchanges)
     # Two pairs: with a bound of 0 the other pair may have one exchange under way when the memory is full.
@@ -549,7 +550,7 @@ def held_until_the_end(monkeypatch: pytest.MonkeyPatch, error: Exception | None 
     def held(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         calls.append(progress)
         if len(calls) > 1:
-            assert ended.wait(40)
+            assert ended.wait(HANG_S)
             if error is not None:
                 raise error
         return update(self, work, progress, publish)
@@ -586,7 +587,7 @@ def test_what_waits_for_the_learner_is_given_up_only_at_once(
     session = begin(tau_settings(tmp_path, collection__max_policy_age=100, behaviors__TauAgent__max_steps=10_000))
     until(lambda: len(calls) == 2 and len(pairs_of(session).learners[0].updates._queue) >= 3)
     session.cancel(at_once=at_once)
-    session.wait(40)
+    session.wait(HANG_S)
     assert (len(calls) == 2) == at_once
 
 
@@ -928,9 +929,9 @@ def test_the_editor_learns_by_parameters_what_to_play(tmp_path: Path, monkeypatc
     port = free_port()
     monkeypatch.setattr("tau_trainer.envs.engines.EDITOR_PORT", port)
     session = begin(tau_settings(tmp_path, env_settings__env_path=None, tau__pairs=1, tau__agents=6))
-    command = [sys.executable, "-m", "tau_trainer.headless", "--mlagents-port", str(port), "--connect-seconds", "40"]
+    command = [sys.executable, "-m", "tau_trainer.headless", "--mlagents-port", str(port), "--connect-seconds", "300"]
     editor = subprocess.run(
-        command, capture_output=True, text=True, timeout=50, cwd=Path(__file__).parents[2], check=False
+        command, capture_output=True, text=True, timeout=HANG_S, cwd=Path(__file__).parents[2], check=False
     )
     report = session.wait()
     assert editor.returncode == 0, editor.stderr

@@ -25,6 +25,7 @@ from tau_trainer.training.learning.judge import Judge
 from tau_trainer.training.pairs import finish
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
+from tests.waiting import HANG_S
 
 SCORES = {"reward", "accuracy"}
 STANDING = {"verdict", "p_value", "won", "lost"}
@@ -138,7 +139,7 @@ def test_an_interrupted_run_exports_the_best_of_all(
     stage.before_step = end
     settings = tau_settings(tmp_path, behaviors__TauAgent__max_steps=1_000_000_000, collection__learner="thread")
     session = begin(settings, memory)
-    report = session.wait(40)
+    report = session.wait(HANG_S)
     assert report.outcome == "cancelled"
     assert report.evaluation is not None
     last = report.behaviors[0].step

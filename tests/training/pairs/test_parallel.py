@@ -13,6 +13,7 @@ from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tests.training.fakes import Memory
+from tests.waiting import HANG_S
 
 
 class FakePair:
@@ -213,8 +214,8 @@ def test_cancel_reaches_running_pairs_and_those_that_wait(make: Make, determinis
         running = asyncio.create_task(team.parallel.run())
         await asyncio.sleep(0.05)
         assert [pair.id for pair in team.parallel.active] == [0, 1]
-        await asyncio.wait_for(team.parallel.cancel(), 2.0)
-        await asyncio.wait_for(running, 1.0)
+        await asyncio.wait_for(team.parallel.cancel(), HANG_S)
+        await asyncio.wait_for(running, HANG_S)
 
     asyncio.run(work())
     assert team.states == ["Cancelled"] * 4
@@ -229,8 +230,8 @@ def test_cancel_ends_pairs_that_hang(make: Make, deterministic: bool) -> None:
     async def work() -> None:
         running = asyncio.create_task(team.parallel.run())
         await asyncio.sleep(0.02)
-        await asyncio.wait_for(team.parallel.cancel(0.05), 2.0)
-        await asyncio.wait_for(running, 1.0)
+        await asyncio.wait_for(team.parallel.cancel(0.05), HANG_S)
+        await asyncio.wait_for(running, HANG_S)
 
     asyncio.run(work())
     assert team.states == ["Cancelled"] * 3
@@ -257,8 +258,8 @@ def test_cancel_does_not_wait_for_environments_that_have_yet_to_begin(make: Make
     async def work() -> None:
         running = asyncio.create_task(team.parallel.run())
         await asyncio.sleep(0.02)
-        await asyncio.wait_for(team.parallel.cancel(1000.0), 1.0)
-        await asyncio.wait_for(running, 1.0)
+        await asyncio.wait_for(team.parallel.cancel(1000.0), HANG_S)
+        await asyncio.wait_for(running, HANG_S)
 
     asyncio.run(work())
     assert team.states == ["Cancelled"] * 3

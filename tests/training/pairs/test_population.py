@@ -27,6 +27,7 @@ from tau_trainer.training.pairs.world import Payment
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.stored import evaluate_run, export_run
 from tests.training.fakes import Memory, begin, sac_settings, tau_settings, train
+from tests.waiting import HANG_S
 
 STEPS = 800
 POPULATION: dict[str, Any] = {
@@ -133,7 +134,7 @@ def test_a_resumed_run_is_the_one_that_was_never_interrupted(
 
         patch.setattr(Population, "act", interrupt)
         session = begin(settings(tmp_path, "resumed", **more))
-        first = session.wait(40)
+        first = session.wait(HANG_S)
         patch.setattr(Population, "act", act)
         assert first.outcome == "cancelled"
         assert first.decisions == 2 * 4 * 64
@@ -271,7 +272,7 @@ def test_what_its_learning_cannot_do_is_refused_and_nothing_is_left(tmp_path: Pa
     memory = {"memory_size": 4, "sequence_length": 8}
     session = begin(settings(tmp_path, behaviors__TauAgent__network_settings__memory=memory))
     with pytest.raises(SettingsError, match=r"cannot be a population: .* no memory"):
-        session.wait(40)
+        session.wait(HANG_S)
     assert not (tmp_path / "run").exists()
 
 

@@ -12,6 +12,7 @@ from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.pairs import watchdog
 from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.pairs.watchdog import watch, who_waits
+from tests.waiting import HANG_S
 
 STALL_S = 100.0
 
@@ -77,7 +78,7 @@ def test_no_movement_is_a_stall(clock: Clock, others: int) -> None:
         with pytest.raises(
             StalledError, match=r"nothing has moved for 100 s: pair 0 waits for engine 0.*--timeout-wait"
         ):
-            await asyncio.wait_for(watching, 5)
+            await asyncio.wait_for(watching, HANG_S)
 
     asyncio.run(work())
 
@@ -96,7 +97,7 @@ def test_while_a_person_has_stopped_the_game_nothing_has_to_move(clock: Clock) -
         assert not watching.done(), "from now on"
         await clock.pass_by(0.2 * STALL_S)
         with pytest.raises(StalledError):
-            await asyncio.wait_for(watching, 5)
+            await asyncio.wait_for(watching, HANG_S)
 
     asyncio.run(work())
 

@@ -1,0 +1,22 @@
+"""How long tests wait: for what comes sooner or later, and never for what has to come within some seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+HANG_S: Final = 300.0
+"""After so long something hangs: the limit of a test (``timeout`` in pyproject.toml), and of each wait inside one.
+
+A busy machine may hold up a right test for a minute, so no limit measures how fast something is."""
+NEVER_S: Final = 1000.0
+"""What a test ends before its time is up: who waited for that would hang."""
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for something that another thread or process does."""
+    deadline = time.monotonic() + HANG_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
