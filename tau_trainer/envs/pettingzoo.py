@@ -145,8 +145,8 @@ class Parallel:
                 check_number(flag, who, f"{what} of '{agent}'")
             # One that is gone without a word was taken away, which ends nothing for good.
             ended = any(map(bool, flags)) or agent not in here
-            told = self._heard(who, agent, obs[agent], rewards.get(agent, 0.0), infos)
-            heard.append(replace(told, ended=ended, truncated=ended and not flags[0]))
+            said = self._heard(who, agent, obs[agent], rewards.get(agent, 0.0), infos)
+            heard.append(replace(said, ended=ended, truncated=ended and not flags[0]))
         return heard if any(not agent.ended for agent in heard) else heard + self.begin(None)
 
     def _heard(self, who: str, agent: str, obs: Any, reward: Any, infos: Mapping[str, Any]) -> Heard:
@@ -186,8 +186,8 @@ class Turns:
             check_number(terminated, who, "terminated")
             check_number(truncated, who, "truncated")
             ended = bool(terminated or truncated)
-            told = _heard(self.env, who, agent, obs, reward, info)
-            heard.append(replace(told, ended=ended, truncated=ended and not terminated))
+            said = _heard(self.env, who, agent, obs, reward, info)
+            heard.append(replace(said, ended=ended, truncated=ended and not terminated))
             if not ended:
                 return heard
             self.env.step(None)

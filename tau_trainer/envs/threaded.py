@@ -133,7 +133,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         self._took_s = _QUICK_S
         """By the last step."""
         self._notes: dict[str, bool] = {}
-        """Sentences about it, and whether they were told."""
+        """Sentences about it, and whether they were said."""
 
     @abstractmethod
     def _opened(self, env: EnvT) -> None:
@@ -214,7 +214,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         self._notes.setdefault(sentence, self.index > 0)
 
     def _tell_notes(self) -> None:
-        for sentence in [sentence for sentence, told in self._notes.items() if not told]:
+        for sentence in [sentence for sentence, said in self._notes.items() if not said]:
             self._notes[sentence] = True
             self._budget.on_event(sentence)
 
