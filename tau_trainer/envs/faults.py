@@ -191,19 +191,16 @@ def check_batch(batch: StepBatch, spec: BehaviorSpec) -> None:
     """
     ended = batch.terminals
     for n, obs, reward in ((len(batch), batch.obs, batch.reward), (len(ended), ended.obs, ended.reward)):
-        shapes = [list(np.shape(values)) for values in obs]
-        due = [[n, *sensor.shape] for sensor in spec.observations]
-        if shapes != due or np.shape(reward) != (n,):
+        shapes = [values.shape for values in obs]
+        due = [(n, *sensor.shape) for sensor in spec.observations]
+        if shapes != due or reward.shape != (n,):
             raise EnvironmentFaultError(
-                f"behavior '{spec.name}' has observations of shapes {shapes} and rewards of shape "
-                f"{list(np.shape(reward))} for {n} agents; by its spec they must be {due} and {[n]}"
+                f"behavior '{spec.name}' has observations of shapes {list(map(list, shapes))} and rewards of shape "
+                f"{list(reward.shape)} for {n} agents; by its spec they must be {list(map(list, due))} and {[n]}"
             )
-        named = [
-            ("reward", reward),
-            *zip((f"sensor '{sensor.name}'" for sensor in spec.observations), obs, strict=True),
-        ]
-        for what, values in named:
+        for place, values in enumerate((reward, *obs) if n else ()):
             if values.dtype.kind == "f" and not np.isfinite(values).all():
+                what = f"sensor '{spec.observations[place - 1].name}'" if place else "reward"
                 raise EngineError(
                     f"behavior '{spec.name}' sent NaN or infinity in {what}; look for a division by zero in the "
                     "environment"

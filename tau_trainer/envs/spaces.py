@@ -43,6 +43,9 @@ _NO_BOUND = float(np.finfo(np.float32).max) / 2
 """Floats from here on bound nothing: many write the largest float where they mean infinity."""
 _WIDTH = 2
 """Of the range that is used where a bound is missing: as wide as -1 to 1."""
+_MOST_RANGES = 256
+_RANGES: dict[int, tuple[spaces.Box, tuple[Float64Array, Float64Array]]] = {}
+"""Of boxes by identity, which the box beside it keeps: every step asks, and finding out takes longer than scaling."""
 
 
 def sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
@@ -204,6 +207,15 @@ def _bounded(box: spaces.Box) -> tuple[BoolArray, BoolArray]:
 
 def _range(box: spaces.Box) -> tuple[Float64Array, Float64Array]:
     """What -1 and 1 become in a box of floats: [size] each."""
+    known = _RANGES.get(id(box))
+    if known is None:
+        if len(_RANGES) >= _MOST_RANGES:
+            _RANGES.clear()
+        known = _RANGES[id(box)] = box, _range_of(box)
+    return known[1]
+
+
+def _range_of(box: spaces.Box) -> tuple[Float64Array, Float64Array]:
     below, above = _bounded(box)
     low, high = (bound.ravel().astype(np.float64) for bound in (box.low, box.high))
     first = np.where(below, low, np.where(above, high - _WIDTH, -1.0))

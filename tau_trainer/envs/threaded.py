@@ -135,7 +135,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         self._took_s = _QUICK_S
         """By the last step."""
         self._notes: dict[str, bool] = {}
-        """Sentences about it, and whether they were told."""
+        """Sentences about it, and whether they were said."""
 
     @abstractmethod
     def _opened(self, env: EnvT) -> None:

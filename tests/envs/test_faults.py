@@ -235,7 +235,7 @@ def test_gymnasiums_own_are_not_checked_again(tmp_path: Path) -> None:
 
 def test_a_run_says_it_in_one_sentence(tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "said", staticmethod(lambda: (np.zeros(2), 1.0, False, {})))
-    gymnasium.register("Wrong-v0", Wrong, max_episode_steps=9)
+    gymnasium.register("Wrong-v0", lambda **_: Wrong(), max_episode_steps=9)
     try:
         chosen = {
             "checkpoint_settings.results_dir": str(tmp_path),

@@ -267,13 +267,12 @@ def test_sensors_of_any_rank_fit_the_live_ones_again(sensor: ObservationSpec) ->
 
 @UNKNOWN_AUTHOR
 def test_actions_of_half_lines_whole_numbers_and_higher_ranks_are_read(caplog: pytest.LogCaptureFixture) -> None:
-    for number, (space, acted, wanted) in enumerate(
-        [
-            (spaces.Box(0, np.inf, (1,)), [[0.0], [1.0], [2.0]], [[-1.0], [0.0], [1.0]]),
-            (spaces.Box(0, 3, (1,), np.int8), [[0], [1], [3]], [[-0.75], [-0.25], [0.75]]),
-            (spaces.Box(-2, 2, (2, 1)), [[[-2.0], [2.0]]] * 3, [[-1.0, 1.0]] * 3),
-        ]
-    ):
+    cases: list[tuple[spaces.Box, Any, Any]] = [
+        (spaces.Box(0, np.inf, (1,)), [[0.0], [1.0], [2.0]], [[-1.0], [0.0], [1.0]]),
+        (spaces.Box(0, 3, (1,), np.int8), [[0], [1], [3]], [[-0.75], [-0.25], [0.75]]),
+        (spaces.Box(-2, 2, (2, 1)), [[[-2.0], [2.0]]] * 3, [[-1.0, 1.0]] * 3),
+    ]
+    for number, (space, acted, wanted) in enumerate(cases):
         flags, seen = np.zeros(3, np.bool_), np.zeros((4, 2, 3), np.float32)
         buffer = EpisodeBuffer(
             id=0,
