@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tau_trainer.cli.entry import main
+from tau_trainer.cli import main
 from tau_trainer.errors import CheckpointError, HubError, SettingsError
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import dump_settings, load_settings

@@ -13,6 +13,7 @@ from tau_trainer.errors import EngineRefusedError
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.session import Session
 from tau_trainer.settings import load_settings
+from tau_trainer.settings.run import clash
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.bridge.conftest import free_port
 from tests.training.fakes import WAIT_S, Memory, SceneEngine, Stage, begin, pairs_of, until
@@ -130,6 +131,22 @@ def test_every_wrong_one_of_several_is_refused(join: Join, tmp_path: Path) -> No
     finally:
         run.session.cancel()
     assert run.warnings[3:] == []
+
+
+def test_a_behavior_whose_files_would_be_anothers_is_refused(join: Join, tmp_path: Path) -> None:
+    """On Windows and macOS `basic` would write over `Basic`."""
+    run = Run(join, tmp_path, 2, default_settings__trainer_type="ppo")
+    try:
+        first = play(run.joins(0, RIGHT), 10)
+        assert play(run.joins(1, shows(name="basic?team=0")), 1).ended == "sent away"
+        why = clash(["Basic", "basic"])
+        assert why is not None
+        until(lambda: run.warnings == [refused(run.port + 1, why)])
+        first.told("play")
+        run.completes()
+    finally:
+        run.session.cancel()
+    assert not (tmp_path / "run" / "basic.onnx").exists()
 
 
 def test_the_first_that_plays_is_right_until_it_leaves_before_the_first_update(join: Join, tmp_path: Path) -> None:

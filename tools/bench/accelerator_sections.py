@@ -117,7 +117,7 @@ def nothing(env: BatchedEnv, learner: BatchedLearner) -> None:
 
 def compiled(env: BatchedEnv, learner: BatchedLearner) -> None:
     """What `--compile on` does. Raises RuntimeError: it cannot."""
-    done, text = compiling.choose("on", env, [learner], 1)
+    done, text = compiling.choose("on", env, [(learner, range(env.num_agents))], 1)
     if not done:
         raise RuntimeError(text)
 

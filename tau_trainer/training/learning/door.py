@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from tau_trainer.errors import CheckpointError, TauError
+from tau_trainer.settings.run import clash
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
 
-Objection = Callable[[Mapping[str, BehaviorSpec], Sequence[BehaviorSpec]], str | None]
-"""Given the behaviors that the run knows, by short name, and all that an engine shows, known or new: what is wrong, as
-a sentence that does not name the engine; None: nothing."""
-
 
 def other_than_known(known: Mapping[str, BehaviorSpec], shown: Sequence[BehaviorSpec]) -> str | None:
-    """An :data:`Objection` to a behavior whose sensors or actions are not those that the run knows."""
+    """What is wrong if a behavior that is shown has other sensors or actions than the run knows of it; None: nothing.
+
+    ``known``: by short name. The sentence does not name the engine.
+    """
     for spec in shown:
         right = known.get(spec.short_name)
         what = None if right is None else _difference(right, spec)
@@ -31,10 +30,6 @@ def other_than_known(known: Mapping[str, BehaviorSpec], shown: Sequence[Behavior
                 "engine from the same build with the same arguments, or train this one in another run"
             )
     return None
-
-
-OBJECTIONS: Final[tuple[Objection, ...]] = (other_than_known,)
-"""All that an engine is asked at the door, in this order."""
 
 
 class Door:
@@ -73,7 +68,8 @@ class Door:
                 asked.append(self._pool.visible(spec))
                 known[name] = _as_saved(asked[-1], saved)
         known = {name: spec for name, spec in self._saved.items() if name not in known} | known
-        return next((said for objection in OBJECTIONS if (said := objection(known, asked)) is not None), None)
+        names = dict.fromkeys([*known, *(spec.short_name for spec in asked)])
+        return other_than_known(known, asked) or clash(names, self._pool.independent)
 
     def objection(self, pair: int, shown: Sequence[BehaviorSpec], playing: Collection[str], *, new: bool) -> str | None:
         """Why the engine of ``pair`` may not play; None: it may, and there is a learner for each behavior.

@@ -109,6 +109,11 @@ class LearnerPool:
         self._warn_of_teams(learner, spec)
         return learner
 
+    @property
+    def independent(self) -> int:
+        """How many pairs have policies of their own."""
+        return 0 if self._plan.shared else self._plan.pairs
+
     def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
         """The behavior with the sensors that the policy sees."""
         return self._plan.task.visible(spec) if self._plan.task is not None else spec

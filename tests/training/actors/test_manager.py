@@ -45,7 +45,6 @@ from tests.training.toys import START_FILE
 from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.slow
-LONG_S = HANG_S
 
 FILE = """
 behaviors:
@@ -115,7 +114,7 @@ def test_a_run_of_ten_opts_ends_though_nothing_is_warm(tmp_path: Path) -> None:
 
 
 def train_long(settings: RunSettings, memory: Memory | None = None) -> RunReport:
-    return begin(settings, memory, "learn").wait(LONG_S)
+    return begin(settings, memory, "learn").wait(HANG_S)
 
 
 def test_actors_play_where_messages_are_all_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +194,7 @@ def test_actors_reach_a_criterion_and_callbacks_hear_of_what_they_played(tmp_pat
     memory = Memory()
     settings = settings_of(tmp_path, **enough, **episodes)
     manager = ParallelTrainerManager()
-    report = manager.start(settings, "learn", recorders=lambda _: [memory], callbacks=[hears]).wait(LONG_S)
+    report = manager.start(settings, "learn", recorders=lambda _: [memory], callbacks=[hears]).wait(HANG_S)
     assert report.outcome == "completed"
     assert report.decisions < 50_000
     assert any(event.kind == "criterion" for event in memory.events)
@@ -333,7 +332,7 @@ def test_when_all_die_before_anything_is_learned_nothing_is_left(tmp_path: Path)
     arguments: dict[str, Any] = {"env_settings__env_args": ["dies_at=3"], "env_settings__max_lifetime_restarts": 0}
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), command="learn")
     with pytest.raises(ActorError, match="ended by SIGKILL"):
-        session.wait(LONG_S)
+        session.wait(HANG_S)
     assert not session.folder.exists() or [path.name for path in session.folder.iterdir()] == ["run_logs"]
 
 
@@ -489,9 +488,9 @@ def test_a_run_that_is_ended_evaluates_its_last_policy_and_says_which_one_it_exp
     def evaluations() -> list[dict[str, Any]]:
         return [dict(event.fields) for event in memory.events if event.kind == "evaluation"]
 
-    until(lambda: len(evaluations()) > 1, LONG_S)
+    until(lambda: len(evaluations()) > 1)
     session.cancel()
-    report = session.wait(LONG_S)
+    report = session.wait(HANG_S)
     assert (report.outcome, report.exit_code) == ("cancelled", 0)
     learner, last = saved(tmp_path), evaluations()[-1]
     assert last["version"] == learner["algorithm"]["version"], "the last policy is played as well"
@@ -516,13 +515,11 @@ def test_who_asks_twice_waits_for_no_evaluation_and_is_told_what_is_left_out(tmp
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
     actors = pairs_of(session).actors
     assert actors is not None
-    until(lambda: actors.board.place.status[-1, 0] > 0, LONG_S)  # its episodes never end
+    until(lambda: actors.board.place.status[-1, 0] > 0)  # its episodes never end
     session.cancel()
-    until(
-        lambda: (tmp_path / "run" / "checkpoints").is_dir() and bool(saved(tmp_path)), LONG_S
-    )  # before the evaluation
+    until(lambda: (tmp_path / "run" / "checkpoints").is_dir() and bool(saved(tmp_path)))  # before the evaluation
     session.cancel()
-    report = session.wait(LONG_S)
+    report = session.wait(HANG_S)
     assert report.exit_code == 0
     assert report.models == ()
     assert report.verdict == (

@@ -60,12 +60,12 @@ class Duel(Scene):
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         type(self).resets += 1
         self.age, self.bids[:] = np.arange(self.games)[::-1] * self.apart % self.length, 0.0
-        return self._batches(np.zeros(0, np.int64))
+        return self._batches(np.zeros(0, np.int32))
 
     def step(self, actions: Any) -> list[StepBatch]:
         self.age += 1
         self.bids = np.stack([actions[spec.name].discrete[:, 0] for spec in self.specs]).astype(np.float32)
-        over = np.flatnonzero(self.age == self.length)
+        over = np.flatnonzero(self.age == self.length).astype(np.int32)
         self.age %= self.length
         return self._batches(over)
 
