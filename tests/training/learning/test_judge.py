@@ -12,7 +12,7 @@ import pytest
 from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.iqn import IQN
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.evaluation.candidates import validation_after
+from tau_trainer.evaluation.candidates import ScoredPolicy, validation_after
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import RunSettings, load_settings
@@ -39,6 +39,10 @@ def look(learner: Learner, decisions: int, *returns: float) -> None:
     assert learner.judge.validate_if_due(policy) == {}
 
 
+def best_of(learner: Learner) -> ScoredPolicy | None:
+    return learner.judge.best
+
+
 @pytest.fixture
 def learner(hub: MetricsHub, executor: ThreadPoolExecutor) -> Learner:
     made = make_learner(hub, executor)
@@ -48,17 +52,17 @@ def learner(hub: MetricsHub, executor: ThreadPoolExecutor) -> Learner:
 
 def test_the_best_has_the_best_newest_ten_episodes(learner: Learner) -> None:
     look(learner, 100, *[5.0] * (EPISODES - 1))
-    assert learner.judge.best is None, "too few to compare"
+    assert best_of(learner) is None, "too few to compare"
     look(learner, 200, 5.0)
     look(learner, 300, *[9.0] * EPISODES)
-    best = learner.judge.best
+    best = best_of(learner)
     assert best is not None
     assert (best.decisions, best.rank, best.policy.version, best.chosen_by) == (300, (9.0, 0.0), 3, "mean reward")
     look(learner, 400)
     look(learner, 500, *[1.0] * EPISODES)
-    assert learner.judge.best is best, "neither what is equal nor what is worse"
+    assert best_of(learner) is best, "neither what is equal nor what is worse"
     look(learner, 600, *[9.5] * EPISODES)
-    assert learner.judge.best is not best
+    assert best_of(learner) is not best
 
 
 def test_a_policy_is_looked_at_as_where_it_is_validated(learner: Learner) -> None:
