@@ -105,6 +105,8 @@ class Algorithm(ABC):
     """Whom updates tell of their minibatches, if they can; None: nobody asks."""
     exports: bool = True
     """Whether policies become model files."""
+    falls: bool = False
+    """Whether it may lose at any time what it knows, so that the last policy is a matter of luck."""
     data_parallel: bool = False
     """Whether several processes can learn together, each from a part of every minibatch."""
     large: bool = False

@@ -24,7 +24,7 @@ Set = Annotated[
 Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
 Export = Annotated[
     Literal["best", "last"] | None,
-    Parameter(help="The best policy by validation, where there is one, or the last. [default: as the run's settings]"),
+    Parameter(help="The best policy, where something chooses one, or the last. [default: as the run's settings]"),
 ]
 Json = Annotated[bool, Parameter(group=OUTPUT, help="One JSON object on stdout, for machines.")]
 Debug = Annotated[bool, Parameter(group=OUTPUT, help="Show tracebacks.")]
@@ -105,7 +105,7 @@ class RunFlags(AnyRunFlags):
 
     export: Annotated[
         Literal["best", "last"] | None,
-        Parameter(help="Policy to export: the best by validation, where there is one, or the last. [default: best]"),
+        Parameter(help="Policy to export: the best, where something chooses one, or the last. [default: best]"),
         Sets("checkpoint_settings."),
     ] = None
     devices: Annotated[

@@ -58,7 +58,7 @@ class CheckpointSettings(Section):
     results_dir: Text = "results"
     """Folder that holds the runs' folders."""
     export: ExportChoice = "best"
-    """The policy that becomes the model: the best by validation, where a task has one, or the last."""
+    """The policy that becomes the model: the best, by validation where a task has one, or the last."""
 
     @model_validator(mode="before")
     @classmethod

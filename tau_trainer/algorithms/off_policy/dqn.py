@@ -51,6 +51,7 @@ class DQN(OffPolicy):
     module: ActionValues
     masks_after = True
     rewards_kept = 1
+    falls = True
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         self._hyperparameters = cast("DQNHyperparameters", setup.settings.hyperparameters)

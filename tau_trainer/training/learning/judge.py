@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tau_trainer.algorithms import Algorithm
 from tau_trainer.columns import Arrays
@@ -22,6 +22,11 @@ from tau_trainer.runs.callbacks import Callbacks, EvaluationInfo
 from tau_trainer.training.learning.progress import Progress
 from tau_trainer.training.learning.returns import EpisodeReturns
 
+EPISODES: Final = 10
+"""Newest episodes by which the policies of a learner that may lose what it knows are compared.
+
+A longer window lags behind the policy: on CartPole, 100 of them choose policies that have lost it already
+(docs/benchmarks.md)."""
 Validator = Callable[[Policy], Mapping[str, float]]
 """Scores a policy, by metric key; called in the learner's thread."""
 
@@ -35,6 +40,8 @@ class Judge:
         scores: of the newest validation, by metric key.
         accuracies: of all validations so far, in order.
         returns: of the newest episodes.
+        falls: whether policies may become worse at any time, and returns can be compared over the whole run. If so, and
+            nothing is validated, the best is the one with the highest mean return of :data:`EPISODES` episodes.
     """
 
     def __init__(
@@ -45,6 +52,7 @@ class Judge:
         self.scores: Mapping[str, float] = {}
         self.accuracies: list[float] = []
         self.returns = returns
+        self.falls = False
         self._progress, self._validator, self._callbacks = progress, validator, callbacks
         self._recent: list[Mapping[str, float]] = []
         self._newest: ScoredPolicy | None = None
@@ -55,9 +63,12 @@ class Judge:
     def validate_if_due(self, policy: Policy) -> Mapping[str, float]:
         """Scores of a policy where it is its turn, else nothing. Call in the learner's thread."""
         decisions = self._progress.decisions
-        if self._validator is None or decisions < self._next:
+        if decisions < self._next or (self._validator is None and not self.falls):
             return {}
         self._next = validation_after(decisions, self._progress.max_steps)
+        if self._validator is None:
+            self._compare(policy, self.returns.mean_of(EPISODES))
+            return {}
         self._recent = self._validate(policy, self._validator)
         self.accuracies += [self.scores[keys.VALIDATION_ACCURACY]] if keys.VALIDATION_ACCURACY in self.scores else []
         return self.scores
@@ -99,8 +110,12 @@ class Judge:
 
     def evaluate_returns(self, policy: Policy) -> None:
         """Where nothing is validated, compare the policy of now with the best so far by ``trial_count`` episodes."""
-        mean = self.returns.mean
-        if self._validator is None and mean is not None:
+        if self._validator is None:
+            self._compare(policy, self.returns.mean)
+
+    def _compare(self, policy: Policy, mean: float | None) -> None:
+        """Keep ``policy`` where the mean return of its episodes is the highest so far; None: they were too few."""
+        if mean is not None:
             self.take(ScoredPolicy(policy, self._progress.decisions, rank=(mean, 0.0)))
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:

@@ -20,6 +20,7 @@ from tau_trainer.remote.process import Machines, Place
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.runs.callbacks import NOBODY, Callbacks
 from tau_trainer.settings import shared_out
+from tau_trainer.settings.parameters import Curriculum
 from tau_trainer.settings.run import learner_name
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.learning.group import LearnerGroup, Ranked
@@ -167,6 +168,10 @@ class LearnerPool:
         else:
             check_shared(algorithm, spec, self._plan.settings.devices)
         learner = Learner(name, setup, algorithm, self._handle(name, setup, algorithm), self.shared)
+        # Returns of other lessons, or against other opponents, cannot be compared; beside actors somebody evaluates.
+        lessons = any(isinstance(value, Curriculum) for value in self._plan.parameters.values())
+        comparable = settings.self_play is None and not (lessons or self._plan.asynchronous)
+        learner.judge.falls = algorithm.falls and comparable and not settings.save_best_only
         if settings.self_play is not None and not self._plan.inference:
             learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
         self._on_new(learner)

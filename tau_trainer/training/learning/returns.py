@@ -48,9 +48,16 @@ class EpisodeReturns:
     @property
     def mean(self) -> float | None:
         """Over ``trial_count`` episodes; None while there were fewer."""
-        if self.count < self._settings.trial_count:
-            return None
-        return math.fsum(episodes * mean for episodes, mean in self._newest) / self.count
+        return self.mean_of(self._settings.trial_count)
+
+    def mean_of(self, most: int) -> float | None:
+        """Over the newest ``most`` episodes, or ``trial_count``; None while there are fewer. Any thread may ask."""
+        most, count, parts = min(most, self._settings.trial_count), 0, list[float]()
+        for episodes, mean in reversed(tuple(self._newest)):
+            if count < most:
+                count += episodes
+                parts.append(episodes * mean)
+        return math.fsum(parts) / count if count >= most else None
 
     @property
     def reached(self) -> bool:
@@ -67,7 +74,7 @@ class EpisodeReturns:
 
     def state(self) -> list[Any]:
         """What a checkpoint keeps: a return by itself, or how many episodes have the mean return beside it."""
-        return [mean if episodes == 1 else [episodes, mean] for episodes, mean in self._newest]
+        return [mean if episodes == 1 else [episodes, mean] for episodes, mean in tuple(self._newest)]
 
     def load(self, newest: Sequence[Any]) -> None:
         """Go on from :meth:`state`, of a run that may have had another ``trial_count``."""

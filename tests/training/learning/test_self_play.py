@@ -23,7 +23,7 @@ from tau_trainer.metrics import MetricsHub, RunReport, keys, read_log
 from tau_trainer.rewards import EngineReward
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.settings.signals import SelfPlaySettings
-from tau_trainer.specs import ActionSpec, IntArray, StepBatch, empty_terminals
+from tau_trainer.specs import ActionSpec, IndexArray, StepBatch, empty_terminals
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.opponents import Opponents
@@ -60,16 +60,16 @@ class Duel(Scene):
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
         type(self).resets += 1
         self.age, self.bids[:] = np.arange(self.games)[::-1] * self.apart % self.length, 0.0
-        return self._batches(np.zeros(0, np.int32))
+        return self._batches(np.zeros(0, np.intp))
 
     def step(self, actions: Any) -> list[StepBatch]:
         self.age += 1
         self.bids = np.stack([actions[spec.name].discrete[:, 0] for spec in self.specs]).astype(np.float32)
-        over = np.flatnonzero(self.age == self.length).astype(np.int32)
+        over = np.flatnonzero(self.age == self.length)
         self.age %= self.length
         return self._batches(over)
 
-    def _batches(self, over: IntArray) -> list[StepBatch]:
+    def _batches(self, over: IndexArray) -> list[StepBatch]:
         """``over``: games that ended."""
         best = self.bids.max(axis=0)
         shared = (self.bids == best).sum(axis=0) > 1
