@@ -77,9 +77,9 @@ async def conclude(pairs: PairsCollector) -> Conclusion:
 def _chosen(pairs: PairsCollector, candidates: Sequence[Candidate]) -> dict[str, str]:
     """What is exported of each learner, in words; of independent ones the best is told alone."""
     best = best_of(candidates)
-    told = candidates if pairs.plan.shared or best is None else [best]
+    shown = candidates if pairs.plan.shared or best is None else [best]
     learners = pairs.overseer.pool.learners
-    return {one.name: one.described() for one in told if learners[one.name].algorithm.exports}
+    return {each.name: each.described() for each in shown if learners[each.name].algorithm.exports}
 
 
 def _more(pairs: PairsCollector, name: str) -> list[str]:
