@@ -161,8 +161,8 @@ class Connection:
             if not self.settings.private and not ENABLE_RAY_CLUSTER and not _on_loopback(address):
                 raise ClusterError(
                     f"--cluster {self.settings.address}: on Windows and macOS Ray joins no cluster of several machines "
-                    "by default; run the command on Linux, or set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1 on every machine "
-                    "of the cluster that is neither, here too, which Ray allows but does not support"
+                    "by default; run the command on Linux, or set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1 here and on "
+                    "every other such machine of the cluster, which Ray allows but does not support"
                 )
             Config.initialize("")
             AuthenticationTokenLoader.instance().reset_cache()

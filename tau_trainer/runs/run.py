@@ -314,18 +314,14 @@ class Run:
 
     def _verdict(self, found: Conclusion) -> str | None:
         """What is to be said of the policies, and which are exported, in sentences; None: nothing."""
-        alone = len(found.chosen) == 1
-        policies = [(words if alone else f"of '{name}' {words}") for name, words in found.chosen.items()]
-        if self.hurried.is_set() and not self.plays and self.kept:
-            later = ", and ".join(policies) or "what was saved"
-            sentences = [
-                "Nothing was evaluated or exported, because you asked twice for the end: "
-                f"tau-train export {self.folder.path} exports {later}."
-            ]
-        else:
-            sentences = [f"Exported: {words}." for words in policies]
-        said = [] if found.verdict is None else [found.verdict]
-        return ("\n" if "\n" in "".join(said) else " ").join([*said, *sentences]) or None
+        named = {name: "" if len(found.chosen) == 1 else f" of '{name}'" for name in found.chosen}
+        sentences = [f"Exported{named[name]}: {words}." for name, words in found.chosen.items()]
+        if self.hurried.is_set() and self.kept and not self.plays:
+            models = ", and ".join(f"{words}{named[name]}" for name, words in found.chosen.items())
+            text = "Nothing was evaluated or exported, because you asked twice for the end: tau-train export"
+            sentences = [f"{text} {self.folder.path} exports {models or 'what was saved'}."]
+        verdict = [] if found.verdict is None else [found.verdict]
+        return ("\n" if "\n" in (found.verdict or "") else " ").join([*verdict, *sentences]) or None
 
     @property
     def _outcome(self) -> Outcome:

@@ -75,6 +75,12 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
     assert "Validation/Policy Loss" in log
     status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())
     assert [one["steps"] for one in status["CartPole-v1"]["checkpoints"]] == [200, 400]
+    best, final = newest(report).manifest["learner"]["best"], status["CartPole-v1"]["final_checkpoint"]
+    assert (final["steps"], final["reward"]) == (best["decisions"], None), "nobody knows its reward"
+    assert report.verdict == (
+        f"Exported: the best policy, of gradient step {best['decisions']:,} of 400, with a loss of "
+        f"{-best['rank'][1]:.4g} on what was set aside."
+    )
     again = learn(report.folder / "configuration.yaml", "again")
     for name, values in newest(again).tensors.items():
         np.testing.assert_array_equal(values, newest(report).tensors[name], name)

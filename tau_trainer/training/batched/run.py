@@ -234,14 +234,13 @@ class CopiesCollector(Collector):
                 if model is not None:
                     reward = found.get(seat.name, {}).get(keys.EPISODE_RETURN)
                     exports.append(Export(seat.name, model, self.playing.steps_of(seat), reward))
-        chosen = {
-            seat.name: f"the last policy, of decision {self.playing.steps_of(seat):,}" for seat in self.playing.learning
-        }
-        for name, scores in found.items():
-            if name in chosen:
-                chosen[name] += f", with mean reward {scores[keys.EPISODE_RETURN]:.3f}"
+        chosen = dict[str, str]()
+        for seat in self.playing.learning if self.run.error is None else ():
+            mean = found.get(seat.name, {}).get(keys.EPISODE_RETURN)
+            worth = "" if mean is None else f", with mean reward {mean:.3f}"
+            chosen[seat.name] = f"the last policy, of decision {self.playing.steps_of(seat):,}{worth}"
         files = self.evaluation.write_trace(self.run.folder.path)
-        return Conclusion(exports, files=files, chosen={} if self.run.error is not None else chosen)
+        return Conclusion(exports, files=files, chosen=chosen)
 
     @property
     @override

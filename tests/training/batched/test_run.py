@@ -114,6 +114,12 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
     assert "Evaluation/Episode return" in summaries[-1]["values"]
     status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())
     assert [one["steps"] for one in status["right"]["checkpoints"]] == [128, 256, 320]
+    worth = summaries[-1]["values"]["Evaluation/Episode return"]
+    assert report.verdict is not None
+    said = f"Exported of 'left': the last policy, of decision 320, with mean reward {worth:.3f}. Exported of 'right' is"
+    assert report.verdict.startswith(said)
+    final = status["left"]["final_checkpoint"]
+    assert (final["steps"], final["reward"]) == (320, pytest.approx(worth))
 
 
 def test_the_same_seed_is_the_same_run(file: Path) -> None:
