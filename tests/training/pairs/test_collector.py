@@ -25,7 +25,14 @@ from safetensors.numpy import load_file
 from tau_trainer.algorithms import Publish
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.bridge.side_channels import Stat
-from tau_trainer.errors import CheckpointError, EngineExitedError, ExportError, NonFiniteError, SettingsError
+from tau_trainer.errors import (
+    CheckpointError,
+    EngineExitedError,
+    EngineRefusedError,
+    ExportError,
+    NonFiniteError,
+    SettingsError,
+)
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
 from tau_trainer.runs.checkpoints import latest_checkpoint
@@ -661,7 +668,7 @@ def test_learn_runs_until_its_behaviors_are_done(stage: Stage, tmp_path: Path, m
     report = train(plain_settings(tmp_path, "Basic", env_settings__num_envs=2), memory, "learn")
     assert report.outcome == "completed"
     assert report.evaluation is None
-    assert report.verdict is None
+    assert report.verdict == "Exported: the last policy, of decision 400."
     assert [path.name for path in report.models] == ["Basic.onnx"]
     assert memory.summaries[-1].behavior == "Basic"
     assert memory.results[0].behaviors[0].step >= 400
@@ -767,7 +774,9 @@ def test_nothing_to_begin_from(stage: Stage, tmp_path: Path, memory: Memory, kno
     settings = plain_settings(tmp_path, "Basic", "second", checkpoint_settings__initialize_from="first")
     if not known:
         settings = settings.model_copy(update={"behaviors": {}, "default_settings": settings.behaviors["Basic"]})
-    with pytest.raises(SettingsError, match="that run saved 3DBall, and this one learns Basic, so there is nothing to"):
+    # An engine that shows nothing to start with is refused, as is any engine that the run cannot learn from.
+    kind = SettingsError if known else EngineRefusedError
+    with pytest.raises(kind, match="that run saved 3DBall, and this one learns Basic, so there is nothing to"):
         train(settings, memory, "learn")
     assert not (tmp_path / "second").exists()
     assert len(stage.starts) == (1 if known else 2), "what the settings say needs no engine"
