@@ -22,11 +22,11 @@ from tau_trainer.runs.callbacks import Callbacks, EvaluationInfo
 from tau_trainer.training.learning.progress import Progress
 from tau_trainer.training.learning.returns import EpisodeReturns
 
-EPISODES: Final = 10
-"""Newest episodes by which the policies of a learner that may lose what it knows are compared.
+EPISODES: Final = 20
+"""Episodes by which a policy is compared with others where a learner may lose what it knows.
 
-A longer window lags behind the policy: on CartPole, 100 of them choose policies that have lost it already
-(docs/benchmarks.md)."""
+Half of them end before the policy is looked at, half after it. The newest 100, as is usual, lag behind: on CartPole
+they choose policies that have lost it already (docs/benchmarks.md)."""
 Validator = Callable[[Policy], Mapping[str, float]]
 """Scores a policy, by metric key; called in the learner's thread."""
 
@@ -41,7 +41,7 @@ class Judge:
         accuracies: of all validations so far, in order.
         returns: of the newest episodes.
         falls: whether policies may become worse at any time, and returns can be compared over the whole run. If so, and
-            nothing is validated, the best is the one with the highest mean return of :data:`EPISODES` episodes.
+            nothing is validated, the best is the one with the highest mean return of the :data:`EPISODES` around it.
     """
 
     def __init__(
@@ -57,6 +57,8 @@ class Judge:
         self._recent: list[Mapping[str, float]] = []
         self._newest: ScoredPolicy | None = None
         """The last that was validated, or played."""
+        self._waiting: tuple[ScoredPolicy, int] | None = None
+        """A policy whose episodes have yet to end, and how many had ended before it."""
         self._next = 0
         """Decisions after which the next is."""
 
@@ -67,11 +69,23 @@ class Judge:
             return {}
         self._next = validation_after(decisions, self._progress.max_steps)
         if self._validator is None:
-            self._compare(policy, self.returns.mean_of(EPISODES))
+            self._follow(policy)
             return {}
         self._recent = self._validate(policy, self._validator)
         self.accuracies += [self.scores[keys.VALIDATION_ACCURACY]] if keys.VALIDATION_ACCURACY in self.scores else []
         return self.scores
+
+    def _follow(self, policy: Policy) -> None:
+        """Compare the policy that waits, once half of its episodes have ended after it; then ``policy`` waits."""
+        ended = self.returns.ended
+        if self._waiting is not None:
+            waiting, since = self._waiting
+            if ended - since < EPISODES // 2:
+                return
+            mean = self.returns.mean_of(EPISODES)
+            if mean is not None:
+                self.best = replace(waiting, rank=(mean, 0.0)).or_kept(self.best)
+        self._waiting = ScoredPolicy(policy, self._progress.decisions), ended
 
     def _validate(self, policy: Policy, validator: Validator) -> list[Mapping[str, float]]:
         """Score ``policy``, and keep it where it is the best so far; the scores that it was ranked by."""
@@ -110,16 +124,16 @@ class Judge:
 
     def evaluate_returns(self, policy: Policy) -> None:
         """Where nothing is validated, compare the policy of now with the best so far by ``trial_count`` episodes."""
-        if self._validator is None:
-            self._compare(policy, self.returns.mean)
-
-    def _compare(self, policy: Policy, mean: float | None) -> None:
-        """Keep ``policy`` where the mean return of its episodes is the highest so far; None: they were too few."""
-        if mean is not None:
+        mean = self.returns.mean
+        if self._validator is None and mean is not None:
             self.take(ScoredPolicy(policy, self._progress.decisions, rank=(mean, 0.0)))
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """What a checkpoint keeps: the best policy's weights, and the rest."""
+        """What a checkpoint keeps: the best policy's weights, and the rest.
+
+        No policy waits any more: so the run that goes on and one that is resumed compare the same.
+        """
+        self._waiting = None
         weights, best = best_to_keep(self.best)
         return weights, {
             "best": best,

@@ -24,10 +24,11 @@ class EpisodeReturns:
 
     Attributes:
         count: episodes that it looks at.
+        ended: all episodes since it was made.
     """
 
     def __init__(self, settings: TrainerSettings | PolicySettings) -> None:
-        self.count = 0
+        self.count = self.ended = 0
         self._settings = settings
         self._newest = deque[tuple[int, float]]()
         """Episodes that were counted together, and their mean return."""
@@ -41,6 +42,7 @@ class EpisodeReturns:
         if math.isfinite(mean):
             self._newest.append((episodes, mean))
             self.count += episodes
+            self.ended += episodes
             while self.count - self._newest[0][0] >= self._settings.trial_count:
                 self.count -= self._newest.popleft()[0]
         return self._settings.criterion is not None and self.reached

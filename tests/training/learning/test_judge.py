@@ -25,6 +25,7 @@ from tau_trainer.training.plan import make_plan
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Stage, train, vector_spec
 from tests.training.learners import make_learner
+from tests.training.pairs.test_collector import cut_off, hashes
 
 SPEC = vector_spec(4, ActionSpec(0, (3,)), "Basic?team=0")
 
@@ -50,48 +51,71 @@ def learner(hub: MetricsHub, executor: ThreadPoolExecutor) -> Learner:
     return made
 
 
-def test_the_best_has_the_best_newest_ten_episodes(learner: Learner) -> None:
-    look(learner, 100, *[5.0] * (EPISODES - 1))
-    assert best_of(learner) is None, "too few to compare"
-    look(learner, 200, 5.0)
-    look(learner, 300, *[9.0] * EPISODES)
+HALF = EPISODES // 2
+
+
+def test_the_best_has_the_best_episodes_around_it(learner: Learner) -> None:
+    look(learner, 100, *[5.0] * HALF)
+    look(learner, 200, *[9.0] * (HALF - 1))
+    assert best_of(learner) is None, "the first waits for one more, and the second for its turn"
+    look(learner, 300, 9.0)
     best = best_of(learner)
     assert best is not None
-    assert (best.decisions, best.rank, best.policy.version, best.chosen_by) == (300, (9.0, 0.0), 3, "mean reward")
-    look(learner, 400)
-    look(learner, 500, *[1.0] * EPISODES)
-    assert best_of(learner) is best, "neither what is equal nor what is worse"
-    look(learner, 600, *[9.5] * EPISODES)
-    assert best_of(learner) is not best
+    assert (best.decisions, best.rank, best.policy.version, best.chosen_by) == (100, (7.0, 0.0), 1, "mean reward")
+    look(learner, 400, *[5.0] * HALF)
+    assert best_of(learner) is best, "what is equal is no better"
+    look(learner, 500, *[1.0] * HALF)
+    look(learner, 600, *[13.0] * HALF)
+    assert best_of(learner) is best
+    look(learner, 700, *[9.0] * HALF)
+    best = best_of(learner)
+    assert best is not None
+    assert (best.decisions, best.rank) == (600, (11.0, 0.0))
+
+
+def test_too_few_episodes_choose_nothing(learner: Learner) -> None:
+    look(learner, 100)
+    look(learner, 200, *[9.0] * (EPISODES - 1))
+    assert best_of(learner) is None
 
 
 def test_a_policy_is_looked_at_as_where_it_is_validated(learner: Learner) -> None:
-    look(learner, 200, *[5.0] * EPISODES)
+    look(learner, 200, *[5.0] * HALF)
     due = validation_after(200, learner.progress.max_steps)
-    look(learner, due - 1, *[7.0] * EPISODES)
-    assert learner.judge.best is not None
-    assert learner.judge.best.decisions == 200
+    look(learner, due - 1, *[7.0] * HALF)
+    assert best_of(learner) is None
     look(learner, due)
-    assert learner.judge.best.decisions == due
+    assert best_of(learner) is not None
 
 
-def test_a_resumed_learner_knows_what_is_to_be_beaten(
+def test_a_run_that_goes_on_after_a_checkpoint_and_one_that_is_resumed_choose_the_same(
     learner: Learner, hub: MetricsHub, executor: ThreadPoolExecutor
 ) -> None:
-    look(learner, 300, *[9.0] * EPISODES)
+    look(learner, 100, *[5.0] * HALF)
+    look(learner, 200, *[9.0] * HALF)
     again = make_learner(hub, executor)
     again.judge.falls = True
     again.restore(*learner.state())
-    look(again, 400, *[8.0] * EPISODES)
-    assert again.judge.best is not None
-    assert again.judge.best.decisions == 300
-    for name, array in again.judge.best.policy.weights.items():
-        np.testing.assert_array_equal(array, learner.policy.weights[name])
+    before, restored = best_of(learner), best_of(again)
+    assert before is not None
+    assert restored is not None
+    for name, array in before.policy.weights.items():
+        np.testing.assert_array_equal(array, restored.policy.weights[name])
+    for decisions, mean in ((300, 9.0), (400, 9.0), (500, 3.0)):
+        chosen = []
+        for one in (learner, again):
+            look(one, decisions, *[mean] * HALF)
+            best = best_of(one)
+            assert best is not None
+            chosen.append((best.decisions, best.rank))
+        assert chosen[0] == chosen[1]
+    assert chosen[0] == (300, (9.0, 0.0))
 
 
 def test_where_the_last_policy_is_no_matter_of_luck_nothing_chooses(learner: Learner) -> None:
     learner.judge.falls = False
     look(learner, 300, *[9.0] * EPISODES)
+    look(learner, 400, *[9.0] * EPISODES)
     assert learner.judge.best is None
 
 
@@ -149,7 +173,7 @@ def test_who_is_judged_so(hub: MetricsHub, tmp_path: Path, more: dict[str, Any],
 def test_what_is_exported_is_the_best_and_not_the_last_dip(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: str
 ) -> None:
-    """The first policy whose ten episodes are known was the best, and returns fall ever since."""
+    """The first policy whose episodes are known was the best, and returns fall ever since."""
     falling = iter(range(1000, 0, -1))
     known = EpisodeReturns.mean_of
     monkeypatch.setattr(EpisodeReturns, "mean_of", lambda self, most: known(self, most) and float(next(falling)))
@@ -162,3 +186,20 @@ def test_what_is_exported_is_the_best_and_not_the_last_dip(
     chosen = f"the best by mean reward, of decision {learner['best']['decisions']:,}"
     assert export_run(report.folder, tmp_path / "again")[0][1] == (chosen if export == "best" else "the last policy")
     assert report.models[0].read_bytes() == (tmp_path / "again" / "Basic.onnx").read_bytes()
+
+
+def test_a_resumed_run_chooses_what_the_run_that_was_never_interrupted_does(stage: Stage, tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "collection__deterministic": True,
+        "env_settings__seed": 2,
+        "behaviors__Basic__checkpoint_interval": 200,
+        "behaviors__Basic__keep_checkpoints": 0,
+        "behaviors__Basic__hyperparameters__save_replay_buffer": True,
+    }
+    whole = train(settings(tmp_path, **given), None, "learn")
+    cut_off(whole, tmp_path / "cut", 1)
+    given |= {"checkpoint_settings__run_id": "cut", "checkpoint_settings__resume": True}
+    assert hashes(train(settings(tmp_path, **given), None, "learn")) == hashes(whole), "the best among the arrays"
+    newest = latest_checkpoint(whole.folder / "checkpoints", "Basic").checkpoint
+    assert newest is not None
+    assert newest.manifest["learner"]["best"]["decisions"] > 200, "chosen since it was cut off"
