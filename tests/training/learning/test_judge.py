@@ -184,7 +184,8 @@ def test_what_is_exported_is_the_best_and_not_the_last_dip(
     assert learner["best"]["rank"] == [1000.0, 0.0]
     assert learner["best"]["version"] < learner["algorithm"]["version"]
     chosen = f"the best by mean reward, of decision {learner['best']['decisions']:,}"
-    assert export_run(report.folder, tmp_path / "again")[0][1] == (chosen if export == "best" else "the last policy")
+    said = export_run(report.folder, tmp_path / "again")[0][1]
+    assert said.startswith(chosen if export == "best" else "the last policy, of decision ")
     assert report.models[0].read_bytes() == (tmp_path / "again" / "Basic.onnx").read_bytes()
 
 
