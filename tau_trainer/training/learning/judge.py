@@ -22,7 +22,7 @@ from tau_trainer.runs.callbacks import Callbacks, EvaluationInfo
 from tau_trainer.training.learning.progress import Progress
 from tau_trainer.training.learning.returns import EpisodeReturns
 
-EPISODES: Final = 20
+EPISODES: Final = 10
 """Episodes by which a policy is compared with others where a learner may lose what it knows.
 
 Half of them end before the policy is looked at, half after it. The newest 100, as is usual, lag behind: on CartPole
@@ -83,8 +83,9 @@ class Judge:
             if ended - since < EPISODES // 2:
                 return
             mean = self.returns.mean_of(EPISODES)
-            if mean is not None:
-                self.best = replace(waiting, rank=(mean, 0.0)).or_kept(self.best)
+            if mean is not None and (self.best is None or (mean, 0.0) >= self.best.rank):
+                # Where returns have a limit, many policies reach it: of equals the newest has learned more.
+                self.best = replace(waiting, rank=(mean, 0.0))
         self._waiting = ScoredPolicy(policy, self._progress.decisions), ended
 
     def _validate(self, policy: Policy, validator: Validator) -> list[Mapping[str, float]]:
