@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from tau_trainer.errors import EngineError, EnvironmentFaultError
@@ -26,55 +24,11 @@ STEP = ("observation", "reward", "terminated", "truncated", "info")
 """What a step of one environment, or one turn, returns."""
 
 
-class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment of Gymnasium whose answers are checked."""
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """As the environment's own. Raises EnvironmentFaultError."""
-        found = self.env.reset(seed=seed, options=options)
-        obs, info = parts_of(found, f"{self._who}.reset()", ("observation", "info"))
-        self._check(obs, info, "reset()")
-        return obs, info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """As the environment's own. Raises EnvironmentFaultError."""
-        obs, reward, terminated, truncated, info = parts_of(self.env.step(action), f"{self._who}.step()", STEP)
-        check_reward(reward, f"{self._who}.step()")
-        check_number(terminated, f"{self._who}.step()", "terminated")
-        check_number(truncated, f"{self._who}.step()", "truncated")
-        self._check(obs, info, "step()")
-        return obs, reward, terminated, truncated, info
-
-    @property
-    def _who(self) -> str:
-        return type(self.unwrapped).__name__
-
-    def _check(self, obs: Any, info: Any, method: str) -> None:
-        check_info(info, f"{self._who}.{method}")
-        check_observation(self.observation_space, obs, f"{self._who}.{method}")
-
-
-def checked(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """``env`` with its own answers checked, beneath all wrappers, and an author's wrappers' above them."""
-    if not isinstance(env, gymnasium.Wrapper):
-        return Checked(env)
-    authored, inner = not _is_gymnasiums(env), env
-    while isinstance(inner.env, gymnasium.Wrapper):
-        inner = inner.env
-        authored |= not _is_gymnasiums(inner)
-    inner.env = Checked(inner.env)
-    return Checked(env) if authored else env
-
-
-def _is_gymnasiums(wrapper: object) -> bool:
-    return type(wrapper).__module__.partition(".")[0] == "gymnasium"
-
-
 def parts_of(found: Any, method: str, names: tuple[str, ...]) -> tuple[Any, ...]:
     """What a method returned, which must be a tuple of so many. Raises EnvironmentFaultError."""
     if not isinstance(found, tuple | list) or len(found) != len(names):
         raise EnvironmentFaultError(
-            f"{method} returned {shown(found)}; it must return {len(names)} values: {', '.join(names)}"
+            f"{method} returned {brief(found)}; it must return {len(names)} values: {', '.join(names)}"
         )
     return tuple(found)
 
@@ -82,7 +36,7 @@ def parts_of(found: Any, method: str, names: tuple[str, ...]) -> tuple[Any, ...]
 def keyed(found: Any, method: str) -> Mapping[str, Any]:
     """One of the parts that hold something for each agent. Raises EnvironmentFaultError for what is no dictionary."""
     if not isinstance(found, Mapping):
-        raise EnvironmentFaultError(f"{method} returned {shown(found)}; each value must be a dictionary by agent")
+        raise EnvironmentFaultError(f"{method} returned {brief(found)}; each value must be a dictionary by agent")
     return found
 
 
@@ -90,7 +44,7 @@ def require(found: Any, method: str, kind: str, names: tuple[str, ...]) -> Any:
     """What a method returned. Raises EnvironmentFaultError where that lacks what its kind has."""
     for name in names:
         if not hasattr(found, name):
-            raise EnvironmentFaultError(f"{method} returned {shown(found)}; it must return a {kind}, with `{name}`")
+            raise EnvironmentFaultError(f"{method} returned {brief(found)}; it must return a {kind}, with `{name}`")
     return found
 
 
@@ -98,9 +52,9 @@ def check_number(value: Any, method: str, what: str, due: str = "True or False")
     """Raises EnvironmentFaultError where ``value`` is no number, which a truth value is too."""
     if isinstance(value, float | bool):
         return
-    array = _array(value)
+    array = array_of(value)
     if array.dtype.kind not in "biuf" or array.ndim:
-        raise EnvironmentFaultError(f"{method} returned {shown(value)} as {what}; it must be {due}")
+        raise EnvironmentFaultError(f"{method} returned {brief(value)} as {what}; it must be {due}")
 
 
 def check_reward(value: Any, method: str, what: str = "reward") -> None:
@@ -108,7 +62,7 @@ def check_reward(value: Any, method: str, what: str = "reward") -> None:
     check_number(value, method, what, "a number")
 
 
-def _array(value: Any) -> NDArray[Any]:
+def array_of(value: Any) -> NDArray[Any]:
     """``value`` as an array; of what is none, an array that nothing takes."""
     try:
         return np.asarray(value)
@@ -120,61 +74,11 @@ def check_info(info: Any, method: str) -> None:
     """Raises EnvironmentFaultError where ``info`` is no dictionary."""
     if not isinstance(info, Mapping):
         raise EnvironmentFaultError(
-            f"{method} returned {shown(info)} as info; it must be a dictionary, {{}} if there is nothing to say"
+            f"{method} returned {brief(info)} as info; it must be a dictionary, {{}} if there is nothing to say"
         )
 
 
-def check_observation(space: spaces.Space[Any], obs: Any, method: str) -> None:
-    """Raises EnvironmentFaultError where ``obs`` has another form than ``space``."""
-    fault = _misfit(space, obs, "")
-    if fault is not None:
-        raise EnvironmentFaultError(f"{method} returned {fault}")
-
-
-def check_keys(space: spaces.Dict, obs: Any, method: str) -> None:
-    """Raises EnvironmentFaultError where ``obs`` has not the keys of ``space``, whatever stands there."""
-    if (fault := _keys_missing(space, obs, "")) is not None:
-        raise EnvironmentFaultError(f"{method} returned {fault}")
-
-
-def _keys_missing(space: spaces.Dict, obs: Any, place: str) -> str | None:
-    if not isinstance(obs, Mapping):
-        return f"{shown(obs)} as observation{place}; it must be a dictionary with the keys {list(space)}"
-    missing = [key for key in space if key not in obs]
-    return f"an observation{place} without '{missing[0]}'; it must have the keys {list(space)}" if missing else None
-
-
-def _misfit(space: spaces.Space[Any], obs: Any, place: str) -> str | None:
-    """What was observed and what is due, as the middle of a sentence; None: it fits."""
-    if isinstance(space, spaces.Dict):
-        if (fault := _keys_missing(space, obs, place)) is not None:
-            return fault
-        faults = (_misfit(part, obs[key], f"{place}[{key!r}]") for key, part in space.items())
-        return next((fault for fault in faults if fault is not None), None)
-    if isinstance(space, spaces.Tuple):
-        if not isinstance(obs, tuple | list) or len(obs) != len(space):
-            return f"{shown(obs)} as observation{place}; it must be a tuple of the {len(space)} parts"
-        faults = (_misfit(part, obs[i], f"{place}[{i}]") for i, part in enumerate(space))
-        return next((fault for fault in faults if fault is not None), None)
-    values = _array(obs)
-    due = f"observation{place}; it must be of shape {space.shape} and dtype {space.dtype}, as its space {space} says"
-    if values.shape != space.shape or not np.can_cast(values.dtype, space.dtype or np.float32, "same_kind"):
-        return f"{shown(obs)} as {due}"
-    if not isinstance(space, spaces.Box) and not _within(space, values):
-        return f"{shown(obs)} as observation{place}; it must be a value of {space}"
-    return None
-
-
-def _within(space: spaces.Space[Any], values: NDArray[Any]) -> bool:
-    """Whether choices are some that there are: those of others have no place in what is seen."""
-    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        size = space.n if isinstance(space, spaces.Discrete) else space.nvec
-        place = values - space.start
-        return bool(np.all((place >= 0) & (place < size)))
-    return True
-
-
-def shown(value: Any) -> str:
+def brief(value: Any) -> str:
     """A value in a few words."""
     if isinstance(value, np.ndarray) and value.ndim:
         return f"an array of shape {value.shape} and dtype {value.dtype}"

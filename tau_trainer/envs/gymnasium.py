@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
+from tau_trainer.envs.checked import checked
 from tau_trainer.envs.contract import OnEvent, OnStat
-from tau_trainer.envs.faults import checked
 from tau_trainer.envs.goals import GymnasiumGoals
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.spaces import action_spec, arrays, open_ended, sensors, to_space

@@ -14,18 +14,9 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
+from tau_trainer.envs.checked import check_keys, check_observation
 from tau_trainer.envs.contract import OnEvent, OnStat
-from tau_trainer.envs.faults import (
-    STEP,
-    check_info,
-    check_keys,
-    check_number,
-    check_observation,
-    check_reward,
-    keyed,
-    parts_of,
-    require,
-)
+from tau_trainer.envs.faults import STEP, check_info, check_number, check_reward, keyed, parts_of, require
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.spaces import action_spec, arrays, open_ended, sensors, to_space
 from tau_trainer.envs.threaded import Agents, ThreadedEnvironment, made, named_arguments, step_batch

@@ -10,7 +10,7 @@ import numpy as np
 
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Rows
-from tau_trainer.envs.faults import place_of, shown
+from tau_trainer.envs.faults import brief, place_of
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.models import Decision, Policy
 from tau_trainer.models.distributions import branch_bounds, effective_mask
@@ -70,7 +70,7 @@ class ScriptedPlayer:
         if not isinstance(actions, Actions) or (np.shape(actions.continuous), np.shape(actions.discrete)) != wanted:
             raise SettingsError(
                 f"player {self._name} must return tau_trainer.specs.Actions of shapes {list(wanted[0])} and "
-                f"{list(wanted[1])}, one row for each agent; it returned {shown(actions)}"
+                f"{list(wanted[1])}, one row for each agent; it returned {brief(actions)}"
             )
         continuous, discrete = np.asarray(actions.continuous), np.asarray(actions.discrete)
         numbers = continuous.dtype.kind in "biuf" and discrete.dtype.kind in "biu"
@@ -78,7 +78,7 @@ class ScriptedPlayer:
         if not (numbers and np.isfinite(continuous).all() and ((discrete >= 0) & (discrete < sizes)).all()):
             raise SettingsError(
                 f"player {self._name} must return finite numbers, and choices from 0 below {sizes.tolist()}; "
-                f"it returned {shown(actions)}"
+                f"it returned {brief(actions)}"
             )
         return continuous.astype(np.float32), discrete.astype(np.int32)
 
@@ -110,7 +110,7 @@ def scripted(name: str) -> Callable[..., Actions]:
             "that Python finds"
         ) from error
     if not callable(found):
-        raise SettingsError(f"player {name} is {shown(found)}, which is no function; name one")
+        raise SettingsError(f"player {name} is {brief(found)}, which is no function; name one")
     return found
 
 

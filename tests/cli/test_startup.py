@@ -132,7 +132,7 @@ def test_a_sign_of_life_comes_before_torch(folder: Path) -> None:
 
 def test_quiet_says_nothing_of_it(folder: Path) -> None:
     [said] = said_without_torch(folder, "parallel --quiet")
-    assert [line.split(":")[0] for line in said] == ["error", "code 1"]
+    assert [line.split(":")[0] for line in said] == ["error", "code 2"]
 
 
 def test_a_terminal_of_no_width_is_one_of_usual_width(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -16,7 +16,8 @@ import pytest
 from gymnasium import spaces
 
 from tau_trainer.envs import open_source
-from tau_trainer.envs.faults import Checked, check_observation, checked, shown
+from tau_trainer.envs.checked import Checked, check_observation, checked
+from tau_trainer.envs.faults import brief
 from tau_trainer.envs.pettingzoo import Copies, Parallel, Turns
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, EnvironmentFaultError
@@ -173,8 +174,8 @@ def test_what_fits_is_let_through() -> None:
 
 
 def test_a_value_is_shown_in_a_few_words() -> None:
-    assert len(shown("x" * 500)) == 60
-    assert shown("a\nb") == r"'a\nb'"
+    assert len(brief("x" * 500)) == 60
+    assert brief("a\nb") == r"'a\nb'"
 
 
 def test_it_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tau_trainer.envs.goals import GymnasiumGoals
 from tau_trainer.envs.gymnasium import GymnasiumSource
 from tau_trainer.envs.spaces import arrays, sensors
 from tau_trainer.envs.worlds import BitFlipping, GoalWorld
-from tau_trainer.errors import SettingsError
+from tau_trainer.errors import EngineRefusedError, SettingsError
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import ObservationType
 from tests.training.fakes import Memory, train
@@ -253,7 +253,9 @@ def test_a_run_that_cannot_know_what_goals_are_worth_says_so(tmp_path: Path, mem
         "behaviors.BitFlipping-v0.hyperparameters.hindsight.reward_done": "nowhere:to_be_found",
         "env_settings.seed": 1,
     }
-    with pytest.raises(SettingsError, match=r"^behavior 'BitFlipping-v0': .*'nowhere:to_be_found' cannot be loaded"):
+    with pytest.raises(
+        EngineRefusedError, match=r"^behavior 'BitFlipping-v0': .*'nowhere:to_be_found' cannot be loaded"
+    ):
         train(load_settings("BitFlipping", chosen), memory, "learn")
 
 

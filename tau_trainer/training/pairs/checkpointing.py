@@ -99,7 +99,8 @@ class Checkpointer:
     def origin(self, learner: str, behavior: str) -> BehaviorSpec | None:
         """What another run has saved of a behavior that a learner of that name begins from. Raises CheckpointError."""
         origin = None if self._plan.origins is None else self._plan.origins.of(learner, behavior)
-        return None if origin is None else behavior_json.from_json(origin.manifest["learner"]["behavior"])
+        shown = None if origin is None else origin.manifest["learner"].get("behavior")  # a live learner says nothing
+        return None if shown is None else behavior_json.from_json(shown)
 
     def _schedule(self, learner: Learner) -> None:
         """The next checkpoint is due at the next multiple of the interval, if anything was learned until then."""

@@ -519,7 +519,8 @@ def test_who_asks_twice_waits_for_no_evaluation_and_is_told_what_is_left_out(tmp
     assert actors is not None
     until(lambda: actors.board.place.status[-1, 0] > 0)  # its episodes never end
     session.cancel()
-    until(lambda: (tmp_path / "run" / "checkpoints").is_dir() and bool(saved(tmp_path)))  # before the evaluation
+    folder = tmp_path / "run" / "checkpoints"
+    until(lambda: latest_checkpoint(folder, "Count-v0").checkpoint is not None)  # before the evaluation
     session.cancel()
     report = session.wait(HANG_S)
     assert report.exit_code == 0

@@ -16,7 +16,7 @@ from tau_trainer.algorithms import Algorithm, OffPolicy, Setup, check_shared, ma
 from tau_trainer.algorithms.off_policy.transitions import minibatches
 from tau_trainer.algorithms.poca import MAPPO, POCA
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.errors import LearnerError, NonFiniteError, SettingsError
+from tau_trainer.errors import EngineRefusedError, LearnerError, NonFiniteError, SettingsError
 from tau_trainer.memory import Work
 from tau_trainer.remote.process import Message
 from tau_trainer.settings import TrainerSettings, load_settings, trainer_type
@@ -255,5 +255,5 @@ def test_a_run_learns_so(tmp_path: Path) -> None:
     assert [(logs / f"Learner-{rank}.log").read_text() for rank in range(2)] == ["", ""]
     assert load_settings(tmp_path / "it" / "configuration.yaml").devices == 2
     given |= {"behaviors.*.hyperparameters.batch_size": 7, "checkpoint_settings.run_id": "uneven"}
-    with pytest.raises(SettingsError, match=r"--devices 2: behavior 'Count-v0': minibatches of 7 \(batch_size\)"):
+    with pytest.raises(EngineRefusedError, match=r"--devices 2: behavior 'Count-v0': minibatches of 7 \(batch_size\)"):
         train(load_settings(file, given), command="learn")

@@ -246,7 +246,10 @@ def _spoiled(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:
     [
         ({"tau__policy": "shared"}, "add --policy independent"),
         ({"tau__max_concurrent": 2}, "leave --max-concurrent"),
-        ({"behaviors__Other__max_steps": 9}, "shows one behavior, and the settings name 2"),
+        (
+            {"behaviors": {name: {"trainer_type": "ppo"} for name in ("TauAgent", "Other")}},
+            "shows one behavior, and the settings name 2",
+        ),
         ({"env_settings__env_path": "batched:cartpole"}, "play batched:tau; `tau-train batch`"),
         ({"env_settings__env_args": ["--step-ms", "1"]}, "leave --env-args out"),
         ({"environment_parameters": {"split": 1.0}}, "reads no environment_parameters"),
