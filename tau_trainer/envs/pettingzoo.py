@@ -119,7 +119,7 @@ class Parallel:
         if not self.env.agents or (silent := set(self.env.agents) - obs.keys()):
             left = f"no observation of agents {sorted(silent)}" if self.env.agents else "no agent"
             raise EnvironmentFaultError(
-                f"{who} left {left}; `agents` must name those that begin, and each must observe"
+                f"{who} left {left}; `agents` must name those that play from the start, and each needs an observation"
             )
         return [self._heard(who, agent, obs[agent], 0.0, infos) for agent in self.env.agents]
 

@@ -110,7 +110,7 @@ def scripted(name: str) -> Callable[..., Actions]:
             "that Python finds"
         ) from error
     if not callable(found):
-        raise SettingsError(f"player {name} is {brief(found)}, which is no function; name one")
+        raise SettingsError(f"player {name} is {brief(found)}, which is not a function; name one")
     return found
 
 

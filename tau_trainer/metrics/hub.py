@@ -255,11 +255,11 @@ class MetricsHub:
     def _recorder_failed(self, recorder: Recorder, error: BaseException) -> None:
         name = type(recorder).__name__
         if recorder.shows and isinstance(error, OSError):
-            why = "nobody reads it any more" if isinstance(error, BrokenPipeError) else error.strerror or str(error)
+            why = "its reader has closed it" if isinstance(error, BrokenPipeError) else error.strerror or str(error)
             said = f"the output cannot be written ({why}), so nothing more is shown"
             if not isinstance(error, BrokenPipeError):
                 self.losses.append(said)
-            _log.error("%s; the run goes on, and the log.jsonl in its folder says how", said)
+            _log.error("%s; training continues, and log.jsonl in the run's folder has all of it", said)
         if recorder.keeps:
             self.losses.append(f"{name} could not write everything: {error}")
         self.warning(f"{name} cannot record and is skipped where it fails: {error}", recorder=name)

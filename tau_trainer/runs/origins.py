@@ -49,7 +49,7 @@ class Origins:
         if self.run and not any(learner in there or behavior in there for learner, behavior in learners.items()):
             raise SettingsError(
                 f"--initialize-from {self.run}: that run saved {', '.join(self._saved)}, and this one learns "
-                f"{', '.join(learners)}, so there is nothing to begin with; name a run with the same behavior, or "
+                f"{', '.join(learners)}, so there is nothing to start from; name a run with the same behavior, or "
                 "leave this out"
             )
 

@@ -86,7 +86,7 @@ _KINDS: dict[OldFile, str] = {
     "samplers": "a sampler file",
     "behaviors": "a file",
 }
-NAMELESS = "is a behavior's key and stands at the top; put all of them below `behaviors:` and the behavior's name"
+NAMELESS = "is a behavior's key at the top of the file; move all of them below `behaviors:` and the behavior's name"
 """What is said of a file without the name of a behavior."""
 
 

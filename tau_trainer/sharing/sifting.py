@@ -54,7 +54,7 @@ class Sifted:
     @property
     def notes(self) -> list[str]:
         """A sentence for each thing that is left out; beyond twenty how many more there are."""
-        more = f"{self._more:,} more settings are left out, which no run of Tau Trainer may bring along"
+        more = f"{self._more:,} more settings are left out: a shared run may not contain them"
         return [*self._notes, more] if self._more else [*self._notes]
 
     def mapping(self, values: Mapping[str, Any], rules: Mapping[str, Rule], place: Location = ()) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Sifted:
             if here == ("env_settings", "env_args"):
                 continue
             if rule is None:
-                self._leave_out(here, value, "is no setting that a run may bring along")
+                self._leave_out(here, value, "is not a setting that a shared run may contain")
             elif isinstance(rule, Mapping):
                 self._section(kept, value, rule, here)
             elif isinstance(rule, Stays) and rule.holds(value):

@@ -46,7 +46,7 @@ class Screen(Recorder):
     ("error", "said", "lost"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device", True),
-        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "nobody reads it any more", False),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "its reader has closed it", False),
     ],
 )
 def test_what_cannot_be_shown_is_said_elsewhere(
@@ -59,7 +59,7 @@ def test_what_cannot_be_shown_is_said_elsewhere(
         whole = f"the output cannot be written ({said}), so nothing more is shown"
         assert hub.losses == ([whole] if lost else []), "a reader that leaves may do so; a disk may not be full"
     assert [record.getMessage() for record in caplog.records] == [
-        f"{whole}; the run goes on, and the log.jsonl in its folder says how"
+        f"{whole}; training continues, and log.jsonl in the run's folder has all of it"
     ]
     assert [event.message for event in memory.events if event.kind == "note"] == ["0", "1", "2"]
 

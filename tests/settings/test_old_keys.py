@@ -240,9 +240,7 @@ def test_what_is_refused_as_an_old_form_names_upgrade_which_converts_it(text: st
 @pytest.mark.parametrize("text", ["trainer: ppo\ngamma: 0.9", "trainer_type: ppo\nhyperparameters: {batch_size: 8}"])
 def test_a_behavior_without_a_name_is_refused_by_both(text: str) -> None:
     document = parse_document(text, "a.yaml")
-    said = (
-        f"a.yaml:1: {text.split(':')[0]} is a behavior's key and stands at the top; put all of them below `behaviors:`"
-    )
+    said = f"a.yaml:1: {text.split(':')[0]} is a behavior's key at the top of the file; move all of them below"
     for read in (lambda: interpret(document, {}, False, {}), lambda: upgrade([document])):
         with pytest.raises(SettingsError) as raised:
             read()

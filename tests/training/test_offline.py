@@ -244,7 +244,7 @@ def test_a_run_begins_with_what_another_has_learned(file: Path) -> None:
 def test_a_run_that_saved_nothing_alike_is_refused(file: Path) -> None:
     learn(file, "first")
     text = file.read_text()
-    said = "that run saved CartPole-v1, and this one learns Other, so there is nothing to begin with"
+    said = "that run saved CartPole-v1, and this one learns Other, so there is nothing to start from"
     file.write_text(text.replace("CartPole-v1:\n", "Other:\n"))
     with pytest.raises(SettingsError, match=f"--initialize-from first: {said}"):
         learn(file, "second", checkpoint_settings__initialize_from="first")

@@ -74,7 +74,7 @@ def in_words(spec: BehaviorSpec, obs: Any, mask: Any) -> Actions:
             "os:getcwd",
             r"^player os:getcwd failed: TypeError: .*getcwd.*; it is called with the spec, the observations and",
         ),
-        ("os:sep", r"^player os:sep is '.+', which is no function; name one$"),
+        ("os:sep", r"^player os:sep is '.+', which is not a function; name one$"),
         (
             f"{__name__}:failing",
             r"failing failed: KeyError: 'no plan' \(in failing, test_recording.py line \d+\); it is",

@@ -111,8 +111,8 @@ class Door:
         left = ", ".join(f"'{name}'" for name in names)
         another = "another behavior" if said is None else said.partition(";")[0]
         self._pool.shared.hub.warning(
-            f"the run starts over with engine {pair}: whoever played {left} has left before the first update, and this "
-            f"engine shows something else: {another}",
+            f"the run starts over with engine {pair}: the engine that played {left} left before the first update, and "
+            f"this one shows something else: {another}",
             pair=pair,
         )
         return None
