@@ -75,6 +75,7 @@ def test_nobody_asks() -> None:
 
 @pytest.mark.parametrize("different", [2, 12])
 def test_gradients_are_the_same_either_way(different: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(different)  # float32 is summed in another order, and one draw in thousands cancels
     x, goal = torch.randn(12, INPUTS), goals_of(12, different)
     gradients = []
     for grouped in (True, False):

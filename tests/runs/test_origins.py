@@ -81,13 +81,13 @@ def test_a_run_of_other_behaviors_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as error:
         Origins(chosen)
     assert str(error.value) == (
-        "--initialize-from old: that run saved C, D-pair2, and this one learns A, B, so there is nothing to begin "
-        "with; name a run with the same behavior, or leave this out"
+        "--initialize-from old: that run saved C, D-pair2, and this one learns A, B, so there is nothing to start "
+        "from; name a run with the same behavior, or leave this out"
     )
     open_to_all = chosen.model_copy(update={"default_settings": chosen.behaviors["A"]})
     for refused, taken in (({"A": "A", "B": "B"}, {"A": "A", "C": "C"}), ({"D": "D"}, {"D-pair2": "D"})):
         Origins(open_to_all).check(taken)
-        with pytest.raises(SettingsError, match="so there is nothing to begin with"):
+        with pytest.raises(SettingsError, match="so there is nothing to start from"):
             Origins(open_to_all).check(refused)
     saved(tmp_path, "old", "A-pair0")
     Origins(chosen)
