@@ -51,7 +51,7 @@ class Entry:
 
     @property
     def file(self) -> str:
-        """The name that its folder's begins with."""
+        """The name of its folder without step and revision."""
         return self.path.name.rpartition("-")[0]
 
 
