@@ -15,6 +15,7 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.rewards import EngineReward
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.training.learning.door import Door
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.learning.process import RemoteLearner
 from tau_trainer.training.plan import make_plan
@@ -75,6 +76,17 @@ def test_independent_pairs_have_their_own(make: Make) -> None:
     assert pool.of_pair(1) == [learners[1]], "and not that of pair 11"
     assert learners[0].progress.max_steps == learners[0].setup.decisions == 34, "what exploration falls over, too"
     assert pool.executor._max_workers <= 12
+
+
+@pytest.mark.parametrize("policy", ["independent", "shared"])
+def test_a_behavior_may_not_be_called_as_the_policy_of_a_pair(make: Make, policy: str) -> None:
+    """With independent policies `A-pair1` is what the second pair of `A` learns."""
+    pool = make(tau__policy=policy, tau__pairs=2)
+    door = Door(pool, {}, lambda learner, behavior: None, lambda learner: None)
+    shown = [BehaviorSpec(name, (ObservationSpec("o", (2,)),), ActionSpec(1)) for name in ("A", "A-pair1")]
+    said = door.conflict(0, shown)
+    assert (said is None) == (policy == "shared")
+    assert said is None or said.startswith("'A' and 'A-pair1' would share files")
 
 
 def test_the_policy_does_not_see_the_target(make: Make) -> None:
