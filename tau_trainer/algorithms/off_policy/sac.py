@@ -45,6 +45,7 @@ from tau_trainer.models.distributions import (
 from tau_trainer.models.soft_actor_critic import SoftActorCritic
 
 if TYPE_CHECKING:
+    from tau_trainer.models.heads import ActionHead
     from tau_trainer.settings import SACHyperparameters
 
 DISCRETE_TARGET = 0.2
@@ -65,6 +66,90 @@ class Losses(NamedTuple):
     """[S], mean of each stream's V."""
 
 
+class Drawn(NamedTuple):
+    """What a policy would do with ``n`` observations, and what its entropy costs."""
+
+    actions: torch.Tensor
+    """[n, c], continuous ones, a sample with reparametrised gradients."""
+    probability: torch.Tensor
+    """[n, M], of each value of each branch."""
+    cost: torch.Tensor
+    """[n]: alpha log pi of the continuous actions, and of the branches the mean expectation."""
+    coefficients: torch.Tensor
+    """[], what moves the entropy coefficients."""
+    entropy: torch.Tensor
+    """[], as :attr:`Losses.entropy`."""
+
+
+def draw(
+    head: ActionHead,
+    logarithms: torch.Tensor,
+    outputs: torch.Tensor,
+    noise: torch.Tensor,
+    forbidden: torch.Tensor,
+) -> Drawn:
+    """Draw actions from what a policy says of ``n`` observations, differentiable.
+
+    Args:
+        head: the policy's.
+        logarithms: of the entropy coefficients [1 + b], without the 1 or the b where there are no such actions.
+        outputs: of the head, [n, 2c + M].
+        noise: float32 [n, c], standard normal.
+        forbidden: bool [n, M].
+    """
+    size, branches = head.choices.continuous_size, head.choices.discrete_branches
+    coefficients = logarithms.detach().exp()  # constants in all losses but their own
+    cost, actions, probability = torch.zeros_like(outputs[:, 0]), noise, outputs[:, head.logits :]
+    loss = entropy = cost.new_zeros(())
+    if size:
+        # [n, c] each.
+        mean, log_sigma = outputs[:, :size], outputs[:, size : 2 * size].clamp(*LOG_SIGMA_RANGE)
+        # [n, c], before tanh; reparametrised, so gradients reach mean and sigma.
+        raw = torch.addcmul(mean, log_sigma.exp(), noise)
+        log_prob = squashed_log_prob(raw, noise, log_sigma).sum(dim=1)  # [n] (appendix C)
+        cost, actions = coefficients[0] * log_prob, torch.tanh(raw)  # cost [n]
+        loss = -logarithms[0] * (log_prob.detach().mean() - size)  # aims at an entropy of -c
+        entropy = log_sigma.detach().mean() + GAUSSIAN_ENTROPY
+    if branches:
+        logits, bounds = probability.masked_fill(forbidden, MASKED_LOGIT), branch_bounds(branches)  # [n, M]
+        log_prob = torch.cat([torch.log_softmax(logits[:, begin:end], dim=1) for begin, end in bounds], dim=1)  # [n, M]
+        probability = log_prob.exp()
+        terms = probability * log_prob  # [n, M]: p log p
+        negative = torch.stack([terms[:, begin:end].sum(dim=1) for begin, end in bounds], dim=1)  # [n, b]
+        count = len(branches)
+        cost = cost + (negative * coefficients[-count:]).mean(dim=1)
+        aims = negative.new_tensor([DISCRETE_TARGET * math.log(branch) for branch in branches])  # float32 [b]
+        lacking = negative.detach().mean(dim=0) + aims  # [b]: entropy that is missing
+        loss = loss - (logarithms[-count:] * lacking).mean()
+        entropy = entropy - negative.detach().sum(dim=1).mean()
+    return Drawn(actions, probability, cost, loss, entropy)
+
+
+def of_taken(q: torch.Tensor, head: ActionHead, discrete: torch.Tensor) -> torch.Tensor:
+    """Of Q [E, n, S, A] what was done, [E, n, S]: the mean over branches of the values [n, b] that were taken."""
+    branches = head.choices.discrete_branches
+    if not branches:
+        return q.squeeze(3)
+    first = discrete.new_tensor([begin for begin, _ in branch_bounds(branches)])  # int64 [b]
+    chosen = (discrete + first)[None, :, None].expand(len(q), -1, q.shape[2], -1)  # int64 [E, n, S, b]
+    return q.gather(3, chosen).mean(dim=3)
+
+
+def of_drawn(q: torch.Tensor, head: ActionHead, drawn: Drawn) -> torch.Tensor:
+    """Of Q [E, n, S, A] what is drawn, [E, n, S]: the expectation over values, the mean over branches."""
+    branches = head.choices.discrete_branches
+    return (q * drawn.probability[:, None]).sum(dim=3) / len(branches) if branches else q.squeeze(3)
+
+
+def half_squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
+    """Half the mean square [E] of errors [E, n, S], by what transitions count; a prioritized memory learns them."""
+    squares = error.square()  # [E, n, S]
+    if len(batch.weights):
+        batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))
+        squares = squares * batch.weights[None, :, None]
+    return 0.5 * squares.mean(dim=(1, 2))
+
+
 def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor) -> Losses:
     """What SAC minimises, differentiable.
 
@@ -75,63 +160,25 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
         gammas: float32 [S].
     """
     state, begins = batch.past
-    choices = module.network.action.choices
+    head = module.network.action
     answer = module.network(batch.inputs, state, begins)
-    size, branches = choices.continuous_size, choices.discrete_branches
-    logarithms = module.log_coefficients  # [1 + b], without the 1 or the b where there are no such actions
-    coefficients = logarithms.detach().exp()  # constants in all losses but their own
     with torch.no_grad():
         # V'(s') [n, S].
         after = values_after(module.target.values, batch)
         backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, after)  # [n, S]
-    drawn = noise
-    # What the entropy costs [n]: alpha log pi of the continuous actions, and of the branches the mean expectation.
-    cost = torch.zeros_like(backup[:, 0])
-    coefficient_loss = entropy = cost.new_zeros(())
-    if size:
-        # [n, c] each.
-        mean, log_sigma = answer.outputs[:, :size], answer.outputs[:, size : 2 * size].clamp(*LOG_SIGMA_RANGE)
-        # [n, c], before tanh; reparametrised, so gradients reach mean and sigma.
-        raw = torch.addcmul(mean, log_sigma.exp(), noise)
-        log_prob = squashed_log_prob(raw, noise, log_sigma).sum(dim=1)  # [n] (appendix C)
-        cost, drawn = coefficients[0] * log_prob, torch.tanh(raw)  # cost [n]
-        coefficient_loss = -logarithms[0] * (log_prob.detach().mean() - size)  # aims at an entropy of -c
-        entropy = log_sigma.detach().mean() + GAUSSIAN_ENTROPY
+    drawn = draw(head, module.log_coefficients, answer.outputs, noise, batch.forbidden)
     seen = module.q.see(batch.inputs)
     # [2, n, S, A]; no gradient at Qs' weights through `drawn`.
-    q, q_of_drawn = module.q(seen, batch.continuous, begins), module.q(seen, drawn, begins, frozen=True)
-    if branches:
-        logits = answer.outputs[:, module.network.action.logits :].masked_fill(batch.forbidden, MASKED_LOGIT)  # [n, M]
-        bounds = branch_bounds(branches)
-        log_prob = torch.cat([torch.log_softmax(logits[:, begin:end], dim=1) for begin, end in bounds], dim=1)  # [n, M]
-        probability = log_prob.exp()
-        terms = probability * log_prob  # [n, M]: p log p
-        negative = torch.stack([terms[:, begin:end].sum(dim=1) for begin, end in bounds], dim=1)  # [n, b]
-        count = len(branches)
-        cost = cost + (negative * coefficients[-count:]).mean(dim=1)
-        aims = negative.new_tensor([DISCRETE_TARGET * math.log(branch) for branch in branches])  # float32 [b]
-        lacking = negative.detach().mean(dim=0) + aims  # [b]: entropy that is missing
-        coefficient_loss = coefficient_loss - (logarithms[-count:] * lacking).mean()
-        entropy = entropy - negative.detach().sum(dim=1).mean()
-        first = batch.discrete.new_tensor([begin for begin, _ in bounds])  # int64 [b]
-        chosen = (batch.discrete + first)[None, :, None].expand(len(q), -1, q.shape[2], -1)  # int64 [2, n, S, b]
-        q = q.gather(3, chosen).mean(dim=3)  # [2, n, S]
-        # Expectation over values, mean over branches.
-        q_of_drawn = (q_of_drawn * probability[:, None]).sum(dim=3) / count
-    else:
-        q, q_of_drawn = q.squeeze(3), q_of_drawn.squeeze(3)
+    q, q_of_drawn = module.q(seen, batch.continuous, begins), module.q(seen, drawn.actions, begins, frozen=True)
+    q, q_of_drawn = of_taken(q, head, batch.discrete), of_drawn(q_of_drawn, head, drawn)  # [2, n, S]
     # [n, S]; teaches V, and neither policy nor Qs.
-    goal = (torch.minimum(q_of_drawn[0], q_of_drawn[1]) - cost[:, None]).detach()
-    squares = (q - backup).square()  # [2, n, S]
-    if len(batch.weights):
-        batch.errors.copy_((q - backup).detach().abs().mean(dim=(0, 2)))
-        squares = squares * batch.weights[None, :, None]
+    goal = (torch.minimum(q_of_drawn[0], q_of_drawn[1]) - drawn.cost[:, None]).detach()
     return Losses(
-        policy=(cost - q_of_drawn[0].mean(dim=1)).mean(),
+        policy=(drawn.cost - q_of_drawn[0].mean(dim=1)).mean(),
         value=0.5 * (answer.values - goal).square().mean(),
-        q=0.5 * squares.mean(dim=(1, 2)),
-        coefficients=coefficient_loss,
-        entropy=entropy,
+        q=half_squares(q - backup, batch),
+        coefficients=drawn.coefficients,
+        entropy=drawn.entropy,
         values=answer.values.detach().mean(dim=0),
     )
 

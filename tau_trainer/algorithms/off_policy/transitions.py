@@ -84,12 +84,33 @@ def values_after(
     """
     if not len(batch.begins):
         return ask(batch.following, None, None)
-    rows = torch.arange(len(batch.begins), device=batch.begins.device)
-    last = torch.cat((batch.begins[1:], batch.begins.new_ones(1)))  # bool [n]: a sequence's last transition
-    # Every sequence, and behind it what came after its last transition.
-    order = torch.cat((2 * rows, 2 * rows[last] + 1)).argsort()  # int64 [n + sequences]
-    inputs = [torch.cat((now, later[last]))[order] for now, later in zip(batch.inputs, batch.following, strict=True)]
-    state = torch.cat((batch.state, batch.state[last]))[order]
-    begins = torch.cat((batch.begins, batch.begins.new_zeros(int(last.sum()))))[order]  # what came after begins nothing
-    places = order.argsort()[: len(rows)]  # int64 [n]: where each transition lies in that order
+    inputs = [in_order(now, later, batch) for now, later in zip(batch.inputs, batch.following, strict=True)]
+    state = in_order(batch.state, batch.state, batch)
+    begins = in_order(batch.begins, torch.zeros_like(batch.begins), batch)  # what came after begins nothing
+    places = _order(batch).argsort()[: len(batch.begins)]  # int64 [n]: where each transition lies in that order
     return ask(inputs, state, begins)[places + 1]  # the row behind a transition is what came after it
+
+
+def in_order(now: torch.Tensor, after: torch.Tensor, batch: Transitions) -> torch.Tensor:
+    """What belongs to the rows that :func:`values_after` asks about, of what belongs to transitions [n, ...].
+
+    Args:
+        now: of each observation.
+        after: of each observation that came after.
+        batch: ``n`` transitions. Without a memory the rows are those that came after; else every sequence, and behind
+            it what came after its last transition.
+    """
+    if not len(batch.begins):
+        return after
+    return torch.cat((now, after[_lasts(batch)]))[_order(batch)]
+
+
+def _lasts(batch: Transitions) -> torch.Tensor:
+    """Where a sequence has its last transition, bool [n]."""
+    return torch.cat((batch.begins[1:], batch.begins.new_ones(1)))
+
+
+def _order(batch: Transitions) -> torch.Tensor:
+    """Transitions and what came after the last ones, in order: int64 [n + sequences]."""
+    rows = torch.arange(len(batch.begins), device=batch.begins.device)
+    return torch.cat((2 * rows, 2 * rows[_lasts(batch)] + 1)).argsort()
