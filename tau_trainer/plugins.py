@@ -25,6 +25,7 @@ _OWN: dict[Kind, dict[str, str]] = {
     "trainers": {
         "ppo": "tau_trainer.settings.trainers:PPO_TRAINER",
         "sac": "tau_trainer.settings.trainers:SAC_TRAINER",
+        "sac_ln": "tau_trainer.settings.trainers:SAC_LN_TRAINER",
         "dqn": "tau_trainer.settings.trainers:DQN_TRAINER",
         "iqn": "tau_trainer.settings.trainers:IQN_TRAINER",
         "ddpg": "tau_trainer.settings.trainers:DDPG_TRAINER",

@@ -1,4 +1,4 @@
-"""Fully connected layers with swish.
+"""Fully connected layers with swish, or *normalized*: with layer normalisation and ReLU.
 
 Their weights may be noisy, so that a network explores by itself (Fortunato et al. 2018, factorised noise).
 """
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from tau_trainer.models.graph import NORM_EPSILON
+
 if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
 
@@ -18,6 +20,14 @@ SIGMA = 0.5
 """Width of the noise at first, before it is divided by the root of the inputs (section 3.2 of the paper)."""
 Noise = Callable[[int, int], torch.Tensor]
 """Standard normal numbers [rows, size]."""
+
+
+def activate(x: torch.Tensor, *, normalized: bool) -> torch.Tensor:
+    """Swish of [..., H]; normalized: ReLU of what has mean 0 and variance 1 in each row (Ba et al. 2016)."""
+    if normalized:
+        return torch.relu(torch.nn.functional.layer_norm(x, x.shape[-1:], eps=NORM_EPSILON))
+    # In place only where no gradient needs it.
+    return torch.nn.functional.silu(x, inplace=not x.requires_grad)
 
 
 class NoisyPart(torch.nn.Module):
@@ -61,7 +71,7 @@ class Layer(torch.nn.Module):
 
 
 class MLP(torch.nn.ModuleList):
-    """Hidden layers of one or more *towers* of the same shape (actor and critic), each layer followed by swish.
+    """Hidden layers of one or more *towers* of the same shape (actor and critic), each followed by an activation.
 
     The towers' weights are stacked, ``[towers, in, out]``, so that one batched product can serve all of them.
 
@@ -71,15 +81,25 @@ class MLP(torch.nn.ModuleList):
         layers: 0 hands the input on.
         towers: how many.
         noisy: whether weights are.
+        normalized: whether the activation is; see :func:`activate`.
     """
 
     def __init__(
-        self, inputs: int, units: int, layers: int, towers: int, generator: torch.Generator, *, noisy: bool = False
+        self,
+        inputs: int,
+        units: int,
+        layers: int,
+        towers: int,
+        generator: torch.Generator,
+        *,
+        noisy: bool = False,
+        normalized: bool = False,
     ) -> None:
         sizes = [inputs] + [units] * layers  # inputs of each layer, and the last one's outputs
         super().__init__(Layer(towers, sizes[index], units, noisy=noisy) for index in range(layers))
         self.size = sizes[-1]
         """Features that come out."""
+        self.normalized = normalized
         for layer in self.layers:
             kaiming_normal_(layer.weight, generator)
 
@@ -94,8 +114,7 @@ class MLP(torch.nn.ModuleList):
             linear = torch.addmm(layer.bias[tower], x, layer.weight[tower])
             if layer.noisy is not None and noise is not None:
                 linear = linear + layer.noisy(x, noise, tower)
-            # In place only where no gradient needs it.
-            x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
+            x = activate(linear, normalized=self.normalized)
         return x
 
     def together(self, x: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
@@ -105,12 +124,11 @@ class MLP(torch.nn.ModuleList):
         """
         for layer in self.layers:
             weight, bias = (layer.weight.detach(), layer.bias.detach()) if frozen else (layer.weight, layer.bias)
-            linear = torch.baddbmm(bias, x, weight)  # [towers, n, H]
-            x = torch.nn.functional.silu(linear, inplace=not linear.requires_grad)
+            x = activate(torch.baddbmm(bias, x, weight), normalized=self.normalized)  # [towers, n, H]
         return x
 
     def write(self, graph: GraphWriter, x: str, tower: int = 0) -> str:
-        """The same as nodes."""
+        """The same as nodes; not of normalized layers, which no actor has."""
         for index, layer in enumerate(self.layers):
             x = graph.swish(layer.write(graph, x, f"body_{index}.linear", tower), f"body_{index}")
         return x

@@ -36,6 +36,7 @@ class TwinQ(torch.nn.Module):
         streams: how many reward streams there are, ``S``.
         generator: source of the initial weights.
         estimates: ``E``.
+        normalized: whether hidden layers are, see :class:`~tau_trainer.models.mlp.MLP`.
     """
 
     def __init__(
@@ -46,12 +47,15 @@ class TwinQ(torch.nn.Module):
         streams: int,
         generator: torch.Generator,
         estimates: int = TWINS,
+        *,
+        normalized: bool = False,
     ) -> None:
         super().__init__()
         self.streams = streams
         self.estimates = estimates
         self.encoders, size, goal = make_encoders(spec, settings, estimates, generator)
-        self.body, self.hyper = make_body(size + choices.continuous_size, goal, settings, estimates, generator)
+        inputs = size + choices.continuous_size
+        self.body, self.hyper = make_body(inputs, goal, settings, estimates, generator, normalized=normalized)
         outputs = streams * max(1, choices.mask_size)
         size = self.body.size if self.hyper is None else self.hyper.size
         self.memories = torch.nn.ModuleList()
@@ -130,7 +134,50 @@ class SoftActorCritic(torch.nn.Module):
         self.target.normalizer = None
         choices = self.network.action.choices
         self.q = TwinQ(spec, choices, settings, len(streams), generator)
-        log_coefficient = math.log(max(entropy_coefficient, 1e-8))  # 0 has no logarithm, and this is as good as none
-        sizes = int(choices.continuous_size > 0) + choices.discrete_size
-        self.log_coefficients = torch.nn.Parameter(torch.full((sizes,), log_coefficient))
-        """Logarithms of the entropy coefficients: of all continuous actions together, then of each branch."""
+        self.log_coefficients = log_coefficients(choices, entropy_coefficient)
+
+
+class NormalizedSoftActorCritic(torch.nn.Module):
+    """A policy, twin Qs with layer normalisation, and a copy of the Qs that lags behind.
+
+    Args:
+        spec: the behavior with the sensors that the policy sees.
+        settings: shape of all networks.
+        streams: how many reward streams there are.
+        entropy_coefficient: at the start.
+        generator: source of the initial weights.
+    """
+
+    scale: torch.Tensor
+    """float32 []: size of the returns that the Qs say now, by which they are divided."""
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        streams: int,
+        entropy_coefficient: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        acting = Acting(squashed=True)
+        self.network = ActorCritic(spec, settings, {}, shared_critic=True, acting=acting, generator=generator)
+        choices = self.network.action.choices
+        self.q = TwinQ(spec, choices, settings, streams, generator, normalized=True)
+        self.q_target = copy.deepcopy(self.q).requires_grad_(False)
+        self.log_coefficients = log_coefficients(choices, entropy_coefficient)
+        self.register_buffer("scale", torch.ones(()))
+
+    @torch.no_grad()
+    def rescale(self, scale: float) -> None:
+        """Let the Qs say the same returns in another unit (van Hasselt et al. 2016, section 2.1)."""
+        factor = self.scale / scale
+        for head in (self.q.weight, self.q.bias, self.q_target.weight, self.q_target.bias):
+            head.mul_(factor)
+        self.scale.fill_(scale)
+
+
+def log_coefficients(choices: ActionSpec, entropy_coefficient: float) -> torch.nn.Parameter:
+    """Logarithms of the entropy coefficients: of all continuous actions together, then of each branch."""
+    logarithm = math.log(max(entropy_coefficient, 1e-8))  # 0 has no logarithm, and this is as good as none
+    return torch.nn.Parameter(torch.full((int(choices.continuous_size > 0) + choices.discrete_size,), logarithm))

@@ -23,6 +23,7 @@ from tau_trainer.settings.hyperparameters import (
     POCAHyperparameters,
     PPOHyperparameters,
     SACHyperparameters,
+    SACLNHyperparameters,
     TD3Hyperparameters,
 )
 from tau_trainer.settings.loading import dump_settings, load_batched, load_settings
@@ -59,6 +60,7 @@ from tau_trainer.settings.trainers import (
     MADDPGTrainerSettings,
     OfflineTrainerSettings,
     PPOTrainerSettings,
+    SACLNTrainerSettings,
     SACTrainerSettings,
     TD3TrainerSettings,
     TrainerSettings,
@@ -107,6 +109,8 @@ __all__ = [
     "RewardSignalSettings",
     "RunSettings",
     "SACHyperparameters",
+    "SACLNHyperparameters",
+    "SACLNTrainerSettings",
     "SACTrainerSettings",
     "SweepSettings",
     "TD3Hyperparameters",

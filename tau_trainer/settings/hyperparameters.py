@@ -203,6 +203,23 @@ class SACHyperparameters(OffPolicyHyperparameters):
     """Entropy coefficient at the start."""
 
 
+class SACLNHyperparameters(OffPolicyHyperparameters):
+    """Numbers of SAC with layer normalisation; they do not depend on the size of rewards."""
+
+    buffer_size: PositiveInt = 200_000
+    """Capacity of the replay memory in decisions."""
+    learning_rate: PositiveSchedule = 1e-3
+    """Step size of the optimizer at the start, or its own schedule."""
+    steps_per_update: PositiveFloat = 4.0
+    """Decisions for each gradient update."""
+    tau: Fraction = 0.05
+    """Share of the new weights in every target update."""
+    init_entcoef: NaturalFloat = 0.1
+    """Entropy coefficient at the start, in units of the size of returns."""
+    least_entcoef: NaturalFloat = 0.01
+    """Entropy coefficient below which it does not fall."""
+
+
 class DQNHyperparameters(OffPolicyHyperparameters):
     """Numbers of deep Q-learning; names are border's where it has them."""
 

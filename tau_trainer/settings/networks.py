@@ -117,6 +117,13 @@ class NetworkSettings(Section):
         return _known(value, "image encoder", [name.removeprefix("visual:") for name in names if ":" in name])
 
 
+class NormalizingNetworkSettings(NetworkSettings):
+    """The same for a trainer that normalises unless told otherwise."""
+
+    normalize: Bool = True
+    """Normalise vector observations by their running mean and variance."""
+
+
 def _known(value: str, kind: str, known: Sequence[str]) -> str:
     if value not in known:
         text = f"asks for an unknown {kind},"

@@ -112,7 +112,7 @@ LEARNED = {
 }
 """Signals that are learned beside the policy: ``module:Class`` of a
 :class:`tau_trainer.rewards.learned.LearnedReward`."""
-LEARNED_BESIDE = ("ppo", "poca", "mappo", "sac")
+LEARNED_BESIDE = ("ppo", "poca", "mappo", "sac", "sac_ln")
 """Trainers beside which they are, and beside which recordings are imitated."""
 
 

@@ -23,10 +23,11 @@ from tau_trainer.settings.hyperparameters import (
     POCAHyperparameters,
     PPOHyperparameters,
     SACHyperparameters,
+    SACLNHyperparameters,
     TD3Hyperparameters,
 )
 from tau_trainer.settings.kinds import TAG, Bool, Float, Fraction, Int, PositiveInt, Section, TableSchema, Text
-from tau_trainer.settings.networks import NetworkSettings
+from tau_trainer.settings.networks import NetworkSettings, NormalizingNetworkSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
     RewardSignalSettings,
@@ -178,6 +179,14 @@ class SACTrainerSettings(TrainerSettings):
     hyperparameters: SACHyperparameters = SACHyperparameters()
 
 
+class SACLNTrainerSettings(TrainerSettings):
+    """A behavior that SAC with layer normalisation trains."""
+
+    trainer_type: Literal["sac_ln"] = "sac_ln"
+    hyperparameters: SACLNHyperparameters = SACLNHyperparameters()
+    network_settings: NormalizingNetworkSettings = NormalizingNetworkSettings()
+
+
 class DQNTrainerSettings(TrainerSettings):
     """A behavior that deep Q-learning trains."""
 
@@ -279,6 +288,7 @@ class TrainerType:
 
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
 SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.off_policy.sac:SAC")
+SAC_LN_TRAINER = TrainerType(SACLNTrainerSettings, "tau_trainer.algorithms.off_policy.sac_ln:SACLN")
 DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.off_policy.dqn:DQN")
 IQN_TRAINER = TrainerType(IQNTrainerSettings, "tau_trainer.algorithms.off_policy.iqn:IQN")
 DDPG_TRAINER = TrainerType(DDPGTrainerSettings, "tau_trainer.algorithms.off_policy.ddpg:DDPG")

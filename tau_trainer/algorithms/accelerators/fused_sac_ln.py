@@ -1,0 +1,368 @@
+"""The gradient step of ``sac_ln`` by hand: for plain networks, as :mod:`.fused_sac` is for SAC.
+
+The formulas are those of :func:`tau_trainer.algorithms.off_policy.sac_ln.losses`; tests hold both against each other.
+Letters as there and in :mod:`.fused_sac`: ``B`` is the minibatch, ``H`` the hidden units, ``D`` the observation, ``c``
+continuous actions, ``M`` the sizes of all branches, ``S`` reward streams, ``A`` is 1 or ``M``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from tau_trainer.algorithms.accelerators.fused_sac import back, through, weigh
+from tau_trainer.algorithms.accelerators.scripting import scripted
+from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
+from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
+from tau_trainer.models.soft_actor_critic import TWINS, NormalizedSoftActorCritic
+
+
+class NormalizedWeights(NamedTuple):
+    """Parameters, or their gradients: views of one flat vector. Shapes as in the module's own parameters."""
+
+    body_weight: list[torch.Tensor]  # [1, in, H]
+    body_bias: list[torch.Tensor]  # [1, 1, H]
+    action_weight: torch.Tensor  # [H, 2c + M]
+    action_bias: torch.Tensor  # [2c + M]
+    q_body_weight: list[torch.Tensor]  # [2, in, H]
+    q_body_bias: list[torch.Tensor]  # [2, 1, H]
+    q_weight: torch.Tensor  # [2, H, S A]
+    q_bias: torch.Tensor  # [2, 1, S A]
+    log_coefficients: torch.Tensor  # [1 + b], without the 1 or the b where there are no such actions
+
+
+class NormalizedTarget(NamedTuple):
+    """The target, and what it follows."""
+
+    weight: list[torch.Tensor]
+    """Of its hidden layers and its head, as ``q_body_weight`` and ``q_weight``."""
+    bias: list[torch.Tensor]
+    all: list[torch.Tensor]
+    source: list[torch.Tensor]
+
+
+class NormalizedWorkspace(NamedTuple):
+    """Activations of one minibatch of ``B`` rows, overwritten by the next."""
+
+    pre: list[torch.Tensor]
+    """The actor's before each swish, [1, 2B, H]: of the observations, then of those that came after."""
+    post: list[torch.Tensor]
+    q_pre: list[torch.Tensor]
+    """Of the Qs, before normalisation [2, 2B, H]: of what was done, then of what the policy would do."""
+    q_post: list[torch.Tensor]
+    """After each ReLU."""
+
+
+class NormalizedNumbers(NamedTuple):
+    """Hyperparameters of one update."""
+
+    continuous: int
+    branches: list[int]
+    gammas: torch.Tensor
+    """[S]."""
+    aims: torch.Tensor
+    """[b]: the entropy that each branch aims at."""
+    first: torch.Tensor
+    """int64 [b]: where each branch begins."""
+    tau: float
+    least: float
+    """Logarithm of the smallest entropy coefficient."""
+    learning_rate: float
+
+
+def named_normalized_weights(views: dict[str, torch.Tensor]) -> NormalizedWeights:
+    """The parameters of a module, or their gradients, under the names that this file uses."""
+    layers = sum(name.startswith("q.body.") for name in views) // 2
+
+    def body(owner: str, kind: str) -> list[torch.Tensor]:
+        return [views[f"{owner}.body.{layer}.{kind}"] for layer in range(layers)]
+
+    return NormalizedWeights(
+        body_weight=body("network", "weight"),
+        body_bias=body("network", "bias"),
+        action_weight=views["network.action.weight"],
+        action_bias=views["network.action.bias"],
+        q_body_weight=body("q", "weight"),
+        q_body_bias=body("q", "bias"),
+        q_weight=views["q.weight"],
+        q_bias=views["q.bias"],
+        log_coefficients=views["log_coefficients"],
+    )
+
+
+def new_normalized_workspace(weights: NormalizedWeights, batch: int) -> NormalizedWorkspace:
+    """Memory for minibatches of ``batch`` rows."""
+
+    def make(towers: int) -> list[torch.Tensor]:
+        return [bias.new_zeros(towers, 2 * batch, bias.size(2)) for bias in weights.body_bias]
+
+    return NormalizedWorkspace(make(1), make(1), make(TWINS), make(TWINS))
+
+
+def q_through(
+    x: torch.Tensor,
+    weight: list[torch.Tensor],
+    bias: list[torch.Tensor],
+    pre: list[torch.Tensor],
+    post: list[torch.Tensor],
+) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+    """Features [2, n, H] of both Qs from inputs [2, n, in], and each layer's means and reciprocal deviations [2, n, 1].
+
+    Fills the activations.
+    """
+    means: list[torch.Tensor] = []
+    scales: list[torch.Tensor] = []
+    for layer in range(len(weight)):
+        torch.baddbmm(bias[layer], x, weight[layer], out=pre[layer])
+        normal, mean, scale = torch.native_layer_norm(pre[layer], [pre[layer].size(2)], None, None, 1e-5)
+        torch.clamp_min(normal, 0.0, out=post[layer])
+        means.append(mean)
+        scales.append(scale)
+        x = post[layer]
+    return x, means, scales
+
+
+def q_back_layer(
+    grad: torch.Tensor, pre: torch.Tensor, post: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor
+) -> torch.Tensor:
+    """Gradient at what is normalised, from that at the features, all [..., n, H]."""
+    grad = torch.ops.aten.threshold_backward(grad, post, 0.0)
+    found = torch.ops.aten.native_layer_norm_backward(
+        grad, pre, [pre.size(pre.dim() - 1)], mean, scale, None, None, [True, False, False]
+    )
+    return found[0]
+
+
+def q_back(
+    x: torch.Tensor,
+    grad: torch.Tensor,
+    weight: list[torch.Tensor],
+    pre: list[torch.Tensor],
+    post: list[torch.Tensor],
+    means: list[torch.Tensor],
+    scales: list[torch.Tensor],
+    grad_weight: list[torch.Tensor],
+    grad_bias: list[torch.Tensor],
+) -> None:
+    """Gradients of both Qs' layers, from ``grad`` [2, n, H] at their features."""
+    for step in range(len(weight)):
+        layer = len(weight) - 1 - step
+        grad = q_back_layer(grad, pre[layer], post[layer], means[layer], scales[layer])
+        source = x if layer == 0 else post[layer - 1]
+        torch.bmm(source.transpose(1, 2), grad, out=grad_weight[layer])
+        torch.sum(grad, dim=[1], keepdim=True, out=grad_bias[layer])
+        if layer > 0:
+            grad = torch.bmm(grad, weight[layer].transpose(1, 2))
+
+
+def compute_normalized_gradient(
+    numbers: NormalizedNumbers,
+    weights: NormalizedWeights,
+    gradient: NormalizedWeights,
+    target: NormalizedTarget,
+    space: NormalizedWorkspace,
+    batch: Transitions,
+    noise: torch.Tensor,
+) -> torch.Tensor:
+    """Write the gradient of one minibatch's losses; returns what :meth:`SACLN.learn` reports, [5 + S]."""
+    size, rows, streams, count = numbers.continuous, noise.size(1), numbers.gammas.size(0), len(numbers.branches)
+    scale = 1.0 / float(rows)
+    coefficients = torch.exp(weights.log_coefficients)
+    # The actor, of the observations and of those that came after, in one product a layer.
+    seen = torch.cat((batch.inputs[0], batch.following[0]))  # [2B, D]
+    x = seen.unsqueeze(0)
+    features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)[0]
+    outputs = torch.addmm(weights.action_bias, features, weights.action_weight)  # [2B, 2c + M]
+    grad_outputs = torch.zeros_like(outputs[:rows])
+    cost = torch.zeros_like(outputs[:, 0])  # alpha log pi, [2B]
+    coefficient_loss = torch.zeros_like(coefficients[0])
+    entropy = torch.zeros_like(coefficient_loss)
+    both_noise = noise.reshape(2 * rows, size)
+    log_sigma, noisy, action = both_noise, both_noise, both_noise  # [2B, c]
+    if size > 0:
+        log_sigma = outputs[:, size : 2 * size].clamp(-20.0, 2.0)
+        noisy = torch.exp(log_sigma) * both_noise  # sigma times noise
+        raw = outputs[:, :size] + noisy
+        action = torch.tanh(raw)
+        # log pi = -e² / 2 - log sigma - log sqrt(2 pi) - 2 (log 2 - x - softplus(-2 x))
+        # Half of log pi, but for log sigma and constants.
+        half = torch.addcmul(raw + torch.nn.functional.softplus(raw * -2.0), both_noise, both_noise, value=-0.25)
+        log_prob = (half * 2.0 - log_sigma).sum(dim=1) - float(size) * (0.9189385332046727 + 2.0 * math.log(2.0))
+        cost = log_prob * coefficients[0]
+        surplus = log_prob[:rows].mean() - float(size)  # above the aim, an entropy of -c
+        gradient.log_coefficients[0] = -surplus
+        coefficient_loss = -weights.log_coefficients[0] * surplus
+        entropy = log_sigma[:rows].mean() + 1.4189385332046727
+    probability = outputs[:, 2 * size :]  # [2B, M]
+    log_probability = probability
+    if count > 0:
+        logits = probability.masked_fill(torch.cat((batch.forbidden, batch.forbidden_after)), -1e8)  # MASKED_LOGIT
+        parts = torch.split(logits, numbers.branches, dim=1)
+        log_probability = torch.cat([torch.log_softmax(part, dim=1) for part in parts], dim=1)
+        probability = torch.exp(log_probability)
+        begin = 0
+        for branch, width in enumerate(numbers.branches):
+            end, place = begin + width, coefficients.size(0) - count + branch
+            negative = (probability[:, begin:end] * log_probability[:, begin:end]).sum(dim=1)  # minus the entropy [2B]
+            cost = torch.addcmul(cost, negative, coefficients[place], value=1.0 / float(count))
+            lacking = negative[:rows].mean() + numbers.aims[branch]
+            gradient.log_coefficients[place] = lacking * (-1.0 / float(count))
+            coefficient_loss = coefficient_loss - weights.log_coefficients[place] * lacking / float(count)
+            entropy = entropy - negative[:rows].mean()
+            begin = end
+    # y = r + gamma (min Q'(s', a') - alpha log pi(a'))
+    after = torch.cat((seen[rows:], action[rows:]), dim=1)  # [B, D + c]
+    after = after.unsqueeze(0).expand(2, rows, after.size(1))
+    for layer in range(len(target.weight)):
+        after = torch.baddbmm(target.bias[layer], after, target.weight[layer])
+        if layer < len(target.weight) - 1:
+            after = torch.relu(torch.native_layer_norm(after, [after.size(2)], None, None, 1e-5)[0])
+    if count > 0:  # [2, B, S]
+        after = (after.reshape(2, rows, streams, -1) * probability[rows:].unsqueeze(1)).sum(dim=3) / float(count)
+    worth = torch.minimum(after[0], after[1]) - cost[rows:].unsqueeze(1)  # [B, S]
+    backup = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, worth)
+    # Q of what was done and of what the policy would do, in one product a layer
+    done = torch.cat((torch.cat((seen[:rows], seen[:rows])), torch.cat((batch.continuous, action[:rows]))), dim=1)
+    x_q = done.unsqueeze(0).expand(2, 2 * rows, done.size(1))  # [2, 2B, D + c], a view
+    q_features, means, scales = q_through(
+        x_q, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post
+    )  # [2, 2B, H]
+    all_q = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)
+    taken, drawn = all_q[:, :rows], all_q[0, rows:]  # [2, B, S A], and of the first [B, S A]
+    grad_q = torch.zeros_like(taken)
+    grad_drawn = torch.full_like(drawn, -scale / float(streams))  # of the policy's loss, at the first Q
+    if count > 0:
+        p, log_p = probability[:rows], log_probability[:rows]
+        by_stream = drawn.reshape(rows, streams, -1)  # [B, S, M]
+        expected = (by_stream * p.unsqueeze(1)).sum(dim=2) / float(count)  # [B, S]
+        first_q = by_stream.mean(dim=1)  # [B, M]
+        begin = 0
+        for branch, width in enumerate(numbers.branches):
+            end, place = begin + width, coefficients.size(0) - count + branch
+            # dL / d logit = p (w - sum p w) / (B b) with w = alpha log p - Q
+            own = p[:, begin:end]
+            wanted = torch.addcmul(-first_q[:, begin:end], log_p[:, begin:end], coefficients[place])
+            wanted = wanted - (own * wanted).sum(dim=1, keepdim=True)
+            grad_outputs[:, 2 * size + begin : 2 * size + end] = own * wanted * (scale / float(count))
+            begin = end
+        chosen = (batch.discrete + numbers.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
+        chosen = chosen.unsqueeze(0).expand(2, rows, streams, count)
+        q = taken.reshape(2, rows, streams, -1).gather(3, chosen).mean(dim=3)  # [2, B, S]
+        error = q - backup
+        weighted = weigh(error, batch)
+        upstream = (weighted * (scale / float(streams * count))).unsqueeze(3).expand(2, rows, streams, count)
+        grad_q.view(2, rows, streams, -1).scatter_(3, chosen, upstream)
+        # A value counts as it is likely.
+        grad_drawn = (grad_drawn.view(rows, streams, -1) * p.unsqueeze(1) / float(count)).view(rows, -1)
+    else:
+        expected, q = drawn, taken
+        error = taken - backup
+        weighted = weigh(error, batch)
+        torch.mul(weighted, scale / float(streams), out=grad_q)
+    policy_loss = (cost[:rows] - expected.mean(dim=1)).mean()
+    if size > 0:
+        # Through the first Q, of what the policy would do, to its actions.
+        weight = weights.q_weight[0]  # [H, S A]
+        grad = grad_drawn
+        for step in range(len(space.q_pre)):
+            layer = len(space.q_pre) - 1 - step
+            grad = q_back_layer(
+                torch.mm(grad, weight.t()),
+                space.q_pre[layer][0, rows:],
+                space.q_post[layer][0, rows:],
+                means[layer][0, rows:],
+                scales[layer][0, rows:],
+            )
+            weight = weights.q_body_weight[layer][0]
+        at_actions = torch.mm(grad, weight[weight.size(0) - size :].t())  # actions lie last in what Qs see
+        alpha, squashed = coefficients[0] * scale, action[:rows]
+        # d log pi / d x = 2 tanh(x), and the slope of tanh is 1 - tanh²
+        at_raw = torch.addcmul(at_actions * (1.0 - squashed * squashed), squashed, alpha, value=2.0)
+        grad_outputs[:, :size] = at_raw  # [B, c]
+        inside = outputs[:rows, size : 2 * size].eq(log_sigma[:rows])  # what was clamped gets no gradient
+        grad_outputs[:, size : 2 * size] = (at_raw * noisy[:rows] - alpha) * inside
+    torch.mm(features[:rows].t(), grad_outputs, out=gradient.action_weight)
+    torch.sum(grad_outputs, dim=[0], out=gradient.action_bias)
+    if len(space.pre) > 0:
+        pre, post = [units[:, :rows] for units in space.pre], [units[:, :rows] for units in space.post]
+        at_features = torch.mm(grad_outputs, weights.action_weight.t()).unsqueeze(0)
+        back(x[:, :rows], at_features, weights.body_weight, pre, post, gradient.body_weight, gradient.body_bias)
+    torch.bmm(q_features[:, :rows].transpose(1, 2), grad_q, out=gradient.q_weight)
+    torch.sum(grad_q, dim=[1], keepdim=True, out=gradient.q_bias)
+    if len(space.q_pre) > 0:
+        q_back(
+            x_q[:, :rows],
+            torch.bmm(grad_q, weights.q_weight.transpose(1, 2)),
+            weights.q_body_weight,
+            [units[:, :rows] for units in space.q_pre],
+            [units[:, :rows] for units in space.q_post],
+            [mean[:, :rows] for mean in means],
+            [factor[:, :rows] for factor in scales],
+            gradient.q_body_weight,
+            gradient.q_body_bias,
+        )
+    single = torch.stack((policy_loss, coefficient_loss, entropy))
+    return torch.cat((single, 0.5 * (error * weighted).mean(dim=[1, 2]), q.mean(dim=[0, 1])))
+
+
+def run_normalized_steps(
+    numbers: NormalizedNumbers,
+    weights: NormalizedWeights,
+    gradient: NormalizedWeights,
+    target: NormalizedTarget,
+    optimizer: OptimizerState,
+    space: NormalizedWorkspace,
+    drawn: Transitions,
+    noise: torch.Tensor,
+    statistics: torch.Tensor,
+) -> None:
+    """A gradient step for each row of ``statistics`` [steps, 5 + S], from as many minibatches of ``drawn``."""
+    steps = statistics.size(0)
+    size, taken = noise.size(1) // steps, int(optimizer.step.item())  # asked once: it would cost more at every step
+    for index in range(steps):
+        begin, end = index * size, (index + 1) * size
+        batch, part = minibatch(drawn, begin, end), noise[:, begin:end]
+        statistics[index] = compute_normalized_gradient(numbers, weights, gradient, target, space, batch, part)
+        optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
+        weights.log_coefficients.clamp_(min=numbers.least)
+        for place in range(len(target.all)):
+            target.all[place].lerp_(target.source[place], numbers.tau)
+    optimizer.step.add_(steps)
+
+
+class FusedNormalizedSteps:
+    """The fused path with the memory that it works in."""
+
+    def __init__(self, module: NormalizedSoftActorCritic, parameters: FlatParameters) -> None:
+        self._optimizer = parameters.optimizer
+        views = parameters.views(parameters.optimizer.parameters)
+        self._weights = named_normalized_weights(views)
+        self._gradient = named_normalized_weights(parameters.views(parameters.optimizer.gradient))
+        followed = [name.removeprefix("q_target.") for name in views if name.startswith("q_target.")]
+        layers = [f"q_target.body.{layer}." for layer in range(len(module.q_target.body))]
+        self._target = NormalizedTarget(
+            weight=[views[f"{name}weight"] for name in (*layers, "q_target.")],
+            bias=[views[f"{name}bias"] for name in (*layers, "q_target.")],
+            all=[views[f"q_target.{name}"] for name in followed],
+            source=[views[f"q.{name}"] for name in followed],
+        )
+        self._space: NormalizedWorkspace | None = None
+        self._steps = scripted(run_normalized_steps)
+
+    @property
+    def scripted(self) -> bool:
+        """Whether steps run without the interpreter's lock."""
+        return self._steps is not run_normalized_steps
+
+    def run(self, numbers: NormalizedNumbers, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
+        """Learn from ``steps`` minibatches; returns a row of numbers for each."""
+        batch = noise.shape[1] // steps
+        if self._space is None or any(layer.size(1) != 2 * batch for layer in self._space.pre):
+            self._space = new_normalized_workspace(self._weights, batch)
+        statistics = noise.new_empty(steps, 5 + len(numbers.gammas))
+        self._steps(
+            numbers, self._weights, self._gradient, self._target, self._optimizer, self._space, drawn, noise, statistics
+        )
+        return statistics

@@ -1,0 +1,90 @@
+"""How large returns are, so that what is learned does not depend on the size of rewards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tau_trainer.columns import Arrays
+from tau_trainer.memory import Rollout
+from tau_trainer.specs import Float64Array, FloatArray
+
+_LARGEST = 5.0
+"""Returns that are divided by the scale stay within this (Lee et al. 2025, SimbaV2, section 4.3)."""
+_LEAST = 1e-8
+"""Of the scale, where nothing was paid yet."""
+
+
+class ReturnScale:
+    """Mean, deviation and largest size of discounted returns that agents have seen.
+
+    ``G_t = gamma G_(t-1) + r_t`` of every agent, 0 where an episode begins; streams with discounts of their own are added
+    up. The scale is ``max(std(G), max|G| / 5)`` (Lee et al. 2025, SimbaV2, section 4.3, equation 13).
+
+    Args:
+        gammas: float [S], of each reward stream.
+    """
+
+    def __init__(self, gammas: FloatArray) -> None:
+        self._gammas = gammas.astype(np.float64)
+        self._open: dict[int, Float64Array] = {}
+        """By source: the newest returns of each row, [rows, S]."""
+        self._count, self._mean, self._squares, self._largest = 0.0, 0.0, 0.0, 0.0
+
+    @property
+    def value(self) -> float:
+        """The scale, above 0."""
+        deviation = math.sqrt(self._squares / self._count) if self._count else 0.0
+        return max(deviation, self._largest / _LARGEST, _LEAST)
+
+    def add(self, rollout: Rollout, rewards: FloatArray, source: int = 0) -> Callable[[], None]:
+        """Take in a rollout's transitions; returns what forgets them.
+
+        Args:
+            rollout: what came since the last call.
+            rewards: [N, S], of its transitions, times each stream's strength.
+            source: whose rows they are, where several collect.
+        """
+        before = self._count, self._mean, self._squares, self._largest, self._open.get(source)
+
+        def forget() -> None:
+            self._count, self._mean, self._squares, self._largest, known = before
+            self._open.pop(source) if known is None else self._open.update({source: known})
+
+        order, begins = rollout.sequences(len(rollout))
+        first = np.flatnonzero(begins)
+        step = np.arange(len(order)) - first[np.cumsum(begins) - 1]  # int [N]: number of each row in its sequence
+        known = self._open.get(source, np.zeros((0, len(self._gammas))))
+        room = np.zeros((max(int(rollout.rows.max()) + 1, len(known)), len(self._gammas)))
+        room[: len(known)] = known
+        over = rollout.terminated | rollout.truncated
+        for number in range(int(step.max()) + 1):  # mostly one
+            now = order[step == number]  # at most one transition of an agent
+            agents = rollout.rows[now]
+            carried = np.where(rollout.begins[now, None], 0.0, room[agents])
+            returns = carried * self._gammas + rewards[now]
+            room[agents] = np.where(over[now, None], 0.0, returns)
+            self._merge(returns.sum(axis=1))
+        self._open[source] = room
+        return forget
+
+    def _merge(self, returns: Float64Array) -> None:
+        """Chan et al. 1983, equation 1.5: mean and sum of squares of two samples together."""
+        mean, count = float(returns.mean()), self._count + len(returns)
+        away = mean - self._mean
+        self._squares += float(np.square(returns - mean).sum()) + away**2 * self._count * len(returns) / count
+        self._mean += away * len(returns) / count
+        self._count = count
+        self._largest = max(self._largest, float(np.abs(returns).max()))
+
+    def state(self) -> dict[str, Float64Array]:
+        """What a checkpoint keeps; agents' open returns begin again at 0."""
+        return {"returns": np.array([self._count, self._mean, self._squares, self._largest])}
+
+    def load(self, arrays: Arrays) -> None:
+        """Read what :meth:`state` wrote."""
+        self._count, self._mean, self._squares, self._largest = (float(value) for value in arrays["returns"])
+        self._open.clear()

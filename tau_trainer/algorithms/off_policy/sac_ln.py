@@ -1,0 +1,223 @@
+"""Soft actor-critic with layer normalisation in its Qs and returns in a unit of their own: few decisions, no settings.
+
+- Soft actor-critic as of Haarnoja et al. 2018 (arXiv 1812.05905): a policy and twin Qs, whose targets follow at ``tau``.
+  ``y = r + gamma (min Q'(s', a') - alpha log pi(a'))`` with an action that is drawn now. No V, other than ``sac`` here.
+- Layer normalisation in front of each activation of the Qs, which is ReLU, keeps what they say of actions that nobody
+  took from growing (Ball et al. 2023, RLPD, section 4.2), so the target may follow ten times as fast as SAC's.
+- Returns are divided by their size so far (:mod:`.return_scale`), so settings do not depend on the size of rewards. If
+  the size changes, the Qs' heads are rescaled and say the same as before (van Hasselt et al. 2016, PopArt).
+- Ours: the entropy coefficient does not fall below ``least_entcoef``, in that unit. Without it the policy follows
+  differences between Qs that are smaller than their errors, and falls back after it has learned everything.
+- Continuous actions, branches, levels, masks, hybrid actions, memory, weights of prioritized transitions: as in
+  :mod:`.sac`; what a branch is worth in the target is its expectation too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, NormalizedNumbers
+from tau_trainer.algorithms.base import Setup, State
+from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
+from tau_trainer.algorithms.off_policy.sac import DISCRETE_TARGET, draw, half_squares, of_drawn, of_taken
+from tau_trainer.algorithms.off_policy.transitions import Transitions, in_order, minibatches, values_after
+from tau_trainer.algorithms.parameters import fitting, follower
+from tau_trainer.columns import Arrays
+from tau_trainer.memory import Rollout
+from tau_trainer.metrics import keys
+from tau_trainer.models.distributions import branch_bounds
+from tau_trainer.models.soft_actor_critic import NormalizedSoftActorCritic
+
+if TYPE_CHECKING:
+    from tau_trainer.settings import SACLNHyperparameters
+
+_STATE = "return_scale."
+
+
+class Losses(NamedTuple):
+    """Of one minibatch, each []; returns and coefficients in the unit of :attr:`NormalizedSoftActorCritic.scale`."""
+
+    policy: torch.Tensor
+    q: torch.Tensor
+    """[2], of both Qs."""
+    coefficients: torch.Tensor
+    entropy: torch.Tensor
+    """As :attr:`.sac.Losses.entropy`."""
+    values: torch.Tensor
+    """[S], mean of what the Qs say of what was done."""
+
+
+def losses(
+    module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor
+) -> Losses:
+    """What is minimised, differentiable.
+
+    Args:
+        module: the networks.
+        batch: ``n`` transitions, rewards divided by the module's scale.
+        noise: float32 [2, n, c], standard normal: what actions are drawn with, now and afterwards.
+        gammas: float32 [S].
+    """
+    state, begins = batch.past
+    network, head, q = module.network, module.network.action, module.q
+    noise_after = in_order(noise[0], noise[1], batch)
+    forbidden_after = in_order(batch.forbidden, batch.forbidden_after, batch)
+
+    def worth(inputs: list[torch.Tensor], state: torch.Tensor | None, begins: torch.Tensor | None) -> torch.Tensor:
+        """[rows, S]: min Q'(s', a') - alpha log pi(a')."""
+        outputs = network.outputs(inputs, state, begins)
+        drawn = draw(head, module.log_coefficients, outputs, noise_after, forbidden_after)
+        said = of_drawn(module.q_target(module.q_target.see(inputs), drawn.actions, begins), head, drawn)
+        return torch.minimum(said[0], said[1]) - drawn.cost[:, None]
+
+    with torch.no_grad():
+        backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, values_after(worth, batch))  # [n, S]
+    outputs = network.outputs(batch.inputs, state, begins)
+    drawn = draw(head, module.log_coefficients, outputs, noise[0], batch.forbidden)
+    seen = q.see(batch.inputs)
+    said = of_taken(q(seen, batch.continuous, begins), head, batch.discrete)  # [2, n, S]
+    # No gradient at Qs' weights through what is drawn.
+    of_policy = of_drawn(q(seen, drawn.actions, begins, frozen=True), head, drawn)[0]  # [n, S], of the first Q
+    return Losses(
+        policy=(drawn.cost - of_policy.mean(dim=1)).mean(),
+        q=half_squares(said - backup, batch),
+        coefficients=drawn.coefficients,
+        entropy=drawn.entropy,
+        values=said.detach().mean(dim=(0, 1)),
+    )
+
+
+class SACLN(OffPolicy):
+    """The learner of one behavior.
+
+    Args:
+        setup: what it is made from.
+        fused: plain networks learn through hand-written steps; False = torch's own differentiation throughout, the
+            same numbers.
+    """
+
+    name = "sac_ln"
+    data_parallel = True
+    soft = True
+    masks_after = True
+    module: NormalizedSoftActorCritic
+
+    def __init__(self, setup: Setup, *, fused: bool = True) -> None:
+        super().__init__(setup)
+        self._own = cast("SACLNHyperparameters", setup.settings.hyperparameters)
+        self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
+        self._returns = ReturnScale(self.gammas)
+        branches = self.network.action.choices.discrete_branches
+        self._branches = list(branches)
+        self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
+        self._begins = torch.tensor(
+            [begin for begin, _ in branch_bounds(branches)], dtype=torch.int64, device=self.device
+        )
+        self._follow = follower(self.module.q_target, self.module.q)
+        fused = fused and self.network.plain and self.ranks.alone
+        self._fused = FusedNormalizedSteps(self.module, self.parameters) if fused else None
+        self.large = len(self.network.encoders) > 0
+        self.holds_lock = self._fused is None or not self._fused.scripted or bool(self._beside)
+
+    @override
+    def build(self) -> NormalizedSoftActorCritic:
+        hyper = cast("SACLNHyperparameters", self.numbers)
+        self.module = NormalizedSoftActorCritic(
+            self.spec, self.settings.network_settings, len(self.streams), hyper.init_entcoef, self.generator
+        )
+        self.network = self.module.network
+        return self.module
+
+    @property
+    def _least(self) -> float:
+        """Logarithm of the smallest entropy coefficient."""
+        return math.log(max(self._own.least_entcoef, 1e-8))
+
+    @override
+    def _store(self, rollout: Rollout, source: int) -> Callable[[], None]:
+        rewards = [stream.rewards(rollout).mean(axis=1) * np.float32(stream.strength) for stream in self.streams]
+        forget = self._returns.add(rollout, np.stack(rewards, axis=1), source)
+        take_out = super()._store(rollout, source)
+
+        def undo() -> None:
+            take_out()
+            forget()
+
+        return undo
+
+    @override
+    def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        self.module.rescale(self._returns.value)
+        drawn = drawn._replace(rewards=drawn.rewards / self.module.scale)
+        # For all steps at once: one call.
+        noise = torch.randn(2, *drawn.continuous.shape, generator=self.generator).to(self.device)  # [2, rows, c]
+        if self._fused is not None:
+            return self._fused.run(self._numbers(learning_rate), drawn, noise, steps)
+        each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps, dim=1), strict=True)
+        here = self.ranks.part(noise.shape[1] // steps)  # of each minibatch
+        return torch.stack([self._step(batch, part[:, here], learning_rate) for batch, part in each])
+
+    def _numbers(self, learning_rate: float) -> NormalizedNumbers:
+        """What the hand-written step goes by."""
+        return NormalizedNumbers(
+            self.network.action.choices.continuous_size,
+            self._branches,
+            self._gammas,
+            self._aims,
+            self._begins,
+            self._own.tau,
+            self._least,
+            learning_rate,
+        )
+
+    def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """A gradient step with torch's own differentiation."""
+        self.parameters.optimizer.gradient.zero_()
+        with torch.enable_grad():
+            found = losses(self.module, batch, noise, self._gammas)
+            # All with the weights of before, so one backward and one step do for all.
+            (found.policy + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
+        self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, of which all have as many
+        self.parameters.descend(learning_rate)
+        self.module.log_coefficients.data.clamp_(min=self._least)
+        self._follow(self._own.tau)
+        return torch.cat((torch.stack((found.policy, found.coefficients, found.entropy)), found.q, found.values)).detach()
+
+    @override
+    def report(self, means: list[float]) -> dict[str, float]:
+        policy, _, entropy, q1, q2, *values = means
+        scale = float(self.module.scale)
+        coefficients = self.module.log_coefficients.exp().tolist()
+        branches = self.network.action.choices.discrete_size
+        result = {
+            keys.POLICY_LOSS: policy,
+            keys.Q1_LOSS: q1,
+            keys.Q2_LOSS: q2,
+            keys.POLICY_ENTROPY: entropy,
+            keys.RETURN_SCALE: scale,
+        }
+        if len(coefficients) > branches:
+            result[keys.CONTINUOUS_COEFFICIENT] = coefficients[0]
+        if branches:
+            result[keys.DISCRETE_COEFFICIENT] = sum(coefficients[-branches:]) / branches
+        named = zip(self.streams, values, strict=True)
+        return result | {keys.value(stream.name): mean * scale for stream, mean in named}
+
+    @override
+    def state(self) -> State:
+        arrays, facts = super().state()
+        return arrays | {_STATE + name: values for name, values in self._returns.state().items()}, facts
+
+    @override
+    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        returns = {name: fitting(arrays, _STATE + name, wanted.shape) for name, wanted in self._returns.state().items()}
+        super().load(arrays, facts)
+        if "version" in facts:
+            self._returns.load(returns)
