@@ -28,7 +28,7 @@ def test_counts_and_returns_are_those_of_the_engine(tmp_path: Path, monkeypatch:
             now += 0.3
             actions = Actions(np.zeros((2, 0), np.float32), np.array([[2], [1]], np.int32))  # 7 steps; 3 steps
             batch = step(scene, actions)
-            report.add(2, [batch])
+            report.add([2], [batch])
         report.reset()
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert [line["exchanges"] for line in lines] == [4, 8, 11]
@@ -48,11 +48,11 @@ def test_a_reset_drops_running_episodes_and_files_are_continued(tmp_path: Path) 
         begin(scene)
         with closing(Report(path, 1)) as report:
             for _ in range(3):
-                report.add(1, [step(scene, right)])
+                report.add([1], [step(scene, right)])
             report.reset()
             begin(scene)
             for _ in range(7):
-                report.add(1, [step(scene, right)])
+                report.add([1], [step(scene, right)])
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert len(lines) == 2
     assert [line["mean_return"] for line in lines] == [pytest.approx(0.93)] * 2
@@ -66,7 +66,7 @@ def test_lines_come_as_often_as_asked_for(tmp_path: Path, monkeypatch: pytest.Mo
     with closing(Report(tmp_path / "counts.jsonl", 1, interval=0.25)) as report:
         for _ in range(8):
             now += 0.125
-            report.add(1, [batch])
+            report.add([1], [batch])
     lines = [json.loads(line) for line in (tmp_path / "counts.jsonl").read_text("utf-8").splitlines()]
     assert [line["decisions"] for line in lines] == [2, 4, 6, 8, 8]
 

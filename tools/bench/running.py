@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,7 @@ def play(
     seconds: float,
     until: Callable[[Timeline], bool] | None = None,
     may_end: bool = False,
+    variables: Mapping[str, str] | None = None,
 ) -> Played:
     """Runs commands until `seconds` after all engines play, or until `until` says so; then stops them.
 
@@ -59,12 +60,13 @@ def play(
         seconds: how long to play.
         until: looked at now and then with what was counted so far.
         may_end: whether the programs may end by themselves, with exit code 0.
+        variables: of their environment, beside this process's.
 
     Raises:
         RunFailedError: a program ended too early, or its engines never played.
     """
     started = time.time()
-    with _programs(commands, folder) as programs:
+    with _programs(commands, folder, variables or {}) as programs:
         ready = _wait_for_engines(programs, folder, engines)
         while time.time() < ready + seconds:
             codes = [program.poll() for program in programs]
@@ -95,7 +97,9 @@ def _report(programs: list[subprocess.Popen[bytes]], folder: Path) -> str:
 
 
 @contextmanager
-def _programs(commands: list[list[str]], folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+def _programs(
+    commands: list[list[str]], folder: Path, variables: Mapping[str, str]
+) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Starts every command in a session of its own and leaves nothing behind."""
     logs: list[IO[bytes]] = [(folder / f"program-{index}.log").open("wb") for index in range(len(commands))]
     programs = [
@@ -105,7 +109,7 @@ def _programs(commands: list[list[str]], folder: Path) -> Iterator[list[subproce
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            env=child_environment(),
+            env={**child_environment(), **variables},
             start_new_session=True,
         )
         for command, log in zip(commands, logs, strict=True)
