@@ -23,7 +23,7 @@ _Row = tuple[float, float, float, float]
 STRETCH = 12_000
 """Decisions of a summary of balance."""
 HIGH, LOW, MANY, QUIET = 90.0, 80.0, 6, 3
-"""What a learned summary has, and a fallen one; balls lost in a stretch that falls; stretches without, before a fall."""
+"""Of a learned summary; of a fallen one; balls lost in a stretch that falls; stretches without, before a fall."""
 _CURVE_POINTS = 200
 
 
@@ -89,7 +89,8 @@ def means(episodes: Episodes, window: int) -> Float64Array:
     """float64 [n - window + 1]: mean return of the newest ``window`` episodes at each end; empty with fewer."""
     if len(episodes) < window:
         return np.zeros(0)
-    return sliding_window_view(episodes.returns, window).mean(axis=1)
+    mean: Float64Array = sliding_window_view(episodes.returns, window).mean(axis=1)
+    return mean
 
 
 def mark(episodes: Episodes, goal: float, window: int) -> Mark | None:

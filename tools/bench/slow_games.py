@@ -126,9 +126,8 @@ def plan_of(arguments: argparse.Namespace) -> tuple[Plan, list[Run]]:
         if (learner == "sbx") if scene else learner in INCUMBENT:
             continue
         most = arguments.until or arguments.most or TASKS[task].most
-        agents = TASKS[task].agents if scene or learner == "ppo" else 1
-        for number in arguments.agents if arguments.agents and scene else [agents]:
-            asked.append(Run(task, learner, seed, step_ms, number if scene else 1, most))
+        several = (arguments.agents or [TASKS[task].agents]) if scene else [1]
+        asked += [Run(task, learner, seed, step_ms, agents, most) for agents in several]
     return plan, asked
 
 

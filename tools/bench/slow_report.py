@@ -53,7 +53,7 @@ class Run:
     @property
     def game(self) -> tuple[str, float, int]:
         """What is compared: learners of the same game."""
-        return self.task, self.step_ms, self.agents if TASKS[self.task].scene else 1
+        return self.task, self.step_ms, self.agents
 
     @property
     def label(self) -> str:
@@ -92,7 +92,7 @@ def document(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def read(path: Path) -> list[Run]:
     """The runs of such a file."""
-    absent = {item.name: item.default for item in fields(Run) if item.name != "falls"}
+    absent: dict[str, Any] = {item.name: item.default for item in fields(Run)}
     found = []
     for told in json.loads(path.read_text(encoding="utf-8"))["runs"]:
         falls = told.pop("falls")
@@ -175,8 +175,9 @@ def falls_table(runs: Sequence[Run]) -> str:
         rows.append([*_game_columns(game), f"`{learner}`", safe, f"{decisions:,.0f}", *map(str, counts), rate, most])
     header = ["task", "agents", "ms a step", "learner", "safe runs", "decisions after the first summary at 90"]
     header += ["summaries below 80", "falls", "falls in 100,000", "most lost in 12,000 decisions, by run"]
-    note = f"Safe: no summary below 80 and no 12,000 decisions that lost {MANY} balls. A fall: a stretch that lost so many,"
-    return f"### After success\n\n{note} after three that lost fewer.\n\n{tables.markdown(header, rows)}"
+    note = f"Safe: no summary below 80 and no 12,000 decisions that lost {MANY} balls. "
+    note += "A fall: a stretch that lost so many, after three that lost fewer."
+    return f"### After success\n\n{note}\n\n{tables.markdown(header, rows)}"
 
 
 @dataclass(frozen=True, slots=True)

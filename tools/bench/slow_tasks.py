@@ -52,7 +52,7 @@ def _sac(
     network: Settings,
     *,
     signals: Settings | None = None,
-    **numbers: float,
+    **numbers: Any,
 ) -> Settings:
     return {
         "trainer_type": "sac",
@@ -92,7 +92,7 @@ _CURIOSITY = {
     "extrinsic": {"gamma": 0.99, "strength": 1.0},
     "curiosity": {"gamma": 0.99, "strength": 0.1, "learning_rate": 3e-4, "network_settings": {"hidden_units": 128}},
 }
-_GYM_SAC = {"steps_per_update": 1.0, "buffer_init_steps": 10_000}
+_GYM_SAC: Settings = {"steps_per_update": 1.0, "buffer_init_steps": 10_000}
 _MUJOCO_PPO = _ppo(64, 2048, 2048, _layers(64, 2, normalize=True), _SMALL_RETURNS)
 _MUJOCO_SAC = _sac(256, 1_000_000, 1.0, _layers(256, 2), **_GYM_SAC)
 _LUNAR_SAC = _sac(256, 1_000_000, 1.0, _layers(256, 2), **_GYM_SAC, learning_rate=7.3e-4, tau=0.01)
