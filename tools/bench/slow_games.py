@@ -40,6 +40,8 @@ from tools.peers import CACHE, MLAGENTS, ROOT, SBX, ensure_peer, find_peer, find
 
 LONGEST = 6 * 3600.0
 _PORTS_APART = 20
+_PLACES = ("read", "cache", "work", "output", "document")
+"""Arguments that say where files are, and nothing of what is measured."""
 _NEEDS = {"LunarLander": "Box2D", "BipedalWalker": "Box2D", "Hopper": "mujoco", "HalfCheetah": "mujoco"}
 """By the beginning of an environment's name, what it is played with."""
 
@@ -88,9 +90,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--step-ms", type=float, nargs="+", default=[0.0], help="what a step of the game costs")
     made.add_argument("--agents", type=int, nargs="+", help="of scenes (default: 12; basic 1, foodcollector 5)")
     made.add_argument(
-        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="of a behavior, of ours; LEARNER:KEY=..."
+        "--set", type=_assignment, nargs="+", default=[], metavar="KEY=VALUE", help="of ours; or LEARNER:KEY=VALUE"
     )
-    made.add_argument("--steps-per-update", default="2", help="of xqc, sac-equal and sac-tuned (default: %(default)s)")
+    rate = "decisions for a gradient step of xqc, sac-equal and sac-tuned, or auto (default: %(default)s)"
+    made.add_argument("--steps-per-update", type=_rate, default=2.0, metavar="X", help=rate)
     made.add_argument("--turns", action="store_true", help="ours with --deterministic-collection")
     made.add_argument("--most", type=int, help="decisions that a run is given (default: by task)")
     made.add_argument("--until", type=int, default=0, help="play on to so many decisions after the mark, count falls")
@@ -102,6 +105,19 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def _assignment(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"'{text}' is no KEY=VALUE")
+    return text
+
+
+def _rate(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is neither a number nor auto") from None
+
+
 def plan_of(arguments: argparse.Namespace) -> tuple[Plan, list[Run]]:
     """How to play, and what; what cannot be played here is left out with a line.
 
@@ -110,11 +126,10 @@ def plan_of(arguments: argparse.Namespace) -> tuple[Plan, list[Run]]:
     """
     peers = dict(_peers(arguments))
     learners = arguments.learners or [*OURS, *peers]
-    steps = arguments.steps_per_update
     plan = Plan(
         work=arguments.work or Path(tempfile.mkdtemp(prefix="tau-slow-")),
         peers=peers,
-        steps_per_update=steps if steps == "auto" else float(steps),
+        steps_per_update=arguments.steps_per_update,
         changes=tuple(arguments.set),
         turns=arguments.turns,
         until=arguments.until,
@@ -122,13 +137,19 @@ def plan_of(arguments: argparse.Namespace) -> tuple[Plan, list[Run]]:
     tasks = [task for task in arguments.tasks if _playable(task)]
     asked = []
     for task, step_ms, seed, learner in itertools.product(tasks, arguments.step_ms, arguments.seeds, learners):
-        scene = bool(TASKS[task].scene)
-        if (learner == "sbx") if scene else learner in INCUMBENT:
+        if not _plays(learner, task):
             continue
         most = arguments.until or arguments.most or TASKS[task].most
-        several = (arguments.agents or [TASKS[task].agents]) if scene else [1]
+        several = (arguments.agents or [TASKS[task].agents]) if TASKS[task].scene else [1]
         asked += [Run(task, learner, seed, step_ms, agents, most) for agents in several]
     return plan, asked
+
+
+def _plays(learner: str, task: str) -> bool:
+    """The incumbent plays scenes alone, CrossQ continuous actions of Gymnasium alone."""
+    if TASKS[task].scene:
+        return learner != "sbx"
+    return learner not in INCUMBENT and (learner != "sbx" or task != "LunarLander-v3")
 
 
 def _playable(task: str) -> bool:
@@ -142,17 +163,15 @@ def _playable(task: str) -> bool:
 def _peers(arguments: argparse.Namespace) -> Iterator[tuple[str, Path]]:
     """Those that were named, and installed now; else those that are there."""
     named, cache = arguments.learners, arguments.cache
-    for learner in (*INCUMBENT, "sbx"):
+    for learner in [name for name in named or LEARNERS if name not in OURS]:
         peer = MLAGENTS if learner in INCUMBENT else SBX
         python = find_python("3.10") if learner in INCUMBENT else sys.executable
-        if named is None:
-            found = None if python is None else find_peer(peer, python, cache)
+        if python is not None:
+            found = ensure_peer(peer, python, cache) if named else find_peer(peer, python, cache)
             if found is not None:
                 yield learner, found
-        elif learner in named:
-            if python is None:
-                raise SetupError("mlagents 1.1.0 needs Python 3.10 and none was found: install one.")
-            yield learner, ensure_peer(peer, python, cache)
+        elif named:
+            raise SetupError("mlagents 1.1.0 needs Python 3.10 and none was found: install one.")
 
 
 def play_all(plan: Plan, asked: Sequence[Run], arguments: argparse.Namespace) -> list[Run]:
@@ -242,7 +261,7 @@ def count(run: Run, reader: Reader, started: float, ended: float, until: int) ->
 
 def write(arguments: argparse.Namespace, runs: Sequence[Run], text: str = "") -> None:
     """The results as JSON; with the tables and the pictures once there are some."""
-    asked = {key: value for key, value in vars(arguments).items() if isinstance(value, str | int | float | list)}
+    asked = {key: value for key, value in vars(arguments).items() if key not in _PLACES}
     if not text:
         arguments = argparse.Namespace(output=arguments.output, document=None)
     tables.write(arguments, "slow_games", text, {"asked": asked, "runs": document(runs)})

@@ -96,6 +96,7 @@ def read(path: Path) -> list[Run]:
     found = []
     for told in json.loads(path.read_text(encoding="utf-8"))["runs"]:
         falls = told.pop("falls")
+        told["curve"] = [tuple(point) for point in told["curve"]]
         values = {key: absent[key] if value is None else value for key, value in told.items()}
         found.append(Run(**values, falls=None if falls is None else Falls(**falls)))
     return found

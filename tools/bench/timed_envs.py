@@ -58,6 +58,11 @@ class Timed(gymnasium.Wrapper[Any, Any, Any, Any]):
             self._steps, self._total = 0, 0.0
         return obs, reward, terminated, truncated, info
 
+    def close(self) -> None:
+        """Its file too."""
+        self._file.close()
+        super().close()
+
     def _write(self) -> None:
         self._file.write(f"{time.time():.6f} {self._steps} {self._total:.6f} {self._begun} {Timed.played}\n")
 
