@@ -302,6 +302,7 @@ class Game:
         until: Callable[[Timeline], bool],
         may_end: bool,
         variables: dict[str, str],
+        patience: float,
     ) -> running.Played:
         (self.command,), self.variables = commands, variables
         with (folder / "engine-1.jsonl.episodes").open("w", buffering=1) as file:

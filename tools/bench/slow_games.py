@@ -19,6 +19,8 @@ import importlib.util
 import itertools
 import math
 import os
+import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -40,6 +42,8 @@ from tools.peers import CACHE, MLAGENTS, ROOT, SBX, ensure_peer, find_peer, find
 
 LONGEST = 6 * 3600.0
 _PORTS_APART = 20
+_PATIENCE = 0.5
+"""Seconds of a run to end: what it learned is of no use."""
 _PLACES = ("read", "cache", "work", "output", "document")
 """Arguments that say where files are, and nothing of what is measured."""
 _NEEDS = {"LunarLander": "Box2D", "BipedalWalker": "Box2D", "Hopper": "mujoco", "HalfCheetah": "mujoco"}
@@ -127,7 +131,7 @@ def plan_of(arguments: argparse.Namespace) -> tuple[Plan, list[Run]]:
     peers = dict(_peers(arguments))
     learners = arguments.learners or [*OURS, *peers]
     plan = Plan(
-        work=arguments.work or Path(tempfile.mkdtemp(prefix="tau-slow-")),
+        work=_work(arguments.work),
         peers=peers,
         steps_per_update=arguments.steps_per_update,
         changes=tuple(arguments.set),
@@ -143,6 +147,13 @@ def plan_of(arguments: argparse.Namespace) -> tuple[Plan, list[Run]]:
         several = (arguments.agents or [TASKS[task].agents]) if TASKS[task].scene else [1]
         asked += [Run(task, learner, seed, step_ms, agents, most) for agents in several]
     return plan, asked
+
+
+def _work(asked: Path | None) -> Path:
+    if asked is None:
+        return Path(tempfile.mkdtemp(prefix="tau-slow-"))
+    asked.mkdir(parents=True, exist_ok=True)
+    return asked.resolve()
 
 
 def _plays(learner: str, task: str) -> bool:
@@ -178,6 +189,8 @@ def play_all(plan: Plan, asked: Sequence[Run], arguments: argparse.Namespace) ->
     """Every run, some side by side; after Ctrl-C those that are done."""
     runs: list[Run] = []
     stop = threading.Event()
+    # What ends this process must end its runs too: they are in sessions of their own.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         waiting = [pool.submit(play, plan, run, number, stop) for number, run in enumerate(asked)]
         try:
@@ -186,6 +199,8 @@ def play_all(plan: Plan, asked: Sequence[Run], arguments: argparse.Namespace) ->
                 print(f"[{len(runs)}/{len(asked)}] {line(runs[-1])}", flush=True)
                 write(arguments, runs)
         except KeyboardInterrupt:
+            print("stopped", flush=True)
+        finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
     return runs
@@ -193,8 +208,7 @@ def play_all(plan: Plan, asked: Sequence[Run], arguments: argparse.Namespace) ->
 
 def play(plan: Plan, run: Run, number: int, stop: threading.Event) -> Run:
     """One run until its mark is confirmed, or to its end; a failure is a result too."""
-    folder = plan.work / f"{run.label}-{number}"
-    folder.mkdir(parents=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{run.label}-", dir=plan.work))
     task = TASKS[run.task]
     reader = Reader(folder, task.behavior)
 
@@ -206,9 +220,11 @@ def play(plan: Plan, run: Run, number: int, stop: threading.Event) -> Run:
 
     try:
         command, variables = command_of(plan, run, folder, number)
-        played = running.play([command], folder, int(bool(task.scene)), LONGEST, enough, True, variables)
+        engines = int(bool(task.scene))
+        played = running.play([command], folder, engines, LONGEST, enough, True, variables, _PATIENCE)
     except (running.RunFailedError, SetupError) as error:
         return replace(run, failure=str(error))
+    shutil.rmtree(folder / "results", ignore_errors=True)  # replay memories are large
     return count(run, reader, played.started, played.ended, plan.until)
 
 
