@@ -305,6 +305,8 @@ class Game:
         patience: float,
     ) -> running.Played:
         (self.command,), self.variables = commands, variables
+        assert patience < 1.0, "what a run has learned is of no use"
+        assert engines == 1
         with (folder / "engine-1.jsonl.episodes").open("w", buffering=1) as file:
             while not until(Timeline(())):
                 self.looks += 1

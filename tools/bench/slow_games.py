@@ -44,6 +44,8 @@ LONGEST = 6 * 3600.0
 _PORTS_APART = 20
 _PATIENCE = 0.5
 """Seconds of a run to end: what it learned is of no use."""
+_ROOM = 20_000
+"""Decisions beyond a run's last, for episodes that are under way: it is ended here, and need not export."""
 _PLACES = ("read", "cache", "work", "output", "document")
 """Arguments that say where files are, and nothing of what is measured."""
 _NEEDS = {"LunarLander": "Box2D", "BipedalWalker": "Box2D", "Hopper": "mujoco", "HalfCheetah": "mujoco"}
@@ -237,7 +239,7 @@ def command_of(plan: Plan, run: Run, folder: Path, number: int) -> tuple[list[st
         script = ROOT / "tools" / "bench" / "drive_sbx.py"
         return [str(plan.peers["sbx"]), str(script), task.behavior, str(run.seed), str(run.most)], variables
     config = folder / "config.yaml"
-    read_by_it = settings(run.task, run.learner, plan.steps_per_update, run.most, plan.changes)
+    read_by_it = settings(run.task, run.learner, plan.steps_per_update, run.most + _ROOM, plan.changes)
     config.write_text(yaml.safe_dump(read_by_it, sort_keys=False), encoding="utf-8")
     build = Path(f"gym:tools.bench.timed_envs:Timed{task.behavior}")
     if task.scene:
