@@ -310,6 +310,7 @@ class Game:
         with (folder / "engine-1.jsonl.episodes").open("w", buffering=1) as file:
             while not until(Timeline(())):
                 self.looks += 1
+                assert self.looks < 1000, "it goes on for ever"
                 earned = 100.0 if self.looks > self.learned else 10.0
                 file.write(told("3DBall?team=0", self.looks * 1000, earned, 50.0 + self.looks) + "\n")
         return running.Played(Timeline(()), 50.0, 50.0, 50.0 + self.looks)
@@ -363,3 +364,22 @@ def test_the_engine_of_a_run_tells_of_every_episode_and_costs_what_was_asked(tmp
     assert ball["trainer_type"] == "xqc"
     assert command[command.index("--seed") + 1] == "3"
     assert np.isfinite(float(command[command.index("--base-port") + 1]))
+
+
+def test_other_programs_play_the_same_game_with_their_own_python(tmp_path: Path) -> None:
+    made, (ball, _, pendulum, _) = plan(
+        ["--tasks", "balance", "Pendulum-v1", "--learners", "sac", "ppo", "--seeds", "3", "--most", "500"], tmp_path
+    )
+    made = replace(made, peers={"mlagents-ppo": tmp_path / "bin" / "python", "sbx": Path("python-of-sbx")})
+    (tmp_path / "theirs").mkdir()
+    theirs, variables = slow_games.command_of(made, replace(ball, learner="mlagents-ppo"), tmp_path / "theirs", 0)
+    ours, _ = slow_games.command_of(made, replace(ball, learner="ppo"), tmp_path, 0)
+    assert theirs[0] == str(tmp_path / "bin" / "mlagents-learn")
+    assert len(theirs[1:]) == len(ours[5:]), "the same flags"
+    assert variables == {}, "nothing of our Python's"
+    read = [(folder / "config.yaml").read_text() for folder in (tmp_path, tmp_path / "theirs")]
+    assert read[0] == read[1], "and the same file"
+    crossq, variables = slow_games.command_of(made, replace(pendulum, learner="sbx", step_ms=20.0), tmp_path, 0)
+    assert crossq[0] == "python-of-sbx"
+    assert crossq[2:] == ["Pendulum-v1", "3", "500"]
+    assert (variables[timed_envs.FOLDER], variables[timed_envs.STEP_SECONDS]) == (str(tmp_path), "0.02")

@@ -272,7 +272,7 @@ def count(run: Run, reader: Reader, started: float, ended: float, until: int) ->
     if until and task.lost_below is not None:
         run = replace(run, falls=falls(episodes, task.lost_below))
     found = None if task.mark is None else mark(episodes, task.mark, task.window)
-    if found is None or found.decisions > run.most:
+    if found is None:
         return run
     return replace(run, decisions=found.decisions, begun=found.begun, seconds=found.time - started)
 
