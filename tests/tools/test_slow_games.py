@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.settings import load_settings
+from tests.waiting import HANG_S
 from tools._bootstrap.progress import SetupError
 from tools.bench import running, slow_games, slow_report, timed_envs
 from tools.bench.episodes import STRETCH, Episodes, Falls, Reader, curve, falls, mark
@@ -160,6 +163,13 @@ def test_the_new_learner_gets_what_a_task_needs_and_no_other_number() -> None:
     assert "curiosity" in settings("pyramids", "xqc", 2.0, 100)["behaviors"]["Pyramids"]["reward_signals"]
     ball = settings("balance", "xqc", 2.0, 100)["behaviors"]["3DBall"]
     assert (ball["hyperparameters"], ball["network_settings"]) == ({"steps_per_update": 2.0}, {})
+
+
+def test_ppo_plays_several_copies_of_an_environment() -> None:
+    assert settings("LunarLander-v3", "ppo", 2.0, 100)["env_settings"] == {"num_areas": 16}
+    assert settings("LunarLander-v3", "xqc", 2.0, 100)["env_settings"] == {"num_areas": 1}
+    continuous = [gymnasium.spec(f"TimedLunarLander{kind}-v3").kwargs.get("continuous") for kind in ("", "Continuous")]
+    assert continuous == [None, True]
 
 
 def test_sac_with_as_many_gradient_steps_differs_in_nothing_else() -> None:
@@ -307,6 +317,8 @@ class Game:
         (self.command,), self.variables = commands, variables
         assert patience < 1.0, "what a run has learned is of no use"
         assert engines == 1
+        self.results = folder / "results"
+        self.results.mkdir()
         with (folder / "engine-1.jsonl.episodes").open("w", buffering=1) as file:
             while not until(Timeline(())):
                 self.looks += 1
@@ -332,6 +344,7 @@ def test_a_run_ends_once_its_mark_is_confirmed(tmp_path: Path, monkeypatch: pyte
     assert game.command[:5] == [sys.executable, "-P", "-m", "tau_trainer", "learn"]
     assert game.command[-1] == "--deterministic-collection"
     assert game.variables["PYTHONPATH"].startswith(str(ROOT))
+    assert not game.results.exists(), "replay memories are large"
 
 
 def test_a_run_goes_on_to_so_many_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,6 +375,7 @@ def test_the_engine_of_a_run_tells_of_every_episode_and_costs_what_was_asked(tmp
     assert "--agents 12 --report-episodes --step-ms 5" in script
     (ball,) = yaml.safe_load((tmp_path / "config.yaml").read_text())["behaviors"].values()
     assert ball["trainer_type"] == "xqc"
+    assert ball["max_steps"] > run.most, "it does not end by itself, which would take an export's time"
     assert command[command.index("--seed") + 1] == "3"
     assert np.isfinite(float(command[command.index("--base-port") + 1]))
 
@@ -383,3 +397,31 @@ def test_other_programs_play_the_same_game_with_their_own_python(tmp_path: Path)
     assert crossq[0] == "python-of-sbx"
     assert crossq[2:] == ["Pendulum-v1", "3", "500"]
     assert (variables[timed_envs.FOLDER], variables[timed_envs.STEP_SECONDS]) == (str(tmp_path), "0.02")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals of this kind")
+def test_what_ends_the_benchmark_ends_its_runs_and_keeps_those_that_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    written = Event()
+
+    def play(_plan: slow_games.Plan, run: Run, number: int, stop: Event) -> Run:
+        if number == 1:
+            assert written.wait(HANG_S)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.wait(HANG_S)
+            ended.append(number)
+        return run
+
+    monkeypatch.setattr(slow_games, "play", play)
+    monkeypatch.setattr(slow_games, "write", lambda arguments, runs: written.set())
+    words = ["--tasks", "basic", "--learners", "sac", "--seeds", "1", "2", "3", "--output", str(tmp_path / "out")]
+    made, asked = plan(words, tmp_path)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        done = slow_games.play_all(made, asked, slow_games.parser().parse_args(words))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended == [1]
+    assert done == asked[:1]
