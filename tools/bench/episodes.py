@@ -135,7 +135,8 @@ def curve(episodes: Episodes, window: int, started: float) -> list[tuple[float, 
     if not window:
         return []
     mean = means(episodes, window)
-    some = np.unique(np.linspace(0, len(mean) - 1, min(len(mean), _CURVE_POINTS)).astype(np.intp))
+    known = episodes.ended[window - 1 :]
+    some = np.unique(np.searchsorted(known, np.linspace(known[0], known[-1], _CURVE_POINTS)))
     ends = some + window - 1
     return list(
         zip(episodes.ended[ends].tolist(), (episodes.time[ends] - started).tolist(), mean[some].tolist(), strict=True)

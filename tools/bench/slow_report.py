@@ -260,5 +260,9 @@ def _draw(game: Game, runs: Sequence[Run], path: Path, by: int) -> Path:
     mark = TASKS[task].mark
     window = f"newest {TASKS[task].window} episodes"
     finish(axes, Chart("mean return", (), unit=window, levels={} if mark is None else {"mark": mark}))
-    decisions_along(axes) if by == 0 else axes.set_xlabel("minutes", fontsize=10)
+    if by == 0:
+        decisions_along(axes)
+    else:
+        axes.set_xlim(left=0.0)
+        axes.set_xlabel("minutes", fontsize=10)
     return save_figure(figure, path)
