@@ -91,6 +91,12 @@ STABLE_BASELINES3 = Peer(
 )
 """The trainer that researchers reach for."""
 
+SBX = Peer(
+    "sbx-rl-0.28.0",
+    (("torch==2.13.0",), ("sbx-rl==0.28.0", "stable-baselines3==2.9.2", "gymnasium[box2d,mujoco]==1.4.0")),
+)
+"""CrossQ on JAX."""
+
 RLLIB = Peer("rllib-2.60.0", (("torch==2.13.0",), ("ray[rllib]==2.60.0", "gymnasium==1.2.2")))
 """What Ray itself trains with; it asks for a Gymnasium of its own."""
 
@@ -115,17 +121,32 @@ def ensure_peer(
     Raises:
         SetupError: the interpreter does not run, or something could not be installed.
     """
-    version = _python_version(python)
-    folder = cache.absolute() / f"{peer.name}-py{version}-{peer.fingerprint(version)}"
-    interpreter = folder / ("Scripts" if WINDOWS else "bin") / ("python.exe" if WINDOWS else "python")
-    if (folder / _DONE).is_file() and interpreter.exists():
+    folder, interpreter = _place(peer, python, cache)
+    if find_peer(peer, python, cache) is not None:
         return interpreter
     cache.mkdir(parents=True, exist_ok=True)
     progress = progress or Progress()
     with exclusive(cache / f"{folder.name}.lock", progress.waiting):
-        if not ((folder / _DONE).is_file() and interpreter.exists()):
+        if find_peer(peer, python, cache) is None:
             _make(peer, python, folder, interpreter, progress)
     return interpreter
+
+
+def find_peer(peer: Peer, python: str = sys.executable, cache: Path = CACHE) -> Path | None:
+    """The peer's interpreter if its environment is there.
+
+    Raises:
+        SetupError: the interpreter `python` does not run.
+    """
+    folder, interpreter = _place(peer, python, cache)
+    return interpreter if (folder / _DONE).is_file() and interpreter.exists() else None
+
+
+def _place(peer: Peer, python: str, cache: Path) -> tuple[Path, Path]:
+    """The folder of its environment and the interpreter in it."""
+    version = _python_version(python)
+    folder = cache.absolute() / f"{peer.name}-py{version}-{peer.fingerprint(version)}"
+    return folder, folder / ("Scripts" if WINDOWS else "bin") / ("python.exe" if WINDOWS else "python")
 
 
 def find_python(version: str) -> str | None:

@@ -37,6 +37,7 @@ class HeadlessOptions:
     connect_seconds: float = 10.0
     report_file: Path | None = None
     report_seconds: float = 1.0
+    report_episodes: bool = False
     fault_kind: str | None = None
     fault_after: int = 10
     fault_seconds: float = 5.0
@@ -183,6 +184,7 @@ def _add_scene_flags(add: _Add) -> None:
         type=_number(0.0),
         help="time between two of them (default: %(default)s)",
     )
+    add("--report-episodes", action="store_true", help="each episode too, in a file named after it")
     add("--write-build", metavar="DIR", type=Path, help="write a launcher for these flags, and leave")
 
 

@@ -94,8 +94,7 @@ class HeadlessEngine:
             return
         specs = {spec.name: spec for spec in scene.specs}
         batches = scene.reset(self._parameters)
-        path, seconds = self._options.report_file, self._options.report_seconds
-        report = None if path is None else Report(path, scene.agents, seconds)
+        report = self._report(scene)
         try:
             while True:
                 request = self._request(scene, batches, specs)
@@ -107,6 +106,13 @@ class HeadlessEngine:
         finally:
             if report is not None:
                 report.close()
+
+    def _report(self, scene: Scene) -> Report | None:
+        options = self._options
+        if options.report_file is None:
+            return None
+        episodes, behaviors = options.report_episodes, len(scene.specs)
+        return Report(options.report_file, scene.agents, options.report_seconds, behaviors=behaviors, episodes=episodes)
 
     def _request(self, scene: Scene, batches: list[StepBatch], specs: dict[str, BehaviorSpec]) -> bytes:
         fault, stats = self._fault, scene.stats()
@@ -144,7 +150,7 @@ class HeadlessEngine:
         actions = {spec.name: _actions(reply, spec, n) for spec, n in zip(scene.specs, asked, strict=True)}
         batches = scene.step(actions)
         if report is not None:
-            report.add(sum(asked), batches)
+            report.add(asked, batches)
         return batches
 
     def _hear(self, data: bytes) -> bool:

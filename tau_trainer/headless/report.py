@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tau_trainer.specs import StepBatch
+from tau_trainer.specs import StepBatch, Terminals
 
 
 class Report:
@@ -17,12 +17,21 @@ class Report:
 
     Keys: ``time`` (Unix time in seconds), ``decisions``, ``exchanges`` and ``episodes`` (totals), ``mean_return``
     (mean over the episodes that ended since the last line; null if none did).
+
+    With ``episodes``, the file ``<path>.episodes`` gets a line for each episode as it ends: ``behavior``, ``begun`` and
+    ``ended`` (decisions of all agents of that behavior until then), ``return``, ``time``. An agent's episode begins
+    where its last one ended.
     """
 
-    def __init__(self, path: Path, agents: int, interval: float = 1.0) -> None:
+    def __init__(
+        self, path: Path, agents: int, interval: float = 1.0, *, behaviors: int = 1, episodes: bool = False
+    ) -> None:
         self._file = path.open("a", encoding="utf-8")
+        self._each = Path(f"{path}.episodes").open("a", encoding="utf-8", buffering=1) if episodes else None  # noqa: SIM115
         self._returns = np.zeros(agents)
-        self._decisions = self._exchanges = self._episodes = 0
+        self._decisions = np.zeros(behaviors, np.int64)
+        self._begun = np.zeros((agents, behaviors), np.int64)
+        self._exchanges = self._episodes = 0
         self._ended: list[float] = []
         self._interval = interval
         self._due = time.monotonic() + interval
@@ -31,31 +40,47 @@ class Report:
         """Write the last line."""
         self._write()
         self._file.close()
+        if self._each is not None:
+            self._each.close()
 
     def reset(self) -> None:
         """All running episodes were dropped: forget their rewards. Counts one exchange."""
         self._returns[:] = 0.0
+        self._begun[:] = self._decisions
         self._exchanges += 1
 
-    def add(self, decisions: int, batches: Sequence[StepBatch]) -> None:
-        """One exchange was answered with actions for ``decisions`` agents, and led to ``batches``."""
+    def add(self, asked: Sequence[int], batches: Sequence[StepBatch]) -> None:
+        """One exchange was answered with actions, and led to ``batches``.
+
+        ``asked``: agents with an action, by behavior; ``batches``: one for each behavior, in the same order.
+        """
         self._exchanges += 1
-        self._decisions += decisions
-        for ended in (batch.terminals for batch in batches):
-            if len(ended):
-                self._returns[ended.agent_ids] += ended.reward
-                self._ended.extend(self._returns[ended.agent_ids].tolist())
-                self._returns[ended.agent_ids] = 0.0
-                self._episodes += len(ended)
+        self._decisions += asked
+        for behavior, batch in enumerate(batches):
+            if len(batch.terminals):
+                self._end(behavior, batch.behavior, batch.terminals)
         for batch in batches:
             self._returns[batch.agent_ids] += batch.reward
         if time.monotonic() >= self._due:
             self._write()
 
+    def _end(self, behavior: int, name: str, ended: Terminals) -> None:
+        ids = ended.agent_ids
+        self._returns[ids] += ended.reward
+        returns = self._returns[ids].tolist()
+        if self._each is not None:
+            line = {"behavior": name, "ended": int(self._decisions[behavior]), "time": time.time()}
+            for begun, value in zip(self._begun[ids, behavior].tolist(), returns, strict=True):
+                self._each.write(json.dumps({**line, "begun": begun, "return": value}) + "\n")
+        self._ended.extend(returns)
+        self._returns[ids] = 0.0
+        self._begun[ids] = self._decisions
+        self._episodes += len(ended)
+
     def _write(self) -> None:
         line = {
             "time": time.time(),
-            "decisions": self._decisions,
+            "decisions": int(self._decisions.sum()),
             "exchanges": self._exchanges,
             "episodes": self._episodes,
             "mean_return": sum(self._ended) / len(self._ended) if self._ended else None,

@@ -146,7 +146,17 @@ def test_behaviors_are_described_with_their_first_agent_and_agents_move_between_
     trainer: FakeTrainer, start: EngineStarter, tmp_path: Path
 ) -> None:
     report = tmp_path / "counts.jsonl"
-    engine = start("--scene", "walljump", "--agents", "1", "--max-decisions", "2", "--report-file", str(report))
+    engine = start(
+        "--scene",
+        "walljump",
+        "--agents",
+        "1",
+        "--max-decisions",
+        "2",
+        "--report-file",
+        str(report),
+        "--report-episodes",
+    )
     trainer.handshake(seed=1)
     described: list[str] = []
     played: list[str] = []
@@ -170,6 +180,8 @@ def test_behaviors_are_described_with_their_first_agent_and_agents_move_between_
     last = json.loads(report.read_text("utf-8").splitlines()[-1])
     assert (last["exchanges"], last["decisions"], last["episodes"]) == (40, 40, 20)
     assert last["mean_return"] == pytest.approx(-0.005)
+    episodes = [json.loads(line) for line in report.with_name("counts.jsonl.episodes").read_text("utf-8").splitlines()]
+    assert [episode["behavior"] for episode in episodes] == played[:40:2]
 
 
 def test_too_many_actions_of_one_behavior_are_told(trainer: FakeTrainer, start: EngineStarter, tmp_path: Path) -> None:

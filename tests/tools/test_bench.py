@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.waiting import HANG_S
 from tools._bootstrap.progress import SetupError
 from tools.bench import __main__ as driver
 from tools.bench import (
@@ -95,6 +96,16 @@ def test_a_program_may_end_by_itself_where_that_is_said(tmp_path: Path) -> None:
     assert played.timeline.total(math.inf) == 12 * 19
     with pytest.raises(running.RunFailedError):
         running.play([program(tmp_path, 40, 1)], tmp_path, 2, 30.0, may_end=True)
+
+
+@posix
+def test_a_program_may_play_without_engines_and_has_its_own_variables(tmp_path: Path) -> None:
+    script = "import os; print(os.environ['TAU_BENCH_WORD'])"
+    played = running.play(
+        [[sys.executable, "-c", script]], tmp_path, 0, HANG_S, may_end=True, variables={"TAU_BENCH_WORD": "heard"}
+    )
+    assert played.timeline.engines == ()
+    assert (tmp_path / "program-0.log").read_text() == "heard\n"
 
 
 @posix

@@ -10,7 +10,7 @@ import pytest
 
 from tools import peers
 from tools._bootstrap.progress import Progress, SetupError
-from tools.peers import Peer, ensure_peer, find_python
+from tools.peers import Peer, ensure_peer, find_peer, find_python
 
 
 class FakeProgress(Progress):
@@ -63,10 +63,14 @@ def test_the_interpreter_is_found_from_any_folder(tmp_path: Path, monkeypatch: p
 def test_a_half_made_one_starts_over(tmp_path: Path) -> None:
     broken = FakeProgress()
     broken.fail_at = 3
+    assert find_peer(PEER, cache=tmp_path) is None
     with pytest.raises(SetupError):
         ensure_peer(PEER, cache=tmp_path, progress=broken)
+    assert find_peer(PEER, cache=tmp_path) is None
     whole = FakeProgress()
-    assert ensure_peer(PEER, cache=tmp_path, progress=whole).exists()
+    made = ensure_peer(PEER, cache=tmp_path, progress=whole)
+    assert made.exists()
+    assert find_peer(PEER, cache=tmp_path) == made
     assert len(whole.commands) == 3
 
 

@@ -23,6 +23,7 @@ NAMES = {
     "scale": "engines that sleep, 1 to 64 of them, here and on a cluster, and what would limit 1,000",
     "soak": "ten minutes on a cluster of which a node is killed every 20 seconds",
     "scenes": "ML-Agents' scenes to their marks, with the shipped settings",
+    "slow_games": "decisions and seconds to a mark, for games that cost time, beside the incumbents",
     "self_play": "Soccer Twos at self-play, beside learning against itself alone",
     "own_data": "the Tau task on generated data with 26 to 240 answers, beside the strongest baselines",
     "batched": "environments of tensors, beside twins and other libraries",

@@ -202,7 +202,7 @@ def resident(mark: str) -> float:
 def speed(folder: Path) -> float:
     """Steps a second of all environments, each over its whole episodes since the last of them was made."""
     files = [path.read_text().splitlines() for path in folder.iterdir()]
-    tables_of = [np.array([text.split() for text in lines if text.count(" ") == 2], float) for lines in files]
+    tables_of = [np.array([text.split() for text in lines if text.count(" ") == 4], float) for lines in files]
     together = max((rows[0, 0] for rows in tables_of if len(rows)), default=0.0)
     since = [rows[rows[:, 0] > together] for rows in tables_of if len(rows)]
     rates = [rows[1:, 1].sum() / (rows[-1, 0] - rows[0, 0]) for rows in since if len(rows) > 1]
@@ -224,8 +224,8 @@ def _stop(program: subprocess.Popen[bytes]) -> None:
 
 def outcome(task: str, trainer: str, seed: int, began: float, folder: Path) -> Outcome:
     """What the environments' files say."""
-    rows = [text.split() for path in folder.iterdir() for text in path.read_text().splitlines() if text.count(" ") == 2]
-    whole = np.array([row for row in rows if len(row) == 3], float).reshape(-1, 3)
+    rows = [text.split() for path in folder.iterdir() for text in path.read_text().splitlines() if text.count(" ") == 4]
+    whole = np.array([row for row in rows if len(row) == 5], float).reshape(-1, 5)
     whole = whole[np.argsort(whole[:, 0], kind="stable")]
     ended = whole[whole[:, 1] > 0]
     if len(ended) < EPISODES:

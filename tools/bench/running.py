@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,8 @@ def play(
     seconds: float,
     until: Callable[[Timeline], bool] | None = None,
     may_end: bool = False,
+    variables: Mapping[str, str] | None = None,
+    patience: float = STOP_SECONDS,
 ) -> Played:
     """Runs commands until `seconds` after all engines play, or until `until` says so; then stops them.
 
@@ -59,12 +61,14 @@ def play(
         seconds: how long to play.
         until: looked at now and then with what was counted so far.
         may_end: whether the programs may end by themselves, with exit code 0.
+        variables: of their environment, beside this process's.
+        patience: seconds that the programs have to save what they have learned, once they are told to stop.
 
     Raises:
         RunFailedError: a program ended too early, or its engines never played.
     """
     started = time.time()
-    with _programs(commands, folder) as programs:
+    with _programs(commands, folder, variables or {}, patience) as programs:
         ready = _wait_for_engines(programs, folder, engines)
         while time.time() < ready + seconds:
             codes = [program.poll() for program in programs]
@@ -95,7 +99,9 @@ def _report(programs: list[subprocess.Popen[bytes]], folder: Path) -> str:
 
 
 @contextmanager
-def _programs(commands: list[list[str]], folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+def _programs(
+    commands: list[list[str]], folder: Path, variables: Mapping[str, str], patience: float
+) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Starts every command in a session of its own and leaves nothing behind."""
     logs: list[IO[bytes]] = [(folder / f"program-{index}.log").open("wb") for index in range(len(commands))]
     programs = [
@@ -105,7 +111,7 @@ def _programs(commands: list[list[str]], folder: Path) -> Iterator[list[subproce
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            env=child_environment(),
+            env={**child_environment(), **variables},
             start_new_session=True,
         )
         for command, log in zip(commands, logs, strict=True)
@@ -113,18 +119,18 @@ def _programs(commands: list[list[str]], folder: Path) -> Iterator[list[subproce
     try:
         yield programs
     finally:
-        _stop(programs)
+        _stop(programs, patience)
         _end_engines(folder)
         for log in logs:
             log.close()
 
 
-def _stop(programs: list[subprocess.Popen[bytes]]) -> None:
+def _stop(programs: list[subprocess.Popen[bytes]], patience: float) -> None:
     """Ctrl-C for each, then the end of its whole group."""
     for program in programs:
         if program.poll() is None:
             program.send_signal(signal.SIGINT)
-    deadline = time.time() + STOP_SECONDS
+    deadline = time.time() + patience
     for program in programs:
         with suppress(subprocess.TimeoutExpired):
             program.wait(max(0.1, deadline - time.time()))
