@@ -208,8 +208,6 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
 
     buffer_size: PositiveInt = 200_000
     """Capacity of the replay memory in decisions."""
-    learning_rate: PositiveSchedule = 1e-3
-    """Step size of the optimizer at the start, or its own schedule."""
     steps_per_update: PositiveFloat = 4.0
     """Decisions for each gradient update."""
     tau: Fraction = 0.05

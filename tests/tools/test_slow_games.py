@@ -152,22 +152,22 @@ def test_every_task_has_settings_that_can_be_read(task: str, learner: str, tmp_p
 
 
 def test_the_new_learner_gets_what_a_task_needs_and_no_other_number() -> None:
-    hallway = settings("hallway", "xqc", "auto", 100)["behaviors"]["Hallway"]
+    hallway = settings("hallway", "sac_ln", "auto", 100)["behaviors"]["Hallway"]
     assert hallway == {
-        "trainer_type": "xqc",
+        "trainer_type": "sac_ln",
         "hyperparameters": {"steps_per_update": "auto"},
         "network_settings": {"memory": {"sequence_length": 64, "memory_size": 128}},
         "reward_signals": {"extrinsic": {"gamma": 0.99}},
         "max_steps": 100,
     }
-    assert "curiosity" in settings("pyramids", "xqc", 2.0, 100)["behaviors"]["Pyramids"]["reward_signals"]
-    ball = settings("balance", "xqc", 2.0, 100)["behaviors"]["3DBall"]
+    assert "curiosity" in settings("pyramids", "sac_ln", 2.0, 100)["behaviors"]["Pyramids"]["reward_signals"]
+    ball = settings("balance", "sac_ln", 2.0, 100)["behaviors"]["3DBall"]
     assert (ball["hyperparameters"], ball["network_settings"]) == ({"steps_per_update": 2.0}, {})
 
 
 def test_ppo_plays_several_copies_of_an_environment() -> None:
     assert settings("LunarLander-v3", "ppo", 2.0, 100)["env_settings"] == {"num_areas": 16}
-    assert settings("LunarLander-v3", "xqc", 2.0, 100)["env_settings"] == {"num_areas": 1}
+    assert settings("LunarLander-v3", "sac_ln", 2.0, 100)["env_settings"] == {"num_areas": 1}
     continuous = [gymnasium.spec(f"TimedLunarLander{kind}-v3").kwargs.get("continuous") for kind in ("", "Continuous")]
     assert continuous == [None, True]
 
@@ -181,10 +181,10 @@ def test_sac_with_as_many_gradient_steps_differs_in_nothing_else() -> None:
 
 
 def test_changes_are_for_ours_or_for_the_learner_they_name() -> None:
-    changes = ["xqc:reward_signals.extrinsic.strength=100", "hyperparameters.batch_size=77"]
+    changes = ["sac_ln:reward_signals.extrinsic.strength=100", "hyperparameters.batch_size=77"]
     found = {
         name: next(iter(settings("basic", name, 2.0, 100, changes)["behaviors"].values()))
-        for name in ("xqc", "sac", "mlagents-sac")
+        for name in ("sac_ln", "sac", "mlagents-sac")
     }
     assert [one["hyperparameters"].get("batch_size") for one in found.values()] == [77, 77, 64]
     assert [one["reward_signals"]["extrinsic"].get("strength") for one in found.values()] == [100, 1.0, 1.0]
@@ -196,35 +196,35 @@ def ran(learner: str, begun: float, **values: Any) -> Run:
 
 
 def test_ratios_are_of_medians_and_of_the_better_of_the_others() -> None:
-    runs = [ran("xqc", value) for value in (4_000.0, 1_000.0, 2_000.0)]
+    runs = [ran("sac_ln", value) for value in (4_000.0, 1_000.0, 2_000.0)]
     runs += [ran("sac", 8_000.0), ran("ppo", 40_000.0), ran("sac-equal", 4_000.0)]
     assert str(ratio(runs, ("sac", "ppo"))) == "0.25"
     assert str(ratio(runs, ("sac-equal",))) == "0.50"
     assert str(ratio(runs, ("mlagents-sac",))) == "-"
-    assert rivals(("xqc", "sac", "ppo")) == ("sac", "ppo")
-    assert rivals(("xqc", "sac", "mlagents-ppo")) == ("mlagents-ppo",), "the incumbent's where it plays"
+    assert rivals(("sac_ln", "sac", "ppo")) == ("sac", "ppo")
+    assert rivals(("sac_ln", "sac", "mlagents-ppo")) == ("mlagents-ppo",), "the incumbent's where it plays"
 
 
 def test_a_run_that_never_comes_there_is_worse_than_all_that_it_was_given() -> None:
     never = ran("sac", math.inf)
-    assert str(ratio([ran("xqc", 25_000.0), never], ("sac",))) == "< 0.25"
-    assert str(ratio([ran("xqc", math.inf), ran("sac", 1_000.0)], ("sac",))) == "not reached"
-    assert str(ratio([*[ran("xqc", math.inf)] * 2, ran("xqc", 1.0), ran("sac", 1.0)], ("sac",))) == "not reached"
-    assert str(ratio([*[ran("xqc", 2.0)] * 2, ran("xqc", math.inf), ran("sac", 1.0)], ("sac",))) == "2.00"
+    assert str(ratio([ran("sac_ln", 25_000.0), never], ("sac",))) == "< 0.25"
+    assert str(ratio([ran("sac_ln", math.inf), ran("sac", 1_000.0)], ("sac",))) == "not reached"
+    assert str(ratio([*[ran("sac_ln", math.inf)] * 2, ran("sac_ln", 1.0), ran("sac", 1.0)], ("sac",))) == "not reached"
+    assert str(ratio([*[ran("sac_ln", 2.0)] * 2, ran("sac_ln", math.inf), ran("sac", 1.0)], ("sac",))) == "2.00"
 
 
 def test_tables_of_marks_ratios_ends_and_falls() -> None:
-    runs = [ran("xqc", 2_000.0), ran("xqc", 4_000.0, seed=2), ran("sac", 40_000.0), ran("ppo", math.inf)]
-    runs += [ran("xqc", 1_000.0, task="basic", agents=1), ran("sac", 2_000.0, task="basic", agents=1)]
-    runs += [replace(ran("xqc", math.inf, task="Hopper-v5", agents=1, seed=seed), end=100.0 * seed) for seed in (1, 3)]
+    runs = [ran("sac_ln", 2_000.0), ran("sac_ln", 4_000.0, seed=2), ran("sac", 40_000.0), ran("ppo", math.inf)]
+    runs += [ran("sac_ln", 1_000.0, task="basic", agents=1), ran("sac", 2_000.0, task="basic", agents=1)]
+    runs += [replace(ran("sac_ln", math.inf, task="Hopper-v5", agents=1, seed=seed), end=100.0 * seed) for seed in (1, 3)]
     fallen = Falls(50_000.0, 0, 0, 2)
     runs.append(replace(ran("sac", 1.0, seed=2), falls=fallen))
     runs.append(replace(ran("sac", 1.0, seed=3), falls=replace(fallen, low=2, falls=1, most=30)))
     runs.append(replace(ran("ppo", 1.0, seed=9), failure="exit codes [1]"))
     text = slow_report.report(runs)
-    assert "| `balance` | 12 | 0 | `xqc` | 90 | 2 of 2 | 15,000 (14,000-16,000) | 3,000 (2,000-4,000) | 30.0 (" in text
+    assert "| `balance` | 12 | 0 | `sac_ln` | 90 | 2 of 2 | 15,000 (14,000-16,000) | 3,000 (2,000-4,000) | 30.0 (" in text
     assert "| `balance` | 12 | 0 | `ppo` | 90 | 0 of 1 | - | - | - |" in text
-    assert "| `Hopper-v5` | 1 | 0 | `xqc` | 2 | 200 | 100 |" in text
+    assert "| `Hopper-v5` | 1 | 0 | `sac_ln` | 2 | 200 | 100 |" in text
     assert "| `basic` | 1 | 0 | 0.50 | - | - |" in text
     assert "| `balance` | 12 | 0 | `sac` | 1 of 2 | 100,000 | 2 | 1 | 1.00 | 2, 30 |" in text
     assert "- balance-12agents-ppo-9: exit codes [1]" in text
@@ -233,16 +233,16 @@ def test_tables_of_marks_ratios_ends_and_falls() -> None:
 
 def test_results_come_back_as_they_were_and_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [(1_000.0, 1.5, 20.0), (2_000.0, 3.0, 95.0)]
-    runs = [replace(ran("xqc", 2_000.0, step_ms=5.0), curve=points, falls=Falls(1.0, 2, 3, 4)), ran("sac", math.inf)]
+    runs = [replace(ran("sac_ln", 2_000.0, step_ms=5.0), curve=points, falls=Falls(1.0, 2, 3, 4)), ran("sac", math.inf)]
     for run in runs:
         path = tmp_path / f"{run.learner}.json"
         path.write_text(json.dumps({"runs": slow_report.document([run])}))
         assert slow_report.read(path) == [run]
-    words = ["--read", str(tmp_path / "xqc.json"), str(tmp_path / "sac.json"), "--output", str(tmp_path / "both")]
+    words = ["--read", str(tmp_path / "sac_ln.json"), str(tmp_path / "sac.json"), "--output", str(tmp_path / "both")]
     monkeypatch.setattr(sys, "argv", ["slow_games", *words])
     assert slow_games.main() == 0
     assert len(slow_report.read(tmp_path / "both" / "slow_games.json")) == 2
-    assert "| `xqc` |" in (tmp_path / "both" / "slow_games.md").read_text()
+    assert "| `sac_ln` |" in (tmp_path / "both" / "slow_games.md").read_text()
     pictures = [path.name for path in sorted((tmp_path / "both").glob("*.png"))]
     assert pictures == ["balance-12agents-5ms-decisions.png", "balance-12agents-5ms-minutes.png"]
 
@@ -368,13 +368,13 @@ def test_a_program_that_fails_is_a_result_too(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_engine_of_a_run_tells_of_every_episode_and_costs_what_was_asked(tmp_path: Path) -> None:
-    made, (run,) = plan(["--tasks", "balance", "--learners", "xqc", "--seeds", "3", "--step-ms", "5"], tmp_path)
+    made, (run,) = plan(["--tasks", "balance", "--learners", "sac_ln", "--seeds", "3", "--step-ms", "5"], tmp_path)
     command, _ = slow_games.command_of(made, run, tmp_path, 4)
     build = Path(command[command.index("--env") + 1])
     script = next(path for path in (build, build / "Contents" / "MacOS" / build.stem) if path.is_file()).read_text()
     assert "--agents 12 --report-episodes --step-ms 5" in script
     (ball,) = yaml.safe_load((tmp_path / "config.yaml").read_text())["behaviors"].values()
-    assert ball["trainer_type"] == "xqc"
+    assert ball["trainer_type"] == "sac_ln"
     assert ball["max_steps"] > run.most, "it does not end by itself, which would take an export's time"
     assert command[command.index("--seed") + 1] == "3"
     assert np.isfinite(float(command[command.index("--base-port") + 1]))

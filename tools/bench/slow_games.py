@@ -1,9 +1,9 @@
-"""Decisions and seconds to a mark, for games that cost time: `xqc` beside SAC, PPO and their incumbents.
+"""Decisions and seconds to a mark, for games that cost time: `sac_ln` beside SAC, PPO and their incumbents.
 
-    python -m tools.bench slow_games --learners xqc sac sac-equal ppo --seeds 1 2 3 --jobs 2
+    python -m tools.bench slow_games --learners sac_ln sac sac-equal ppo --seeds 1 2 3 --jobs 2
     python -m tools.bench slow_games --tasks balance gridworld hallway --step-ms 5 20 --jobs 1
-    python -m tools.bench slow_games --tasks balance --learners xqc sac --seeds 1 2 3 4 5 --until 300000
-    python -m tools.bench slow_games --tasks balance --agents 1 --set xqc:reward_signals.extrinsic.strength=100
+    python -m tools.bench slow_games --tasks balance --learners sac_ln sac --seeds 1 2 3 4 5 --until 300000
+    python -m tools.bench slow_games --tasks balance --agents 1 --set sac_ln:reward_signals.extrinsic.strength=100
     python -m tools.bench slow_games --read first/slow_games.json second/slow_games.json --output both
 
 Every game tells of its episodes itself, so decisions are counted alike for all. A mark is reached when the mean return
@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--set", type=_assignment, nargs="+", default=[], metavar="KEY=VALUE", help="of ours; or LEARNER:KEY=VALUE"
     )
-    rate = "decisions for a gradient step of xqc, sac-equal and sac-tuned, or auto (default: %(default)s)"
+    rate = "decisions for a gradient step of sac_ln, sac-equal and sac-tuned, or auto (default: %(default)s)"
     made.add_argument("--steps-per-update", type=_rate, default=2.0, metavar="X", help=rate)
     made.add_argument("--turns", action="store_true", help="ours with --deterministic-collection")
     made.add_argument("--most", type=int, help="decisions that a run is given (default: by task)")

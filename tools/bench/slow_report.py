@@ -108,7 +108,7 @@ def report(runs: Sequence[Run]) -> str:
     parts = [marks_table([run for run in good if TASKS[run.task].mark is not None])]
     ends = [run for run in good if TASKS[run.task].mark is None]
     parts += [ends_table(ends)] if ends else []
-    parts += [ratios_table(good)] if any(run.learner == "xqc" for run in good) else []
+    parts += [ratios_table(good)] if any(run.learner == "sac_ln" for run in good) else []
     fallen = [run for run in good if run.falls is not None]
     parts += [falls_table(fallen)] if fallen else []
     failures = [f"- {line(run)}" for run in runs if run.failure]
@@ -183,7 +183,7 @@ def falls_table(runs: Sequence[Run]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Decisions of `xqc` over another's, the window taken off; ``below``: the other never came there."""
+    """Decisions of `sac_ln` over another's, the window taken off; ``below``: the other never came there."""
 
     value: float
     below: bool = False
@@ -195,15 +195,15 @@ class Ratio:
 
 
 def ratio(runs: Sequence[Run], others: Sequence[str]) -> Ratio:
-    """Of the medians in one game: `xqc` over the best of ``others``; those that are not there do not count."""
+    """Of the medians in one game: `sac_ln` over the best of ``others``; those that are not there do not count."""
     medians = {learner: statistics.median(run.begun for run in group) for _, learner, group in _cells(runs)}
     known = [medians[learner] for learner in others if learner in medians]
-    if not known or "xqc" not in medians:
+    if not known or "sac_ln" not in medians:
         return Ratio(math.nan)
     best = min(known)
     if math.isfinite(best):
-        return Ratio(medians["xqc"] / best)
-    return Ratio(medians["xqc"] / max(run.most for run in runs), below=True)
+        return Ratio(medians["sac_ln"] / best)
+    return Ratio(medians["sac_ln"] / max(run.most for run in runs), below=True)
 
 
 def rivals(learners: Iterable[str]) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ def rivals(learners: Iterable[str]) -> tuple[str, ...]:
 
 
 def ratios_table(runs: Sequence[Run]) -> str:
-    """How `xqc` stands beside the others, game by game and over all."""
+    """How `sac_ln` stands beside the others, game by game and over all."""
     marked = [run for run in runs if TASKS[run.task].mark is not None]
     games = {game: [run for run in marked if run.game == game] for game, _, _ in _cells(marked)}
     columns: list[Callable[[list[Run]], Ratio]] = [
@@ -227,7 +227,7 @@ def ratios_table(runs: Sequence[Run]) -> str:
         values = [[one.value for one in column if not math.isnan(one.value)] for column in found]
         rows.append([name, "", "", *(str(Ratio(of(some))) if some else "-" for some in values)])
     header = ["task", "agents", "ms a step", "over the better of PPO and SAC", "over `sac`, as many gradient steps"]
-    return "### `xqc`: share of the decisions, window off, medians\n\n" + tables.markdown(
+    return "### `sac_ln`: share of the decisions, window off, medians\n\n" + tables.markdown(
         [*header, "over `sac`, tuned for few decisions"], rows
     )
 

@@ -1,7 +1,7 @@
 """The tasks of `slow_games`, and with which settings each learner plays them.
 
 PPO and SAC have ML-Agents' own numbers for a scene where there are any, else those of a like one; on Gymnasium's
-environments those of the zoo of Stable-Baselines3, or of our shipped files. `xqc` has none: only what a task needs to
+environments those of the zoo of Stable-Baselines3, or of our shipped files. `sac_ln` has none: only what a task needs to
 be learned at all (discount, memory, curiosity).
 """
 
@@ -166,8 +166,8 @@ TASKS = {
 }
 """By name. The incumbent has no SAC file for Sorter: numbers of its Wall Jump, network of its PPO file."""
 
-OURS = ("xqc", "sac", "sac-equal", "sac-tuned", "ppo")
-"""`sac-equal`: as many gradient steps a decision as `xqc`; `sac-tuned`: with other numbers for few decisions too."""
+OURS = ("sac_ln", "sac", "sac-equal", "sac-tuned", "ppo")
+"""`sac-equal`: as many gradient steps a decision as `sac_ln`; `sac-tuned`: with other numbers for few decisions too."""
 INCUMBENT = ("mlagents-sac", "mlagents-ppo")
 LEARNERS = (*OURS, *INCUMBENT, "sbx")
 _TUNED = {"learning_rate": 1e-3, "batch_size": 128, "init_entcoef": 0.1}
@@ -181,17 +181,17 @@ def settings(
     Args:
         name: of the task.
         learner: one of :data:`OURS` or :data:`INCUMBENT`.
-        steps_per_update: of `xqc`, `sac-equal` and `sac-tuned`.
+        steps_per_update: of `sac_ln`, `sac-equal` and `sac-tuned`.
         most: decisions that a run must be able to play.
         changes: `[LEARNER:]KEY=VALUE`, keys from a behavior's section on; for ours alone.
     """
     task, kind = TASKS[name], learner.removeprefix("mlagents-").partition("-")[0]
     behaviors = _behaviors(task, "ppo" if kind == "ppo" else "sac")
     for behavior in behaviors.values():
-        if kind == "xqc":
+        if kind == "sac_ln":
             _leave_needs(behavior)
         numbers = behavior["hyperparameters"]
-        if learner in ("xqc", "sac-equal", "sac-tuned"):
+        if learner in ("sac_ln", "sac-equal", "sac-tuned"):
             numbers["steps_per_update"] = steps_per_update
         if learner == "sac-tuned":
             numbers.update(_TUNED)
@@ -221,7 +221,7 @@ def _leave_needs(settings: Settings) -> None:
     signals, network = settings["reward_signals"], settings["network_settings"]
     signals["extrinsic"].pop("strength", None)
     memory = {"memory": network["memory"]} if "memory" in network else {}
-    left = {"trainer_type": "xqc", "hyperparameters": {}, "network_settings": memory, "reward_signals": signals}
+    left = {"trainer_type": "sac_ln", "hyperparameters": {}, "network_settings": memory, "reward_signals": signals}
     settings.clear()
     settings.update(left)
 

@@ -50,9 +50,12 @@ class NormalizedWorkspace(NamedTuple):
     """The actor's before each swish, [1, 2B, H]: of the observations, then of those that came after."""
     post: list[torch.Tensor]
     q_pre: list[torch.Tensor]
-    """Of the Qs, before normalisation [2, 2B, H]: of what was done, then of what the policy would do."""
+    """The Qs' before normalisation, of what was done [2, B, H]."""
     q_post: list[torch.Tensor]
     """After each ReLU."""
+    drawn_pre: list[torch.Tensor]
+    """The first Q's, of what the policy would do [1, B, H]."""
+    drawn_post: list[torch.Tensor]
 
 
 class NormalizedNumbers(NamedTuple):
@@ -95,10 +98,11 @@ def named_normalized_weights(views: dict[str, torch.Tensor]) -> NormalizedWeight
 def new_normalized_workspace(weights: NormalizedWeights, batch: int) -> NormalizedWorkspace:
     """Memory for minibatches of ``batch`` rows."""
 
-    def make(towers: int) -> list[torch.Tensor]:
-        return [bias.new_zeros(towers, 2 * batch, bias.size(2)) for bias in weights.body_bias]
+    def make(towers: int, rows: int) -> list[torch.Tensor]:
+        return [bias.new_zeros(towers, rows, bias.size(2)) for bias in weights.body_bias]
 
-    return NormalizedWorkspace(make(1), make(1), make(TWINS), make(TWINS))
+    actor, qs, first = (1, 2 * batch), (TWINS, batch), (1, batch)
+    return NormalizedWorkspace(make(*actor), make(*actor), make(*qs), make(*qs), make(*first), make(*first))
 
 
 def q_through(
@@ -108,7 +112,7 @@ def q_through(
     pre: list[torch.Tensor],
     post: list[torch.Tensor],
 ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
-    """Features [2, n, H] of both Qs from inputs [2, n, in], and each layer's means and reciprocal deviations [2, n, 1].
+    """Features [E, n, H] of Qs from inputs [E, n, in], and each layer's means and reciprocal deviations [E, n, 1].
 
     Fills the activations.
     """
@@ -127,10 +131,10 @@ def q_through(
 def q_back_layer(
     grad: torch.Tensor, pre: torch.Tensor, post: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor
 ) -> torch.Tensor:
-    """Gradient at what is normalised, from that at the features, all [..., n, H]."""
+    """Gradient at what is normalised, from that at the features, all [E, n, H]."""
     grad = torch.ops.aten.threshold_backward(grad, post, 0.0)
     found = torch.ops.aten.native_layer_norm_backward(
-        grad, pre, [pre.size(pre.dim() - 1)], mean, scale, None, None, [True, False, False]
+        grad, pre, [pre.size(2)], mean, scale, None, None, [True, False, False]
     )
     return found[0]
 
@@ -139,20 +143,20 @@ def q_back(
     x: torch.Tensor,
     grad: torch.Tensor,
     weight: list[torch.Tensor],
-    pre: list[torch.Tensor],
-    post: list[torch.Tensor],
-    means: list[torch.Tensor],
-    scales: list[torch.Tensor],
-    grad_weight: list[torch.Tensor],
-    grad_bias: list[torch.Tensor],
+    activations: tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]],
+    into: tuple[list[torch.Tensor], list[torch.Tensor]],
 ) -> None:
-    """Gradients of both Qs' layers, from ``grad`` [2, n, H] at their features."""
+    """Gradients of both Qs' layers, from ``grad`` [2, n, H] at their features.
+
+    ``activations``: before, after, means, reciprocal deviations; ``into``: the gradients of weights and biases.
+    """
+    pre, post, means, scales = activations
     for step in range(len(weight)):
         layer = len(weight) - 1 - step
         grad = q_back_layer(grad, pre[layer], post[layer], means[layer], scales[layer])
         source = x if layer == 0 else post[layer - 1]
-        torch.bmm(source.transpose(1, 2), grad, out=grad_weight[layer])
-        torch.sum(grad, dim=[1], keepdim=True, out=grad_bias[layer])
+        torch.bmm(source.transpose(1, 2), grad, out=into[0][layer])
+        torch.sum(grad, dim=[1], keepdim=True, out=into[1][layer])
         if layer > 0:
             grad = torch.bmm(grad, weight[layer].transpose(1, 2))
 
@@ -223,14 +227,18 @@ def compute_normalized_gradient(
         after = (after.reshape(2, rows, streams, -1) * probability[rows:].unsqueeze(1)).sum(dim=3) / float(count)
     worth = torch.minimum(after[0], after[1]) - cost[rows:].unsqueeze(1)  # [B, S]
     backup = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, worth)
-    # Q of what was done and of what the policy would do, in one product a layer
-    done = torch.cat((torch.cat((seen[:rows], seen[:rows])), torch.cat((batch.continuous, action[:rows]))), dim=1)
-    x_q = done.unsqueeze(0).expand(2, 2 * rows, done.size(1))  # [2, 2B, D + c], a view
-    q_features, means, scales = q_through(
-        x_q, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post
-    )  # [2, 2B, H]
-    all_q = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)
-    taken, drawn = all_q[:, :rows], all_q[0, rows:]  # [2, B, S A], and of the first [B, S A]
+    # Q of what was done, and the first of what the policy would do.
+    x_q = torch.cat((seen[:rows], batch.continuous), dim=1)
+    x_q = x_q.unsqueeze(0).expand(2, rows, x_q.size(1))  # [2, B, D + c], a view
+    q_features, means, scales = q_through(x_q, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)
+    taken = torch.baddbmm(weights.q_bias, q_features, weights.q_weight)  # [2, B, S A]
+    first_weight = [weight[:1] for weight in weights.q_body_weight]
+    first_bias = [bias[:1] for bias in weights.q_body_bias]
+    of_drawn = torch.cat((seen[:rows], action[:rows]), dim=1).unsqueeze(0)  # [1, B, D + c]
+    drawn_features, drawn_means, drawn_scales = q_through(
+        of_drawn, first_weight, first_bias, space.drawn_pre, space.drawn_post
+    )
+    drawn = torch.addmm(weights.q_bias[0], drawn_features[0], weights.q_weight[0])  # [B, S A]
     grad_q = torch.zeros_like(taken)
     grad_drawn = torch.full_like(drawn, -scale / float(streams))  # of the policy's loss, at the first Q
     if count > 0:
@@ -263,20 +271,19 @@ def compute_normalized_gradient(
         torch.mul(weighted, scale / float(streams), out=grad_q)
     policy_loss = (cost[:rows] - expected.mean(dim=1)).mean()
     if size > 0:
-        # Through the first Q, of what the policy would do, to its actions.
-        weight = weights.q_weight[0]  # [H, S A]
-        grad = grad_drawn
-        for step in range(len(space.q_pre)):
-            layer = len(space.q_pre) - 1 - step
+        # Through the first Q to the actions.
+        weight, grad = weights.q_weight[:1], grad_drawn.unsqueeze(0)  # [1, H, S A], [1, B, S A]
+        for step in range(len(first_weight)):
+            layer = len(first_weight) - 1 - step
             grad = q_back_layer(
-                torch.mm(grad, weight.t()),
-                space.q_pre[layer][0, rows:],
-                space.q_post[layer][0, rows:],
-                means[layer][0, rows:],
-                scales[layer][0, rows:],
+                torch.bmm(grad, weight.transpose(1, 2)),
+                space.drawn_pre[layer],
+                space.drawn_post[layer],
+                drawn_means[layer],
+                drawn_scales[layer],
             )
-            weight = weights.q_body_weight[layer][0]
-        at_actions = torch.mm(grad, weight[weight.size(0) - size :].t())  # actions lie last in what Qs see
+            weight = first_weight[layer]
+        at_actions = torch.mm(grad[0], weight[0, weight.size(1) - size :].t())  # actions lie last in what Qs see
         alpha, squashed = coefficients[0] * scale, action[:rows]
         # d log pi / d x = 2 tanh(x), and the slope of tanh is 1 - tanh²
         at_raw = torch.addcmul(at_actions * (1.0 - squashed * squashed), squashed, alpha, value=2.0)
@@ -289,20 +296,13 @@ def compute_normalized_gradient(
         pre, post = [units[:, :rows] for units in space.pre], [units[:, :rows] for units in space.post]
         at_features = torch.mm(grad_outputs, weights.action_weight.t()).unsqueeze(0)
         back(x[:, :rows], at_features, weights.body_weight, pre, post, gradient.body_weight, gradient.body_bias)
-    torch.bmm(q_features[:, :rows].transpose(1, 2), grad_q, out=gradient.q_weight)
+    torch.bmm(q_features.transpose(1, 2), grad_q, out=gradient.q_weight)
     torch.sum(grad_q, dim=[1], keepdim=True, out=gradient.q_bias)
     if len(space.q_pre) > 0:
-        q_back(
-            x_q[:, :rows],
-            torch.bmm(grad_q, weights.q_weight.transpose(1, 2)),
-            weights.q_body_weight,
-            [units[:, :rows] for units in space.q_pre],
-            [units[:, :rows] for units in space.q_post],
-            [mean[:, :rows] for mean in means],
-            [factor[:, :rows] for factor in scales],
-            gradient.q_body_weight,
-            gradient.q_body_bias,
-        )
+        at_features = torch.bmm(grad_q, weights.q_weight.transpose(1, 2))
+        activations = space.q_pre, space.q_post, means, scales
+        into = gradient.q_body_weight, gradient.q_body_bias
+        q_back(x_q, at_features, weights.q_body_weight, activations, into)
     single = torch.stack((policy_loss, coefficient_loss, entropy))
     return torch.cat((single, 0.5 * (error * weighted).mean(dim=[1, 2]), q.mean(dim=[0, 1])))
 
