@@ -120,11 +120,13 @@ OWNERS = {
 """Whose weights each loss moves; in brackets the tower."""
 
 
-def gradients(weights: Weights, losses: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def gradients(
+    weights: Weights, losses: Mapping[str, torch.Tensor], owners_of: Mapping[str, tuple[str, ...]] = OWNERS
+) -> dict[str, torch.Tensor]:
     """Of each loss at its own weights alone."""
     names = list(weights)
     result = {name: torch.zeros_like(weights[name]) for name in names}
-    for loss, owners in OWNERS.items():
+    for loss, owners in owners_of.items():
         found = torch.autograd.grad(losses[loss], list(weights.values()), retain_graph=True, allow_unused=True)
         for name, gradient in zip(names, found, strict=True):
             for owner in owners:

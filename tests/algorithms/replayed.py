@@ -13,10 +13,22 @@ from tau_trainer.algorithms.off_policy.ddpg import DDPG
 from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.iqn import IQN
 from tau_trainer.algorithms.off_policy.sac import SAC
+from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.memory import Known, WorkData
 from tau_trainer.models.distributions import effective_mask
-from tau_trainer.settings import DQNHyperparameters, IQNHyperparameters, NetworkSettings, SACHyperparameters
-from tau_trainer.settings.trainers import DQNTrainerSettings, IQNTrainerSettings, SACTrainerSettings
+from tau_trainer.settings import (
+    DQNHyperparameters,
+    IQNHyperparameters,
+    NetworkSettings,
+    SACHyperparameters,
+    SACLNHyperparameters,
+)
+from tau_trainer.settings.trainers import (
+    DQNTrainerSettings,
+    IQNTrainerSettings,
+    SACLNTrainerSettings,
+    SACTrainerSettings,
+)
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tests.algorithms.experience import AGENTS, behavior, paying
 from tests.networks import observations
@@ -38,7 +50,24 @@ def sac(
     return SAC(Setup(spec, options or settings(), seed, device=device), fused=fused)
 
 
-def random_everywhere(learner: SAC | DDPG, seed: int = 0) -> None:
+def sac_ln_settings(
+    network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
+) -> SACLNTrainerSettings:
+    plain = {"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2, "steps_per_update": 1.0}
+    options = SACLNTrainerSettings(hyperparameters=SACLNHyperparameters(**plain | numbers))
+    shape = options.network_settings.model_copy(update={"hidden_units": 16, "normalize": False, **(network or {})})
+    return paying(options.model_copy(update={"network_settings": shape}), signals)
+
+
+def sac_ln(
+    spec: BehaviorSpec | ActionSpec, options: Any = None, *, seed: int = 1, device: str = "cpu", fused: bool = True
+) -> SACLN:
+    """A learner, of a behavior that sees two vectors unless told otherwise."""
+    spec = behavior(spec) if isinstance(spec, ActionSpec) else spec
+    return SACLN(Setup(spec, options or sac_ln_settings(), seed, device=device), fused=fused)
+
+
+def random_everywhere(learner: SAC | SACLN | DDPG, seed: int = 0) -> None:
     """Heads begin at zero: whatever is left out somewhere shows only where nothing is."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -54,9 +54,9 @@ class ReturnScale:
             self._count, self._mean, self._squares, self._largest, known = before
             self._open.pop(source) if known is None else self._open.update({source: known})
 
-        order, begins = rollout.sequences(len(rollout))
-        first = np.flatnonzero(begins)
-        step = np.arange(len(order)) - first[np.cumsum(begins) - 1]  # int [N]: number of each row in its sequence
+        order = np.argsort(rollout.rows, kind="stable")  # by agents; each one's transitions keep their order
+        _, first, which = np.unique(rollout.rows[order], return_index=True, return_inverse=True)
+        step = np.arange(len(order)) - first[which]  # int [N]: number of each transition among its agent's
         known = self._open.get(source, np.zeros((0, len(self._gammas))))
         room = np.zeros((max(int(rollout.rows.max()) + 1, len(known)), len(self._gammas)))
         room[: len(known)] = known

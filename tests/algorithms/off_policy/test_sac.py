@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms.off_policy.sac import SAC, losses
+from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
@@ -24,7 +25,7 @@ KINDS = {"continuous": CONTINUOUS, "discrete": DISCRETE, "hybrid": HYBRID, "one 
 
 
 def random_batch(
-    learner: SAC, rows: int = 9, seed: int = 0, *, weighted: bool = False
+    learner: SAC | SACLN, rows: int = 9, seed: int = 0, *, weighted: bool = False
 ) -> tuple[Transitions, torch.Tensor]:
     choices, generator = learner.network.action.choices, torch.Generator().manual_seed(seed)
     size, branches = choices.continuous_size, choices.discrete_branches
@@ -49,7 +50,7 @@ def random_batch(
         goes_on=(torch.arange(rows)[:, None] % 3 > 0).float(),
         state=torch.zeros(0),
         begins=torch.zeros(0),
-        forbidden_after=torch.zeros(0),
+        forbidden_after=forbidden.flip(0) if learner.masks_after else torch.zeros(0),
         weights=torch.zeros(0),
         errors=torch.zeros(0),
     )

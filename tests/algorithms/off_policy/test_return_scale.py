@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
+from tau_trainer.memory import Rollout
+from tests.algorithms.experience import CONTINUOUS, TWO_STREAMS
+from tests.algorithms.replayed import Collector, sac_ln, sac_ln_settings
+
+GAMMAS = np.array([0.9, 0.6], np.float32)
+
+
+def rollouts(seed: int, lengths: list[int]) -> list[Rollout]:
+    learner = sac_ln(CONTINUOUS, sac_ln_settings(signals=TWO_STREAMS))
+    collector = Collector(learner, seed)
+    return [Rollout(collector.collect(steps)) for steps in lengths]  # type: ignore[arg-type]
+
+
+def looped(given: list[Rollout], rewards: list[Any]) -> tuple[float, int]:
+    """The scale, transition by transition, and how many there were."""
+    carried: dict[int, Any] = {}
+    returns = []
+    for rollout, paid in zip(given, rewards, strict=True):
+        for row in range(len(rollout)):
+            agent = int(rollout.rows[row])
+            before = np.zeros(2) if rollout.begins[row] else carried.get(agent, np.zeros(2))
+            carried[agent] = before * GAMMAS.astype(np.float64) + paid[row]
+            returns.append(carried[agent].sum())
+            if rollout.terminated[row] or rollout.truncated[row]:
+                carried[agent] = np.zeros(2)
+    return max(float(np.std(returns)), float(np.abs(returns).max()) / 5.0), len(returns)
+
+
+@given(seed=st.integers(0, 50), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4))
+def test_the_scale_is_that_of_a_loop_over_transitions(seed: int, lengths: list[int]) -> None:
+    scale, rng = ReturnScale(GAMMAS), np.random.default_rng(seed)
+    some = [one for one in rollouts(seed, lengths) if len(one)]
+    rewards = [rng.normal(size=(len(one), 2)).astype(np.float32) for one in some]
+    for rollout, paid in zip(some, rewards, strict=True):
+        scale.add(rollout, paid)
+    if some:
+        assert scale.value == pytest.approx(looped(some, rewards)[0], rel=1e-6)
+
+
+def test_nothing_is_divided_by_zero() -> None:
+    scale = ReturnScale(GAMMAS)
+    assert scale.value > 0.0
+    (rollout,) = rollouts(1, [5])
+    scale.add(rollout, np.zeros((len(rollout), 2), np.float32))
+    assert 0.0 < scale.value < 1e-6
+
+
+def test_what_was_added_can_be_forgotten() -> None:
+    scale = ReturnScale(GAMMAS)
+    first, second, third = rollouts(2, [4, 4, 4])
+
+    def paid(rollout: Rollout) -> Any:
+        return np.full((len(rollout), 2), 3.0, np.float32)
+
+    scale.add(first, paid(first))
+    kept = scale.value
+    forget = scale.add(second, 100.0 * paid(second))
+    assert scale.value > kept
+    forget()
+    assert scale.value == kept
+    scale.add(third, paid(third))
+    other = ReturnScale(GAMMAS)
+    other.add(first, paid(first))
+    other.add(third, paid(third))
+    assert scale.value == other.value
+
+
+def test_sources_have_rows_of_their_own() -> None:
+    together, apart = ReturnScale(GAMMAS), ReturnScale(GAMMAS)
+    first, second = rollouts(3, [3, 3])
+    ones = [np.ones((len(one), 2), np.float32) for one in (first, second)]
+    together.add(first, ones[0], source=0)
+    together.add(second, ones[1], source=0)
+    apart.add(first, ones[0], source=0)
+    apart.add(second, ones[1], source=1)
+    assert together.value != apart.value
+
+
+def test_it_goes_on_from_what_it_wrote() -> None:
+    scale, other = ReturnScale(GAMMAS), ReturnScale(GAMMAS)
+    (rollout,) = rollouts(4, [6])
+    scale.add(rollout, np.ones((len(rollout), 2), np.float32))
+    other.load(scale.state())
+    assert other.value == scale.value
