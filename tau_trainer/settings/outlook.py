@@ -158,7 +158,7 @@ def pace(settings: TrainerSettings) -> dict[str, int]:
     """How often is learned and from how many decisions, by name; empty for trainers of other packages."""
     numbers, steps = settings.hyperparameters, settings.max_steps
     if isinstance(numbers, OffPolicyHyperparameters):
-        updates = max(0, int((steps - numbers.buffer_init_steps) / numbers.steps_per_update))
+        updates = max(0, int((steps - numbers.buffer_init_steps) / numbers.decisions_per_step[1]))
         return {"updates": updates, "minibatches_per_update": 1}
     if not isinstance(numbers, POCAHyperparameters):
         return {}

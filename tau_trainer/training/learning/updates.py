@@ -13,10 +13,11 @@ from typing import Any
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Work
-from tau_trainer.metrics import Laps, MetricsHub
+from tau_trainer.metrics import Laps, MetricsHub, keys
 from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, UpdateInfo
 from tau_trainer.training.learning.age_bound import AgeBound
+from tau_trainer.training.learning.budget import Filling
 from tau_trainer.training.learning.handles import LearnerHandle
 from tau_trainer.training.learning.judge import Judge, Validator
 from tau_trainer.training.learning.progress import Progress
@@ -61,6 +62,7 @@ class Updates:
         skipped: updates that met NaN or infinity since this process began.
         after: awaited after every update, before the next begins (to write a checkpoint, say).
         shown: told of policies in the middle of an update, in its thread.
+        filling: what gradient steps are taken while the game is busy; None: those alone that the algorithm finds due.
     """
 
     def __init__(
@@ -73,12 +75,13 @@ class Updates:
         self.skipped = 0
         self.after: Callable[[], Awaitable[None]] | None = None
         self.shown: Callable[[Policy], None] | None = None
+        self.filling: Filling | None = None
         self._handle, self._progress, self._judge, self._bound = handle, progress, judge, bound
         self._shared = shared
         self._queue: list[Work] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._afterwards, self._judging = asyncio.Lock(), threading.Lock()
-        self._skipped_in_a_row = 0
+        self._skipped_in_a_row = self._drains = 0
         if {"on_batch_begin", "on_batch_end"} & shared.callbacks.wanted:
             handle.watch(self._batch)
 
@@ -108,10 +111,19 @@ class Updates:
     def _under_way(self) -> list[asyncio.Task[None]]:
         return [task for task in self._tasks if not task.done()]
 
+    @property
+    def idle(self) -> bool:
+        """Whether it would take what comes at once, and has no time to fill."""
+        return self.filling is not None and not self._under_way
+
     async def drain(self) -> None:
-        """Wait until everything that was handed over has been learned from."""
-        while tasks := self._under_way:
-            await asyncio.gather(*tasks)
+        """Wait until everything that was handed over has been learned from; nothing more is until then."""
+        self._drains += 1
+        try:
+            while tasks := self._under_way:
+                await asyncio.gather(*tasks)
+        finally:
+            self._drains -= 1
 
     def give_up(self) -> None:
         """Learn from nothing more that waits; an update that runs comes to its end."""
@@ -125,10 +137,26 @@ class Updates:
         self.policy = self.actor.policy = policy
 
     async def _learn_all(self) -> None:
-        while self._queue:
-            await self._learn_from(self._queue.pop(0))
+        """What waits; and where that is over and ``filling`` allows it, what was learned from before."""
+        while True:
+            while self._queue:
+                work = self._queue.pop(0)
+                if self.filling is not None:
+                    work = self.filling.taken_in(work, more=bool(self._queue))
+                await self._learn_from(work)
+            resting = self.filling is None or self._drains or self._skipped_in_a_row or self.error is not None
+            block = None if resting or self.filling is None else self.filling.between()
+            if block is None:
+                return
+            await self._update(block)
 
     async def _learn_from(self, work: Work) -> None:
+        try:
+            await self._update(work)
+        finally:
+            self._bound.goes(more=bool(self._queue))
+
+    async def _update(self, work: Work) -> None:
         progress, callbacks = self._progress, self._shared.callbacks
         if "on_update_begin" in callbacks.wanted:
             info = UpdateInfo(progress.name, self.policy.version, progress.decisions)
@@ -140,8 +168,6 @@ class Updates:
                     await self.after()
         except Exception as error:  # those who wait for the learner must learn of it, whatever it is
             self.error = error
-        finally:
-            self._bound.goes(more=bool(self._queue))
 
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run ``work`` in the learner's thread, after what is there already."""
@@ -184,6 +210,8 @@ class Updates:
         if outcome.policy.version >= self.policy.version:  # of several at a time the last may be heard first
             self.take(outcome.policy)
         progress.took(outcome.seconds, outcome.statistics if error is None else None)
+        if self.filling is not None:
+            self.filling.took(outcome.seconds, int(outcome.statistics.get(keys.MINIBATCHES, 0)))
         self._skipped_in_a_row = 0 if error is None else self._skipped_in_a_row + 1
         self.skipped += error is not None
         if error is not None:  # the weights are those from before it; given up where it goes on

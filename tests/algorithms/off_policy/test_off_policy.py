@@ -165,7 +165,7 @@ def test_so_many_gradient_steps_for_so_many_decisions(
     own = learner.numbers
     wanted, passed_by = [], 0
     for count in seen:
-        earned = max(0, int((count - own.buffer_init_steps) / own.steps_per_update))
+        earned = max(0, int((count - own.buffer_init_steps) / own.decisions_per_step[1]))
         if count < own.batch_size:
             passed_by = earned
         wanted.append(earned - passed_by)
