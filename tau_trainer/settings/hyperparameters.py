@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -41,7 +42,7 @@ _LEAST_MINIBATCHES = 16
 
 
 def _number_or_auto(value: object) -> object:
-    if value != AUTO and not is_number(value):
+    if value != AUTO and not (is_number(value) and 0.0 < float(str(value)) < math.inf):
         raise PydanticCustomError("number_or_auto", "must be auto, or a number above 0 such as 8 or 0.5")
     return value
 

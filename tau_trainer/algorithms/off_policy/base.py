@@ -151,7 +151,7 @@ class OffPolicy(Replayed):
         return undo
 
     def _due(self) -> int:
-        """Gradient steps that the transitions so far have earned and that were not taken, at the floor where it is auto.
+        """Gradient steps that the transitions so far have earned and that were not taken; of auto those of its floor.
 
         Those that were earned while there was no minibatch are not made up for: a burst of them would learn the few
         transitions there are by heart.

@@ -66,12 +66,19 @@ class Learner(Sink):
         self.updates.filling = self._filling()
 
     def _filling(self) -> Filling | None:
-        """Where acting does not wait for it, and ``steps_per_update`` is auto: as things stand now."""
+        """By ``steps_per_update: auto``, from the counters of now."""
         numbers = self.settings.hyperparameters
-        waits = isinstance(self.handle, LocalLearner) and self.algorithm.holds_lock
-        if self.bound.most == 0 or waits or not isinstance(numbers, OffPolicyHyperparameters) or not numbers.auto:
-            return None
-        return Filling(self, numbers)
+        if isinstance(numbers, OffPolicyHyperparameters) and numbers.auto and not self.unfilled:
+            return Filling(self, numbers)
+        return None
+
+    @property
+    def unfilled(self) -> str:
+        """Why gradient steps could fill no time here, as the end of a sentence; empty: they could."""
+        if self.bound.most == 0:
+            return "learning and acting take turns"
+        holds = isinstance(self.handle, LocalLearner) and self.algorithm.holds_lock
+        return "learning in a thread (collection.learner) would hold up acting" if holds else ""
 
     @property
     def spec(self) -> BehaviorSpec:
