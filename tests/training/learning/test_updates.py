@@ -281,6 +281,27 @@ def test_after_nan_the_learner_rests_until_there_is_something_new(make: Make) ->
     run(scenario())
 
 
+def test_a_summary_tells_gradient_steps_for_each_decision_since_the_one_before(make: Make, hub: MetricsHub) -> None:
+    async def scenario() -> None:
+        stage = make()
+        await warm(stage)
+        progress = stage.learner.progress
+        stage.learner.flush()
+        assert progress.steps_per_decision == BATCH / (3 * BATCH), "nothing was learned from the first, and one is open"
+        for _ in range(3):
+            await stage.act()
+            await stage.rest()
+        stage.learner.flush()
+        assert progress.steps_per_decision == 1.0
+        again = make().learner.progress
+        again.load(progress.state())
+        again.decisions, again.opts = again.decisions + 100, again.opts + 25
+        again.flush(training=True)
+        assert again.steps_per_decision == 0.25, "of the summary that was open"
+
+    run(scenario())
+
+
 def test_a_checkpoint_is_written_between_two_blocks(make: Make) -> None:
     async def scenario() -> None:
         stage, written = make(), asyncio.Event()
