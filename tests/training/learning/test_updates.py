@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class Handle:
         self.error: Exception | None = None
         self._policy = policy
         self._now = 0.0
-        monkeypatch.setattr(updates.time, "perf_counter", lambda: self._now)
+        monkeypatch.setattr(updates, "time", SimpleNamespace(perf_counter=lambda: self._now))
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         assert work.gradient_steps is not None
