@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ MOST_STEPS = 64
 """Gradient steps in one update: large enough for full speed, and new transitions are soon taken in."""
 _BLOCK_S = 0.004
 """Of gradient steps that fill time: what comes meanwhile waits so long at most, and an update is worth beginning."""
+
+_now = time.monotonic
 
 _Moment = tuple[float, float]
 """Samples and opts from which is counted."""
@@ -93,20 +96,48 @@ class Filling:
     def __init__(self, learner: Learner, numbers: OffPolicyHyperparameters) -> None:
         """As :class:`Budget`."""
         self._learner, self._budget = learner, budget_of(learner, numbers)
-        self._block = 1
+        self._came = -math.inf
+        self._every_s = self._update_s = self._step_s = 0.0
+        """Seconds between two hand-overs, of an update from one of them, and of a gradient step."""
 
-    def taken_in(self, work: Work, *, more: bool) -> Work:
-        """New experience with the steps that it owes; a whole block of them unless ``more`` waits to be taken in."""
+    def comes(self) -> None:
+        """New experience is handed over."""
+        now = _now()
+        if math.isfinite(self._came):
+            self._every_s = _mean(self._every_s, now - self._came)
+        self._came = now
+
+    def taken_in(self, work: Work) -> Work:
+        """New experience with the steps that are owed for it."""
         self._budget.take_in(len(Rollout(work)))
-        steps = 0 if more else min(self._block, self._budget.allowed())
-        return replace(work, gradient_steps=max(steps, self._budget.owed()))
+        return replace(work, gradient_steps=self._budget.owed())
 
     def between(self) -> Work | None:
-        """A block of steps from earlier experience; None: the learner rests."""
-        steps = 0 if self._learner.done else min(self._block, self._budget.allowed())
+        """A block of steps from earlier experience; None: the learner rests.
+
+        What comes meanwhile waits for the block, and is to be learned from before the next after it comes: else the
+        game would wait.
+        """
+        if self._learner.done or not self._step_s:
+            return None
+        to_come = max(0.0, self._came + self._every_s - _now())
+        fitting = int((to_come + self._every_s - self._update_s) / self._step_s)
+        steps = min(MOST_STEPS, max(1, int(_BLOCK_S / self._step_s)), fitting, self._budget.allowed())
         return Work(NO_TRANSITIONS, gradient_steps=steps) if steps > 0 else None
 
-    def took(self, seconds: float, steps: int) -> None:
-        """An update of so many steps took so long."""
-        if steps:
-            self._block = max(1, min(MOST_STEPS, int(_BLOCK_S * steps / seconds)))
+    @property
+    def spent(self) -> bool:
+        """Whether no more steps may be taken before there is new experience."""
+        return self._budget.allowed() <= 0
+
+    def took(self, work: Work, seconds: float) -> None:
+        """An update took so long."""
+        if work.gradient_steps:
+            self._step_s = seconds / work.gradient_steps
+        if work.data is not NO_TRANSITIONS:
+            self._update_s = _mean(self._update_s, seconds)
+
+
+def _mean(mean: float, newest: float) -> float:
+    """Of what changes and has spikes, as the first update is one."""
+    return (mean + newest) / 2 if mean else newest

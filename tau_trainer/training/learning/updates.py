@@ -13,7 +13,7 @@ from typing import Any
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Work
-from tau_trainer.metrics import Laps, MetricsHub, keys
+from tau_trainer.metrics import Laps, MetricsHub
 from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, UpdateInfo
 from tau_trainer.training.learning.age_bound import AgeBound
@@ -93,6 +93,8 @@ class Updates:
     def hand_over(self, work: Work) -> None:
         """Learn from ``work`` after what waits already."""
         self._bound.comes()
+        if self.filling is not None:
+            self.filling.comes()
         self._queue.append(work)
         if len(self._under_way) < self._handle.abreast:
             self._begin(self._learn_all())
@@ -113,8 +115,8 @@ class Updates:
 
     @property
     def idle(self) -> bool:
-        """Whether it would take what comes at once, and has no time to fill."""
-        return self.filling is not None and not self._under_way
+        """Whether it rests because all gradient steps are taken that may be."""
+        return self.filling is not None and not self._under_way and self.filling.spent
 
     async def drain(self) -> None:
         """Wait until everything that was handed over has been learned from; nothing more is until then."""
@@ -142,7 +144,7 @@ class Updates:
             while self._queue:
                 work = self._queue.pop(0)
                 if self.filling is not None:
-                    work = self.filling.taken_in(work, more=bool(self._queue))
+                    work = self.filling.taken_in(work)
                 await self._learn_from(work)
             resting = self.filling is None or self._drains or self._skipped_in_a_row or self.error is not None
             block = None if resting or self.filling is None else self.filling.between()
@@ -162,7 +164,10 @@ class Updates:
             info = UpdateInfo(progress.name, self.policy.version, progress.decisions)
             callbacks.tell("on_update_begin", info)
         try:
-            self._take_over(await self.in_thread(self._learn, work, progress.share))
+            outcome = await self.in_thread(self._learn, work, progress.share)
+            self._take_over(outcome)
+            if self.filling is not None and outcome.error is None:
+                self.filling.took(work, outcome.seconds)
             async with self._afterwards:
                 if self.after is not None:
                     await self.after()
@@ -210,8 +215,6 @@ class Updates:
         if outcome.policy.version >= self.policy.version:  # of several at a time the last may be heard first
             self.take(outcome.policy)
         progress.took(outcome.seconds, outcome.statistics if error is None else None)
-        if self.filling is not None:
-            self.filling.took(outcome.seconds, int(outcome.statistics.get(keys.MINIBATCHES, 0)))
         self._skipped_in_a_row = 0 if error is None else self._skipped_in_a_row + 1
         self.skipped += error is not None
         if error is not None:  # the weights are those from before it; given up where it goes on

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.settings import OffPolicyHyperparameters
-from tau_trainer.training.learning.budget import MOST_STEPS, Budget, budget_of
+from tau_trainer.training.learning import budget as module
+from tau_trainer.training.learning.budget import MOST_STEPS, Budget, Filling, budget_of
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.progress import Progress
 
@@ -107,3 +109,67 @@ def test_a_number_is_floor_and_ceiling_of_all_samples_together() -> None:
     for _ in range(50):
         budget.take_in(3)
     assert budget.owed() == budget.allowed() == 149 // 2
+
+
+@pytest.mark.parametrize(
+    ("every_ms", "step_ms", "later_ms", "steps"),
+    [
+        (20.0, 1.0, 4.0, 4),
+        (20.0, 0.1, 4.0, 40),
+        (20.0, 4.5, 18.0, 0),
+        (20.0, 3.0, 12.0, 1),
+        (6.0, 1.0, 4.0, 4),
+        (4.5, 1.0, 4.0, 1),
+        (4.2, 1.0, 4.0, 0),
+        (20.0, 1.0, 500.0, 4),
+        (6.0, 1.0, 500.0, 2),
+        (400.0, 30.0, 120.0, 1),
+    ],
+    ids=[
+        "4 ms of steps",
+        "more of short ones",
+        "a step and what comes then would be too long",
+        "one fits",
+        "until the next and a little beyond it",
+        "a game that costs little",
+        "one that costs nothing",
+        "what should have come is late",
+        "and may come at any moment",
+        "a step that is long itself",
+    ],
+)
+def test_a_block_fits_into_the_time_that_the_game_takes(
+    every_ms: float, step_ms: float, later_ms: float, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four steps are taken for what comes every so often; then there is so much time since it came."""
+    now = 0.0
+    monkeypatch.setattr(module, "_now", lambda: now)
+    one = learner(samples=1000)
+    one.done = False
+    filling = Filling(one, OffPolicyHyperparameters.model_validate({"batch_size": 1, "steps_per_update": "auto"}))
+    for _ in range(30):
+        now += every_ms / 1e3
+        filling.comes()
+        filling._budget.take_in(64)
+        filling.took(Work({}, gradient_steps=4), 4 * step_ms / 1e3)
+    now += later_ms / 1e3
+    block = filling.between()
+    assert (0 if block is None else block.gradient_steps) == steps
+    assert block is None or block.data is NO_TRANSITIONS
+    one.done = True
+    assert filling.between() is None
+
+
+def test_one_slow_update_is_soon_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(module, "_now", lambda: now)
+    one = learner(samples=1000)
+    one.done, found = False, []
+    filling = Filling(one, OffPolicyHyperparameters.model_validate({"batch_size": 1, "steps_per_update": "auto"}))
+    for seconds in (2.0, *[0.004] * 9):
+        now += 0.02
+        filling.comes()
+        filling._budget.take_in(64)
+        filling.took(Work({}, gradient_steps=4), seconds)
+        found.append(filling.between() is not None)
+    assert found == [False] * 6 + [True] * 4

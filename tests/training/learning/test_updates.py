@@ -18,7 +18,7 @@ from tau_trainer.memory import Rollout, Work
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
 from tau_trainer.settings import SACTrainerSettings
-from tau_trainer.training.learning import updates
+from tau_trainer.training.learning import budget, updates
 from tau_trainer.training.learning.handles import LocalLearner
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.updates import Shared
@@ -58,15 +58,16 @@ class Handle:
         self.step_s = 0.001
         self.error: Exception | None = None
         self._policy = policy
-        self._now = 0.0
-        monkeypatch.setattr(updates, "time", SimpleNamespace(perf_counter=lambda: self._now))
+        self.now = 0.0
+        monkeypatch.setattr(updates, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(budget, "_now", lambda: self.now)
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         assert work.gradient_steps is not None
         if self.error is not None:
             raise self.error
         self.taken.append((len(Rollout(work)), work.gradient_steps))
-        self._now += self.step_s * work.gradient_steps
+        self.now += self.step_s * work.gradient_steps
         return {keys.MINIBATCHES: float(work.gradient_steps)}
 
     def policy(self) -> Policy:
@@ -95,12 +96,15 @@ class Stage:
         self.thread = ByHand()
         self.handle = Handle(lambda version: algorithm.policy(weights, version), monkeypatch)
         self.learner = Learner("Agent", setup, algorithm, self.handle, Shared(hub, self.thread))
+        self.game_s = 0.1
+        """What an exchange takes."""
         self.waited = 0
         """Turns of the learner that agents waited for."""
 
     async def act(self, times: int = 1) -> None:
         """16 agents act; where they have to wait, the learner does what they wait for."""
         for _ in range(times):
+            self.handle.now += self.game_s
             collect(self.learner, 0)
             waiting = asyncio.create_task(self.learner.wait_for_learner())
             await settle()
@@ -275,7 +279,7 @@ def test_after_nan_the_learner_rests_until_there_is_something_new(make: Make) ->
         await stage.thread.turn()
         assert (stage.learner.updates.skipped, stage.thread.waiting) == (1, [])
         stage.handle.error = None
-        await stage.act()
+        await stage.act(2)
         assert await stage.rest() > 1
         assert stage.steps == stage.rows - BATCH
 
@@ -327,9 +331,10 @@ def test_a_run_that_goes_on_counts_from_where_it_was(make: Make) -> None:
         again.learner.progress.load(values)
         again.learner.updates.filling = again.learner._filling()
         assert (again.learner.progress.samples, again.learner.progress.opts) == (2 * BATCH, BATCH)
-        await again.act(2)
-        await again.rest()
-        assert (again.rows, again.steps) == (BATCH, BATCH), "nothing to warm up, and nothing is made up for"
+        for _ in range(2):
+            await again.act(2)
+            await again.rest()
+        assert (again.rows, again.steps) == (3 * BATCH, 3 * BATCH), "nothing to warm up, and nothing is made up for"
 
     run(scenario())
 
