@@ -57,6 +57,8 @@ class Handle:
         """Transitions and gradient steps of each update."""
         self.step_s = 0.001
         self.error: Exception | None = None
+        self.keeps = True
+        """Whether checkpoints hold the replay memory."""
         self._policy = policy
         self.now = 0.0
         monkeypatch.setattr(updates, "time", SimpleNamespace(perf_counter=lambda: self.now))
@@ -77,7 +79,7 @@ class Handle:
         raise NotImplementedError
 
     def state(self) -> State:
-        return {}, {"version": len(self.taken), "replay": "kept"}
+        return {}, {"version": len(self.taken), **({"replay": "kept"} if self.keeps else {})}
 
     def load(self, arrays: Arrays, facts: Any) -> None:
         assert facts["version"]
@@ -322,17 +324,19 @@ def test_a_checkpoint_is_written_between_two_blocks(make: Make) -> None:
     run(scenario())
 
 
-def test_a_run_that_goes_on_counts_from_where_it_was(make: Make) -> None:
+@pytest.mark.parametrize(("keeps", "steps"), [(True, 3 * BATCH), (False, 2 * BATCH)])
+def test_a_run_that_goes_on_counts_from_where_it_was(make: Make, keeps: bool, steps: int) -> None:
     async def scenario() -> None:
         stage = make()
         await warm(stage)
         again = make()
+        stage.handle.keeps = keeps
         again.learner.restore(*stage.learner.state())
         assert (again.learner.progress.samples, again.learner.progress.opts) == (2 * BATCH, BATCH)
         for _ in range(2):
             await again.act(2)
             await again.rest()
-        assert (again.rows, again.steps) == (3 * BATCH, 3 * BATCH), "nothing to warm up, and nothing is made up for"
+        assert (again.rows, again.steps) == (3 * BATCH, steps), "and without its experience from the first minibatch on"
 
     run(scenario())
 
