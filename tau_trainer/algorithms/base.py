@@ -77,6 +77,8 @@ class Counters:
     """Behind it and under way, in all runs."""
     push: int = 0
     """Transitions that an actor hands over at once; 0: as many as the algorithm likes."""
+    idle: bool = False
+    """Whether the learner rests, and would take more gradient steps if there were more experience."""
 
 
 class Algorithm(ABC):

@@ -39,6 +39,7 @@ CLIP_FRACTION = "Train/Clip Fraction"
 EXPLAINED_VARIANCE = "Train/Explained Variance"
 GRADIENT_NORM = "Train/Gradient Norm"
 MINIBATCHES = "Train/Minibatches"
+STEPS_PER_DECISION = "Train/Gradient Steps per Decision"
 TRAIN_SECONDS = "Train/Update Seconds"
 
 DECISIONS_PER_SECOND = "Perf/Decisions per Second"

@@ -81,6 +81,8 @@ class BehaviorSnapshot:
     """What the means are of: the last ``summary`` in which an episode ended, or the last ``evaluation``."""
     window_episodes: int = 0
     """So many episodes ended in it; 0: that is not told."""
+    steps_per_decision: float | None = None
+    """Gradient steps for each decision of the last summary; None: it learns from no replay memory."""
     elo: float | None = None
     """Of the newest policy, as ML-Agents rates it; None: it is not at self-play."""
     games: tuple[Games, ...] = ()

@@ -292,12 +292,14 @@ def rewards(behavior: BehaviorSnapshot) -> list[str]:
 
 def _behavior_parts(behavior: BehaviorSnapshot) -> list[str]:
     limit = f" / {format_count(behavior.max_steps)}" if behavior.max_steps else ""
+    ratio = behavior.steps_per_decision
     return [
         behavior.name,
         f"step {format_count(behavior.step)}{limit}",
         f"{format_count(behavior.episodes)} episodes",
         *rewards(behavior),
         *([] if behavior.mean_length is None else [f"episode length {format_count(round(behavior.mean_length))}"]),
+        *([] if ratio is None else [f"{ratio:.2f} gradient steps a decision"]),
     ]
 
 

@@ -195,13 +195,15 @@ def summary_line(summary: Summary, task: Mapping[str, Any] = _NO_TASK) -> str:
     ``TauAgent. Step: 1000. Time Elapsed: 1.234 s. Mean Reward: 0.900. Std of Reward: 0.100. Training.
     Decisions/s: 810. ETA: 0:01:23.``; where no episode has ended, the mean reward of a decision stands in its place,
     and beside that of agents in groups, as there, ``Mean Group Reward: 1.250`` in place of the deviation. At self-play
-    ``ELO: 1203.125`` follows.
+    ``ELO: 1203.125`` follows, and with a replay memory ``Gradient Steps/Decision: 0.42`` after the speed.
     ``task``: fields of the event of that kind, with the names of its scalars.
     """
     parts = [summary.behavior.split("?", 1)[0], f"Step: {summary.step}", f"Time Elapsed: {summary.elapsed_s:0.3f} s"]
     parts += _reward_parts(summary, task)
     parts.append("Training" if summary.training else "Not Training")
     parts.append(f"Decisions/s: {format_speed(summary.decisions_per_second)}")
+    if (ratio := summary.statistics.get(keys.STEPS_PER_DECISION)) is not None:
+        parts.append(f"Gradient Steps/Decision: {ratio.value:.2f}")
     parts.append(f"ETA: {format_seconds(summary.eta_s)}")
     return ". ".join(parts) + "."
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+import math
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
@@ -24,6 +25,7 @@ from tau_trainer.settings.kinds import (
     PositiveFloat,
     PositiveInt,
     Section,
+    is_number,
 )
 from tau_trainer.settings.replay import HindsightSettings, PrioritizedSettings
 from tau_trainer.settings.schedules import NaturalSchedule, PositiveSchedule
@@ -33,8 +35,20 @@ Schedule = Literal["constant", "linear"]
 
 Optimizer = Literal["adam", "adamw", "nadam", "rmsprop", "sgd"]
 _ADAMW_DECAY = 0.01
+AUTO: Literal["auto"] = "auto"
+"""As many gradient steps as fit into the time that the game takes."""
 _LEAST_MINIBATCHES = 16
 """Of new decisions, in an update that learns from older ones as well: smaller ones cost time and gain nothing."""
+
+
+def _number_or_auto(value: object) -> object:
+    if value != AUTO and not (is_number(value) and 0.0 < float(str(value)) < math.inf):
+        raise PydanticCustomError("number_or_auto", "must be auto, or a number above 0 such as 8 or 0.5")
+    return value
+
+
+DecisionsPerStep = Annotated[PositiveFloat | Literal["auto"], BeforeValidator(_number_or_auto)]
+"""Decisions for each gradient step, or ``auto``."""
 
 
 class Hyperparameters(Section):
@@ -131,6 +145,9 @@ class PPOHyperparameters(POCAHyperparameters):
 class OffPolicyHyperparameters(Hyperparameters):
     """Numbers of algorithms that learn from a replay memory."""
 
+    auto_decisions: ClassVar[tuple[float, float]] = (1.0, 8.0)
+    """Least and most decisions for each gradient step with steps_per_update auto: its ceiling and its floor."""
+
     batch_size: PositiveInt = 128
     """Decisions in one minibatch."""
     buffer_size: PositiveInt = 50000
@@ -139,10 +156,13 @@ class OffPolicyHyperparameters(Hyperparameters):
     """Linear: down to 1e-10 at max_steps."""
     buffer_init_steps: NaturalInt = 0
     """Decisions before the first update."""
-    steps_per_update: PositiveFloat = 1.0
-    """Decisions for each gradient update."""
-    reward_signal_steps_per_update: PositiveFloat = Field(default_factory=lambda data: data.get("steps_per_update", 1))
-    """Decisions for each update of reward signals that are learned; steps_per_update unless given."""
+    steps_per_update: DecisionsPerStep = 1.0
+    """Decisions for each gradient update; auto: as many updates as fit while the game is busy, between one for 8
+    decisions, which the game waits for, and one for each."""
+    reward_signal_steps_per_update: DecisionsPerStep = Field(
+        default_factory=lambda data: data.get("steps_per_update", 1)
+    )
+    """Decisions for each update of reward signals that are learned; steps_per_update unless given, of auto the most."""
     save_replay_buffer: Bool = False
     """Keep the replay memory in checkpoints, so that a resumed run goes on with it."""
     prioritized: PrioritizedSettings | None = None
@@ -151,6 +171,23 @@ class OffPolicyHyperparameters(Hyperparameters):
     """Rewards that a target adds up before it asks for a value."""
     hindsight: HindsightSettings | None = None
     """Learn from other goals as well; null = from those that were set alone."""
+
+    @property
+    def auto(self) -> bool:
+        """Whether gradient steps are as many as fit."""
+        return self.steps_per_update == AUTO
+
+    @property
+    def decisions_per_step(self) -> tuple[float, float]:
+        """Least and most decisions for each gradient step; both are steps_per_update where that is a number."""
+        every = self.steps_per_update
+        return self.auto_decisions if isinstance(every, str) else (every, every)
+
+    @property
+    def decisions_per_signal_step(self) -> float:
+        """The same for reward signals, whose number does not follow what fits."""
+        every = self.reward_signal_steps_per_update
+        return self.decisions_per_step[1] if isinstance(every, str) else every
 
 
 class AgentHyperparameters(OffPolicyHyperparameters):
@@ -227,8 +264,8 @@ class DQNHyperparameters(OffPolicyHyperparameters):
     """Linear: down to 1e-10 at max_steps."""
     buffer_init_steps: NaturalInt = 1000
     """Decisions before the first update."""
-    steps_per_update: PositiveFloat = 2.0
-    """Decisions for each gradient update."""
+    steps_per_update: DecisionsPerStep = 2.0
+    """Decisions for each gradient update, or auto."""
     tau: Fraction = 0.005
     """Share of the new weights in every target update; 1 copies them."""
     target_update_interval: PositiveInt = 1
@@ -318,7 +355,7 @@ class MADDPGHyperparameters(DDPGHyperparameters):
     buffer_init_steps: NaturalInt = 0
     """Decisions before the first update."""
     steps_per_update: PositiveFloat = 100.0
-    """Decisions for each gradient update."""
+    """Decisions for each gradient update; no auto, whose floor and ceiling are for single agents."""
     tau: Fraction = 0.01
     """Share of the new weights in every target update."""
     exploration: ActorExploration | None = None  # type: ignore[assignment]

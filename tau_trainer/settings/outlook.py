@@ -158,8 +158,8 @@ def pace(settings: TrainerSettings) -> dict[str, int]:
     """How often is learned and from how many decisions, by name; empty for trainers of other packages."""
     numbers, steps = settings.hyperparameters, settings.max_steps
     if isinstance(numbers, OffPolicyHyperparameters):
-        updates = max(0, int((steps - numbers.buffer_init_steps) / numbers.steps_per_update))
-        return {"updates": updates, "minibatches_per_update": 1}
+        most, least = (max(0, int((steps - numbers.buffer_init_steps) / every)) for every in numbers.decisions_per_step)
+        return {"updates": least, "minibatches_per_update": 1} | ({"most_updates": most} if numbers.auto else {})
     if not isinstance(numbers, POCAHyperparameters):
         return {}
     new: int = getattr(numbers, "rollout_size", numbers.buffer_size)

@@ -165,7 +165,7 @@ HYPERPARAMETERS: Rule = {
     **_each(
         NUMBER,
         "batch_size buffer_size weight_decay layer_statistics lambd num_epoch max_grad_norm target_kl shared_critic "
-        "shrink_at buffer_init_steps steps_per_update reward_signal_steps_per_update save_replay_buffer n_step tau "
+        "shrink_at buffer_init_steps save_replay_buffer n_step tau "
         "inverse_temperature largest_weight expectile init_entcoef target_update_interval double dueling noisy "
         "clip_reward clip_td_err num_tau_samples num_tau_prime_samples num_quantile_samples quantile_embedding_dim "
         "kappa cvar policy_delay target_policy_noise target_noise_clip group_size vf_loss_coeff normalize_return",
@@ -173,7 +173,7 @@ HYPERPARAMETERS: Rule = {
     **_each(
         WORD,
         "learning_rate_schedule optimizer beta_schedule epsilon_schedule normalize_advantage updates_per_buffer loss "
-        "entropy_coeff_schedule",
+        "entropy_coeff_schedule steps_per_update reward_signal_steps_per_update",
     ),
     **dict.fromkeys(("learning_rate", "beta", "epsilon", "entropy_coeff"), SCHEDULE),
     "exploration": EXPLORATION,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.bridge.demonstrations import Demonstration
 from tau_trainer.errors import CheckpointError, DataError, NonFiniteError
+from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.models.distributions import LEAST_LOG_SIGMA, LOG_SQRT_2PI
 from tau_trainer.settings import RewardSignalSettings, trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
@@ -148,6 +150,15 @@ def test_how_much_it_sees_in_an_update(options: dict[str, Any], steps: int, tmp_
     one = learner("ppo", recording(tmp_path, VECTORS), **options)
     one.update(rollout_of(one), 0.0, None)
     assert int(one.cloning._step) == steps
+
+
+@pytest.mark.parametrize(("every", "steps"), [("auto", [3, 3]), (1.0, [3, 6])])
+def test_steps_that_fill_time_are_not_its_own(every: str | float, steps: list[int], tmp_path: Path) -> None:
+    one, found = learner("sac", recording(tmp_path, VECTORS), numbers={"steps_per_update": every}), []
+    for work in (replace(Work.of(rollout_of(one)), gradient_steps=4), Work(NO_TRANSITIONS, gradient_steps=4)):
+        one.update(work, 0.0, None)
+        found.append(int(one.cloning._step))
+    assert found == steps
 
 
 @pytest.mark.parametrize("kind", ["ppo", "sac"])

@@ -183,11 +183,16 @@ def test_merging_weights_by_decisions() -> None:
     assert merge_pairs(idle).mean_reward == 2.0
 
 
-def test_behaviors_show_the_length_of_episodes_where_it_is_told(console: Consoles, text_of: TextOf) -> None:
+def test_behaviors_show_length_of_episodes_and_gradient_steps_where_they_are_told(
+    console: Consoles, text_of: TextOf
+) -> None:
     target = console(100, 30)
-    behaviors = (BehaviorSnapshot("tagger", 1000, 2000, 3, 0.7, 123.4), BehaviorSnapshot("runner", 1000, 2000))
+    runner = BehaviorSnapshot("runner", 1000, 2000, steps_per_decision=0.1251)
+    behaviors = (BehaviorSnapshot("tagger", 1000, 2000, 3, 0.7, 123.4), runner)
     target.print(RunView(RunSnapshot("r", "batch", behaviors=behaviors, figures=("5 environment steps/s",))))
     text = text_of(target)
     assert "tagger · step 1,000 / 2,000 · 3 episodes · mean reward 0.700 · episode length 123" in text
     assert text.count("episode length") == 1
+    assert "0.13 gradient steps a decision" in text
+    assert text.count("gradient steps") == 1
     assert "5 environment steps/s" in text

@@ -238,6 +238,9 @@ def test_groups_have_mlagents_words() -> None:
     hub.add("A", keys.ELO, [1201.0, 1202.0])
     assert "ELO: 1201.500. Training." in summary_line(hub.flush("A", 20))
     assert "Std" not in line
+    assert "Gradient" not in line
+    hub.add("A", keys.STEPS_PER_DECISION, 0.126)
+    assert ". Gradient Steps/Decision: 0.13. ETA: " in summary_line(hub.flush("A", 30))
 
 
 def test_a_step_is_told_of_once_unless_episodes_ended_since(

@@ -49,6 +49,8 @@ def test_updates_of_off_policy_trainers(kind: type[TrainerSettings]) -> None:
     numbers = {"steps_per_update": 10, "buffer_init_steps": 1000}
     trainer = kind.model_validate({"hyperparameters": numbers, "max_steps": 100_000})
     assert pace(trainer) == {"updates": 9900, "minibatches_per_update": 1}
+    trainer = kind.model_validate({"hyperparameters": numbers | {"steps_per_update": "auto"}, "max_steps": 100_000})
+    assert pace(trainer) == {"updates": 12375, "most_updates": 99_000, "minibatches_per_update": 1}
 
 
 @pytest.mark.parametrize(

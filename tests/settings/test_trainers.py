@@ -19,6 +19,14 @@ from tau_trainer.settings import (
     RunSettings,
     SACHyperparameters,
 )
+from tau_trainer.settings.hyperparameters import (
+    DDPGHyperparameters,
+    DQNHyperparameters,
+    IQNHyperparameters,
+    MADDPGHyperparameters,
+    OfflineHyperparameters,
+    TD3Hyperparameters,
+)
 from tau_trainer.settings.replay import DistanceSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
@@ -217,6 +225,31 @@ def test_encoding_size_means_hidden_units_unless_a_network_is_given() -> None:
 def test_numbers_that_follow_others() -> None:
     assert SelfPlaySettings(save_steps=100).team_change == 500
     assert SACHyperparameters(steps_per_update=4).reward_signal_steps_per_update == 4.0
+
+
+def test_auto_gradient_steps_lie_between_two_numbers_and_those_of_signals_follow_the_floor() -> None:
+    for kind in (SACHyperparameters, DQNHyperparameters, IQNHyperparameters, DDPGHyperparameters, TD3Hyperparameters):
+        auto = kind.model_validate({"steps_per_update": "auto"})
+        assert (auto.auto, auto.decisions_per_step, auto.decisions_per_signal_step) == (True, (1.0, 8.0), 8.0)
+        assert kind.model_validate(auto.model_dump(mode="json")) == auto
+    given = SACHyperparameters.model_validate({"steps_per_update": "auto", "reward_signal_steps_per_update": "32"})
+    assert given.decisions_per_signal_step == 32.0
+    number = SACHyperparameters.model_validate({"steps_per_update": "4", "reward_signal_steps_per_update": "auto"})
+    assert (number.auto, number.decisions_per_step, number.decisions_per_signal_step) == (False, (4.0, 4.0), 4.0)
+
+
+@pytest.mark.parametrize("value", ["atuo", 0, -1, True, "nan", "1e999", None])
+def test_gradient_steps_that_are_neither_auto_nor_a_number(value: object) -> None:
+    with pytest.raises(ValidationError, match="1 validation error") as raised:
+        SACHyperparameters.model_validate({"steps_per_update": value, "reward_signal_steps_per_update": 1})
+    assert "must be auto, or a number above 0 such as 8 or 0.5" in str(raised.value)
+
+
+def test_auto_is_refused_where_it_means_nothing() -> None:
+    with pytest.raises(ValidationError, match="must be a number"):
+        MADDPGHyperparameters.model_validate({"steps_per_update": "auto"})
+    with pytest.raises(ValidationError, match="means nothing to a trainer that learns from recordings alone"):
+        OfflineHyperparameters.model_validate({"steps_per_update": "auto"})
 
 
 def test_even_checkpoints_divide_max_steps() -> None:

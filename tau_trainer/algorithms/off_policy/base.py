@@ -67,7 +67,8 @@ class OffPolicy(Replayed):
 
     @override
     def ready(self, counters: Counters) -> Work | None:
-        every = self.numbers.steps_per_update
+        least, every = self.numbers.decisions_per_step
+        every = least if counters.idle else every
         # Decisions that earn so many steps.
         worth = every * max(min(_STEPS_AN_UPDATE, _DECISIONS_AN_UPDATE // every), 1)
         least = counters.push or (worth if counters.updates else self._first)  # an actor's push is taken as it comes
@@ -110,7 +111,8 @@ class OffPolicy(Replayed):
                 undo = self.priorities.undo
             steps = self._due() if work.gradient_steps is None else work.gradient_steps
             statistics |= self._descend(steps, progress)
-            if self.cloning is not None and steps:
+            # Steps that fill time are as many as there is time: recordings are learned from with what is new.
+            if self.cloning is not None and steps and (len(rollout) or not self.numbers.auto):
                 statistics |= self.cloning.learn(progress)
             return statistics
         except BaseException:
@@ -149,16 +151,17 @@ class OffPolicy(Replayed):
         return undo
 
     def _due(self) -> int:
-        """Gradient steps that the transitions so far have earned and that were not taken.
+        """Gradient steps that the transitions so far have earned and that were not taken; of auto those of its floor.
 
         Those that were earned while there was no minibatch are not made up for: a burst of them would learn the few
         transitions there are by heart.
         """
         hyper = self.numbers
-        earned = self._earned(hyper.steps_per_update)
+        earned = self._earned(hyper.decisions_per_step[1])
+        self.steps = min(self.steps, max(earned, 0))  # more were taken while somebody else counted
         if len(self.replay) < hyper.batch_size:
             self.steps = max(self.steps, earned)
-            self.signal_steps = max(self.signal_steps, self._earned(hyper.reward_signal_steps_per_update))
+            self.signal_steps = max(self.signal_steps, self._earned(hyper.decisions_per_signal_step))
         return max(0, earned - self.steps)
 
     def _earned(self, every: float) -> int:
@@ -215,7 +218,7 @@ class OffPolicy(Replayed):
         all: what is forgotten would be new again.
         """
         numbers = self.numbers
-        earned = self._earned(numbers.reward_signal_steps_per_update)
+        earned = self._earned(numbers.decisions_per_signal_step)
         due, self.signal_steps = max(0, earned - self.signal_steps), max(earned, self.signal_steps)
         statistics: dict[str, float] = {}
         for signal in self.signals if due else ():
@@ -236,6 +239,7 @@ class OffPolicy(Replayed):
     def state(self) -> State:
         arrays, facts = super().state()
         facts |= {"seen": self.seen, "steps": self.steps, "signal_steps": self.signal_steps}
+        facts["steps_per_update"] = self.numbers.steps_per_update
         if self.numbers.save_replay_buffer:
             rows, facts["replay"] = self.replay.state()
             arrays |= {_REPLAY + name: values for name, values in rows.items()}
@@ -263,6 +267,9 @@ class OffPolicy(Replayed):
             self.priorities = priorities
             self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
             self.signal_steps = int(facts.get("signal_steps", 0))  # older checkpoints have none
+            every = self.numbers.steps_per_update
+            if facts.get("steps_per_update", every) != every:  # or all that went by is learned again at another pace
+                self.steps = max(0, self._earned(self.numbers.decisions_per_step[1]))
 
     @override
     def lost(self, facts: Mapping[str, Any]) -> str:

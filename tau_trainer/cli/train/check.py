@@ -186,7 +186,11 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
     if facts:
         new = facts.get("new_decisions_per_update")
         each = f", one for every {new:,} new decisions" if new else ""
+        each = f" to {facts['most_updates']:,}, as many as fit" if "most_updates" in facts else each
         yield "updates", f"{facts['updates']:,}{each}, of {facts['minibatches_per_update']:,} minibatches each"
+    if isinstance(numbers, OffPolicyHyperparameters) and numbers.auto:
+        every = f"steps_per_update: {numbers.decisions_per_step[1]:g}"
+        yield "again", f"steps_per_update: auto follows the clock; for the same run once more set {every}, and a seed"
     scheduled = [name.removesuffix("_schedule") for name in type(numbers).model_fields if name.endswith("_schedule")]
     values = [f"{name} {getattr(numbers, name):g} {getattr(numbers, f'{name}_schedule')}" for name in scheduled]
     yield "schedules", ", ".join(values)

@@ -205,7 +205,7 @@ class AsyncTrainer:
         """Of the next update."""
         for push in pushes:
             self.recorded.took_in(push.samples, push.receiving_seconds, self.pace.lags(push))
-            self.learner.progress.samples += push.samples
+            self.pace.take_in(push.samples)
         if self.pace.rollouts:
             by_actor = sorted(pushes, key=lambda push: push.actor)  # stable: each one's in time
             work = Work(gathered([push.work for push in by_actor]))

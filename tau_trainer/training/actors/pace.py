@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,12 +14,10 @@ from typing_extensions import override
 from tau_trainer.memory import Work
 from tau_trainer.settings import AsyncTrainerSettings, OffPolicyHyperparameters
 from tau_trainer.specs import IntArray
+from tau_trainer.training.learning.budget import MOST_STEPS, Budget, budget_of
 
 if TYPE_CHECKING:
     from tau_trainer.training.learning.learner import Learner
-
-_MOST_STEPS = 64
-"""Gradient steps in one update: large enough for full speed, and new transitions are soon taken in."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +86,10 @@ class Pace(ABC):
         if actor in self.acting:
             self.acting[actor] = max(self.acting[actor], self.opts_behind(version))
 
+    def take_in(self, samples: int) -> None:
+        """So many samples are about to be learned from."""
+        self._progress.samples += samples
+
     @abstractmethod
     def full(self, queue: Sequence[Push], actor: int) -> bool:
         """Whether what ``actor`` brings has to wait, for so much waits already."""
@@ -141,12 +142,14 @@ class ReplayPace(Pace):
     def __init__(self, learner: Learner, settings: AsyncTrainerSettings) -> None:
         super().__init__(learner, settings)
         numbers = cast("OffPolicyHyperparameters", learner.settings.hyperparameters)
-        self._ratio = settings.samples_per_update or (numbers.steps_per_update, numbers.steps_per_update)
-        """Samples for each opt, at least and at most."""
-        # Where the replay memory was not kept it has to be filled again, and what was earned before is gone with it.
-        first_samples, first_opts = (0, 0) if learner.remembers else (learner.progress.samples, learner.progress.opts)
-        self._warm_at = first_samples + min(max(numbers.buffer_init_steps, numbers.batch_size), numbers.buffer_size)
-        self._counted_from = self._warm_at, first_opts
+        if settings.samples_per_update is not None:
+            self._budget = Budget(learner, numbers, settings.samples_per_update)
+        else:
+            self._budget = budget_of(learner, numbers, repeatable=settings.mode == "lock_step")
+
+    @override
+    def take_in(self, samples: int) -> None:
+        self._budget.take_in(samples)
 
     @override
     def full(self, queue: Sequence[Push], actor: int) -> bool:
@@ -162,7 +165,7 @@ class ReplayPace(Pace):
     def following(self, queue: Sequence[Push], *, hold: bool) -> Sequence[Push]:
         if not queue:
             return ()
-        if self._owed() <= 0:
+        if self.done or self._budget.owed() <= 0:
             return (queue[0],)
         if self.steps(0, queue) > 0:
             return ()
@@ -171,25 +174,13 @@ class ReplayPace(Pace):
         held_by_actor = self.age_of(oldest) > min(self.acting.values(), default=self._progress.opts)
         return () if held_by_actor and hold else (oldest,)
 
-    def _allowed(self, ratio: float, samples: int) -> float:
-        """Opts in all that so many samples more would have earned, at ``ratio`` samples each."""
-        first_samples, first_opts = self._counted_from
-        return first_opts + (self._progress.samples + samples - first_samples) / ratio
-
-    def _owed(self) -> int:
-        """Opts that have to be taken before more samples."""
-        if self.done or self._progress.samples < self._warm_at:
-            return 0
-        return math.floor(self._allowed(self._ratio[1], 0)) - self._progress.opts
-
     @override
     def steps(self, samples: int, queue: Iterable[Push] = ()) -> int:
         opts, settings = self._progress.opts, self._settings
-        if self.done or self._progress.samples + samples < self._warm_at:
+        if self.done:
             return 0
         # Where nobody collects any more, what is owed is all that is left to do.
-        least, most = self._ratio
-        limits = [_MOST_STEPS, math.floor(self._allowed(most if self.ending else least, samples)) - opts]
+        limits = [MOST_STEPS, self._budget.owed(samples) if self.ending else self._budget.allowed(samples)]
         limits.append((opts // settings.sync_interval + 1) * settings.sync_interval - opts)
         if settings.max_opts is not None:
             limits.append(settings.max_opts - opts)

@@ -15,12 +15,13 @@ from tau_trainer.evaluation.candidates import BEST, stored_best
 from tau_trainer.memory import Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
-from tau_trainer.settings import TrainerSettings
+from tau_trainer.settings import OffPolicyHyperparameters, TrainerSettings
 from tau_trainer.specs import Aggregation, BehaviorSpec, FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning.age_bound import AgeBound
+from tau_trainer.training.learning.budget import Filling
 from tau_trainer.training.learning.drowning import Drowning
-from tau_trainer.training.learning.handles import LearnerHandle
+from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner
 from tau_trainer.training.learning.judge import Judge
 from tau_trainer.training.learning.opponents import PREFIX, Opponents
 from tau_trainer.training.learning.parameters_only import whole
@@ -54,6 +55,7 @@ class Learner(Sink):
         settings, decisions = setup.settings, setup.decisions
         self.progress = Progress(name, shared.hub, decisions, settings.summary_every(decisions))
         self.progress.drowning = Drowning(settings.reward_signals)
+        self.progress.replays = isinstance(settings.hyperparameters, OffPolicyHyperparameters)
         self.judge = Judge(self.progress, EpisodeReturns(settings), shared.validator, shared.callbacks)
         self.bound = AgeBound(shared.max_policy_age, on_policy=algorithm.on_policy, abreast=handle.abreast)
         rng = np.random.default_rng([setup.seed, 1])
@@ -61,6 +63,22 @@ class Learner(Sink):
         self.updates = Updates(handle, actor, self.progress, self.judge, self.bound, shared)
         self.handle = handle
         self.opponents: Opponents | None = None
+        self.updates.filling = self._filling()
+
+    def _filling(self) -> Filling | None:
+        """By ``steps_per_update: auto``, from the counters of now."""
+        numbers = self.settings.hyperparameters
+        if isinstance(numbers, OffPolicyHyperparameters) and numbers.auto and not self.unfilled:
+            return Filling(self, numbers)
+        return None
+
+    @property
+    def unfilled(self) -> str:
+        """Why gradient steps could fill no time here, as the end of a sentence; empty: they could."""
+        if self.bound.most == 0:
+            return "learning and acting take turns"
+        holds = isinstance(self.handle, LocalLearner) and self.algorithm.holds_lock
+        return "learning in a thread (collection.learner) would hold up acting" if holds else ""
 
     @property
     def spec(self) -> BehaviorSpec:
@@ -129,7 +147,7 @@ class Learner(Sink):
         """
         if not self.done:
             updates = self.updates.policy.version + self.bound.outstanding
-            work = self.algorithm.ready(Counters(self.progress.decisions, updates))
+            work = self.algorithm.ready(Counters(self.progress.decisions, updates, idle=self.updates.idle))
             if work is not None:
                 self.updates.hand_over(work)
         if self.bound.outstanding and self.bound.reached:
@@ -193,3 +211,4 @@ class Learner(Sink):
         self.actor.rng.bit_generator.state = values["acting_rng"]
         if self.opponents is not None and "self_play" in values:
             self.opponents.load(arrays, values["self_play"], self.algorithm.policy)
+        self.updates.filling = self._filling()

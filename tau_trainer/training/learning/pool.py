@@ -19,7 +19,7 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.remote.process import Machines, Place
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.runs.callbacks import NOBODY, Callbacks
-from tau_trainer.settings import shared_out
+from tau_trainer.settings import OffPolicyHyperparameters, shared_out
 from tau_trainer.settings.parameters import Curriculum
 from tau_trainer.settings.run import learner_name
 from tau_trainer.specs import BehaviorSpec
@@ -175,6 +175,7 @@ class LearnerPool:
         if settings.self_play is not None and not self._plan.inference:
             learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
         self._on_new(learner)
+        self._tell_steps(learner)
         self.shared.hub.begin(
             name,
             step=learner.decisions,
@@ -182,6 +183,18 @@ class LearnerPool:
             hyperparameters=settings.model_dump(mode="json"),
         )
         return learner
+
+    def _tell_steps(self, learner: Learner) -> None:
+        """Say so where gradient steps fill no time though ``steps_per_update`` is auto."""
+        plan, numbers = self._plan, learner.settings.hyperparameters
+        if plan.inference or not isinstance(numbers, OffPolicyHyperparameters) or not numbers.auto:
+            return
+        repeatable = plan.deterministic or plan.lock_step
+        why = "the same seed is to be the same run" if repeatable else "" if plan.asynchronous else learner.unfilled
+        if why:
+            every = f"{numbers.decisions_per_step[1]:g}"
+            text = f"steps_per_update: auto is steps_per_update: {every} here, for {why}"
+            self.shared.hub.event("steps", behavior=learner.name, message=f"'{learner.name}': {text}")
 
     def _handle(self, name: str, setup: Setup, algorithm: Algorithm) -> LearnerHandle:
         """Where it learns: as the settings say, or in a process where learning would hold up acting."""

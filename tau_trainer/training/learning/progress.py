@@ -24,6 +24,8 @@ class Progress:
         update_seconds: that these took.
         policy_age: of what the newest update learned from, in versions.
         rewards: of the newest summary.
+        replays: whether it learns from a replay memory, so that gradient steps for each decision are told.
+        steps_per_decision: gradient steps for each decision between the two newest summaries; None: that is not told.
         drowning: finds reward signals that are too large beside the environment's.
         record: takes the statistics of every update.
         before_summary: tells what there is to tell with every summary.
@@ -38,7 +40,11 @@ class Progress:
         self.rewards, self.drowning = LastRewards(), Drowning(())
         self.record: Callable[[Mapping[str, float]], None] = partial(hub.add_all, name)
         self.before_summary: Callable[[], None] = lambda: None
+        self.replays = False
+        self.steps_per_decision: float | None = None
         self.name, self.hub = name, hub
+        self._summed = 0, 0
+        """Decisions and opts at the newest summary."""
         self._summary_freq = self.next_summary = summary_freq
 
     @property
@@ -69,6 +75,10 @@ class Progress:
     def flush(self, *, training: bool) -> None:
         """Write a summary now."""
         self.before_summary()
+        (decisions, opts), self._summed = self._summed, (self.decisions, self.opts)
+        if self.replays and self.opts and self.decisions > decisions:
+            self.steps_per_decision = (self.opts - opts) / (self.decisions - decisions)
+            self.hub.add(self.name, keys.STEPS_PER_DECISION, self.steps_per_decision)
         self._plan_summary()
         summary = self.hub.flush(self.name, self.decisions, training=training)
         self.rewards.take(summary)
@@ -93,6 +103,7 @@ class Progress:
         """Go on from :meth:`state`; checkpoints of earlier versions know decisions alone."""
         self.decisions = int(values["decisions"])
         self.opts, self.samples = int(values.get("opts", 0)), int(values.get("samples", 0))
+        self._summed = self.decisions, self.opts
         self.rewards.load(values.get("last_rewards", {}))
         known = values.get("open_rewards", {})
         self.hub.carry(self.name, {key: Statistics.from_plain(plain) for key, plain in known.items()})

@@ -17,6 +17,7 @@ from tau_trainer.metrics import Laps, MetricsHub
 from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, UpdateInfo
 from tau_trainer.training.learning.age_bound import AgeBound
+from tau_trainer.training.learning.budget import Filling
 from tau_trainer.training.learning.handles import LearnerHandle
 from tau_trainer.training.learning.judge import Judge, Validator
 from tau_trainer.training.learning.progress import Progress
@@ -61,6 +62,7 @@ class Updates:
         skipped: updates that met NaN or infinity since this process began.
         after: awaited after every update, before the next begins (to write a checkpoint, say).
         shown: told of policies in the middle of an update, in its thread.
+        filling: what gradient steps are taken while the game is busy; None: those alone that the algorithm finds due.
     """
 
     def __init__(
@@ -73,12 +75,13 @@ class Updates:
         self.skipped = 0
         self.after: Callable[[], Awaitable[None]] | None = None
         self.shown: Callable[[Policy], None] | None = None
+        self.filling: Filling | None = None
         self._handle, self._progress, self._judge, self._bound = handle, progress, judge, bound
         self._shared = shared
         self._queue: list[Work] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._afterwards, self._judging = asyncio.Lock(), threading.Lock()
-        self._skipped_in_a_row = 0
+        self._skipped_in_a_row = self._drains = 0
         if {"on_batch_begin", "on_batch_end"} & shared.callbacks.wanted:
             handle.watch(self._batch)
 
@@ -90,6 +93,8 @@ class Updates:
     def hand_over(self, work: Work) -> None:
         """Learn from ``work`` after what waits already."""
         self._bound.comes()
+        if self.filling is not None:
+            self.filling.comes()
         self._queue.append(work)
         if len(self._under_way) < self._handle.abreast:
             self._begin(self._learn_all())
@@ -108,10 +113,19 @@ class Updates:
     def _under_way(self) -> list[asyncio.Task[None]]:
         return [task for task in self._tasks if not task.done()]
 
+    @property
+    def idle(self) -> bool:
+        """Whether it rests because all gradient steps are taken that may be."""
+        return self.filling is not None and not self._under_way and self.filling.spent
+
     async def drain(self) -> None:
-        """Wait until everything that was handed over has been learned from."""
-        while tasks := self._under_way:
-            await asyncio.gather(*tasks)
+        """Wait until everything that was handed over has been learned from; nothing more is until then."""
+        self._drains += 1
+        try:
+            while tasks := self._under_way:
+                await asyncio.gather(*tasks)
+        finally:
+            self._drains -= 1
 
     def give_up(self) -> None:
         """Learn from nothing more that waits; an update that runs comes to its end."""
@@ -125,23 +139,40 @@ class Updates:
         self.policy = self.actor.policy = policy
 
     async def _learn_all(self) -> None:
-        while self._queue:
-            await self._learn_from(self._queue.pop(0))
+        """What waits; and where that is over and ``filling`` allows it, what was learned from before."""
+        while True:
+            while self._queue:
+                work = self._queue.pop(0)
+                if self.filling is not None:
+                    work = self.filling.taken_in(work)
+                await self._learn_from(work)
+            resting = self.filling is None or self._drains or self._skipped_in_a_row or self.error is not None
+            block = None if resting or self.filling is None else self.filling.between()
+            if block is None:
+                return
+            await self._update(block)
 
     async def _learn_from(self, work: Work) -> None:
+        try:
+            await self._update(work)
+        finally:
+            self._bound.goes(more=bool(self._queue))
+
+    async def _update(self, work: Work) -> None:
         progress, callbacks = self._progress, self._shared.callbacks
         if "on_update_begin" in callbacks.wanted:
             info = UpdateInfo(progress.name, self.policy.version, progress.decisions)
             callbacks.tell("on_update_begin", info)
         try:
-            self._take_over(await self.in_thread(self._learn, work, progress.share))
+            outcome = await self.in_thread(self._learn, work, progress.share)
+            self._take_over(outcome)
+            if self.filling is not None and outcome.error is None:
+                self.filling.took(work, outcome.seconds)
             async with self._afterwards:
                 if self.after is not None:
                     await self.after()
         except Exception as error:  # those who wait for the learner must learn of it, whatever it is
             self.error = error
-        finally:
-            self._bound.goes(more=bool(self._queue))
 
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Run ``work`` in the learner's thread, after what is there already."""

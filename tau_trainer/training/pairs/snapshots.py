@@ -111,6 +111,7 @@ class Snapshots:
             mean_reward=learner.progress.rewards.mean,
             mean_group_reward=learner.progress.rewards.group_mean,
             window_episodes=learner.progress.rewards.episodes,
+            steps_per_decision=learner.progress.steps_per_decision,
             elo=None if learner.opponents is None else learner.opponents.rating.value,
             games=self._collector.overseer.pool.self_play.table(learner.name),
         )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -165,7 +166,7 @@ def test_so_many_gradient_steps_for_so_many_decisions(
     own = learner.numbers
     wanted, passed_by = [], 0
     for count in seen:
-        earned = max(0, int((count - own.buffer_init_steps) / own.steps_per_update))
+        earned = max(0, int((count - own.buffer_init_steps) / own.decisions_per_step[1]))
         if count < own.batch_size:
             passed_by = earned
         wanted.append(earned - passed_by)
@@ -178,11 +179,25 @@ def test_so_many_gradient_steps_for_so_many_decisions(
 @pytest.mark.parametrize(("every", "enough"), [(0.5, 2), (7.0, 28), (13.0, 39), (24.0, 24), (64.0, 64)])
 def test_work_is_ready_when_there_is_something_to_learn(every: float, enough: int) -> None:
     """Four gradient steps at once, but not of more than 40 decisions, if they are more than one."""
-    learner = sac(CONTINUOUS, settings(batch_size=16, buffer_init_steps=20, steps_per_update=every))
+    learner, after = readiness(every)
     assert learner.missing == "20 decisions"
+    assert [after(19, 0), after(20, 0), after(enough - 1, 3), after(enough, 3)] == [False, True, False, True]
+
+
+def test_a_learner_that_rests_is_given_what_the_ceiling_of_auto_makes_worth_it() -> None:
+    _, after = readiness("auto")
+    assert [after(31, 3), after(32, 3)] == [False, True], "four steps at the floor"
+    assert [after(3, 3, idle=True), after(4, 3, idle=True)] == [False, True], "and at the ceiling"
+    _, after = readiness(8.0)
+    assert [after(31, 3, idle=True), after(32, 3, idle=True)] == [False, True], "a number is both"
+
+
+def readiness(every: float | str) -> tuple[SAC, Callable[..., bool]]:
+    """A learner, and whether it has work after so many decisions and updates."""
+    learner = sac(CONTINUOUS, settings(batch_size=16, buffer_init_steps=20, steps_per_update=every))
     collector = Collector(learner)
 
-    def after(decisions: int, updates: int) -> bool:
+    def after(decisions: int, updates: int, *, idle: bool = False) -> bool:
         learner.memory.clear()
         collector._open.clear()
         rows = np.arange(decisions)
@@ -192,10 +207,36 @@ def test_work_is_ready_when_there_is_something_to_learn(every: float, enough: in
             actions = {"continuous": np.zeros((decisions, 2), np.float32), "discrete": None, "mask": None}
             nothing = {"extrinsic": np.zeros((decisions, 1), np.float32)}
             learner.memory.append(rows, Known(nothing), {**values, **actions}, 0)
-        work = learner.ready(Counters(1000, updates))
+        work = learner.ready(Counters(1000, updates, idle=idle))
         return work is not None
 
-    assert [after(19, 0), after(20, 0), after(enough - 1, 3), after(enough, 3)] == [False, True, False, True]
+    return learner, after
+
+
+def test_auto_is_its_floor_where_nobody_says_how_many_steps_there_is_time_for() -> None:
+    learner = sac(CONTINUOUS, settings(steps_per_update="auto"))
+    trained(learner, rounds=3)
+    assert learner.steps == learner.seen // 8
+    learner.update(Work(NO_TRANSITIONS, gradient_steps=200), 0.0, None)
+    for source in range(2):  # what was taken beyond the floor does not lessen what is due later
+        seen = learner.seen
+        stats = learner.update(Work(Collector(learner).collect(), source=source), 0.0, None)
+        assert learner.seen >= seen + 40
+    assert stats["Train/Minibatches"] == learner.seen // 8 - seen // 8
+
+
+@pytest.mark.parametrize(("before", "after"), [(10.0, 1.0), (1.0, 10.0), ("auto", 1.0), (10.0, "auto")])
+def test_a_run_that_goes_on_with_another_number_makes_up_for_nothing(before: float | str, after: float | str) -> None:
+    first = sac(CONTINUOUS, settings(steps_per_update=before, save_replay_buffer=True))
+    trained(first, rounds=3)
+    again = sac(CONTINUOUS, settings(steps_per_update=after, save_replay_buffer=True))
+    again.load(*first.state())
+    again.update(Collector(again).collect(), 0.0, None)
+    every = 8.0 if after == "auto" else float(after)
+    assert again.steps == int(again.seen / every)
+    assert int(again.parameters.optimizer.step) - int(first.parameters.optimizer.step) == again.steps - int(
+        first.seen / every
+    )
 
 
 def spoilt(work: WorkData, name: str, value: float, record: int = 20) -> WorkData:

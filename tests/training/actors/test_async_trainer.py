@@ -156,6 +156,22 @@ def test_between_its_bounds_learning_goes_on_without_new_samples_and_never_beyon
     run(scenario())
 
 
+@pytest.mark.parametrize(("mode", "opts"), [("free", 80), ("lock_step", 10)])
+def test_auto_is_as_many_as_fit_but_in_a_run_that_can_be_repeated(mode: str, opts: int) -> None:
+    async def scenario() -> None:
+        stage = Stage(FakeLearner(steps_per_update="auto"), mode=mode)
+        for samples in (1, 80):
+            if mode == "free":
+                await stage.trainer.put(stage.push(samples))
+                await settle()
+            else:
+                await stage.trainer.take_in(stage.push(samples), anew=False)
+        assert (stage.learner.progress.samples, stage.learner.progress.opts) == (81, opts)
+        await stage.trainer.finish()
+
+    run(scenario())
+
+
 def test_actors_wait_once_the_channel_is_full_and_nothing_is_lost() -> None:
     async def scenario() -> None:
         stage = Stage(channel_capacity=2)

@@ -19,7 +19,7 @@ from tau_trainer.training.learning.door import Door
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.learning.process import RemoteLearner
 from tau_trainer.training.plan import make_plan
-from tests.training.fakes import Memory, tau_settings
+from tests.training.fakes import Memory, sac_settings, tau_settings
 from tests.waiting import HANG_S
 
 SPEC = BehaviorSpec(
@@ -149,6 +149,29 @@ def test_what_this_version_cannot_learn(make: Make, spec: BehaviorSpec, text: st
 
 def test_learning_uses_one_thread_an_operation(make: Make) -> None:
     assert make().executor.submit(torch.get_num_threads).result(HANG_S) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"collection__deterministic": True}, "the same seed is to be the same run"),
+        ({"collection__max_policy_age": 0}, "learning and acting take turns"),
+        ({}, None),
+        ({"steps": 4.0, "collection__deterministic": True}, None),
+    ],
+)
+def test_where_no_time_is_filled_auto_says_which_number_it_is(
+    hub: MetricsHub, memory: Memory, tmp_path: Path, given: dict[str, Any], why: str | None
+) -> None:
+    steps = given.pop("steps", "auto")
+    settings = sac_settings(tmp_path, behaviors__TauAgent__hyperparameters__steps_per_update=steps, **given)
+    pool = LearnerPool(make_plan("parallel", settings, tmp_path), hub)
+    pool.learner(0, SPEC)
+    hub.drain(5.0)
+    told = [event.message for event in memory.events if event.kind == "steps"]
+    text = f"'TauAgent': steps_per_update: auto is steps_per_update: 8 here, for {why}"
+    assert told == ([] if why is None else [text])
+    pool.close()
 
 
 # --- where is learned -------------------------------------------------------------------------------------------------

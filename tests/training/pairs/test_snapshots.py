@@ -16,7 +16,7 @@ from tau_trainer.training.pairs.snapshots import Snapshots
 
 def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, **more: Any) -> Any:
     scores = {} if accuracy is None else {keys.VALIDATION_ACCURACY: accuracy}
-    numbers = {"updates": 0, "policy_age": 0.0, "update_seconds": 0.0, "max_steps": 1000}
+    numbers = {"updates": 0, "policy_age": 0.0, "update_seconds": 0.0, "max_steps": 1000, "steps_per_decision": None}
     bound = SimpleNamespace(held_seconds=more.pop("held_seconds", 0.0))
     progress = SimpleNamespace(**{"rewards": LastRewards(), **numbers, **more})
     judge = SimpleNamespace(scores=scores)
