@@ -245,8 +245,8 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
 
     buffer_size: PositiveInt = 200_000
     """Capacity of the replay memory in decisions."""
-    steps_per_update: PositiveFloat = 4.0
-    """Decisions for each gradient update."""
+    steps_per_update: DecisionsPerStep = "auto"
+    """Decisions for each gradient update; auto: as many updates as fit while the game is busy."""
     tau: Fraction = 0.05
     """Share of the new weights in every target update."""
     init_entcoef: NaturalFloat = 0.1

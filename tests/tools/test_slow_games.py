@@ -216,13 +216,17 @@ def test_a_run_that_never_comes_there_is_worse_than_all_that_it_was_given() -> N
 def test_tables_of_marks_ratios_ends_and_falls() -> None:
     runs = [ran("sac_ln", 2_000.0), ran("sac_ln", 4_000.0, seed=2), ran("sac", 40_000.0), ran("ppo", math.inf)]
     runs += [ran("sac_ln", 1_000.0, task="basic", agents=1), ran("sac", 2_000.0, task="basic", agents=1)]
-    runs += [replace(ran("sac_ln", math.inf, task="Hopper-v5", agents=1, seed=seed), end=100.0 * seed) for seed in (1, 3)]
+    runs += [
+        replace(ran("sac_ln", math.inf, task="Hopper-v5", agents=1, seed=seed), end=100.0 * seed) for seed in (1, 3)
+    ]
     fallen = Falls(50_000.0, 0, 0, 2)
     runs.append(replace(ran("sac", 1.0, seed=2), falls=fallen))
     runs.append(replace(ran("sac", 1.0, seed=3), falls=replace(fallen, low=2, falls=1, most=30)))
     runs.append(replace(ran("ppo", 1.0, seed=9), failure="exit codes [1]"))
     text = slow_report.report(runs)
-    assert "| `balance` | 12 | 0 | `sac_ln` | 90 | 2 of 2 | 15,000 (14,000-16,000) | 3,000 (2,000-4,000) | 30.0 (" in text
+    assert (
+        "| `balance` | 12 | 0 | `sac_ln` | 90 | 2 of 2 | 15,000 (14,000-16,000) | 3,000 (2,000-4,000) | 30.0 (" in text
+    )
     assert "| `balance` | 12 | 0 | `ppo` | 90 | 0 of 1 | - | - | - |" in text
     assert "| `Hopper-v5` | 1 | 0 | `sac_ln` | 2 | 200 | 100 |" in text
     assert "| `basic` | 1 | 0 | 0.50 | - | - |" in text

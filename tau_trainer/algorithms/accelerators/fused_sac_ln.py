@@ -136,7 +136,8 @@ def q_back_layer(
     found = torch.ops.aten.native_layer_norm_backward(
         grad, pre, [pre.size(2)], mean, scale, None, None, [True, False, False]
     )
-    return found[0]
+    result: torch.Tensor = found[0]
+    return result
 
 
 def q_back(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from tau_trainer.memory import Rollout
 from tau_trainer.specs import Float64Array, FloatArray
 
 _LARGEST = 5.0
-"""Returns that are divided by the scale stay within this (Lee et al. 2025, SimbaV2, section 4.3)."""
+"""Returns that are divided by the scale stay within this (SimbaV2)."""
 _LEAST = 1e-8
 """Of the scale, where nothing was paid yet."""
 
@@ -21,8 +20,8 @@ _LEAST = 1e-8
 class ReturnScale:
     """Mean, deviation and largest size of discounted returns that agents have seen.
 
-    ``G_t = gamma G_(t-1) + r_t`` of every agent, 0 where an episode begins; streams with discounts of their own are added
-    up. The scale is ``max(std(G), max|G| / 5)`` (Lee et al. 2025, SimbaV2, section 4.3, equation 13).
+    ``G_t = gamma G_(t-1) + r_t`` of every agent, 0 where an episode begins; streams with discounts of their own are
+    added up. The scale is ``max(std(G), max|G| / 5)``, as SimbaV2 scales rewards (Lee et al. 2025, arXiv 2502.15280).
 
     Args:
         gammas: float [S], of each reward stream.

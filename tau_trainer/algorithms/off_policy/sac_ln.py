@@ -54,9 +54,7 @@ class Losses(NamedTuple):
     """[S], mean of what the Qs say of what was done."""
 
 
-def losses(
-    module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor
-) -> Losses:
+def losses(module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor) -> Losses:
     """What is minimised, differentiable.
 
     Args:
@@ -188,7 +186,9 @@ class SACLN(OffPolicy):
         self.parameters.descend(learning_rate)
         self.module.log_coefficients.data.clamp_(min=self._least)
         self._follow(self._own.tau)
-        return torch.cat((torch.stack((found.policy, found.coefficients, found.entropy)), found.q, found.values)).detach()
+        return torch.cat(
+            (torch.stack((found.policy, found.coefficients, found.entropy)), found.q, found.values)
+        ).detach()
 
     @override
     def report(self, means: list[float]) -> dict[str, float]:

@@ -18,7 +18,7 @@ GAMMAS = np.array([0.9, 0.6], np.float32)
 def rollouts(seed: int, lengths: list[int]) -> list[Rollout]:
     learner = sac_ln(CONTINUOUS, sac_ln_settings(signals=TWO_STREAMS))
     collector = Collector(learner, seed)
-    return [Rollout(collector.collect(steps)) for steps in lengths]  # type: ignore[arg-type]
+    return [Rollout(collector.collect(steps)) for steps in lengths]
 
 
 def looped(given: list[Rollout], rewards: list[Any]) -> tuple[float, int]:
