@@ -170,7 +170,7 @@ class NormalizedSoftActorCritic(torch.nn.Module):
 
     @torch.no_grad()
     def rescale(self, scale: float) -> None:
-        """Let the Qs say the same returns in another unit (van Hasselt et al. 2016, section 2.1)."""
+        """Let the Qs say the same returns in another unit (van Hasselt et al. 2016, PopArt)."""
         factor = self.scale / scale
         for head in (self.q.weight, self.q.bias, self.q_target.weight, self.q_target.bias):
             head.mul_(factor)

@@ -1,8 +1,8 @@
 """The tasks of `slow_games`, and with which settings each learner plays them.
 
 PPO and SAC have ML-Agents' own numbers for a scene where there are any, else those of a like one; on Gymnasium's
-environments those of the zoo of Stable-Baselines3, or of our shipped files. `sac_ln` has none: only what a task needs to
-be learned at all (discount, memory, curiosity).
+environments those of the zoo of Stable-Baselines3, or of our shipped files. `sac_ln` has none: only what a task needs
+to be learned at all (discount, memory, curiosity).
 """
 
 from __future__ import annotations

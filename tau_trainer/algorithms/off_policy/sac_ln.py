@@ -1,6 +1,6 @@
 """Soft actor-critic with layer normalisation in its Qs and returns in a unit of their own: few decisions, no settings.
 
-- Soft actor-critic as of Haarnoja et al. 2018 (arXiv 1812.05905): a policy and twin Qs, whose targets follow at ``tau``.
+- Soft actor-critic as of Haarnoja et al. 2018 (arXiv 1812.05905): a policy, twin Qs, whose targets follow at ``tau``.
   ``y = r + gamma (min Q'(s', a') - alpha log pi(a'))`` with an action that is drawn now. No V, other than ``sac`` here.
 - Layer normalisation in front of each activation of the Qs, which is ReLU, keeps what they say of actions that nobody
   took from growing (Ball et al. 2023, RLPD, section 4.2), so the target may follow ten times as fast as SAC's.
