@@ -58,8 +58,8 @@ class LSTM(Recurrent):
         bias = self.input.bias
         # Torch has two biases, and one would do.
         parameters = [self.input.weight, self.hidden.weight, bias, torch.zeros_like(bias)]
-        # Has biases, 1 layer, no dropout, not training, one way, time first.
-        return torch.lstm(x, (h, c), parameters, True, 1, 0.0, False, False, False)
+        # Has biases, 1 layer, no dropout; cuDNN goes back through time only if it is told so; one way, time first.
+        return torch.lstm(x, (h, c), parameters, True, 1, 0.0, torch.is_grad_enabled(), False, False)
 
     @override
     def write(self, graph: GraphWriter, x: str, state: str) -> tuple[str, str]:

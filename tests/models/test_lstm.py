@@ -74,3 +74,19 @@ def test_nodes_equal_the_block(block: LSTM) -> None:
     found = run_graph(lambda graph: block.write(graph, "x", "state"), feed)
     for nodes, wanted in zip(found, block(x, state), strict=True):
         np.testing.assert_allclose(nodes, wanted.detach().numpy(), atol=1e-6)
+
+
+@pytest.mark.gpu
+def test_on_an_accelerator_gradients_flow_through_time_as_on_the_cpu() -> None:
+    settings = MemorySettings(memory_size=6, sequence_length=4)
+    torch.manual_seed(1)
+    here = LSTM(3, settings)
+    there = LSTM(3, settings).to("cuda")
+    there.load_state_dict(here.state_dict())
+    x, state, begins = torch.randn(5, 3), torch.randn(5, 6), torch.tensor([True, False, False, True, False])
+    for block, device in ((here, "cpu"), (there, "cuda")):
+        block.unrolled(x.to(device), state.to(device), begins.to(device)).square().sum().backward()  # type: ignore[no-untyped-call]
+    for wanted, found in zip(here.parameters(), there.parameters(), strict=True):
+        assert wanted.grad is not None
+        assert found.grad is not None
+        torch.testing.assert_close(found.grad.cpu(), wanted.grad, rtol=1e-3, atol=1e-4)

@@ -62,6 +62,7 @@ class Plan:
     steps_per_update: float | str
     changes: tuple[str, ...]
     turns: bool
+    device: str
     until: int
     """Decisions to play on to; 0: a run ends once its mark is confirmed."""
 
@@ -101,6 +102,7 @@ def parser() -> argparse.ArgumentParser:
     rate = "decisions for a gradient step of sac_ln, sac-equal and sac-tuned, or auto (default: %(default)s)"
     made.add_argument("--steps-per-update", type=_rate, default=2.0, metavar="X", help=rate)
     made.add_argument("--turns", action="store_true", help="ours with --deterministic-collection")
+    made.add_argument("--torch-device", default="cpu", help="where ours learns")
     made.add_argument("--most", type=int, help="decisions that a run is given (default: by task)")
     made.add_argument("--until", type=int, default=0, help="play on to so many decisions after the mark, count falls")
     made.add_argument("--jobs", type=int, default=1, help="runs side by side, each with one thread of mathematics")
@@ -138,6 +140,7 @@ def plan_of(arguments: argparse.Namespace) -> tuple[Plan, list[Run]]:
         steps_per_update=arguments.steps_per_update,
         changes=tuple(arguments.set),
         turns=arguments.turns,
+        device=arguments.torch_device,
         until=arguments.until,
     )
     tasks = [task for task in arguments.tasks if _playable(task)]
@@ -250,8 +253,10 @@ def command_of(plan: Plan, run: Run, folder: Path, number: int) -> tuple[list[st
     job = Job(Case(1, run.agents, run.step_ms), "learning", build, config, folder, port, run.seed)
     if run.learner in INCUMBENT:
         return trainers.Incumbent(plan.peers[run.learner]).commands(job)[0], {}
-    turns = ["--deterministic-collection"] if plan.turns else []
-    return [sys.executable, "-P", "-m", "tau_trainer", "learn", *trainers.learn_flags(job), *turns], variables
+    ours = trainers.learn_flags(job)
+    ours += [] if plan.device == "cpu" else ["--torch-device", plan.device]
+    ours += ["--deterministic-collection"] if plan.turns else []
+    return [sys.executable, "-P", "-m", "tau_trainer", "learn", *ours], variables
 
 
 def count(run: Run, reader: Reader, started: float, ended: float, until: int) -> Run:
