@@ -60,10 +60,10 @@ class Outcome:
     """Of every episode that ended: decisions until then, and its undiscounted return."""
     losses: list[tuple[int, float]] = field(default_factory=list)
     """Of every update: decisions until then, and :func:`loss_of` it."""
-    costs: list[Cost] = field(default_factory=list, compare=False)
-    """Of every update that took gradient steps."""
     decisions: int = 0
     ending: Ending = "finished"
+    costs: list[Cost] = field(default_factory=list, compare=False)
+    """Of every update that took gradient steps."""
 
     @property
     def last(self) -> int:
@@ -311,7 +311,7 @@ class _Watched(MetricsHub):
     ) -> None:
         super().add(behavior, key, value, aggregation, pair=pair)
         if key == keys.UPDATE_SECONDS:
-            self._took_s = float(np.mean(value))
+            self._took_s = float(np.asarray(value, np.float64).mean())
 
     @override
     def episode(
