@@ -177,7 +177,7 @@ class Adviser:
         costs = self._costs = Costs(self._seen.shown, _EACH * self._seconds)
         try:
             found = costs.measure(settings)
-        except SettingsError as error:
+        except TauError as error:
             if name == FILE:
                 raise
             self.measured.refused[name] = str(error)

@@ -120,7 +120,7 @@ class Costs:
     def measure(self, settings: RunSettings) -> dict[str, float]:
         """Seconds of a gradient step by the behavior's short name, of those that learned anything.
 
-        Raises SettingsError for settings that cannot learn what is shown, TauError.
+        Raises TauError for settings that cannot learn what is shown.
         """
         begun: list[float] = []
 

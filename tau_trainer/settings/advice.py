@@ -100,12 +100,15 @@ def rewritten(
     result, _ = apply_overrides(data, changes)
     if trainer is None:
         return result
-    if isinstance(result.get("default_settings"), dict) and settings.default_settings is not None:
-        result["default_settings"] = _retrained(result["default_settings"], settings.default_settings, trainer)
-    behaviors = result.get("behaviors")
-    if isinstance(behaviors, dict):
-        for name, read in settings.behaviors.items():
-            behaviors[name] = _retrained(behaviors[name], read, trainer)
+    usual = settings.default_settings
+    if usual is not None:
+        result["default_settings"] = _retrained(result["default_settings"], usual, trainer)
+    for name, read in settings.behaviors.items():
+        section = _retrained(result["behaviors"][name], read, trainer)
+        if usual is not None and read.trainer_type == trainer != usual.trainer_type:  # what it has from there goes
+            numbers = read.hyperparameters.model_dump(mode="json", exclude_unset=True)
+            section = {"trainer_type": trainer, **section, "hyperparameters": numbers}
+        result["behaviors"][name] = section
     return result
 
 
