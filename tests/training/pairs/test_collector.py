@@ -964,7 +964,8 @@ def test_a_run_says_once_after_a_minute_that_its_game_takes_the_time(
 ) -> None:
     monkeypatch.setattr(AgentTrainerPair, "played_s", property(lambda pair: (seconds, 0.92 * seconds)))
     monkeypatch.setattr("tau_trainer.training.pairs.collector._SLICE_S", 0.001)
-    settings = tau_settings(tmp_path, tau__pairs=1, tau__reward__source="engine", behaviors__TauAgent__max_steps=64)
-    train(settings, memory, command)
+    plain = plain_settings(tmp_path, "Basic", behaviors__TauAgent__max_steps=64)
+    task = tau_settings(tmp_path, tau__pairs=1, tau__evaluate=False, behaviors__TauAgent__max_steps=64)
+    train(plain if command == "learn" else task, memory, command)
     advice = [event.message or "" for event in memory.events if event.kind == "advice"]
     assert [text.startswith("The game takes 92% of the time: --num-envs 4") for text in advice] == [True] * said
