@@ -1,7 +1,7 @@
 """What to learn a game with, and on how many engines: measured in about a minute, decided by one rule.
 
 How fast it plays is measured with actions by chance (:mod:`.speed`), what gradient steps cost on what it shows
-(:mod:`.stillness`); :func:`~tau_trainer.settings.advice.advised_trainer` is the rule. How many decisions a task takes
+(:mod:`.stillness`); :func:`~tau_trainer.training.advice.advised_trainer` is the rule. How many decisions a task takes
 cannot be seen so soon.
 """
 
@@ -19,7 +19,7 @@ from tau_trainer.search.scaling import Probe, Scaling, scaled
 from tau_trainer.search.speed import Seen, Speed, speed_of
 from tau_trainer.search.stillness import Costs
 from tau_trainer.settings import RunSettings
-from tau_trainer.settings.advice import (
+from tau_trainer.training.advice import (
     LEAST_STEPS,
     PPO_KINDS,
     USUAL,
@@ -155,13 +155,17 @@ class Adviser:
         if self._stopped:
             return None
         seen = self._seen if not self._seen.shown else None
+
+        def look(share: float) -> bool:
+            self._tell(name, share, "plays" if share else "starts")
+            return not self._stopped
+
         speed = speed_of(
             settings,
             engines,
             share * self._seconds,
             seen=seen,
-            stopped=lambda: self._stopped,
-            tell=lambda share: self._tell(name, share, "plays" if share else "starts"),
+            look=look,
             say=self._say,
         )
         if speed is not None:

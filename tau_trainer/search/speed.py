@@ -20,6 +20,8 @@ _WARM_UP = 0.2
 _LOOK_S = 0.1
 """How often is looked whether somebody wants it to end."""
 
+Look = Callable[[float], bool]
+
 
 @dataclass(frozen=True, slots=True)
 class Speed:
@@ -60,8 +62,7 @@ def speed_of(
     seconds: float,
     *,
     seen: Seen | None = None,
-    stopped: Callable[[], bool] = lambda: False,
-    tell: Callable[[float], None] = lambda share: None,
+    look: Look = lambda share: True,
     say: Say = lambda text: None,
 ) -> Speed | None:
     """Play so long, after all engines have begun; None: it was stopped before there was anything to count.
@@ -71,8 +72,7 @@ def speed_of(
         engines: side by side.
         seconds: to play.
         seen: is shown all messages.
-        stopped: asked now and then.
-        tell: told now and then what share of the seconds is over.
+        look: told now and then what share of the seconds is over; whether to go on.
         say: told sentences for the person who watches.
 
     Raises:
@@ -82,7 +82,7 @@ def speed_of(
     player_of = make_players(RANDOM, settings.env_settings.seed, deterministic=False)
     with all_opened(settings, engines, say) as environments:
         plays = [Play(environment, player_of, referee=seen) for environment in environments]
-        return asyncio.run(_Round(environments, plays).played(parameters, seconds, stopped, tell))
+        return asyncio.run(_Round(environments, plays).played(parameters, seconds, look))
 
 
 class _Round:
@@ -95,14 +95,11 @@ class _Round:
         self._begun: tuple[float, int, Counter[str]] | None = None
         """Time, exchanges and decisions from which on is counted; None: it is too early."""
 
-    async def played(
-        self, parameters: Parameters, seconds: float, stopped: Callable[[], bool], tell: Callable[[float], None]
-    ) -> Speed | None:
+    async def played(self, parameters: Parameters, seconds: float, look: Look) -> Speed | None:
         playing = asyncio.create_task(self._play(parameters, seconds))
         try:
-            while not playing.done() and not stopped():
+            while not playing.done() and look(self._share(seconds)):
                 await asyncio.wait({playing}, timeout=_LOOK_S)
-                tell(min(1.0, (time.perf_counter() - self._start) / seconds) if self._start else 0.0)
             speed = self._speed()
             if playing.done():
                 playing.result()
@@ -129,6 +126,9 @@ class _Round:
         async with asyncio.TaskGroup() as group:
             for play in self._plays:
                 group.create_task(play.until(lambda play: time.perf_counter() >= end))
+
+    def _share(self, seconds: float) -> float:
+        return min(1.0, (time.perf_counter() - self._start) / seconds) if self._start else 0.0
 
     def _now(self) -> tuple[float, int, Counter[str]]:
         decisions = Counter[str]()

@@ -15,8 +15,8 @@ from tau_trainer.envs.contract import OnEvent, OnStat
 from tau_trainer.errors import EngineError
 from tau_trainer.search.trial import Cost, Trial, of_all, renumbered
 from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings
-from tau_trainer.settings.advice import LEAST_STEPS
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch, Terminals
+from tau_trainer.training.advice import LEAST_STEPS
 
 _EPISODE = 50
 """Steps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ from tau_trainer.search.advice import FILE, Adviser, Measured, advice_of, candid
 from tau_trainer.search.scaling import Probe, Scaling
 from tau_trainer.search.speed import Speed
 from tau_trainer.settings import RunSettings, load_settings
-from tau_trainer.settings.advice import LEAST_STEPS, USUAL, slow_trainer
 from tau_trainer.settings.document import configs_folder, read_document
+from tau_trainer.training.advice import LEAST_STEPS, USUAL, slow_trainer, steps_a_decision
 from tests.search.test_stillness import SHOWN
 
 SLOW = slow_trainer()
@@ -55,6 +56,7 @@ def test_what_cannot_take_its_place_says_why(monkeypatch: pytest.MonkeyPatch) ->
 def test_advice_follows_the_rule_and_its_time_both_game_and_learner(rate: float, slow: float, file: float) -> None:
     measured = Measured(game(rate), {FILE: {"3DBall": file}, SLOW: {"3DBall": slow}})
     found = advice_of(measured, BALL, CANDIDATES)
+    assert found.room is not None
     assert found.room == pytest.approx(1 / (rate * slow))
     assert found.trainer == (SLOW if found.room >= LEAST_STEPS else None), "the file's is PPO"
     assert found.hours is not None
@@ -71,7 +73,7 @@ def test_as_many_engines_as_the_learner_has_use_for() -> None:
     assert advice_of(quick, BALL, CANDIDATES).engines == 8
     slow = Measured(game(1000), {FILE: {"3DBall": 1e-3}, SLOW: {"3DBall": 1e-3}}, engines=engines)
     limited = advice_of(slow, BALL, {FILE: CANDIDATES[SLOW], SLOW: CANDIDATES[SLOW]})
-    work = 1e-3 * advice.steps_a_decision(CANDIDATES[SLOW].of_behavior("3DBall"))
+    work = 1e-3 * steps_a_decision(CANDIDATES[SLOW].of_behavior("3DBall"))
     assert limited.engines == max([1, *(size for size in (2, 4, 8) if 500 * size * work < 0.81)])
 
 
@@ -100,7 +102,7 @@ def test_without_a_measurement_nothing_is_said_of_it() -> None:
 
 
 def test_ppo_where_the_table_says_so_and_sac_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tau_trainer.settings.advice.PPO_KINDS", ("images",))
+    monkeypatch.setattr("tau_trainer.training.advice.PPO_KINDS", ("images",))
     monkeypatch.setattr(advice, "PPO_KINDS", ("images",))
     settings = load_settings("3DBallSAC", {"env_settings.env_path": "game"})
     candidates, _ = candidates_of(read_document(configs_folder() / "3DBallSAC.yaml").data, settings, "3DBallSAC")
@@ -117,7 +119,8 @@ class Bench:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, areas: bool = True, engines: bool = True) -> None:
         self.asked: list[tuple[Any, ...]] = []
-        self.areas, self.engines, self.on_play = areas, engines, lambda: None
+        self.areas, self.engines = areas, engines
+        self.on_play: Callable[[], None] = lambda: None
         monkeypatch.setattr(advice, "speed_of", self.speed_of)
         monkeypatch.setattr(advice, "Costs", lambda shown, seconds: self)
         monkeypatch.setattr("os.cpu_count", lambda: 2)
@@ -126,7 +129,7 @@ class Bench:
         env, scale = settings.env_settings, settings.engine_settings.time_scale
         self.asked.append((engines, env.num_areas, scale, seconds))
         self.on_play()
-        if more["stopped"]():
+        if not more["look"](0.5):
             return None
         if engines > 1 and not self.engines:
             raise TauError("there is one")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.errors import EngineError
+from tau_trainer.errors import EngineError, EngineStoppedError
 from tau_trainer.search import speed
 from tau_trainer.search.speed import Seen, speed_of
 from tau_trainer.settings import load_settings
@@ -42,7 +41,7 @@ class Game:
         if self._fails:
             raise EngineError("it broke")
         if self.exchanges > self._lasts:
-            raise speed_stopped()
+            raise EngineStoppedError("bye")
         return [batch([1, 2], [], self.exchanges)]
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
@@ -53,12 +52,6 @@ class Game:
 
     async def kill(self) -> None:
         self.ended = "killed"
-
-
-def speed_stopped() -> EngineError:
-    from tau_trainer.errors import EngineStoppedError
-
-    return EngineStoppedError("bye")
 
 
 @pytest.fixture
@@ -78,7 +71,12 @@ def games(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_exchanges_and_decisions_are_counted(games: list[Any]) -> None:
     games += [Game(), Game()]
     seen, told = Seen(), list[float]()
-    found = speed_of(SETTINGS, 2, 0.2, seen=seen, tell=told.append)
+
+    def look(share: float) -> bool:
+        told.append(share)
+        return True
+
+    found = speed_of(SETTINGS, 2, 0.2, seen=seen, look=look)
     assert found is not None
     assert (found.engines, found.agents, list(found.rates)) == (2, 2.0, ["Walker"])
     assert found.rate == pytest.approx(found.engines * found.agents / found.exchange_s)
@@ -97,20 +95,18 @@ def test_who_fails_ends_all_with_one_sentence(games: list[Any]) -> None:
 
 def test_it_can_be_stopped_before_the_game_has_begun(games: list[Any]) -> None:
     games.append(Game(begins=False))
-    assert speed_of(SETTINGS, 1, 1.0, stopped=lambda: True) is None
+    assert speed_of(SETTINGS, 1, 1.0, look=lambda share: False) is None
     assert games[0].ended == "killed"
 
 
-def test_what_was_counted_until_it_was_stopped_counts(games: list[Any]) -> None:
+@pytest.mark.parametrize(("warm_up", "counts"), [(0.0, True), (1.0, False)])
+def test_what_was_counted_until_it_was_stopped_counts(
+    warm_up: float, counts: bool, games: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     games.append(Game())
-    counts = threading.Event()
-
-    def tell(share: float) -> None:
-        if games[0].exchanges > 0 and share > 0.0004:
-            counts.set()
-
-    found = speed_of(SETTINGS, 1, 300.0, stopped=counts.is_set, tell=tell)
-    assert found is None, "it was still warming up"
+    monkeypatch.setattr(speed, "_WARM_UP", warm_up)
+    found = speed_of(SETTINGS, 1, NEVER_S, look=lambda share: games[0].exchanges < 10)
+    assert (found is not None) == counts
     assert games[0].ended == "killed"
 
 

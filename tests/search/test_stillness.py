@@ -13,6 +13,7 @@ from tau_trainer.envs.faults import check_batch
 from tau_trainer.errors import EngineError, EngineRefusedError
 from tau_trainer.search import stillness
 from tau_trainer.search.stillness import Costs, StillGame
+from tau_trainer.search.trial import Cost
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec, StepBatch, empty_terminals
 
@@ -69,7 +70,7 @@ def test_it_stops_before_it_has_begun() -> None:
 
 
 def test_the_first_update_counts_only_where_it_is_alone() -> None:
-    costs = [stillness.Cost("A", 2, 9.0), stillness.Cost("B", 1, 5.0), stillness.Cost("A", 4, 4.0)]
+    costs = [Cost("A", 2, 9.0), Cost("B", 1, 5.0), Cost("A", 4, 4.0)]
     assert stillness._seconds_a_step(costs) == {"A": 1.0, "B": 5.0}
 
 

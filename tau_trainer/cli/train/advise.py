@@ -16,9 +16,9 @@ from tau_trainer.cli.train.check import Rows, show_sections
 from tau_trainer.cli.train.find import watched
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import OfflineTrainerSettings
-from tau_trainer.settings.advice import HEADING, LEAST_STEPS, rewritten, trainers_of
 from tau_trainer.settings.loading import apply_overrides, read_file
 from tau_trainer.settings.upgrading import dumped
+from tau_trainer.training.advice import HEADING, LEAST_STEPS, rewritten, trainers_of
 
 if TYPE_CHECKING:
     from tau_trainer.cli.resolving import Request
@@ -93,7 +93,7 @@ def _data(request: Request) -> dict[str, Any]:
     """The file, with what the flags say in it: numbers, which flags bring as texts, as such."""
     assert request.config is not None
     data, _ = apply_overrides(
-        read_file(request.config).data, {key: _value(one) for key, one in request.overrides.items()}
+        read_file(request.config).data, {key: _value(given) for key, given in request.overrides.items()}
     )
     return data
 

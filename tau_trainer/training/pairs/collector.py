@@ -13,9 +13,9 @@ from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics, Pa
 from tau_trainer.remote.process import Machines
 from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.advice import hint
 from tau_trainer.training.actors.link import Board
 from tau_trainer.training.actors.manager import ActorManager
+from tau_trainer.training.advice import hint
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.pairs import finish
 from tau_trainer.training.pairs.overseer import RunOverseer

@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import RunSettings, advice, load_settings
-from tau_trainer.settings.advice import (
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.settings.document import configs_folder, read_document
+from tau_trainer.settings.upgrading import dumped
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
+from tau_trainer.training import advice
+from tau_trainer.training.advice import (
     LEAST_STEPS,
     USUAL,
     advised_trainer,
@@ -22,9 +27,6 @@ from tau_trainer.settings.advice import (
     slow_trainer,
     steps_a_decision,
 )
-from tau_trainer.settings.document import configs_folder, read_document
-from tau_trainer.settings.upgrading import dumped
-from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
 
 SLOW = slow_trainer()
 ROOMS = st.floats(0.0, 1e6)
@@ -47,9 +49,9 @@ def test_kinds_of_task_that_the_table_names_are_ppos(room: float) -> None:
 
 
 def test_what_learns_slow_games_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advice.plugins, "names", lambda kind: ("ppo", "xqc"))
+    monkeypatch.setattr(plugins, "names", lambda kind: ("ppo", "xqc"))
     assert slow_trainer() == "xqc"
-    monkeypatch.setattr(advice.plugins, "names", lambda kind: ("ppo",))
+    monkeypatch.setattr(plugins, "names", lambda kind: ("ppo",))
     assert slow_trainer() == "sac"
 
 
@@ -57,7 +59,10 @@ def test_kinds_of_task() -> None:
     variable = (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)
     sensors = ObservationSpec("image", (3, 8, 8)), ObservationSpec("list", (5, 2), variable), ObservationSpec("v", (4,))
     spec = BehaviorSpec("B", sensors, ActionSpec(2, (3,)))
-    changes = {"default_settings.network_settings.memory": {}, "default_settings.reward_signals.rnd": {}}
+    changes: dict[str, Any] = {
+        "default_settings.network_settings.memory": {},
+        "default_settings.reward_signals.rnd": {},
+    }
     trainer = load_settings(None, changes).of_behavior("B")
     actions = {"continuous actions", "discrete actions"}
     assert kinds_of(spec, trainer) == actions | {"images", "lists", "memory", "rnd"}
