@@ -260,7 +260,7 @@ def candidates_of(
     """
     found, refused = {FILE: settings}, dict[str, str]()
     known = {trainer.trainer_type for trainer in trainers_of(settings)}
-    for trainer in {slow_trainer(), USUAL} if replaceable(settings) else ():
+    for trainer in dict.fromkeys((slow_trainer(), USUAL)) if replaceable(settings) else ():
         if known == {trainer}:
             continue
         try:

@@ -40,6 +40,10 @@ def test_a_slower_game_never_goes_back_to_ppo(one: float, other: float) -> None:
     assert advised_trainer(one) == (SLOW if one >= LEAST_STEPS else USUAL)
 
 
+def test_the_least_is_enough() -> None:
+    assert [advised_trainer(room) for room in (0.249, 0.25, 0.251)] == [USUAL, SLOW, SLOW]
+
+
 @given(ROOMS)
 def test_kinds_of_task_that_the_table_names_are_ppos(room: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -117,6 +121,7 @@ def test_everything_but_the_algorithm_is_kept(trainer: str, tmp_path: Any) -> No
         new_one = after.behaviors[name]
         assert new_one.model_dump(exclude=changed) == old.model_dump(exclude=changed)
         if changed:
+            assert new_one.init_path is None, "weights of the old algorithm are no beginning"
             usual = before if trainer == "ppo" else load_settings(None, {"default_settings.trainer_type": trainer})
             assert new_one.hyperparameters == usual.of_behavior("Another").hyperparameters
     assert read(PPO, tmp_path)[0] == data, "nothing of what was read has changed"

@@ -26,7 +26,7 @@ def test_a_game_is_measured_and_a_file_written(capsys: pytest.CaptureFixture[str
     changes = ["--num-areas", "4", "--set", "behaviors.*.max_steps=5e4"]
     assert main(["advise", "CartPole", "--seconds", "0.6", "-o", "new.yaml", *changes]) == 0
     said = capsys.readouterr()
-    assert "plays: gym:CartPole-v1, 4 agents ask in each exchange" in said.out
+    assert "plays: gym:CartPole-v1, 4 decisions in each exchange" in said.out
     for label in ("speed", "engines", "areas", "as in the file", "room", "algorithm", "time"):
         assert f"\n  {label}: " in said.out
     assert "time scale" not in said.out
