@@ -82,6 +82,8 @@ def test_areas_or_engines_whatever_gives_more() -> None:
     engines, areas = tried({1: 1000, 2: 1500}, best=2), tried({1: 1000, 2: 2000}, best=2)
     both = advice_of(Measured(game(1000), costs, engines=engines, areas=areas), BALL, CANDIDATES)
     assert (both.engines, both.areas) == (1, 2)
+    tie = advice_of(Measured(game(1000), costs, engines=areas, areas=areas), BALL, CANDIDATES)
+    assert (tie.engines, tie.areas) == (1, 2), "an engine costs memory"
     one = advice_of(Measured(game(1000), costs, engines=engines), BALL, CANDIDATES)
     assert (one.engines, one.areas) == (2, 1)
     assert both.hours is not None
