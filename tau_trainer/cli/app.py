@@ -46,6 +46,11 @@ _SWEEP = """Search settings by many runs, of which the better ones go on.
 The file's section sweep says what is searched, and by which scheduler of Ray Tune: successive halving, \
 population-based training, or none. Trials are runs in results/sweep-NAME; the best settings become a file there. \
 Ctrl-C saves them, and --resume goes on, also after a kill."""
+_ADVISE = """Measure a game, and say which algorithm and how many engines suit it.
+
+Plays for a minute and learns a little of it: what a step of the game costs, what a gradient step costs here, whether \
+more engines or a higher time scale help. Prints the settings file that follows, or writes it to --output. How many \
+decisions the task takes cannot be measured in a minute. Ctrl-C keeps what was measured."""
 _UPGRADE = """Convert a settings file of older ML-Agents (before 0.19).
 
 Curriculum and sampler files that belong to it come after it. The result stands beside the first file, as \
@@ -103,6 +108,7 @@ _COMMANDS = (
     ("batch", "tau_trainer.cli.train.batch:batch", _TRAIN, _BATCH),
     ("scale", "tau_trainer.cli.train.scale:scale", _TRAIN, _SCALE),
     ("check", "tau_trainer.cli.train.check:check", _TRAIN, _CHECK),
+    ("advise", "tau_trainer.cli.train.advise:advise", _TRAIN, _ADVISE),
     ("find", "tau_trainer.cli.train.find:app", _TRAIN, _FIND),
     ("sweep", "tau_trainer.cli.train.sweep:sweep_command", _TRAIN, _SWEEP),
     ("upgrade", "tau_trainer.cli.train.upgrade:upgrade_command", _TRAIN, _UPGRADE),

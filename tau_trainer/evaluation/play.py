@@ -187,15 +187,22 @@ class Play:
 
 @contextmanager
 def opened(settings: RunSettings, say: Say = lambda text: None) -> Iterator[Environment]:
-    """The environment that settings ask for, not yet started; what an engine writes is thrown away.
+    """The environment that settings ask for, as :func:`all_opened` has several."""
+    with all_opened(settings, 1, say) as [environment]:
+        yield environment
+
+
+@contextmanager
+def all_opened(settings: RunSettings, count: int, say: Say = lambda text: None) -> Iterator[list[Environment]]:
+    """So many environments that settings ask for, not yet started; what an engine writes is thrown away.
 
     Raises SettingsError, LaunchError, PortInUseError.
     """
     with tempfile.TemporaryDirectory(prefix="tau-train-", ignore_cleanup_errors=True) as logs:
-        source = open_source(settings, 1, Path(logs))
+        source = open_source(settings, count, Path(logs))
         for sentence in (*source.warnings, *([source.invitation] if source.invitation else [])):
             say(sentence)
-        yield source.make(0, lambda stat: None, say)
+        yield [source.make(index, lambda stat: None, say) for index in range(count)]
 
 
 def evaluate(

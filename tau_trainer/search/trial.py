@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from typing_extensions import override
 
+from tau_trainer.envs import EnvironmentSource
 from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.evaluation.episodes import earned
 from tau_trainer.metrics import MetricsHub, Timer, keys
@@ -22,6 +23,7 @@ from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.origins import Origins
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings, check_device
+from tau_trainer.specs import Aggregation
 from tau_trainer.training.plan import make_plan
 
 if TYPE_CHECKING:
@@ -41,6 +43,15 @@ _EVER = 2**40
 """More decisions than any trial has."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an update took."""
+
+    learner: str
+    minibatches: int
+    seconds: float
+
+
 @dataclass(slots=True)
 class Outcome:
     """What a trial has seen."""
@@ -51,6 +62,8 @@ class Outcome:
     """Of every update: decisions until then, and :func:`loss_of` it."""
     decisions: int = 0
     ending: Ending = "finished"
+    costs: list[Cost] = field(default_factory=list, compare=False)
+    """Of every update that took gradient steps."""
 
     @property
     def last(self) -> int:
@@ -80,6 +93,7 @@ class Trial:
         begin: of a behavior's learner to take the first weights over from, instead of new ones.
         on_episodes: called with the returns of episodes as they end.
         on_update: called with the loss of every update, before the next.
+        source: makes what is played, in place of what the settings ask for.
 
     Raises:
         SettingsError: nothing can be tried with these settings.
@@ -93,15 +107,16 @@ class Trial:
         begin: Begin | None = None,
         on_episodes: Callable[[list[float]], None] | None = None,
         on_update: Callable[[float], None] | None = None,
+        source: EnvironmentSource | None = None,
     ) -> None:
-        if settings.env_settings.awaited:
+        if settings.env_settings.awaited and source is None:
             raise SettingsError(
                 "a search starts its environments itself, and the Unity editor cannot be started, nor what joins by "
                 "itself; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
             )
         self.outcome = Outcome()
         self._settings = shortened(settings, decisions)
-        self._begin = begin
+        self._begin, self._source = begin, source
         self._on_episodes, self._on_update = on_episodes, on_update
         self._rate: float | None = None
         self._pairs: PairsCollector | None = None
@@ -134,6 +149,8 @@ class Trial:
             plan = make_plan("learn", self._settings, logs)
             if self._begin is not None:
                 plan = replace(plan, origins=_Given(self._settings, self._begin))
+            if self._source is not None:
+                plan = replace(plan, source=self._source)
             hub = _Watched(self)
             run = Run(RunFolder(Path(place)), hub, plan.seed)
             pairs = self._pairs = PairsCollector(plan, run)
@@ -216,7 +233,7 @@ def shortened(settings: RunSettings, decisions: int) -> RunSettings:
         return trainer.model_copy(update={"hyperparameters": numbers.model_copy(update=constant), **changes})
 
     once = {"resume": False, "force": False, "load_model": False, "inference": False}
-    return _of_all(settings, short).model_copy(
+    return of_all(settings, short).model_copy(
         update={
             "collection": settings.collection.model_copy(update={"max_policy_age": 0, "learner": "thread"}),
             "checkpoint_settings": settings.checkpoint_settings.model_copy(update=once),
@@ -228,16 +245,17 @@ def shortened(settings: RunSettings, decisions: int) -> RunSettings:
 
 def with_numbers(settings: RunSettings, **numbers: Any) -> RunSettings:
     """``settings`` whose behaviors all have these hyperparameters."""
-
-    def changed(trainer: TrainerSettings) -> TrainerSettings:
-        hyperparameters = trainer.hyperparameters
-        given = hyperparameters.model_dump(include=hyperparameters.model_fields_set) | numbers
-        return trainer.model_copy(update={"hyperparameters": type(hyperparameters).model_validate(given)})
-
-    return _of_all(settings, changed)
+    return of_all(settings, lambda trainer: renumbered(trainer, **numbers))
 
 
-def _of_all(settings: RunSettings, change: Callable[[TrainerSettings], TrainerSettings]) -> RunSettings:
+def renumbered(trainer: TrainerSettings, **numbers: Any) -> TrainerSettings:
+    """The same with these hyperparameters."""
+    hyperparameters = trainer.hyperparameters
+    given = hyperparameters.model_dump(include=hyperparameters.model_fields_set) | numbers
+    return trainer.model_copy(update={"hyperparameters": type(hyperparameters).model_validate(given)})
+
+
+def of_all(settings: RunSettings, change: Callable[[TrainerSettings], TrainerSettings]) -> RunSettings:
     """``settings`` with ``change`` made to every behavior, those that no file names included."""
     defaults = settings.default_settings
     if defaults is None and not settings.behaviors:
@@ -278,6 +296,22 @@ class _Watched(MetricsHub):
     def __init__(self, trial: Trial) -> None:
         super().__init__(timers=Timer())
         self._trial = trial
+        self._took_s = 0.0
+        """By the newest update, which is told before its statistics."""
+
+    @override
+    def add(
+        self,
+        behavior: str,
+        key: str,
+        value: float | ArrayLike,
+        aggregation: Aggregation = Aggregation.AVERAGE,
+        *,
+        pair: int | str | None = None,
+    ) -> None:
+        super().add(behavior, key, value, aggregation, pair=pair)
+        if key == keys.UPDATE_SECONDS:
+            self._took_s = float(np.asarray(value, np.float64).mean())
 
     @override
     def episode(
@@ -295,6 +329,8 @@ class _Watched(MetricsHub):
     @override
     def add_all(self, behavior: str, values: Mapping[str, Any], *, pair: int | str | None = None) -> None:
         super().add_all(behavior, values, pair=pair)
+        if minibatches := int(values.get(keys.MINIBATCHES, 0)):
+            self._trial.outcome.costs.append(Cost(behavior, minibatches, self._took_s))
         self._trial.update(values)
 
 

@@ -92,15 +92,18 @@ def read_settings(
     batched: bool | None = None,
 ) -> tuple[RunSettings, Problems]:
     """See :func:`load_form`: everything that the file format knows, trainable or not, and where it stands."""
-    if path is None:
-        document = Document("", {"default_settings": {}})
-    else:
-        document = read_document(find_config(path))
-        if Path(document.name).name == STORED:
-            for place in dropped(document.data):
-                warn(f"{Problems(document).place(place)} {LEFT_OUT}")
-            document = replace(document, data=migrated(document.data))
+    document = Document("", {"default_settings": {}}) if path is None else read_file(path, warn)
     return interpret(document, overrides, lenient, flags, warn, batched=batched)
+
+
+def read_file(path: Path | str, warn: Warn = _log.warning) -> Document:
+    """A settings file, or the shipped one of that name, in the keys of today. Raises SettingsError."""
+    document = read_document(find_config(path))
+    if Path(document.name).name == STORED:
+        for place in dropped(document.data):
+            warn(f"{Problems(document).place(place)} {LEFT_OUT}")
+        document = replace(document, data=migrated(document.data))
+    return document
 
 
 def interpret(

@@ -120,9 +120,16 @@ def _plain(report: Report) -> dict[str, Any]:
 
 
 def _show(report: Report) -> None:
+    show_sections(_sections(report))
+    count = len(report.problems)
+    verdict = f"It would not run: {count} problem{'s' if count > 1 else ''}." if count else "It would run."
+    show_lines(["", verdict])
+
+
+def show_sections(sections: Iterable[tuple[str, Rows]]) -> None:
     """Sections of two columns on a terminal; elsewhere a line for each, however long."""
     console = Console()
-    for title, rows in _sections(report):
+    for title, rows in sections:
         if not console.is_terminal:
             show_lines(["", title, *(f"  {label}: {text}" if label else f"  - {text}" for label, text in rows)])
             continue
@@ -131,9 +138,6 @@ def _show(report: Report) -> None:
             table.add_row(Text(f"  {shown(label)}" if label else "  -", style="dim"), Text(shown(text)))
         console.print(Text(f"\n{shown(title)}", style="bold red" if title == "Problems" else "bold"))
         console.print(table)
-    count = len(report.problems)
-    verdict = f"It would not run: {count} problem{'s' if count > 1 else ''}." if count else "It would run."
-    show_lines(["", verdict])
 
 
 def _sections(report: Report) -> Iterator[tuple[str, Rows]]:

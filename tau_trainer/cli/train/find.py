@@ -77,7 +77,7 @@ def lr_command(
             find.metric, start=start_lr, end=end_lr, steps=steps, window=window, updates=updates, on_step=step
         )
 
-    return _finish("lr", _watched(work, finder.stop, trial.output), find, trial.output)
+    return _finish("lr", watched(work, finder.stop, trial.output), find, trial.output)
 
 
 @app.command(name="optimizer")
@@ -193,11 +193,11 @@ def _compare(finder: Any, played: Sequence[RunSettings], flags: CompareFlags, sh
                 connection.check(build)
             say(f"trials on {connection.described}")
             jobs, place = jobs or connection.room, connection.place(0, 0)
-        result = _watched(work, finder.stop, shown)
+        result = watched(work, finder.stop, shown)
     return _finish(finder.search, result, flags, shown)
 
 
-def _watched(work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags) -> T:
+def watched(work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags) -> T:
     """What ``work`` finds, in a thread of its own; the first Ctrl-C asks it to ``stop``, the second leaves at once."""
     from tau_trainer.runs.session import on_interrupt
 

@@ -15,6 +15,7 @@ from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.training.actors.link import Board
 from tau_trainer.training.actors.manager import ActorManager
+from tau_trainer.training.advice import hint
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.pairs import finish
 from tau_trainer.training.pairs.overseer import RunOverseer
@@ -26,6 +27,8 @@ from tau_trainer.training.plan import RunPlan
 
 _SLICE_S = 0.25
 """That the event loop runs before the run looks up."""
+_A_MINUTE_S = 60.0
+"""Of play, after which it is clear what takes the time."""
 
 
 class PairsCollector(Collector):
@@ -63,6 +66,8 @@ class PairsCollector(Collector):
             pair.trainer.decisions = self.overseer.checkpointer.pair_decisions.get(pair.id, 0)
         self.overseer.pairs = self.parallel.pairs
         self._snapshots = Snapshots(self)
+        self._looked_back = plan.command != "learn" or plan.inference or plan.asynchronous
+        """Whether there is nothing more to say of how fast it is."""
 
     def _make_parallel(self) -> ParallelTrainer:
         plan, hub = self.plan, self.run.hub
@@ -227,6 +232,7 @@ class PairsCollector(Collector):
         try:
             while True:
                 await asyncio.sleep(_SLICE_S)
+                self._look_back()
                 for check in [check for check in checks.values() if check.done()]:
                     check.result()
                 if watching.done():
@@ -234,6 +240,17 @@ class PairsCollector(Collector):
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+
+    def _look_back(self) -> None:
+        """After a minute, once: whether the run could be much faster, by what its only pair has spent its time on."""
+        if self._looked_back or len(self.parallel.pairs) > 1:
+            return
+        lasted, waited = self.parallel.pairs[0].played_s
+        if lasted >= _A_MINUTE_S:
+            self._looked_back = True
+            said = hint(waited / lasted, self.plan.settings)
+            if said is not None:
+                self.run.hub.event("advice", message=said)
 
     async def _compare(self) -> None:
         """Work out what policies are compared with."""

@@ -12,6 +12,9 @@ from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
 
+_NO_PLAY = "start the environment", "wait for a person"
+"""What its time goes to besides."""
+
 
 class Overseer:
     """What pairs ask of the run that they are part of; here the answers where nobody has others."""
@@ -82,7 +85,8 @@ class AgentTrainerPair:
         """Whether its environment has yet to begin, or to begin again: who ends it now ends nothing."""
         self._overseer = overseer
         self._lessons = lessons or Lessons({})
-        self._laps = Laps(timer if timer is not None else Timer())
+        self._timer = timer if timer is not None else Timer()
+        self._laps = Laps(self._timer)
         self._told = 0
         """Version of the lessons that the environment was told of."""
         self._actions: dict[str, Actions] = {}
@@ -91,6 +95,12 @@ class AgentTrainerPair:
     def absent(self) -> str | None:
         """Why nothing happens until a person starts the game again, or goes on with it; None while it runs."""
         return self._stopped or self.environment.absent
+
+    @property
+    def played_s(self) -> tuple[float, float]:
+        """Seconds that it has played, and those of them in which it waited for its environment."""
+        parts = {name: part.total for name, part in self._timer.parts.items() if name not in _NO_PLAY}
+        return sum(parts.values()), parts.get("wait for the environment", 0.0)
 
     @property
     def complete(self) -> bool:

@@ -46,6 +46,7 @@ from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.updates import Updates
 from tau_trainer.training.pairs.collector import PairsCollector
 from tau_trainer.training.pairs.overseer import RunOverseer
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import make_plan
@@ -947,3 +948,24 @@ def test_the_editor_learns_by_parameters_what_to_play(tmp_path: Path, monkeypatc
     assert "playing tau with 6 agents" in editor.stderr
     assert (report.exit_code, report.decisions) == (0, 402)
     assert report.evaluation is not None
+
+
+@pytest.mark.parametrize(
+    ("command", "seconds", "said"), [("learn", 60.0, 1), ("learn", 59.9, 0), ("parallel", 60.0, 0)]
+)
+def test_a_run_says_once_after_a_minute_that_its_game_takes_the_time(
+    command: str,
+    seconds: float,
+    said: int,
+    stage: Stage,
+    tmp_path: Path,
+    memory: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(AgentTrainerPair, "played_s", property(lambda pair: (seconds, 0.92 * seconds)))
+    monkeypatch.setattr("tau_trainer.training.pairs.collector._SLICE_S", 0.001)
+    plain = plain_settings(tmp_path, "Basic", behaviors__TauAgent__max_steps=64)
+    task = tau_settings(tmp_path, tau__pairs=1, tau__evaluate=False, behaviors__TauAgent__max_steps=64)
+    train(plain if command == "learn" else task, memory, command)
+    advice = [event.message or "" for event in memory.events if event.kind == "advice"]
+    assert [text.startswith("The game takes 92% of the time: --num-envs 4") for text in advice] == [True] * said

@@ -8,7 +8,7 @@ import pytest
 
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError
-from tau_trainer.metrics import PairState
+from tau_trainer.metrics import PairState, Timer
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
@@ -124,8 +124,22 @@ def test_a_whole_life() -> None:
     turns = ["answer for first", "record", "wait", "next", *["answer for next", "record", "wait", "next"] * 2]
     assert environment.log == ["start 4", *turns[:-1], "close"], "what is asked last is not waited for"
     assert (trainer.decisions, trainer.abandoned) == (30, 1)
+    played, waited = pair.played_s
+    assert played > waited > 0.0
     assert pair.complete
     assert pair.finished
+
+
+def test_what_play_takes_and_how_much_of_it_is_waiting() -> None:
+    timer = Timer()
+    spent = {"start the environment": 50.0, "wait for the environment": 3.0, "decide": 1.5, "wait for a person": 70.0}
+    for part, seconds in spent.items():
+        timer.part(part).total = seconds
+    environment = FakeEnvironment()
+    trainer = cast(AgentTrainer, FakeTrainer(environment.log))
+    pair = AgentTrainerPair(cast(Environment, environment), trainer, Overseer(), timer=timer)
+    assert pair.played_s == (4.5, 3.0)
+    assert pair_of(environment)[0].played_s == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("require_reset", [False, True])

@@ -1,0 +1,154 @@
+"""What a gradient step costs: a trial that learns from a game that costs nothing, as it shows what it was shown."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from statistics import median
+
+import numpy as np
+
+from tau_trainer.envs import Environment, Parameters
+from tau_trainer.envs.contract import OnEvent, OnStat
+from tau_trainer.errors import EngineError
+from tau_trainer.search.trial import Cost, Trial, of_all, renumbered
+from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings
+from tau_trainer.specs import Actions, BehaviorSpec, StepBatch, Terminals
+from tau_trainer.training.advice import LEAST_STEPS
+
+_EPISODE = 50
+"""Steps."""
+_MINIBATCHES = 4
+"""In a buffer that is learned from, so that none is far from usual and none has to be waited for long."""
+_MOST_DECISIONS = 1_000_000
+"""After which nothing will be learned any more."""
+
+Shown = Mapping[BehaviorSpec, StepBatch]
+"""A message of each behavior of a game, with those that asked."""
+
+
+class StillGame:
+    """A game in which every step looks alike, as :class:`~tau_trainer.envs.contract.Environment` and its source.
+
+    Everybody of ``shown`` is paid by chance, and ends an episode every so often. It costs next to nothing.
+    """
+
+    invitation: str | None = None
+    warnings: tuple[str, ...] = ()
+    exchanges = restarts = 0
+    waits_for: str | None = None
+    absent: str | None = None
+
+    def __init__(self, shown: Shown) -> None:
+        self.specs = {spec.name: spec for spec in shown}
+        self._shown = list(shown.values())
+        self._rng = np.random.default_rng(0)
+
+    def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> Environment:
+        """Itself: one is played."""
+        return self
+
+    async def start(self, parameters: Parameters) -> list[StepBatch]:
+        """The first step."""
+        return self._step()
+
+    async def reset(self, parameters: Parameters) -> list[StepBatch]:
+        """A step like any other."""
+        return self._step()
+
+    def tell(self, parameters: Parameters) -> None:
+        """Nothing changes it."""
+
+    def answer(self, actions: Mapping[str, Actions]) -> None:
+        """It goes on, whatever is done."""
+        self.exchanges += 1
+
+    async def next(self) -> list[StepBatch]:
+        """The next step."""
+        await asyncio.sleep(0)
+        return self._step()
+
+    async def recover(self, error: EngineError) -> list[StepBatch]:
+        """Nothing in it fails. Raises ``error``."""
+        raise error
+
+    async def close(self) -> None:
+        """It leaves nothing behind."""
+
+    kill = close
+
+    def _step(self) -> list[StepBatch]:
+        over = self.exchanges > 0 and self.exchanges % _EPISODE == 0
+        return [self._moment(batch, over) for batch in self._shown]
+
+    def _moment(self, batch: StepBatch, over: bool) -> StepBatch:
+        reward = self._rng.standard_normal(len(batch), np.float32)
+        none, group_reward = slice(0, None if over else 0), np.zeros(len(batch), np.float32)
+        ended = Terminals(
+            batch.agent_ids[none],
+            tuple(sensor[none] for sensor in batch.obs),
+            reward[none],
+            np.zeros(len(batch), np.bool_)[none],
+            batch.group_id[none],
+            group_reward[none],
+        )
+        return replace(batch, reward=reward, group_reward=group_reward, terminals=ended)
+
+
+class Costs:
+    """Measures what gradient steps cost.
+
+    Args:
+        shown: what the game shows.
+        seconds: of learning that are measured, after the first update.
+        clock: seconds, never backwards.
+    """
+
+    def __init__(self, shown: Shown, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._shown, self._seconds, self._clock = shown, seconds, clock
+        self._trial: Trial | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End it soon. Call from any thread."""
+        self._stopped = True
+        if self._trial is not None:
+            self._trial.stop()
+
+    def measure(self, settings: RunSettings) -> dict[str, float]:
+        """Seconds of a gradient step by the behavior's short name, of those that learned anything.
+
+        Raises TauError for settings that cannot learn what is shown.
+        """
+        begun: list[float] = []
+
+        def look(_loss: float) -> None:
+            begun.append(self._clock())
+            known = {cost.learner for cost in trial.outcome.costs}
+            if begun[-1] - begun[0] >= self._seconds and len(known) == len({spec.short_name for spec in self._shown}):
+                trial.stop()
+
+        env = settings.env_settings.model_copy(update={"num_envs": 1})
+        quick = of_all(settings.model_copy(update={"env_settings": env}), _quick)
+        trial = self._trial = Trial(quick, _MOST_DECISIONS, on_update=look, source=StillGame(self._shown))
+        if self._stopped:
+            trial.stop()
+        return _seconds_a_step(trial.run().costs)
+
+
+def _quick(trainer: TrainerSettings) -> TrainerSettings:
+    """The same, but it learns soon and often; minibatches stay as large as they are."""
+    numbers = trainer.hyperparameters
+    if isinstance(numbers, OffPolicyHyperparameters):
+        return renumbered(trainer, buffer_init_steps=0, steps_per_update=1.0 / LEAST_STEPS)
+    return renumbered(trainer, buffer_size=min(numbers.buffer_size, _MINIBATCHES * numbers.batch_size))
+
+
+def _seconds_a_step(costs: list[Cost]) -> dict[str, float]:
+    """The median of each learner; its first update also makes things ready and counts only where it is alone."""
+    found = dict[str, list[float]]()
+    for cost in costs:
+        found.setdefault(cost.learner, []).append(cost.seconds / cost.minibatches)
+    return {learner: median(seconds[1:] or seconds) for learner, seconds in found.items()}

@@ -1,0 +1,204 @@
+"""Advice on slow games: the rule, the file that follows it, and what a run says of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tau_trainer import plugins
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.settings.document import configs_folder, read_document
+from tau_trainer.settings.upgrading import dumped
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
+from tau_trainer.training import advice
+from tau_trainer.training.advice import (
+    LEAST_STEPS,
+    USUAL,
+    advised_trainer,
+    hint,
+    kinds_of,
+    read_advised,
+    replaceable,
+    rewritten,
+    slow_trainer,
+    steps_a_decision,
+)
+
+SLOW = slow_trainer()
+ROOMS = st.floats(0.0, 1e6)
+
+
+@given(ROOMS, ROOMS)
+def test_a_slower_game_never_goes_back_to_ppo(one: float, other: float) -> None:
+    """More room for gradient steps, and the algorithm for slow games stays right once it is."""
+    less, more = sorted((one, other))
+    assert (advised_trainer(less), advised_trainer(more)) != (SLOW, USUAL)
+    assert advised_trainer(one) == (SLOW if one >= LEAST_STEPS else USUAL)
+
+
+def test_the_least_is_enough() -> None:
+    assert [advised_trainer(room) for room in (0.249, 0.25, 0.251)] == [USUAL, SLOW, SLOW]
+
+
+@given(ROOMS)
+def test_kinds_of_task_that_the_table_names_are_ppos(room: float) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(advice, "PPO_KINDS", ("images",))
+        assert advised_trainer(room, {"images", "memory"}) == USUAL
+        assert advised_trainer(room, {"memory"}) == advised_trainer(room)
+
+
+def test_what_learns_slow_games_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "names", lambda kind: ("ppo", "xqc"))
+    assert slow_trainer() == "xqc"
+    monkeypatch.setattr(plugins, "names", lambda kind: ("ppo",))
+    assert slow_trainer() == "sac"
+
+
+def test_kinds_of_task() -> None:
+    variable = (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)
+    sensors = ObservationSpec("image", (3, 8, 8)), ObservationSpec("list", (5, 2), variable), ObservationSpec("v", (4,))
+    spec = BehaviorSpec("B", sensors, ActionSpec(2, (3,)))
+    changes: dict[str, Any] = {
+        "default_settings.network_settings.memory": {},
+        "default_settings.reward_signals.rnd": {},
+    }
+    trainer = load_settings(None, changes).of_behavior("B")
+    actions = {"continuous actions", "discrete actions"}
+    assert kinds_of(spec, trainer) == actions | {"images", "lists", "memory", "rnd"}
+    plain = load_settings(None).of_behavior("B")
+    assert kinds_of(BehaviorSpec("B", sensors[2:], ActionSpec(0, (3,))), plain) == {"discrete actions"}
+
+
+PPO = """
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {batch_size: 64, buffer_size: 640, num_epoch: 3}
+  network_settings: {normalize: true, hidden_units: 64}
+behaviors:
+  Walker:
+    time_horizon: 1000
+    init_path: some/checkpoint
+    reward_signals: {extrinsic: {gamma: 0.95}, curiosity: {strength: 0.1}}
+    max_steps: 70000
+  Runner:
+    trainer_type: sac
+    hyperparameters: {batch_size: 32, save_replay_buffer: true, tau: 0.01}
+    network_settings: {memory: {memory_size: 64, sequence_length: 16}}
+    summary_freq: 5000
+engine_settings: {time_scale: 5}
+environment_parameters:
+  wind:
+    curriculum:
+    - {name: calm, completion_criteria: {measure: progress, behavior: Walker, threshold: 0.5}, value: 0}
+    - {name: storm, value: 1}
+"""
+
+
+def read(text: str, tmp_path: Any) -> tuple[dict[str, Any], RunSettings]:
+    file = tmp_path / "file.yaml"
+    file.write_text(text)
+    return read_document(file).data, load_settings(file)
+
+
+@pytest.mark.parametrize("trainer", [SLOW, "ppo"])
+def test_everything_but_the_algorithm_is_kept(trainer: str, tmp_path: Any) -> None:
+    data, before = read(PPO, tmp_path)
+    new = rewritten(data, before, trainer, {"env_settings.num_envs": 3, "env_settings.env_path": "game"})
+    (tmp_path / "new.yaml").write_text(dumped(new, "Made."))
+    after = load_settings(tmp_path / "new.yaml")
+    assert after == read_advised(new, "new.yaml")
+    assert {each.trainer_type for each in after.behaviors.values()} == {trainer}
+    assert (after.env_settings.num_envs, after.env_settings.env_path) == (3, "game")
+    assert after.engine_settings == before.engine_settings
+    assert after.environment_parameters == before.environment_parameters
+    for name, old in before.behaviors.items():
+        changed = {"trainer_type", "hyperparameters", "init_path"} if old.trainer_type != trainer else set()
+        new_one = after.behaviors[name]
+        assert new_one.model_dump(exclude=changed) == old.model_dump(exclude=changed)
+        if changed:
+            assert new_one.init_path is None, "weights of the old algorithm are no beginning"
+            usual = before if trainer == "ppo" else load_settings(None, {"default_settings.trainer_type": trainer})
+            assert new_one.hyperparameters == usual.of_behavior("Another").hyperparameters
+    assert read(PPO, tmp_path)[0] == data, "nothing of what was read has changed"
+
+
+def test_hyperparameters_that_say_what_is_wanted_are_kept(tmp_path: Any) -> None:
+    wanted = "trainer_type: sac, hyperparameters: {batch_size: 32, save_replay_buffer: true, buffer_size: 99}"
+    data, before = read(f"behaviors: {{Walker: {{{wanted}}}}}", tmp_path)
+    new = rewritten(data, before, "dqn", {})["behaviors"]["Walker"]
+    assert new == {"trainer_type": "dqn", "hyperparameters": {"save_replay_buffer": True}}
+    assert rewritten(data, before, "ppo", {})["behaviors"]["Walker"] == {"trainer_type": "ppo"}
+
+
+def test_what_stays_keeps_its_numbers(tmp_path: Any) -> None:
+    data, settings = read(PPO, tmp_path)
+    assert rewritten(data, settings, None, {}) == data
+    kept = rewritten(data, settings, "sac", {})["behaviors"]["Runner"]
+    inherited = {"buffer_size": 640, **data["behaviors"]["Runner"]["hyperparameters"]}
+    assert {name: kept["hyperparameters"][name] for name in inherited} == inherited
+
+
+@pytest.mark.parametrize("name", ["3DBall", "3DBallSAC", "GridWorld", "Hallway", "Pyramids", "WallJump", "SoccerTwos"])
+def test_shipped_files_can_change(name: str) -> None:
+    settings, data = load_settings(name), read_document(configs_folder() / f"{name}.yaml").data
+    if not replaceable(settings):
+        assert name == "SoccerTwos", "whose groups are paid together"
+        return
+    for trainer in {SLOW, USUAL}:
+        after = read_advised(rewritten(data, settings, trainer, {}), name)
+        assert {each.trainer_type for each in after.behaviors.values()} == {trainer}
+        assert [each.max_steps for each in after.behaviors.values()] == [
+            each.max_steps for each in settings.behaviors.values()
+        ]
+
+
+def test_what_learn_would_refuse_is_refused(tmp_path: Any) -> None:
+    data, settings = read(PPO, tmp_path)
+    with pytest.raises(SettingsError, match=r"file: execution is async"):
+        read_advised(rewritten(data, settings, SLOW, {"execution": "async"}), "file")
+
+
+def test_gradient_steps_of_a_decision() -> None:
+    ppo = load_settings("3DBall").of_behavior("3DBall")
+    assert steps_a_decision(ppo) == pytest.approx(3 / 64, rel=0.05)
+    sac = load_settings("3DBallSAC").of_behavior("3DBall")
+    assert steps_a_decision(sac) == pytest.approx(1 / sac.hyperparameters.steps_per_update, rel=0.05)  # type: ignore[attr-defined]
+    assert steps_a_decision(ppo.model_copy(update={"trainer_type": "xqc"})) == LEAST_STEPS
+
+
+def ball(**changes: Any) -> RunSettings:
+    return load_settings("3DBall", {key.replace("__", "."): value for key, value in changes.items()})
+
+
+def test_a_run_that_waits_for_its_game_says_so() -> None:
+    said = hint(0.92, ball(env_settings__env_path="game"))
+    assert said == (
+        "The game takes 92% of the time: --num-envs 4 plays 4 at once where the machine has room for them, and "
+        f"trainer_type: {SLOW} learns while the game plays; `tau-train advise` measures what it brings."
+    )
+    assert "a build (--env GAME) can play 4 at once" in str(hint(0.92, ball()))
+    groups = load_settings("DungeonEscape", {"env_settings.env_path": "game"})
+    assert "trainer_type" not in str(hint(0.92, groups))
+
+
+@pytest.mark.parametrize(
+    ("share", "changes"),
+    [
+        (0.6, {"env_settings__env_path": "game"}),
+        (0.92, {"env_settings__env_path": "game", "env_settings__num_envs": 2}),
+        (0.92, {"env_settings__env_path": "attach:1"}),
+    ],
+)
+def test_nothing_is_said_where_nothing_would_be_twice_as_fast(share: float, changes: dict[str, Any]) -> None:
+    assert hint(share, ball(**changes)) is None
+
+
+def test_nothing_is_said_to_who_uses_it() -> None:
+    used = load_settings(None, {"default_settings.trainer_type": SLOW, "env_settings.env_path": "game"})
+    assert hint(0.92, used) is None
+    assert hint(0.92, load_settings("CartPoleBC")) is None
