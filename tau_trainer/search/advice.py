@@ -22,13 +22,13 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.training.advice import (
     LEAST_STEPS,
     PPO_KINDS,
+    SLOW,
     USUAL,
     advised_trainer,
     kinds_of,
     read_advised,
     replaceable,
     rewritten,
-    slow_trainer,
     steps_a_decision,
     trainers_of,
 )
@@ -260,7 +260,7 @@ def candidates_of(
     """
     found, refused = {FILE: settings}, dict[str, str]()
     known = {trainer.trainer_type for trainer in trainers_of(settings)}
-    for trainer in dict.fromkeys((slow_trainer(), USUAL)) if replaceable(settings) else ():
+    for trainer in dict.fromkeys((SLOW, USUAL)) if replaceable(settings) else ():
         if known == {trainer}:
             continue
         try:
@@ -286,8 +286,7 @@ def advice_of(
 ) -> Advice:
     """What follows from what was ``measured`` of a game with these ``settings``, of these ``kinds`` of task."""
     game, file = measured.game, {settings.of_behavior(name).trainer_type for name in measured.game.rates}
-    slow = slow_trainer()
-    costs = measured.costs.get(FILE if file == {slow} else slow, {})
+    costs = measured.costs.get(FILE if file == {SLOW} else SLOW, {})
     busy = sum(game.rates.get(name, 0.0) * cost for name, cost in costs.items())
     trainer, why = _algorithm(measured, replaceable(settings), 1.0 / busy if busy else None, kinds)
     trainer = None if file == {trainer} else trainer
@@ -336,9 +335,8 @@ def _algorithm(measured: Measured, others: bool, room: float | None, kinds: froz
     """The trainer type by the rule, None: the file's; and why. ``others``: may take the place of the file's."""
     if not others:
         return None, "No other algorithm takes the place of the file's trainer_type."
-    slow = slow_trainer()
     if room is None:
-        return None, measured.refused.get(slow, f"What a gradient step of {slow} costs was not measured.")
+        return None, measured.refused.get(SLOW, f"What a gradient step of {SLOW} costs was not measured.")
     trainer = advised_trainer(room, kinds)
     if trainer in measured.refused:
         return None, measured.refused[trainer]
@@ -347,11 +345,11 @@ def _algorithm(measured: Measured, others: bool, room: float | None, kinds: froz
     if trainer == USUAL:
         return (
             trainer,
-            f"The game is quicker than gradient steps of {slow}: so many decisions are best learned by {USUAL}.",
+            f"The game is quicker than gradient steps of {SLOW}: so many decisions are best learned by {USUAL}.",
         )
     return (
         trainer,
-        f"The game is slow enough for gradient steps of {slow} while it plays, so each decision teaches more.",
+        f"The game is slow enough for gradient steps of {SLOW} while it plays, so each decision teaches more.",
     )
 
 

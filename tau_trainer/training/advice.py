@@ -6,8 +6,8 @@ import copy
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from tau_trainer import plugins
 from tau_trainer.settings.document import Document
+from tau_trainer.settings.hyperparameters import SACLNHyperparameters
 from tau_trainer.settings.loading import apply_overrides, interpret
 from tau_trainer.settings.outlook import pace, untrainable
 from tau_trainer.settings.problems import Problems
@@ -15,27 +15,23 @@ from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSettings, trainer_type
 from tau_trainer.specs import BehaviorSpec, DimensionProperty
 
+SLOW = "sac_ln"
+"""The trainer type for slow games, whose gradient steps fill the time in which the game plays."""
 USUAL = "ppo"
 """What is learned with where the game is quicker than gradient steps."""
-LEAST_STEPS = 0.25
-"""Gradient steps a decision that the algorithm for slow games needs; with fewer it wants more decisions."""
+LEAST_STEPS = 1.0 / SACLNHyperparameters.auto_decisions[1]
+"""Gradient steps a decision that the algorithm for slow games takes at least: with less room it holds the game."""
 PPO_KINDS: tuple[str, ...] = ()
 """Kinds of task (:func:`kinds_of`) for which ``docs/guides/slow-games.md`` says: use PPO."""
 HEADING = "Made by tau-train advise from {}."
 
-_SLOW, _UNTIL_THEN = "xqc", "sac"
-_ALIKE = ("ppo", "sac", _SLOW)
+_ALIKE = ("ppo", "sac", SLOW)
 """Trainer types that may take each other's place: for single agents, from the reward alone."""
 _KEPT = ("save_replay_buffer", "hindsight")
 """Hyperparameters that say what is wanted, and not how it is learned."""
 _AT_ONCE = 4
 """Engines that a run is reminded of."""
 _TWICE = 2.0
-
-
-def slow_trainer() -> str:
-    """The trainer type for slow games, whose gradient steps fill the time in which the game plays."""
-    return _SLOW if _SLOW in plugins.names("trainers") else _UNTIL_THEN
 
 
 def advised_trainer(room: float, kinds: Collection[str] = ()) -> str:
@@ -51,7 +47,7 @@ def advised_trainer(room: float, kinds: Collection[str] = ()) -> str:
         kinds: of the task.
     """
     fits = room >= LEAST_STEPS and not set(kinds) & set(PPO_KINDS)
-    return slow_trainer() if fits else USUAL
+    return SLOW if fits else USUAL
 
 
 def kinds_of(spec: BehaviorSpec, trainer: TrainerSettings) -> frozenset[str]:
@@ -72,8 +68,6 @@ def kinds_of(spec: BehaviorSpec, trainer: TrainerSettings) -> frozenset[str]:
 
 def steps_a_decision(trainer: TrainerSettings) -> float:
     """Gradient steps for each decision, at least, as the settings say; 0 where they do not."""
-    if trainer.trainer_type == _SLOW:
-        return LEAST_STEPS
     facts = pace(trainer)
     return facts["updates"] * facts["minibatches_per_update"] / trainer.max_steps if facts else 0.0
 
@@ -152,14 +146,14 @@ def hint(share: float, settings: RunSettings) -> str | None:
     """
     env, trainers = settings.env_settings, trainers_of(settings)
     kinds = {trainer.trainer_type for trainer in trainers}
-    if env.num_envs > 1 or env.attached or kinds == {slow_trainer()} or _offline(trainers):
+    if env.num_envs > 1 or env.attached or kinds == {SLOW} or _offline(trainers):
         return None
     if 1.0 / (1.0 - share + share / _AT_ONCE) < _TWICE:
         return None
     several = f"--num-envs {_AT_ONCE} plays {_AT_ONCE} at once where the machine has room for them"
     if env.env_path is None:
         several = f"a build (--env GAME) can play {_AT_ONCE} at once (--num-envs {_AT_ONCE})"
-    slow = f", and trainer_type: {slow_trainer()} learns while the game plays" if replaceable(settings) else ""
+    slow = f", and trainer_type: {SLOW} learns while the game plays" if replaceable(settings) else ""
     return f"The game takes {share:.0%} of the time: {several}{slow}; `tau-train advise` measures what it brings."
 
 

@@ -16,10 +16,9 @@ from tau_trainer.search.scaling import Probe, Scaling
 from tau_trainer.search.speed import Speed
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.settings.document import configs_folder, read_document
-from tau_trainer.training.advice import LEAST_STEPS, USUAL, slow_trainer, steps_a_decision
+from tau_trainer.training.advice import LEAST_STEPS, SLOW, USUAL, steps_a_decision
 from tests.search.test_stillness import SHOWN
 
-SLOW = slow_trainer()
 GAME = {"env_settings.env_path": "game", "env_settings.seed": 1}
 BALL = load_settings("3DBall", GAME)
 DATA = read_document(configs_folder() / "3DBall.yaml").data
