@@ -32,14 +32,14 @@ class HyperLayer(torch.nn.Module):
         goals: features ``G`` of the goal.
         units: features ``H`` that come out, and width of the layers that make the weights.
         towers: how many.
-        normalized: with another activation than swish, see :func:`activate`.
     """
 
-    def __init__(
-        self, inputs: int, goals: int, units: int, towers: int, generator: torch.Generator, *, normalized: bool = False
-    ) -> None:
+    normalized = False
+    """Whether the activation is, see :func:`activate`; for whoever makes it to set."""
+
+    def __init__(self, inputs: int, goals: int, units: int, towers: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.inputs, self.size, self.normalized = inputs, units, normalized
+        self.inputs, self.size = inputs, units
         self.first, self.second = Layer(towers, goals, units), Layer(towers, units, units)
         self.made = Layer(towers, units, inputs * units)
         self.bias = torch.nn.Parameter(torch.zeros(towers, 1, units))
@@ -102,13 +102,10 @@ def make_body(
     generator: torch.Generator,
     *,
     noisy: bool = False,
-    normalized: bool = False,
 ) -> tuple[MLP | NetArch, HyperLayer | None]:
     """The hidden layers over ``inputs`` features; where ``goals`` of them make weights, the last layer's: never noisy.
 
     ML-Agents' ``ConditionalEncoder`` has one such layer too; behind a ``net_arch`` it is one more.
-
-    ``normalized``: see :class:`MLP`; a ``net_arch`` says itself what it normalises.
 
     Raises:
         SettingsError: a ``net_arch`` is to be noisy.
@@ -120,9 +117,9 @@ def make_body(
         body = NetArch(inputs, settings.net_arch, towers, generator)
         return body, HyperLayer(body.size, goals, units, towers, generator) if goals else None
     if not goals or not layers:
-        return MLP(inputs, units, layers, towers, generator, noisy=noisy, normalized=normalized), None
-    before = MLP(inputs, units, layers - 1, towers, generator, noisy=noisy, normalized=normalized)
-    return before, HyperLayer(before.size, goals, units, towers, generator, normalized=normalized)
+        return MLP(inputs, units, layers, towers, generator, noisy=noisy), None
+    before = MLP(inputs, units, layers - 1, towers, generator, noisy=noisy)
+    return before, HyperLayer(before.size, goals, units, towers, generator)
 
 
 def _by_goal(goal: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor, list[int]] | None:

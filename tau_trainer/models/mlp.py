@@ -81,25 +81,18 @@ class MLP(torch.nn.ModuleList):
         layers: 0 hands the input on.
         towers: how many.
         noisy: whether weights are.
-        normalized: whether the activation is; see :func:`activate`.
     """
 
+    normalized = False
+    """Whether the activation is, see :func:`activate`; for whoever makes it to set."""
+
     def __init__(
-        self,
-        inputs: int,
-        units: int,
-        layers: int,
-        towers: int,
-        generator: torch.Generator,
-        *,
-        noisy: bool = False,
-        normalized: bool = False,
+        self, inputs: int, units: int, layers: int, towers: int, generator: torch.Generator, *, noisy: bool = False
     ) -> None:
         sizes = [inputs] + [units] * layers  # inputs of each layer, and the last one's outputs
         super().__init__(Layer(towers, sizes[index], units, noisy=noisy) for index in range(layers))
         self.size = sizes[-1]
         """Features that come out."""
-        self.normalized = normalized
         for layer in self.layers:
             kaiming_normal_(layer.weight, generator)
 

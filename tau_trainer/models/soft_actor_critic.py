@@ -12,7 +12,8 @@ import torch
 from tau_trainer.models.actor_critic import ActorCritic, make_memories
 from tau_trainer.models.blocks import Recurrent
 from tau_trainer.models.heads import Acting
-from tau_trainer.models.hyper import make_body
+from tau_trainer.models.hyper import HyperLayer, make_body
+from tau_trainer.models.mlp import MLP
 from tau_trainer.models.observation_encoder import Inputs, Seen, make_encoders
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ class TwinQ(torch.nn.Module):
         streams: how many reward streams there are, ``S``.
         generator: source of the initial weights.
         estimates: ``E``.
-        normalized: whether hidden layers are, see :class:`~tau_trainer.models.mlp.MLP`.
     """
 
     def __init__(
@@ -47,15 +47,12 @@ class TwinQ(torch.nn.Module):
         streams: int,
         generator: torch.Generator,
         estimates: int = TWINS,
-        *,
-        normalized: bool = False,
     ) -> None:
         super().__init__()
         self.streams = streams
         self.estimates = estimates
         self.encoders, size, goal = make_encoders(spec, settings, estimates, generator)
-        inputs = size + choices.continuous_size
-        self.body, self.hyper = make_body(inputs, goal, settings, estimates, generator, normalized=normalized)
+        self.body, self.hyper = make_body(size + choices.continuous_size, goal, settings, estimates, generator)
         outputs = streams * max(1, choices.mask_size)
         size = self.body.size if self.hyper is None else self.hyper.size
         self.memories = torch.nn.ModuleList()
@@ -163,7 +160,10 @@ class NormalizedSoftActorCritic(torch.nn.Module):
         acting = Acting(squashed=True)
         self.network = ActorCritic(spec, settings, {}, shared_critic=True, acting=acting, generator=generator)
         choices = self.network.action.choices
-        self.q = TwinQ(spec, choices, settings, streams, generator, normalized=True)
+        self.q = TwinQ(spec, choices, settings, streams, generator)
+        for layers in (self.q.body, self.q.hyper):  # a net_arch says itself what it normalises
+            if isinstance(layers, MLP | HyperLayer):
+                layers.normalized = True
         self.q_target = copy.deepcopy(self.q).requires_grad_(False)
         self.log_coefficients = log_coefficients(choices, entropy_coefficient)
         self.register_buffer("scale", torch.ones(()))

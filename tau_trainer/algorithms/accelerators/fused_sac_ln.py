@@ -43,6 +43,15 @@ class NormalizedTarget(NamedTuple):
     source: list[torch.Tensor]
 
 
+class NormalizedNetworks(NamedTuple):
+    """Everything that a gradient step changes."""
+
+    weights: NormalizedWeights
+    gradient: NormalizedWeights
+    target: NormalizedTarget
+    optimizer: OptimizerState
+
+
 class NormalizedWorkspace(NamedTuple):
     """Activations of one minibatch of ``B`` rows, overwritten by the next."""
 
@@ -164,14 +173,13 @@ def q_back(
 
 def compute_normalized_gradient(
     numbers: NormalizedNumbers,
-    weights: NormalizedWeights,
-    gradient: NormalizedWeights,
-    target: NormalizedTarget,
+    networks: NormalizedNetworks,
     space: NormalizedWorkspace,
     batch: Transitions,
     noise: torch.Tensor,
 ) -> torch.Tensor:
     """Write the gradient of one minibatch's losses; returns what :meth:`SACLN.learn` reports, [5 + S]."""
+    weights, gradient, target = networks.weights, networks.gradient, networks.target
     size, rows, streams, count = numbers.continuous, noise.size(1), numbers.gammas.size(0), len(numbers.branches)
     scale = 1.0 / float(rows)
     coefficients = torch.exp(weights.log_coefficients)
@@ -251,10 +259,10 @@ def compute_normalized_gradient(
         for branch, width in enumerate(numbers.branches):
             end, place = begin + width, coefficients.size(0) - count + branch
             # dL / d logit = p (w - sum p w) / (B b) with w = alpha log p - Q
-            own = p[:, begin:end]
+            of_branch = p[:, begin:end]
             wanted = torch.addcmul(-first_q[:, begin:end], log_p[:, begin:end], coefficients[place])
-            wanted = wanted - (own * wanted).sum(dim=1, keepdim=True)
-            grad_outputs[:, 2 * size + begin : 2 * size + end] = own * wanted * (scale / float(count))
+            wanted = wanted - (of_branch * wanted).sum(dim=1, keepdim=True)
+            grad_outputs[:, 2 * size + begin : 2 * size + end] = of_branch * wanted * (scale / float(count))
             begin = end
         chosen = (batch.discrete + numbers.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
         chosen = chosen.unsqueeze(0).expand(2, rows, streams, count)
@@ -310,24 +318,21 @@ def compute_normalized_gradient(
 
 def run_normalized_steps(
     numbers: NormalizedNumbers,
-    weights: NormalizedWeights,
-    gradient: NormalizedWeights,
-    target: NormalizedTarget,
-    optimizer: OptimizerState,
+    networks: NormalizedNetworks,
     space: NormalizedWorkspace,
     drawn: Transitions,
     noise: torch.Tensor,
     statistics: torch.Tensor,
 ) -> None:
     """A gradient step for each row of ``statistics`` [steps, 5 + S], from as many minibatches of ``drawn``."""
-    steps = statistics.size(0)
+    steps, optimizer, target = statistics.size(0), networks.optimizer, networks.target
     size, taken = noise.size(1) // steps, int(optimizer.step.item())  # asked once: it would cost more at every step
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
         batch, part = minibatch(drawn, begin, end), noise[:, begin:end]
-        statistics[index] = compute_normalized_gradient(numbers, weights, gradient, target, space, batch, part)
+        statistics[index] = compute_normalized_gradient(numbers, networks, space, batch, part)
         optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
-        weights.log_coefficients.clamp_(min=numbers.least)
+        networks.weights.log_coefficients.clamp_(min=numbers.least)
         for place in range(len(target.all)):
             target.all[place].lerp_(target.source[place], numbers.tau)
     optimizer.step.add_(steps)
@@ -337,18 +342,17 @@ class FusedNormalizedSteps:
     """The fused path with the memory that it works in."""
 
     def __init__(self, module: NormalizedSoftActorCritic, parameters: FlatParameters) -> None:
-        self._optimizer = parameters.optimizer
         views = parameters.views(parameters.optimizer.parameters)
-        self._weights = named_normalized_weights(views)
-        self._gradient = named_normalized_weights(parameters.views(parameters.optimizer.gradient))
         followed = [name.removeprefix("q_target.") for name in views if name.startswith("q_target.")]
         layers = [f"q_target.body.{layer}." for layer in range(len(module.q_target.body))]
-        self._target = NormalizedTarget(
+        target = NormalizedTarget(
             weight=[views[f"{name}weight"] for name in (*layers, "q_target.")],
             bias=[views[f"{name}bias"] for name in (*layers, "q_target.")],
             all=[views[f"q_target.{name}"] for name in followed],
             source=[views[f"q.{name}"] for name in followed],
         )
+        gradient = named_normalized_weights(parameters.views(parameters.optimizer.gradient))
+        self._networks = NormalizedNetworks(named_normalized_weights(views), gradient, target, parameters.optimizer)
         self._space: NormalizedWorkspace | None = None
         self._steps = scripted(run_normalized_steps)
 
@@ -361,9 +365,7 @@ class FusedNormalizedSteps:
         """Learn from ``steps`` minibatches; returns a row of numbers for each."""
         batch = noise.shape[1] // steps
         if self._space is None or any(layer.size(1) != 2 * batch for layer in self._space.pre):
-            self._space = new_normalized_workspace(self._weights, batch)
+            self._space = new_normalized_workspace(self._networks.weights, batch)
         statistics = noise.new_empty(steps, 5 + len(numbers.gammas))
-        self._steps(
-            numbers, self._weights, self._gradient, self._target, self._optimizer, self._space, drawn, noise, statistics
-        )
+        self._steps(numbers, self._networks, self._space, drawn, noise, statistics)
         return statistics
