@@ -244,6 +244,18 @@ def test_every_signal_goes_with_every_policy(
         assert not torch.equal(signal.parameters.optimizer.parameters, weights), signal.name
 
 
+def test_rewards_that_are_learned_count_in_the_size_of_returns(tmp_path: Path) -> None:
+    """Or where nothing else is paid they would be divided by almost nothing."""
+    one = learner("sac_ln", ("rnd",), tmp_path, steps_per_update=1e9)
+    work = rollout_of(one)
+    for name in [name for name in work if name.startswith("reward.")]:
+        work[name] = np.zeros_like(work[name])
+    told = one.update(work, 0.0, None)
+    largest = told["Policy/Rnd Reward"]
+    assert 0.01 * largest < one._returns.value < largest
+    assert not one.replay.take(np.arange(len(one.replay)))["rewards"].any(), "they are paid when they are drawn"
+
+
 def test_what_is_forgotten_would_be_new_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So beside SAC a model learns from the whole ring, but for one that asks how likely actions are."""
     one = learner("sac", ("rnd",), tmp_path, reward_signal_steps_per_update=2.0)

@@ -219,7 +219,8 @@ class SACLN(OffPolicy):
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        returns = {name: fitting(arrays, _STATE + name, wanted.shape) for name, wanted in self._returns.state().items()}
+        ours = self._returns.state() if facts.get("algorithm") == self.name else {}  # of others is said what they are
+        returns = {name: fitting(arrays, _STATE + name, wanted.shape) for name, wanted in ours.items()}
         super().load(arrays, facts)
         self._returns.least = float(self.module.scale)
         if "version" in facts:
