@@ -152,7 +152,7 @@ class SACLN(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        if self.hindsight is not None:  # pays what perhaps nobody was paid
+        if self.signals or self.hindsight is not None:  # they may pay now what nobody was paid when it was played
             self._returns.meet(float(drawn.rewards.abs().max()))
         self.module.rescale(self._returns.value)
         drawn = drawn._replace(rewards=drawn.rewards / self.module.scale)
