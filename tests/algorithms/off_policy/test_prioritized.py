@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,7 @@ def assert_same_state(learner: OffPolicy, arrays: dict[str, Any], facts: dict[st
 @pytest.mark.parametrize("trainer", ["sac", "sac_ln", "dqn"])
 def test_a_learner_that_was_read_back_goes_on_the_same(trainer: str, size: int) -> None:
     options = {**PRIORITIZED, "n_step": 3, "save_replay_buffer": True, "buffer_size": size}
-    makes = {
+    makes: dict[str, Callable[[int], OffPolicy]] = {
         "sac": lambda seed: sac(HYBRID, settings(**options), seed=seed),
         "sac_ln": lambda seed: sac_ln(HYBRID, sac_ln_settings(**options), seed=seed),
         "dqn": lambda seed: dqn(DISCRETE, dqn_settings(**options), seed=seed),
