@@ -161,7 +161,7 @@ def test_steps_that_fill_time_are_not_its_own(every: str | float, steps: list[in
     assert found == steps
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 @pytest.mark.parametrize(
     ("spec", "network"),
     [
@@ -246,14 +246,14 @@ def follower(kind: str, folder: Path, seed: int = 1) -> Any:
     """Imitates an expert of the line, whose rewards count for nothing."""
     demo = demo_file(folder, played(LINE, walk, copies=40))
     numbers: dict[str, Any] = {"batch_size": 64, "learning_rate": 3e-3}
-    numbers |= {"init_entcoef": 0.01} if kind == "sac" else {"buffer_size": 512}
-    samples = 128 if kind == "sac" else 0
+    numbers |= {"init_entcoef": 0.01} if kind.startswith("sac") else {"buffer_size": 512}
+    samples = 128 if kind.startswith("sac") else 0
     settings = learner(kind, demo, LINE, {"hidden_units": 32}, numbers, samples_per_update=samples).settings
     alone = settings.model_copy(update={"reward_signals": {"extrinsic": RewardSignalSettings(strength=0.0)}})
     return make_algorithm(Setup(LINE, alone, seed=seed))
 
 
-@pytest.mark.parametrize("kind", ["ppo", "poca", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "poca", "sac", "sac_ln"])
 def test_it_imitates(kind: str, tmp_path: Path) -> None:
     """The expert gets 9.1, who has not learned yet 0 to 1.3. Seeds 1, 2, 3: 7.9, 9.1, 9.1 by PPO; 9.1 each by SAC."""
     one = follower(kind, tmp_path)

@@ -9,6 +9,11 @@ from tau_trainer.errors import CheckpointError
 from tests.algorithms import experience, replayed
 from tests.algorithms.experience import CONTINUOUS
 
+REPLAYED: dict[str, Any] = {
+    "sac": (replayed.sac, replayed.settings),
+    "sac_ln": (replayed.sac_ln, replayed.sac_ln_settings),
+}
+
 
 def learned(kind: str, **options: Any) -> Any:
     """A learner after one update; its weights from before it are ``before``."""
@@ -17,7 +22,8 @@ def learned(kind: str, **options: Any) -> Any:
         learner: Any = experience.ppo(CONTINUOUS, experience.settings(**options), fused=fused)
         work = experience.Collector(learner).collect(learner.snapshot())
     else:
-        learner = replayed.sac(CONTINUOUS, replayed.settings(**options), fused=fused)
+        make, settings = REPLAYED[kind]
+        learner = make(CONTINUOUS, settings(**options), fused=fused)
         work = replayed.Collector(learner).collect()
     before = learner.parameters.optimizer.parameters.clone()
     learner.update(work, 0.0, None)
@@ -25,7 +31,7 @@ def learned(kind: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_the_optimizer_is_the_settings(kind: str, fused: bool) -> None:
     """A step of SGD is as long as the gradient, a step of Adam as the learning rate, whatever the path."""
     moved = {}
@@ -40,9 +46,9 @@ def test_the_optimizer_is_the_settings(kind: str, fused: bool) -> None:
 
 
 @pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_an_update_tells_of_every_layer_what_it_has_become(kind: str, fused: bool) -> None:
-    make, settings = (experience.ppo, experience.settings) if kind == "ppo" else (replayed.sac, replayed.settings)
+    make, settings = (experience.ppo, experience.settings) if kind == "ppo" else REPLAYED[kind]
     collector: Any = experience.Collector if kind == "ppo" else replayed.Collector
     for asked in (False, True):
         learner: Any = make(CONTINUOUS, settings(layer_statistics=asked), fused=fused)
@@ -60,9 +66,9 @@ def test_an_update_tells_of_every_layer_what_it_has_become(kind: str, fused: boo
     assert any(value for name, value in told.items() if name.endswith("Gradient Std"))
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_a_searched_learning_rate_is_learned_with_and_told(kind: str) -> None:
-    make = experience.ppo if kind == "ppo" else replayed.sac
+    make = experience.ppo if kind == "ppo" else REPLAYED[kind][0]
     collector: Any = experience.Collector if kind == "ppo" else replayed.Collector
     learner: Any = make(CONTINUOUS)
     work = collector(learner).collect(*([learner.snapshot()] if kind == "ppo" else []))

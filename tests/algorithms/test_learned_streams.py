@@ -29,10 +29,12 @@ IMAGES = BehaviorSpec(
     "Seer", (ObservationSpec("vector", (4,)), ObservationSpec("camera", (3, 6, 6), dtype=np.uint8)), HYBRID
 )
 SMALL: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "vis_encode_type": "match3"}
+REPLAYED: dict[str, Any] = {"batch_size": 32, "steps_per_update": 8.0, "save_replay_buffer": True}
 NUMBERS: dict[str, dict[str, Any]] = {
     "ppo": {"batch_size": 32, "buffer_size": 128, "num_epoch": 2, "updates_per_buffer": 1},
     "poca": {"batch_size": 32, "buffer_size": 128, "num_epoch": 2},
-    "sac": {"batch_size": 32, "steps_per_update": 8.0, "save_replay_buffer": True},
+    "sac": REPLAYED,
+    "sac_ln": REPLAYED,
 }
 SIGNALS: dict[str, dict[str, Any]] = {
     "curiosity": {},
@@ -101,7 +103,7 @@ def rollout_of(algorithm: Any, steps: int = 24, seed: int = 0) -> Any:
     return algorithm.memory.take().data
 
 
-@pytest.mark.parametrize("kind", ["ppo", "poca", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "poca", "sac", "sac_ln"])
 @pytest.mark.parametrize("names", [("curiosity", "gail"), ("rnd", "vail")], ids="-".join)
 def test_a_resumed_learner_goes_on_to_the_bit(kind: str, names: tuple[str, ...], tmp_path: Path) -> None:
     first, again = (learner(kind, names, tmp_path) for _ in range(2))
@@ -164,10 +166,10 @@ def test_what_is_new_is_paid_for_before_it_is_learned_from(tmp_path: Path) -> No
     assert {"Policy/Curiosity Value Estimate", "Policy/Rnd Value Estimate"} <= told.keys()
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_what_episodes_earned_of_a_stream_is_told(kind: str, tmp_path: Path) -> None:
     """The sum of an episode's rewards times the strength, and of every stream how large that is."""
-    numbers: dict[str, Any] = {"steps_per_update": 1e9} if kind == "sac" else {}
+    numbers: dict[str, Any] = {"steps_per_update": 1e9} if kind != "ppo" else {}
     one = learner(kind, ("gail",), tmp_path, **numbers)
     rollout = Rollout(work := rollout_of(one))
     own = experience_of(rollout, one.network, one.device)
@@ -224,7 +226,7 @@ def test_so_it_does_in_a_replay_memory(spec: BehaviorSpec, tmp_path: Path) -> No
     assert bool((drawn.rewards[:, 1] > 0.0).all())
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 @pytest.mark.parametrize(
     ("spec", "network"),
     [(VECTORS, {"memory": {"memory_size": 8, "sequence_length": 4}}), (IMAGES, {}), (VECTORS, {"action_levels": 3})],
@@ -240,6 +242,18 @@ def test_every_signal_goes_with_every_policy(
     assert {"Losses/GAIL KL Loss", "Policy/GAIL Beta", "Policy/GAIL Grad Mag Loss", "Losses/RND Loss"} <= told.keys()
     for signal, weights in zip(one.signals, before, strict=True):
         assert not torch.equal(signal.parameters.optimizer.parameters, weights), signal.name
+
+
+def test_rewards_that_are_learned_count_in_the_size_of_returns(tmp_path: Path) -> None:
+    """Or where nothing else is paid they would be divided by almost nothing."""
+    one = learner("sac_ln", ("rnd",), tmp_path, steps_per_update=1e9)
+    work = rollout_of(one)
+    for name in [name for name in work if name.startswith("reward.")]:
+        work[name] = np.zeros_like(work[name])
+    told = one.update(work, 0.0, None)
+    largest = told["Policy/Rnd Reward"]
+    assert 0.01 * largest < one._returns.value < largest
+    assert not one.replay.take(np.arange(len(one.replay)))["rewards"].any(), "they are paid when they are drawn"
 
 
 def test_what_is_forgotten_would_be_new_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +334,7 @@ def test_curiosity_finds_a_reward_that_ppo_alone_does_not(monkeypatch: pytest.Mo
 def imitator(kind: str, folder: Path, seed: int = 1) -> Any:
     """Sees an expert of the line and no reward."""
     numbers: dict[str, Any] = {"buffer_size": 512, "num_epoch": 4, "beta": 0.02, "learning_rate_schedule": "constant"}
-    if kind == "sac":
+    if kind != "ppo":
         numbers = {"steps_per_update": 8.0, "init_entcoef": 0.1}
     demonstration = demo_file(folder, played(LINE, walk, copies=40))
     gail = {"demo_path": demonstration, "gamma": 0.9, "learning_rate": 3e-3, "network_settings": {"hidden_units": 16}}
@@ -333,7 +347,7 @@ def imitator(kind: str, folder: Path, seed: int = 1) -> Any:
     return make_algorithm(Setup(LINE, trainer_type(kind).settings.model_validate(settings), seed=seed))
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_gail_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
     """The expert gets 9.1, who has not learned yet 0 to 1.3. Seeds 1, 2, 3: 9.1 each by PPO; 7.0, 9.1, 9.1 by SAC."""
     one = imitator(kind, tmp_path)

@@ -84,7 +84,7 @@ def rollout_of(algorithm: OnPolicy | OffPolicy, steps: int = 40, seed: int = 0) 
 PPO_NUMBERS = {"buffer_size": 256, "num_epoch": 2, "beta": 0.0, "lambd": 0.9}
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_a_resumed_learner_goes_on_to_the_bit(kind: str, cartpole: str) -> None:
     numbers = PPO_NUMBERS if kind == "ppo" else {"save_replay_buffer": True, "steps_per_update": 8.0}
     first, again = (learner(kind, CARTPOLE, cartpole, numbers) for _ in range(2))
@@ -98,7 +98,7 @@ def test_a_resumed_learner_goes_on_to_the_bit(kind: str, cartpole: str) -> None:
     states_equal(first, again)
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_an_update_that_fails_leaves_the_signal_as_it_was(kind: str, cartpole: str) -> None:
     numbers = PPO_NUMBERS if kind == "ppo" else {"steps_per_update": 8.0}
     one = learner(kind, CARTPOLE, cartpole, numbers)
@@ -186,7 +186,7 @@ def test_the_signal_has_gradient_steps_of_its_own(cartpole: str) -> None:
 
 def test_squashed_and_raw_actions_of_the_expert_are_as_likely_as_they_were(pendulum: str) -> None:
     """The same action in the environment: raw times three for PPO, itself for SAC, and its density under each."""
-    for kind in ("ppo", "sac"):
+    for kind in ("ppo", "sac", "sac_ln"):
         one = learner(kind, PENDULUM, pendulum)
         expert = one.signals[0]._expert
         assert float(expert.continuous.abs().max()) == pytest.approx(3.0 if kind == "ppo" else 1.0)
@@ -244,14 +244,14 @@ def test_what_a_rollout_is_to_a_signal(cartpole: str) -> None:
     np.testing.assert_allclose(found, rollout.column("log_prob").sum(axis=1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["ppo", "sac"])
+@pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 def test_airl_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
     """The expert gets 9.1; who is paid for the entropy alone gets 2.7 at most. Nobody falls, so f alone shows the way.
 
-    Seeds 1, 2 and 3: 9.1 each, by PPO and by SAC.
+    Seeds 1, 2 and 3: 9.1 each, by PPO, by SAC and by SAC with layer normalisation.
     """
     numbers = {"buffer_size": 512, "num_epoch": 4, "beta": 0.0, "learning_rate_schedule": "constant"}
-    if kind == "sac":
+    if kind != "ppo":
         numbers = {"steps_per_update": 8.0, "init_entcoef": 0.1}
     small = {"hidden_units": 16}
     one = learner(

@@ -271,6 +271,8 @@ QUANTILES = RAINBOW | {
     "behaviors__TauAgent__hyperparameters__dueling": False,
 }
 """The same of IQN."""
+NORMALIZED: dict[str, Any] = {"behaviors__TauAgent__trainer_type": "sac_ln"}
+"""What makes a run of SAC with layer normalisation of one of SAC's."""
 
 
 def begin(settings: RunSettings, memory: Memory | None = None, command: Any = "parallel") -> Session:

@@ -121,24 +121,23 @@ class OffPolicy(Replayed):
             raise
 
     def _meet(self, rollout: Rollout, source: int) -> dict[str, float]:
-        """Show what is new to the learned reward streams; what episodes earned in their eyes, by TensorBoard name.
-
-        That is for people: the ring holds zeros in its place, for the streams pay when transitions are drawn.
-        """
+        """Show what is new to the learned reward streams; what episodes earned in their eyes, by TensorBoard name."""
         new = experience_of(rollout, self.network, self.device)
         for signal in self.signals:
             if not signal.settings.asks_policy:
                 signal.model.observe(new, expert=False)
             paid = signal.rewards(new, soft=self.soft)
             rollout.rewards[signal.name] = paid.cpu().numpy()
-        statistics = self.earned(rollout, source)
-        for signal in self.signals:
-            rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
-        return statistics
+        return self.earned(rollout, source)
 
     def _store(self, rollout: Rollout, source: int) -> Callable[[], None]:
-        """Put a collector's transitions into the ring; returns what takes them, and their priorities, out again."""
+        """Put a collector's transitions into the ring; returns what takes them, and their priorities, out again.
+
+        It holds zeros for what learned streams pay: they say that when transitions are drawn.
+        """
         replay, priorities = self.replay, self.priorities
+        for signal in self.signals:
+            rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
         take_out = replay.append(self._rows(rollout), self._links(rollout), source)
         if priorities is None:
             return take_out

@@ -13,8 +13,8 @@ from tau_trainer.specs import Float64Array, FloatArray
 
 _LARGEST = 5.0
 """Returns that are divided by the scale stay within this (SimbaV2)."""
-_LEAST = 1e-8
-"""Of the scale, where nothing was paid yet."""
+_NOTHING = 1e-8
+"""A scale below which nothing was paid yet."""
 
 
 class ReturnScale:
@@ -32,12 +32,15 @@ class ReturnScale:
         self._open: dict[int, Float64Array] = {}
         """By source: the newest returns of each row, [rows, S]."""
         self._count, self._mean, self._squares, self._largest = 0.0, 0.0, 0.0, 0.0
+        self.least = _NOTHING
+        """The scale where nothing was paid yet: of a run that begins from another's networks, what they go by."""
 
     @property
     def value(self) -> float:
         """The scale, above 0."""
         deviation = math.sqrt(self._squares / self._count) if self._count else 0.0
-        return max(deviation, self._largest / _LARGEST, _LEAST)
+        found = max(deviation, self._largest / _LARGEST)
+        return found if found > _NOTHING else self.least
 
     def add(self, rollout: Rollout, rewards: FloatArray, source: int = 0) -> Callable[[], None]:
         """Take in a rollout's transitions; returns what forgets them.
@@ -69,6 +72,10 @@ class ReturnScale:
             self._merge(returns.sum(axis=1))
         self._open[source] = room
         return forget
+
+    def meet(self, largest: float) -> None:
+        """Take in the size of rewards that are learned from though no agent earned them."""
+        self._largest = max(self._largest, largest)
 
     def _merge(self, returns: Float64Array) -> None:
         """Chan et al. 1983, equation 1.5: mean and sum of squares of two samples together."""

@@ -152,6 +152,8 @@ class SACLN(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
+        if self.signals or self.hindsight is not None:  # they may pay now what nobody was paid when it was played
+            self._returns.meet(float(drawn.rewards.abs().max()))
         self.module.rescale(self._returns.value)
         drawn = drawn._replace(rewards=drawn.rewards / self.module.scale)
         # For all steps at once: one call.
@@ -217,7 +219,9 @@ class SACLN(OffPolicy):
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        returns = {name: fitting(arrays, _STATE + name, wanted.shape) for name, wanted in self._returns.state().items()}
+        ours = self._returns.state() if facts.get("algorithm") == self.name else {}  # of others is said what they are
+        returns = {name: fitting(arrays, _STATE + name, wanted.shape) for name, wanted in ours.items()}
         super().load(arrays, facts)
+        self._returns.least = float(self.module.scale)
         if "version" in facts:
             self._returns.load(returns)

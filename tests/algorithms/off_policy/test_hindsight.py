@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Known
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings, SACTrainerSettings, trainer_type
@@ -238,6 +239,15 @@ def test_later_states_are_drawn_evenly() -> None:
     ]
     shares = np.bincount(steps, minlength=7)[1:] / len(steps)
     np.testing.assert_allclose(shares, 1 / 6, atol=0.03)
+
+
+def test_what_other_goals_pay_counts_in_the_size_of_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where agents were paid nothing at all, too."""
+    monkeypatch.setattr(f"{HERE}.STEP", 0.0)
+    learner = learner_of(settings(trainer="sac_ln", numbers={"batch_size": 8, "steps_per_update": 9.0}))
+    walked(learner)
+    assert isinstance(learner, SACLN)
+    assert float(learner.module.scale) == pytest.approx(STRENGTH * 7.0 / 5.0), "7 is what a goal pays"
 
 
 def test_what_is_stored_is_not_changed_by_drawing() -> None:

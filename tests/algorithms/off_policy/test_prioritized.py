@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
 from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.settings import MemorySettings
 from tests.algorithms.experience import DISCRETE, HYBRID, TWO_STREAMS, behavior
-from tests.algorithms.replayed import Collector, dqn, dqn_settings, sac, settings, trained
+from tests.algorithms.replayed import Collector, dqn, dqn_settings, sac, sac_ln, sac_ln_settings, settings, trained
 from tests.networks import IMAGE
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -88,7 +89,14 @@ def test_targets_of_several_steps_are_what_was_played(trainer: str, steps: int, 
     assert counts == set(range(1, steps + 1))
 
 
-@pytest.mark.parametrize("make", [lambda **o: sac(HYBRID, settings(**o)), lambda **o: dqn(DISCRETE, dqn_settings(**o))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **o: sac(HYBRID, settings(**o)),
+        lambda **o: sac_ln(HYBRID, sac_ln_settings(**o)),
+        lambda **o: dqn(DISCRETE, dqn_settings(**o)),
+    ],
+)
 @pytest.mark.parametrize("fused", [True, False])
 def test_errors_become_priorities(make: Any, fused: bool) -> None:
     learner = make(**PRIORITIZED, learning_rate=1e-30)
@@ -124,15 +132,15 @@ def assert_same_state(learner: OffPolicy, arrays: dict[str, Any], facts: dict[st
 
 
 @pytest.mark.parametrize("size", [1000, 130])
-@pytest.mark.parametrize("trainer", ["sac", "dqn"])
+@pytest.mark.parametrize("trainer", ["sac", "sac_ln", "dqn"])
 def test_a_learner_that_was_read_back_goes_on_the_same(trainer: str, size: int) -> None:
     options = {**PRIORITIZED, "n_step": 3, "save_replay_buffer": True, "buffer_size": size}
-    learner, other = (
-        sac(HYBRID, settings(**options), seed=seed)
-        if trainer == "sac"
-        else dqn(DISCRETE, dqn_settings(**options), seed=seed)
-        for seed in (1, 2)
-    )
+    makes: dict[str, Callable[[int], OffPolicy]] = {
+        "sac": lambda seed: sac(HYBRID, settings(**options), seed=seed),
+        "sac_ln": lambda seed: sac_ln(HYBRID, sac_ln_settings(**options), seed=seed),
+        "dqn": lambda seed: dqn(DISCRETE, dqn_settings(**options), seed=seed),
+    }
+    learner, other = (makes[trainer](seed) for seed in (1, 2))
     collector = trained(learner)
     other.load(*copied(learner.state()))
     assert_same_state(other, *copied(learner.state()))
@@ -213,10 +221,10 @@ def test_priorities_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("numbers", "key"), [({"n_step": 3}, "n_step: 1"), (PRIORITIZED, "prioritized: null")])
-@pytest.mark.parametrize("trainer", ["sac", "dqn"])
+@pytest.mark.parametrize("trainer", ["sac", "sac_ln", "dqn"])
 def test_sequences_are_drawn_evenly_and_by_single_steps(trainer: str, numbers: dict[str, Any], key: str) -> None:
     network = {"memory": MemorySettings(memory_size=8, sequence_length=4)}
-    options: Any = settings(network, **numbers) if trainer == "sac" else dqn_settings(network, **numbers)
+    options: Any = {"sac": settings, "sac_ln": sac_ln_settings, "dqn": dqn_settings}[trainer](network, **numbers)
     with pytest.raises(
         SettingsError, match=f"{trainer} learns from sequences where the network has a memory; set {key}"
     ):

@@ -9,6 +9,7 @@ import torch
 
 from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.off_policy.sac_ln import SACLN, losses
+from tau_trainer.errors import CheckpointError
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
 from tau_trainer.settings import MemorySettings
@@ -17,7 +18,7 @@ from tests.algorithms.experience import CONTINUOUS, HYBRID, TWO_STREAMS, behavio
 from tests.algorithms.off_policy.test_sac import GOAL, KINDS, random_batch
 from tests.algorithms.reference_sac import gradients
 from tests.algorithms.reference_sac_ln import OWNERS, textbook
-from tests.algorithms.replayed import Collector, random_everywhere, sac_ln, sac_ln_settings, trained
+from tests.algorithms.replayed import Collector, random_everywhere, sac, sac_ln, sac_ln_settings, trained
 from tests.networks import IMAGE, LIST
 
 GAMMAS = torch.tensor([0.99])
@@ -219,6 +220,36 @@ def test_a_fresh_start_counts_returns_from_the_beginning() -> None:
     for learner in (other, alone):
         trained(learner, rounds=1)
     assert float(other.module.scale) == pytest.approx(float(alone.module.scale)) != float(one.module.scale)
+
+
+def test_networks_of_another_run_keep_their_unit_until_something_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or what they say of a game without rewards so far would be multiplied beyond all reason."""
+
+    def unpaid(_: Collector, rows: int) -> dict[str, Any]:
+        return {"extrinsic": np.zeros((rows, 1), np.float32)}
+
+    one, other, again = (sac_ln(CONTINUOUS, seed=seed) for seed in (1, 5, 6))
+    trained(one)
+    arrays, facts = one.state()
+    other.load(arrays, {name: value for name, value in facts.items() if name != "version"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Collector, "_rewards", unpaid)
+        trained(other)
+        assert float(other.module.scale) == float(one.module.scale) > 1.0
+        again.load(*other.state())
+        trained(again)
+    assert float(again.module.scale) == float(one.module.scale)
+    trained(again)
+    assert float(again.module.scale) != float(one.module.scale), "what is paid counts"
+
+
+def test_a_checkpoint_of_sac_is_refused() -> None:
+    one = sac(HYBRID)
+    trained(one)
+    arrays, facts = one.state()
+    for given in (facts, {name: value for name, value in facts.items() if name != "version"}):
+        with pytest.raises(CheckpointError, match=r"algorithm is 'sac', behavior 'Walker' needs 'sac_ln'"):
+            sac_ln(HYBRID).load(arrays, given)
 
 
 def test_a_failed_update_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,10 @@ ROLLOUTS = FILE.replace("trainer_type: sac", "trainer_type: ppo").replace(
     "{batch_size: 8, buffer_size: 30, num_epoch: 2}",
 )
 """The same of an algorithm that learns from rollouts, which 30 is one of: 15 of each actor."""
-both = pytest.mark.parametrize("file", [FILE, ROLLOUTS], ids=["replay", "rollouts"])
+NORMALIZED = FILE.replace("trainer_type: sac", "trainer_type: sac_ln")
+both = pytest.mark.parametrize(
+    "file", [FILE, ROLLOUTS, pytest.param(NORMALIZED, marks=pytest.mark.slow)], ids=["replay", "rollouts", "sac_ln"]
+)
 
 
 def settings_of(folder: Path, run_id: str, file: str, **overrides: Any) -> RunSettings:

@@ -58,6 +58,7 @@ SETUPS = {
     "ppo": Setup(vector_spec(), ppo_settings(hyperparameters=PPO, network_settings=NETWORK), 3),
     "ppo by buffers": Setup(vector_spec(), ppo_settings(hyperparameters=PPO | BY_BUFFERS), 3),
     "sac": Setup(CONTINUOUS, settings("sac"), 3),
+    "sac_ln": Setup(CONTINUOUS, settings("sac_ln", steps_per_update=1), 3),
     "sac of branches": Setup(DISCRETE, settings("sac", n_step=2), 3),
     "dqn": Setup(DISCRETE, settings("dqn", prioritized={}, max_grad_norm=0.5, target_update_interval=3), 3),
     "td3": Setup(CONTINUOUS, settings("td3"), 3),

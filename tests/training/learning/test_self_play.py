@@ -186,12 +186,12 @@ def test_a_run_that_was_cut_off_between_a_draw_and_the_next_goes_on_equal(
     assert any(keys.count("newest") > 1 for _, keys in orders), "drawn at different times, and in play together"
 
 
-@pytest.mark.parametrize("trainer", ["sac", "poca"])
+@pytest.mark.parametrize("trainer", ["sac", "sac_ln", "poca"])
 def test_other_trainers_go_on_so_too(stage: Stage, tmp_path: Path, trainer: str) -> None:
     """Two against two, with groups; SAC with its replay memory."""
     more: dict[str, Any] = {"default_settings__trainer_type": trainer, "scene": "soccer"}
     more |= {"default_settings__max_steps": 800, "env_settings__env_args": ["--agents", "32", "--max-decisions", "20"]}
-    if trainer == "sac":
+    if trainer != "poca":
         more |= {"default_settings__hyperparameters__buffer_init_steps": 100}
         more |= {"default_settings__hyperparameters__steps_per_update": 20}
         more |= {"default_settings__hyperparameters__save_replay_buffer": True}

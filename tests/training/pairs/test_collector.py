@@ -52,6 +52,7 @@ from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import make_plan
 from tests.bridge.conftest import free_port
 from tests.training.fakes import (
+    NORMALIZED,
     QUANTILES,
     RAINBOW,
     Memory,
@@ -323,12 +324,12 @@ def test_a_first_moment_that_is_not_whole_is_none(stage: Stage, tmp_path: Path) 
         train(tau_settings(tmp_path, left.name, **KILLED, checkpoint_settings__resume=True))
 
 
-@pytest.mark.parametrize("trainer", ["sac", "dqn", "iqn"])
+@pytest.mark.parametrize("trainer", ["sac", "sac_ln", "dqn", "iqn"])
 @pytest.mark.parametrize("kept", [True, False])
 def test_exact_resume_with_a_replay_memory(
     stage: Stage, tmp_path: Path, memory: Memory, kept: bool, trainer: str
 ) -> None:
-    options = {"sac": {}, "dqn": RAINBOW, "iqn": QUANTILES}[trainer] | {
+    options = {"sac": {}, "sac_ln": NORMALIZED, "dqn": RAINBOW, "iqn": QUANTILES}[trainer] | {
         "collection__deterministic": True,
         "behaviors__TauAgent__hyperparameters__save_replay_buffer": kept,
     }
