@@ -32,6 +32,9 @@ def expected(layer: HyperLayer, x: torch.Tensor, goal: torch.Tensor, tower: int)
     goal = (goal - goal.mean(dim=1, keepdim=True)) / deviation
     weights = (goal @ p["made.weight"] + p["made.bias"]).view(-1, INPUTS, UNITS)
     answer = torch.einsum("ni,nio->no", x, weights) + p["bias"]
+    if layer.normalized:
+        deviation = torch.sqrt(answer.var(dim=1, correction=0, keepdim=True) + 1e-5)
+        return ((answer - answer.mean(dim=1, keepdim=True)) / deviation).clamp(min=0.0)
     return answer * torch.sigmoid(answer)
 
 
@@ -46,7 +49,8 @@ def goals_of(rows: int, different: int) -> torch.Tensor:
 def test_weights_come_from_the_goal(different: int, tower: int) -> None:
     """Whether rows share goals or not."""
     layer, x, goal = made(), torch.randn(20, INPUTS), goals_of(20, different)
-    torch.testing.assert_close(layer(x, goal, tower), expected(layer, x, goal, tower), rtol=1e-4, atol=1e-5)
+    for layer.normalized in (False, True):
+        torch.testing.assert_close(layer(x, goal, tower), expected(layer, x, goal, tower), rtol=1e-4, atol=1e-5)
 
 
 def test_shared_goals_make_their_weights_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -92,3 +93,17 @@ def test_it_goes_on_from_what_it_wrote() -> None:
     scale.add(rollout, np.ones((len(rollout), 2), np.float32))
     other.load(scale.state())
     assert other.value == scale.value
+
+
+def test_an_agent_that_vanished_without_an_end_begins_at_nothing() -> None:
+    def step(*, begins: bool) -> Any:
+        no = np.zeros(1, np.bool_)
+        return SimpleNamespace(rows=np.zeros(1, np.intp), begins=np.array([begins]), terminated=no, truncated=no)
+
+    scale, paid = ReturnScale(np.ones(1, np.float32)), np.ones((1, 1), np.float32)
+    for begins in (True, False, False, True):
+        scale.add(step(begins=begins), paid)
+    returns = [1.0, 2.0, 3.0, 1.0]
+    assert scale.value == pytest.approx(max(np.std(returns), 3.0 / 5.0))
+    scale.add(step(begins=False), paid)
+    assert scale.value == pytest.approx(max(np.std([*returns, 2.0]), 3.0 / 5.0)), "and goes on from there"

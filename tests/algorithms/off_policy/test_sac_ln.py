@@ -12,7 +12,7 @@ from tau_trainer.algorithms.off_policy.sac_ln import SACLN, losses
 from tau_trainer.errors import CheckpointError
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
-from tau_trainer.settings import MemorySettings
+from tau_trainer.settings import MemorySettings, RewardSignalSettings
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.off_policy.test_sac import GOAL, KINDS, random_batch
@@ -111,6 +111,15 @@ def test_the_size_of_rewards_changes_nothing_that_is_done(factor: float) -> None
     assert float(paid.module.scale) == pytest.approx(factor * float(plain.module.scale), rel=1e-5)
     for name, wanted in plain.network.state_dict().items():
         torch.testing.assert_close(paid.network.state_dict()[name], wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_returns_count_by_the_strength_of_their_streams() -> None:
+    scales = []
+    for strength in (1.0, 4.0):
+        learner = sac_ln(CONTINUOUS, sac_ln_settings(signals={"extrinsic": RewardSignalSettings(strength=strength)}))
+        learner.update(Collector(learner).collect(8), 0.0, None)
+        scales.append(float(learner.module.scale))
+    assert scales[1] == pytest.approx(4.0 * scales[0], rel=1e-5)
 
 
 @pytest.mark.parametrize("fused", [False, True])
