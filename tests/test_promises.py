@@ -128,7 +128,8 @@ def hashes(folder: Path) -> dict[str, str]:
 def test_a_broken_engine_costs_its_own_open_trajectories_only(
     tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hurry(monkeypatch, "answer a step", 3.0)
+    if fault == "stall":  # the others are noticed at once, and a busy machine may take longer
+        hurry(monkeypatch, "answer a step", 3.0)
     settings = ball_settings(
         tmp_path / "results",
         [fault, "--fault-once", str(tmp_path / "happened")],

@@ -166,8 +166,9 @@ HYPERPARAMETERS: Rule = {
         NUMBER,
         "batch_size buffer_size weight_decay layer_statistics lambd num_epoch max_grad_norm target_kl shared_critic "
         "shrink_at buffer_init_steps save_replay_buffer n_step tau "
-        "inverse_temperature largest_weight expectile init_entcoef target_update_interval double dueling noisy "
-        "clip_reward clip_td_err num_tau_samples num_tau_prime_samples num_quantile_samples quantile_embedding_dim "
+        "inverse_temperature largest_weight expectile init_entcoef least_entcoef target_update_interval double "
+        "dueling noisy clip_reward clip_td_err num_tau_samples num_tau_prime_samples num_quantile_samples "
+        "quantile_embedding_dim "
         "kappa cvar policy_delay target_policy_noise target_noise_clip group_size vf_loss_coeff normalize_return",
     ),
     **_each(

@@ -180,7 +180,8 @@ behaviors:
     lines = str(error.value).splitlines()
     assert lines[0] == "2 problems in the settings:"
     assert any(
-        ":3: behaviors.A.behavioral_cloning is beside ppo, poca, mappo and sac alone, not beside dqn; remove" in line
+        ":3: behaviors.A.behavioral_cloning is beside ppo, poca, mappo, sac and sac_ln alone, not beside dqn; remove"
+        in line
         for line in lines
     )
 

@@ -175,11 +175,11 @@ CASES = {
     ),
     "curiosity beside what cannot have it": (
         "behaviors: {A: {trainer_type: td3, reward_signals: {extrinsic: {}, curiosity: {}}}}",
-        "behaviors.A.reward_signals.curiosity is learned beside ppo, poca, mappo and sac alone, not beside td3; remove",
+        "behaviors.A.reward_signals.curiosity is learned beside ppo, poca, mappo, sac and sac_ln alone, not beside td3",
     ),
     "a learned signal without a policy that it could ask": (
         "behaviors: {A: {trainer_type: bc, demo_path: x, reward_signals: {extrinsic: {}, airl: {demo_path: x}}}}",
-        "behaviors.A.reward_signals.airl is learned beside ppo, poca, mappo and sac alone, not beside bc; remove it",
+        "behaviors.A.reward_signals.airl is learned beside ppo, poca, mappo, sac and sac_ln alone, not beside bc;",
     ),
     "a learned signal beside a memory": (
         "behaviors: {A: {reward_signals: {airl: {demo_path: x}}, network_settings: {memory: {}}}}",
