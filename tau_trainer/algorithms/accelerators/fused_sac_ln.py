@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from tau_trainer.algorithms.accelerators.fused_sac import back, through, weigh
+from tau_trainer.algorithms.accelerators.fused_sac import SoftTarget, back, through, weigh
 from tau_trainer.algorithms.accelerators.scripting import scripted
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step
@@ -33,22 +33,13 @@ class NormalizedWeights(NamedTuple):
     log_coefficients: torch.Tensor  # [1 + b], without the 1 or the b where there are no such actions
 
 
-class NormalizedTarget(NamedTuple):
-    """The target, and what it follows."""
-
-    weight: list[torch.Tensor]
-    """Of its hidden layers and its head, as ``q_body_weight`` and ``q_weight``."""
-    bias: list[torch.Tensor]
-    all: list[torch.Tensor]
-    source: list[torch.Tensor]
-
-
 class NormalizedNetworks(NamedTuple):
     """Everything that a gradient step changes."""
 
     weights: NormalizedWeights
     gradient: NormalizedWeights
-    target: NormalizedTarget
+    target: SoftTarget
+    """Of the Qs' hidden layers and head, [2, in, out] and [2, 1, out]."""
     optimizer: OptimizerState
 
 
@@ -171,6 +162,21 @@ def q_back(
             grad = torch.bmm(grad, weight[layer].transpose(1, 2))
 
 
+def worth_of(
+    target: SoftTarget, x: torch.Tensor, probability: torch.Tensor, branches: int, streams: int
+) -> torch.Tensor:
+    """What the smaller target says [B, S] of inputs [B, D + c], expected over values of branches [B, M]."""
+    rows = x.size(0)
+    said = x.unsqueeze(0).expand(2, rows, x.size(1))
+    for layer in range(len(target.weight)):
+        said = torch.baddbmm(target.bias[layer], said, target.weight[layer])
+        if layer < len(target.weight) - 1:
+            said = torch.relu(torch.native_layer_norm(said, [said.size(2)], None, None, 1e-5)[0])
+    if branches > 0:
+        said = (said.reshape(2, rows, streams, -1) * probability.unsqueeze(1)).sum(dim=3) / float(branches)
+    return torch.minimum(said[0], said[1])
+
+
 def compute_normalized_gradient(
     numbers: NormalizedNumbers,
     networks: NormalizedNetworks,
@@ -227,14 +233,7 @@ def compute_normalized_gradient(
             begin = end
     # y = r + gamma (min Q'(s', a') - alpha log pi(a'))
     after = torch.cat((seen[rows:], action[rows:]), dim=1)  # [B, D + c]
-    after = after.unsqueeze(0).expand(2, rows, after.size(1))
-    for layer in range(len(target.weight)):
-        after = torch.baddbmm(target.bias[layer], after, target.weight[layer])
-        if layer < len(target.weight) - 1:
-            after = torch.relu(torch.native_layer_norm(after, [after.size(2)], None, None, 1e-5)[0])
-    if count > 0:  # [2, B, S]
-        after = (after.reshape(2, rows, streams, -1) * probability[rows:].unsqueeze(1)).sum(dim=3) / float(count)
-    worth = torch.minimum(after[0], after[1]) - cost[rows:].unsqueeze(1)  # [B, S]
+    worth = worth_of(target, after, probability[rows:], count, streams) - cost[rows:].unsqueeze(1)  # [B, S]
     backup = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, worth)
     # Q of what was done, and the first of what the policy would do.
     x_q = torch.cat((seen[:rows], batch.continuous), dim=1)
@@ -345,7 +344,7 @@ class FusedNormalizedSteps:
         views = parameters.views(parameters.optimizer.parameters)
         followed = [name.removeprefix("q_target.") for name in views if name.startswith("q_target.")]
         layers = [f"q_target.body.{layer}." for layer in range(len(module.q_target.body))]
-        target = NormalizedTarget(
+        target = SoftTarget(
             weight=[views[f"{name}weight"] for name in (*layers, "q_target.")],
             bias=[views[f"{name}bias"] for name in (*layers, "q_target.")],
             all=[views[f"q_target.{name}"] for name in followed],

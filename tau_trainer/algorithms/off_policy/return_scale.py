@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tau_trainer.columns import Arrays
+from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import Rollout
 from tau_trainer.specs import Float64Array, FloatArray
 
@@ -91,6 +92,9 @@ class ReturnScale:
         return {"returns": np.array([self._count, self._mean, self._squares, self._largest])}
 
     def load(self, arrays: Arrays) -> None:
-        """Read what :meth:`state` wrote."""
-        self._count, self._mean, self._squares, self._largest = (float(value) for value in arrays["returns"])
+        """Read what :meth:`state` wrote. Raises CheckpointError for what no returns can be."""
+        count, mean, squares, largest = (float(value) for value in arrays["returns"])
+        if min(count, squares, largest) < 0.0:
+            raise CheckpointError("The checkpoint's size of returns is negative; use an earlier checkpoint.")
+        self._count, self._mean, self._squares, self._largest = count, mean, squares, largest
         self._open.clear()

@@ -183,6 +183,16 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     )
 
 
+def coefficients_by_key(logarithms: torch.Tensor, branches: int) -> dict[str, float]:
+    """Entropy coefficients by TensorBoard name: of the continuous actions, and the mean of those of the branches."""
+    values, result = logarithms.exp().tolist(), dict[str, float]()
+    if len(values) > branches:
+        result[keys.CONTINUOUS_COEFFICIENT] = values[0]
+    if branches:
+        result[keys.DISCRETE_COEFFICIENT] = sum(values[-branches:]) / branches
+    return result
+
+
 class SAC(OffPolicy):
     """The learner of one behavior.
 
@@ -253,8 +263,6 @@ class SAC(OffPolicy):
     @override
     def report(self, means: list[float]) -> dict[str, float]:
         policy, value, _, entropy, q1, q2, *values = means
-        coefficients = self.module.log_coefficients.exp().tolist()
-        branches = self.network.action.choices.discrete_size
         result = {
             keys.POLICY_LOSS: policy,
             keys.VALUE_LOSS: value,
@@ -262,8 +270,5 @@ class SAC(OffPolicy):
             keys.Q2_LOSS: q2,
             keys.POLICY_ENTROPY: entropy,
         }
-        if len(coefficients) > branches:
-            result[keys.CONTINUOUS_COEFFICIENT] = coefficients[0]
-        if branches:
-            result[keys.DISCRETE_COEFFICIENT] = sum(coefficients[-branches:]) / branches
+        result |= coefficients_by_key(self.module.log_coefficients, self.network.action.choices.discrete_size)
         return result | {keys.value(stream.name): mean for stream, mean in zip(self.streams, values, strict=True)}

@@ -26,7 +26,14 @@ from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedStep
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
-from tau_trainer.algorithms.off_policy.sac import DISCRETE_TARGET, draw, half_squares, of_drawn, of_taken
+from tau_trainer.algorithms.off_policy.sac import (
+    DISCRETE_TARGET,
+    coefficients_by_key,
+    draw,
+    half_squares,
+    of_drawn,
+    of_taken,
+)
 from tau_trainer.algorithms.off_policy.transitions import Transitions, in_order, minibatches, values_after
 from tau_trainer.algorithms.parameters import fitting, follower
 from tau_trainer.columns import Arrays
@@ -110,6 +117,8 @@ class SACLN(OffPolicy):
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
         self._own = cast("SACLNHyperparameters", setup.settings.hyperparameters)
+        self._least = math.log(max(self._own.least_entcoef, 1e-8))
+        """Logarithm of the smallest entropy coefficient."""
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
         self._returns = ReturnScale(self.gammas)
         branches = self.network.action.choices.discrete_branches
@@ -132,11 +141,6 @@ class SACLN(OffPolicy):
         )
         self.network = self.module.network
         return self.module
-
-    @property
-    def _least(self) -> float:
-        """Logarithm of the smallest entropy coefficient."""
-        return math.log(max(self._own.least_entcoef, 1e-8))
 
     @override
     def _store(self, rollout: Rollout, source: int) -> Callable[[], None]:
@@ -166,16 +170,9 @@ class SACLN(OffPolicy):
 
     def _numbers(self, learning_rate: float) -> NormalizedNumbers:
         """What the hand-written step goes by."""
-        return NormalizedNumbers(
-            self.network.action.choices.continuous_size,
-            self._branches,
-            self._gammas,
-            self._aims,
-            self._begins,
-            self._own.tau,
-            self._least,
-            learning_rate,
-        )
+        size, tau = self.network.action.choices.continuous_size, self._own.tau
+        shared = self._branches, self._gammas, self._aims, self._begins
+        return NormalizedNumbers(size, *shared, tau, self._least, learning_rate)
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
@@ -196,8 +193,6 @@ class SACLN(OffPolicy):
     def report(self, means: list[float]) -> dict[str, float]:
         policy, _, entropy, q1, q2, *values = means
         scale = float(self.module.scale)
-        coefficients = self.module.log_coefficients.exp().tolist()
-        branches = self.network.action.choices.discrete_size
         result = {
             keys.POLICY_LOSS: policy,
             keys.Q1_LOSS: q1,
@@ -205,10 +200,7 @@ class SACLN(OffPolicy):
             keys.POLICY_ENTROPY: entropy,
             keys.RETURN_SCALE: scale,
         }
-        if len(coefficients) > branches:
-            result[keys.CONTINUOUS_COEFFICIENT] = coefficients[0]
-        if branches:
-            result[keys.DISCRETE_COEFFICIENT] = sum(coefficients[-branches:]) / branches
+        result |= coefficients_by_key(self.module.log_coefficients, self.network.action.choices.discrete_size)
         named = zip(self.streams, values, strict=True)
         return result | {keys.value(stream.name): mean * scale for stream, mean in named}
 
@@ -219,9 +211,9 @@ class SACLN(OffPolicy):
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        ours = self._returns.state() if facts.get("algorithm") == self.name else {}  # of others is said what they are
-        returns = {name: fitting(arrays, _STATE + name, wanted.shape) for name, wanted in ours.items()}
+        returns = ReturnScale(self.gammas)
+        if facts.get("algorithm") == self.name:  # of others is said what they are
+            returns.load({name: fitting(arrays, _STATE + name, kept.shape) for name, kept in returns.state().items()})
         super().load(arrays, facts)
+        self._returns = returns if "version" in facts else self._returns
         self._returns.least = float(self.module.scale)
-        if "version" in facts:
-            self._returns.load(returns)

@@ -11,6 +11,7 @@ import torch
 from tau_trainer.algorithms.accelerators import scripting
 from tau_trainer.algorithms.accelerators.fused_sac import run_soft_steps
 from tau_trainer.algorithms.off_policy.sac import SAC
+from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.specs import ActionSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.off_policy.test_sac import KINDS, random_batch
@@ -30,7 +31,7 @@ def pair(actions: ActionSpec, options: Any, *, wide: float = 0.0) -> tuple[SAC, 
     return made
 
 
-def assert_same(ours: SAC, theirs: SAC, *, rtol: float = 1e-3, atol: float = 1e-5) -> None:
+def assert_same(ours: SAC | SACLN, theirs: SAC | SACLN, *, rtol: float = 1e-3, atol: float = 1e-5) -> None:
     found = ours.parameters.state()
     for name, wanted in theirs.parameters.state().items():
         np.testing.assert_allclose(found[name], wanted, rtol=rtol, atol=atol, err_msg=name)

@@ -10,6 +10,7 @@ import torch
 
 from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.specs import ActionSpec
+from tests.algorithms.accelerators.test_fused_sac import assert_same
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.off_policy.test_sac import KINDS, random_batch
 from tests.algorithms.replayed import random_everywhere, sac_ln, sac_ln_settings, trained
@@ -28,12 +29,6 @@ def pair(actions: ActionSpec, options: Any, *, wide: float = 0.0) -> tuple[SACLN
     return made
 
 
-def assert_same(ours: SACLN, theirs: SACLN, *, rtol: float = 1e-4, atol: float = 1e-5) -> None:
-    found = ours.parameters.state()
-    for name, wanted in theirs.parameters.state().items():
-        np.testing.assert_allclose(found[name], wanted, rtol=rtol, atol=atol, err_msg=name)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("layers", [0, 1, 3])
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,7 +45,7 @@ def test_three_steps_are_the_same(kind: str, layers: int, weighted: bool) -> Non
     assert (batch.errors > 0).all()
     assert found.shape == (3, 7)
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
-    assert_same(ours, theirs)
+    assert_same(ours, theirs, rtol=1e-4)
     assert int(ours.parameters.optimizer.step) == 3
 
 
@@ -63,7 +58,7 @@ def test_log_sigmas_beyond_their_limits_get_no_gradient() -> None:
             one.learn(batch, 1, 1e-3)
     gradient = ours.parameters.views(ours.parameters.optimizer.gradient)["network.action.bias"]
     assert gradient[4:8].ne(0).tolist() == [False, True, False, False]
-    assert_same(ours, theirs)
+    assert_same(ours, theirs, rtol=1e-4)
 
 
 @pytest.mark.parametrize("actions", [CONTINUOUS, DISCRETE, HYBRID])
@@ -84,7 +79,7 @@ def test_batches_of_other_sizes() -> None:
             for one in (ours, theirs):
                 one._returns._largest = 5.0
                 one.learn(batch, 1, 1e-3)
-    assert_same(ours, theirs)
+    assert_same(ours, theirs, rtol=1e-4)
 
 
 def test_it_is_scripted() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
+from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import Rollout
 from tests.algorithms.experience import CONTINUOUS, TWO_STREAMS
 from tests.algorithms.replayed import Collector, sac_ln, sac_ln_settings
@@ -93,6 +94,16 @@ def test_it_goes_on_from_what_it_wrote() -> None:
     scale.add(rollout, np.ones((len(rollout), 2), np.float32))
     other.load(scale.state())
     assert other.value == scale.value
+
+
+@pytest.mark.parametrize("place", [0, 2, 3])
+def test_what_no_returns_can_be_is_refused(place: int) -> None:
+    values, scale = np.ones(4), ReturnScale(GAMMAS)
+    before = scale.value
+    values[place] = -1.0
+    with pytest.raises(CheckpointError, match="size of returns is negative; use an earlier checkpoint"):
+        scale.load({"returns": values})
+    assert scale.value == before
 
 
 def test_an_agent_that_vanished_without_an_end_begins_at_nothing() -> None:
