@@ -25,7 +25,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,6 +45,8 @@ LONGEST = 6 * 3600.0
 _PORTS_APART = 20
 _PATIENCE = 0.5
 """Seconds of a run to end: what it learned is of no use."""
+_LOOK_S = 0.1
+"""Seconds between two looks at whether to end."""
 _ROOM = 20_000
 """Decisions beyond a run's last, for episodes that are under way: it is ended here, and need not export."""
 _PLACES = ("read", "cache", "work", "output", "document")
@@ -194,21 +197,38 @@ def play_all(plan: Plan, asked: Sequence[Run], arguments: argparse.Namespace) ->
     """Every run, some side by side; after Ctrl-C those that are done."""
     runs: list[Run] = []
     stop = threading.Event()
-    # What ends this process must end its runs too: they are in sessions of their own.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        waiting = [pool.submit(play, plan, run, number, stop) for number, run in enumerate(asked)]
+    with _signals() as ended, ThreadPoolExecutor(arguments.jobs) as pool:
+        waiting = {pool.submit(play, plan, run, number, stop) for number, run in enumerate(asked)}
         try:
-            for done in as_completed(waiting):
-                runs.append(done.result())
-                print(f"[{len(runs)}/{len(asked)}] {line(runs[-1])}", flush=True)
-                write(arguments, runs)
-        except KeyboardInterrupt:
-            print("stopped", flush=True)
+            while waiting and not ended:
+                done, waiting = wait(waiting, _LOOK_S, FIRST_COMPLETED)
+                for future in done:
+                    runs.append(future.result())
+                    print(f"[{len(runs)}/{len(asked)}] {line(runs[-1])}", flush=True)
+                    write(arguments, runs)
+            if ended:
+                print("stopped", flush=True)
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
     return runs
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """The signals that ask this process to end, as they come: its runs are in sessions of their own, and end with it.
+
+    A signal that raises in the middle of a lock would break that lock, and one that comes just before a thread waits
+    would not wake it: so signals are noted, and looked at.
+    """
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda number, _: came.append(number)) for number in numbers]
+    try:
+        yield came
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def play(plan: Plan, run: Run, number: int, stop: threading.Event) -> Run:
