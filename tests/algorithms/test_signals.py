@@ -248,7 +248,7 @@ def test_what_a_rollout_is_to_a_signal(cartpole: str) -> None:
 def test_airl_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
     """The expert gets 9.1; who is paid for the entropy alone gets 2.7 at most. Nobody falls, so f alone shows the way.
 
-    Seeds 1, 2 and 3: 9.1 each, by PPO, by SAC and by SAC with layer normalisation.
+    Seeds 1, 2 and 3: 9.1 each, by PPO and by SAC; SAC with layer normalisation 7.0, whose entropy is soon spent.
     """
     numbers = {"buffer_size": 512, "num_epoch": 4, "beta": 0.0, "learning_rate_schedule": "constant"}
     if kind != "ppo":
@@ -258,7 +258,7 @@ def test_airl_goes_where_the_expert_went(kind: str, tmp_path: Path) -> None:
         kind,
         LINE,
         demo_file(tmp_path, played(LINE, walk, copies=40)),
-        {"learning_rate": 3e-3, **numbers},
+        {"learning_rate": 1e-3 if kind == "sac_ln" else 3e-3, **numbers},
         gamma=0.9,
         learning_rate=3e-3,
         network_settings=small,

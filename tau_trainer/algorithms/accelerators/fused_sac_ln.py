@@ -70,8 +70,10 @@ class NormalizedNumbers(NamedTuple):
     first: torch.Tensor
     """int64 [b]: where each branch begins."""
     tau: float
-    least: float
-    """Logarithm of the smallest entropy coefficient."""
+    pace: torch.Tensor
+    """[1 + b]: how many times as fast as weights the logarithms of entropy coefficients move."""
+    least: torch.Tensor
+    """[1 + b]: the smallest that they may be."""
     learning_rate: float
 
 
@@ -315,6 +317,11 @@ def compute_normalized_gradient(
     return torch.cat((single, 0.5 * (error * weighted).mean(dim=[1, 2]), q.mean(dim=[0, 1])))
 
 
+def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, least: torch.Tensor) -> None:
+    """Let entropy coefficients, by their logarithms before and after a step, go ``pace`` times as far, not too low."""
+    torch.maximum(torch.addcmul(before, logarithms - before, pace), least, out=logarithms)
+
+
 def run_normalized_steps(
     numbers: NormalizedNumbers,
     networks: NormalizedNetworks,
@@ -330,8 +337,9 @@ def run_normalized_steps(
         begin, end = index * size, (index + 1) * size
         batch, part = minibatch(drawn, begin, end), noise[:, begin:end]
         statistics[index] = compute_normalized_gradient(numbers, networks, space, batch, part)
+        before = networks.weights.log_coefficients.clone()
         optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
-        networks.weights.log_coefficients.clamp_(min=numbers.least)
+        hasten(networks.weights.log_coefficients, before, numbers.pace, numbers.least)
         for place in range(len(target.all)):
             target.all[place].lerp_(target.source[place], numbers.tau)
     optimizer.step.add_(steps)

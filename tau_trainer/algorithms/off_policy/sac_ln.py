@@ -8,6 +8,8 @@
   the size changes, the Qs' heads are rescaled and say the same as before (van Hasselt et al. 2016, PopArt).
 - Ours: the entropy coefficient does not fall below ``least_entcoef``, in that unit. Without it the policy follows
   differences between Qs that are smaller than their errors, and falls back after it has learned everything.
+- Ours: entropy coefficients of branches move ten times as fast, down to a tenth of that floor. Without it, and with few
+  gradient steps, the policy acts at random long after it knows better; entropy of a branch, never below 0, pays it to.
 - Continuous actions, branches, levels, masks, hybrid actions, memory, weights of prioritized transitions: as in
   :mod:`.sac`; what a branch is worth in the target is its expectation too.
 """
@@ -22,7 +24,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, NormalizedNumbers
+from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, NormalizedNumbers, hasten
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
@@ -45,6 +47,10 @@ from tau_trainer.models.soft_actor_critic import NormalizedSoftActorCritic
 if TYPE_CHECKING:
     from tau_trainer.settings import SACLNHyperparameters
 
+BRANCH_PACE = 10.0
+"""How many times as fast as weights the logarithms of branches' entropy coefficients move."""
+BRANCH_LEAST = 0.1
+"""Share of ``least_entcoef`` that their floor is."""
 _STATE = "return_scale."
 
 
@@ -117,11 +123,13 @@ class SACLN(OffPolicy):
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
         self._own = cast("SACLNHyperparameters", setup.settings.hyperparameters)
-        self._least = math.log(max(self._own.least_entcoef, 1e-8))
-        """Logarithm of the smallest entropy coefficient."""
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
         self._returns = ReturnScale(self.gammas)
-        branches = self.network.action.choices.discrete_branches
+        choices = self.network.action.choices
+        branches, continuous = choices.discrete_branches, bool(choices.continuous_size)
+        least = math.log(max(self._own.least_entcoef, 1e-8))
+        each = [(1.0, least)] * continuous + [(BRANCH_PACE, least + math.log(BRANCH_LEAST))] * len(branches)
+        self._pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
         self._branches = list(branches)
         self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
         self._begins = torch.tensor(
@@ -172,7 +180,7 @@ class SACLN(OffPolicy):
         """What the hand-written step goes by."""
         size, tau = self.network.action.choices.continuous_size, self._own.tau
         shared = self._branches, self._gammas, self._aims, self._begins
-        return NormalizedNumbers(size, *shared, tau, self._least, learning_rate)
+        return NormalizedNumbers(size, *shared, tau, self._pace, self._least, learning_rate)
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
@@ -182,8 +190,10 @@ class SACLN(OffPolicy):
             # All with the weights of before, so one backward and one step do for all.
             (found.policy + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
         self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, of which all have as many
+        logarithms = self.module.log_coefficients.data
+        before = logarithms.clone()
         self.parameters.descend(learning_rate)
-        self.module.log_coefficients.data.clamp_(min=self._least)
+        hasten(logarithms, before, self._pace, self._least)
         self._follow(self._own.tau)
         return torch.cat(
             (torch.stack((found.policy, found.coefficients, found.entropy)), found.q, found.values)

@@ -130,7 +130,18 @@ def test_coefficients_do_not_fall_below_the_least(fused: bool) -> None:
         for seed in range(4):
             batch, _ = random_batch(learner, rows=64, seed=seed)  # a policy as wide as it begins
             learner.learn(batch._replace(forbidden=torch.zeros_like(batch.forbidden)), 1, 0.1)
-    assert learner.module.log_coefficients.exp().tolist() == pytest.approx([0.01] * 3)
+    assert learner.module.log_coefficients.exp().tolist() == pytest.approx([0.01, 0.001, 0.001])
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_coefficients_of_branches_move_ten_times_as_fast(fused: bool) -> None:
+    """Adam's first step is the learning rate, whatever the gradient."""
+    learner = sac_ln(HYBRID, sac_ln_settings(), fused=fused)
+    before = learner.module.log_coefficients.detach().clone()
+    with torch.no_grad():
+        learner.learn(random_batch(learner)[0], 1, 0.01)
+    moved = (learner.module.log_coefficients - before).abs()
+    assert moved.tolist() == pytest.approx([0.01, 0.1, 0.1], rel=1e-3)
 
 
 def test_what_is_reported() -> None:
