@@ -11,6 +11,7 @@ from tau_trainer.errors import PortInUseError
 
 _HIGHEST = 65535
 _SEARCH = 2000
+_ANOTHER = "choose another --base-port, or leave the flag out to let free ports be found"
 
 
 def is_free(port: int) -> bool:
@@ -41,8 +42,11 @@ def has_ipv6() -> bool:
     return True
 
 
-def check_address(address: str, port: int = 0) -> None:
-    """Raises PortInUseError if no server can listen on ``port`` of ``address``; 0: on any port."""
+def check_address(address: str, port: int = 0, flag: str = "--listen", another: str = _ANOTHER) -> None:
+    """Raises PortInUseError if no server can listen on ``port`` of ``address``; 0: on any port.
+
+    ``flag`` gives the address; ``another``: what to do if another program has the port.
+    """
     try:
         family, kind, _, _, place = socket.getaddrinfo(address.strip("[]"), port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
@@ -51,19 +55,14 @@ def check_address(address: str, port: int = 0) -> None:
             probe.bind(place)
     except (OSError, UnicodeError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES):
-            raise port_taken(port) from None
+            raise port_taken(port, another) from None
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise PortInUseError(
-            f"cannot listen on {address}: {reason}; give --listen an address of this machine"
-        ) from error
+        raise PortInUseError(f"cannot listen on {address}: {reason}; give {flag} an address of this machine") from error
 
 
-def port_taken(port: int) -> PortInUseError:
-    """What to raise where another program has ``port`` (0: whatever the system chose)."""
-    return PortInUseError(
-        f"port {port or '(any)'} is taken by another program; choose another --base-port, or leave the flag out to let "
-        "free ports be found"
-    )
+def port_taken(port: int, another: str = _ANOTHER) -> PortInUseError:
+    """The error if another program has ``port`` (0: the one that the system chose); ``another``: what to do."""
+    return PortInUseError(f"port {port or '(any)'} is taken by another program; {another}")
 
 
 def engine_ports(count: int, base_port: int | None = None) -> list[int]:

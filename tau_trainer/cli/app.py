@@ -71,6 +71,10 @@ _STATUS = """Show how a run does that goes on elsewhere.
 
 Its live table, from any machine that sees its folder: pairs, speed, the age of policies, what is waited for. --watch \
 goes on until it has ended."""
+_TENSORBOARD = """Start TensorBoard on your runs.
+
+It shows the results folder, or the runs that you name, and prints its address. Reward, episode length, losses and the \
+age of the policy are pinned to the top. It runs until you press Ctrl-C, and changes nothing."""
 _REPORT = """Write one HTML file about a run.
 
 Curves with bands, the evaluation beside its baselines, settings, machine, faults and checkpoints. It needs no network \
@@ -117,6 +121,7 @@ _COMMANDS = (
     ("evaluate", "tau_trainer.cli.look.evaluate:evaluate_command", _RESULT, _EVALUATE),
     ("export", "tau_trainer.cli.look.export:export_command", _RESULT, _EXPORT),
     ("status", "tau_trainer.cli.look.status:status_command", _RESULT, _STATUS),
+    ("tensorboard", "tau_trainer.cli.look.tensorboard:tensorboard_command", _RESULT, _TENSORBOARD),
     ("report", "tau_trainer.cli.look.report:report_command", _RESULT, _REPORT),
     ("plot", "tau_trainer.cli.look.plot:plot_command", _RESULT, _PLOT),
     ("animate", "tau_trainer.cli.look.animate:animate_command", _RESULT, _ANIMATE),

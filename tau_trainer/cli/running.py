@@ -64,12 +64,17 @@ def run_folder(run: str, results_dir: str, *marks: str) -> Path:
     raise SettingsError(f"{run}: no run of this name in {results_dir}; {hint}")
 
 
-def run_folders(runs: Sequence[str], results_dir: str, output: Path | None, what: str) -> list[Path]:
-    """The folders of runs that are shown together. Raises SettingsError: ``what`` they make needs an ``output``."""
+def run_folders(
+    runs: Sequence[str], results_dir: str, output: Path | None = None, what: str | None = None
+) -> list[Path]:
+    """The folders of runs that are shown together. Raises SettingsError.
+
+    ``what`` becomes of them in one file: if there are several, it needs an ``output``. None: no file.
+    """
     folders = [run_folder(run, results_dir, "log.jsonl") for run in runs]
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise SettingsError(f"{' '.join(runs)}: names a run twice; name each once")
-    if output is None and len(folders) > 1:
+    if what is not None and output is None and len(folders) > 1:
         raise SettingsError(
             f"a {what} of several runs belongs into none of their folders; say where with --output FILE"
         )

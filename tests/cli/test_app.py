@@ -48,6 +48,7 @@ def test_no_words_show_the_first_page(capsys: pytest.CaptureFixture[str]) -> Non
         ("upgrade", "FILES --output -o --in-place --force --debug"),
         ("evaluate", "RUN --results-dir --json --debug"),
         ("export", "RUN --output --results-dir --debug"),
+        ("tensorboard", "RUNS --host --port --results-dir --debug"),
         ("report", "RUNS --output --force --results-dir --debug"),
         ("demo", "info"),
         ("demo info", "PATHS --json --debug"),
