@@ -55,8 +55,8 @@ def tensorboard_command(
     check_address(host, port, "--host", _ANOTHER_PORT)
     show_status(f"starting TensorBoard on {', '.join(map(str, folders)) or home}; Ctrl-C ends it")
     address = _launch({**flags, "host": host, "port": port})
-    show_lines([f"TensorBoard: {address}"])
     with contextlib.suppress(KeyboardInterrupt):
+        show_lines([f"TensorBoard: {address}"])
         while True:
             time.sleep(_WAIT_S)
     return 0

@@ -61,7 +61,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_without_a_run_the_results_folder_is_served(
     results: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["tensorboard", "--port", "0", "--host", "127.0.0.1"]) == 0
+    assert main(["tensorboard", "--port", "0", "--host", "[127.0.0.1]"]) == 0
     (flags,) = served
     assert (flags.logdir, flags.logdir_spec) == (str(results / "results"), "")
     assert (flags.host, flags.port) == ("127.0.0.1", 0)
