@@ -85,7 +85,7 @@ class Reinforce(Algorithm):
     def state(self) -> State:
         return self.weights(), {"version": self.version}
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         self.network.load_state_dict({name: torch.tensor(values) for name, values in arrays.items()})
         self.version = facts["version"]
 
