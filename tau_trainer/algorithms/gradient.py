@@ -233,8 +233,9 @@ class GradientAlgorithm(Algorithm):
         except CheckpointError:
             self._restore(besides)
             raise
-        self.version = 0 if fresh else int(facts["version"])
+        self.version = 0
         if not fresh:
+            self.version = int(facts["version"])
             self.generator.set_state(torch.from_numpy(np.array(random_state)))  # a copy: torch wants to write
 
     def facts(self) -> dict[str, Any]:

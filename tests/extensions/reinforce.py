@@ -87,7 +87,7 @@ class Reinforce(Algorithm):
 
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         self.network.load_state_dict({name: torch.tensor(values) for name, values in arrays.items()})
-        self.version = facts["version"]
+        self.version = 0 if fresh else facts["version"]
 
     missing = "a full buffer"
 

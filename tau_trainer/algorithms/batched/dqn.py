@@ -214,8 +214,8 @@ class DQNLearner(GradientLearner):
         ring, targets = self.ring, dict[str, Any]()
         if not fresh:
             self.check_resumed(facts)
-            shapes = {name: tuple(values.shape) for name, values in self._targets().items()}
-            targets = {name: fitting(arrays, _TARGET + name, shape) for name, shape in shapes.items()}
+            for name, values in self._targets().items():
+                targets[name] = fitting(arrays, _TARGET + name, tuple(values.shape))
         if not fresh and facts["held"]:
             stored = {name.removeprefix(_REPLAY): arrays[name] for name in arrays if name.startswith(_REPLAY)}
             ring = self._new_ring(stored)

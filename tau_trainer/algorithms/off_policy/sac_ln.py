@@ -225,5 +225,6 @@ class SACLN(OffPolicy):
         if facts.get("algorithm") == self.name:  # of others is said what they are
             returns.load({name: fitting(arrays, _STATE + name, kept.shape) for name, kept in returns.state().items()})
         super().load(arrays, facts, fresh=fresh)
-        self._returns = self._returns if fresh else returns
+        if not fresh:
+            self._returns = returns
         self._returns.least = float(self.module.scale)

@@ -168,6 +168,14 @@ def test_a_state_that_is_loaded_goes_on_to_the_bit(side_of: MakeSide, name: str)
     equal(one.handle.state()[0], other.handle.state()[0])
 
 
+def test_a_state_to_begin_from_leaves_counters_at_zero(side_of: MakeSide) -> None:
+    side = side_of(SETUPS["continuous"])
+    side.learn(0)
+    side.handle.load(*side.handle.state(), fresh=True)
+    assert side.handle.policy().version == 0
+    assert side.handle.state()[1]["version"] == 0
+
+
 def test_a_state_of_another_network_is_refused_and_nothing_is_changed(side_of: MakeSide) -> None:
     side, other = side_of(SETUPS["continuous"]), side_of(SETUPS["mixed"])
     before = side.handle.state()
