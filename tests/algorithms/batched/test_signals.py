@@ -170,6 +170,12 @@ def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
             np.testing.assert_array_equal(values, before[name], name)
 
 
+def test_of_another_algorithm_is_said_so_though_it_has_no_signals(tmp_path: Path) -> None:
+    arrays, facts = learner_of(policy("ppo"), SPACES["discrete"]).state()
+    with pytest.raises(CheckpointError, match="is of ppo with optimizer sgd, the settings ask for a2c with adam"):
+        walker("a2c", tmp_path).load(arrays, facts, fresh=False)
+
+
 def test_a_rollout_of_nobody_pays_nobody() -> None:
     space = SPACES["discrete"]
     learner = learner_of(with_signals("a2c", rnd=NOVEL), space)
