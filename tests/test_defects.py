@@ -234,5 +234,5 @@ def test_16_the_entropy_coefficients_come_back_with_the_checkpoint() -> None:
     assert (learned != before).all()
     arrays, facts = learner.state()
     again = replayed.sac(HYBRID, replayed.settings(init_entcoef=0.7), seed=9)
-    again.load(arrays, facts)
+    again.load(arrays, facts, fresh=False)
     torch.testing.assert_close(again.module.log_coefficients.detach(), learned, rtol=0, atol=0)

@@ -2,6 +2,10 @@
 
 Counted from the text alone, but for the walks, which are traced in a run of the headless engine: an exchange is what
 the event loop does from one message of an engine to the next, an update what the learner's thread does with a buffer.
+Of several exchanges the one with the fewest moves counts, for some also do what is due by the clock.
+
+A hook (:func:`hooks`) is set on an object from outside, after its construction; a double name (:func:`double_names`)
+is a public class name that two modules define. Casts are calls of ``cast``; ``type: ignore`` counts by comments.
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ EMPTY_NAMES = ("one", "own", "told")
 _SILENT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _EXCHANGES, _UPDATES = 50, 3
-"""So many pass before one is traced: the first ones import and measure."""
+"""The first that is traced: those before import and measure."""
+_TRACED = 10
+"""So many exchanges are traced."""
 
 
 @dataclass
@@ -46,6 +52,8 @@ class Module:
     """The lines with code on them: no blanks, comments or docstrings, those of attributes among them."""
     commented: dict[int, int] = field(init=False)
     """The lines with a comment, and the column at which it begins."""
+    ignored: int = field(init=False, default=0)
+    """Comments that make the type checker ignore a line."""
 
     def __post_init__(self) -> None:
         self.lines, self.tree = self.text.splitlines(), ast.parse(self.text)
@@ -59,6 +67,7 @@ class Module:
         for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
             if token.type == tokenize.COMMENT:
                 self.commented[token.start[0]] = token.start[1]
+                self.ignored += "type: ignore" in token.string
             elif token.type not in _SILENT:
                 self.code |= set(range(token.start[0], token.end[0] + 1)) - quoted
 
@@ -92,6 +101,98 @@ def bound(function: _Function) -> set[str]:
         if not isinstance(node, _Function):  # whose names are its own
             waiting += ast.iter_child_nodes(node)
     return found
+
+
+def casts(module: Module) -> int:
+    """How often it calls ``cast`` or ``typing.cast``."""
+    return sum(isinstance(node, ast.Call) and _last(node.func) == "cast" for node in ast.walk(module.tree))
+
+
+def double_names(modules: list[Module]) -> list[str]:
+    """Names without a leading underscore of classes at the top of two modules or more.
+
+    Functions do not count: they are mostly verbs, and read with the name of what they work on.
+    """
+    found = Counter(
+        name
+        for module in modules
+        for name in {node.name for node in module.tree.body if isinstance(node, ast.ClassDef)}
+        if not name.startswith("_")
+    )
+    return sorted(name for name, count in found.items() if count > 1)
+
+
+def hooks(modules: list[Module]) -> list[str]:
+    """Where an object is given, from outside and after its construction, something that acts: ``path:line target``.
+
+    A hook is an assignment to ``x.attribute``, which may be a property with a setter, where
+
+    - ``x`` is any expression but ``self``, ``cls`` and a name to which the same function assigns what a call returned
+      (an object that it has just made may still be finished), and
+    - the value is ``self``, a lambda, a partial, a new object of a class of the package, or a function that is named
+      and not called: as ``object.name`` a method that any class of the package defines, as a bare name a function of
+      the same module. A choice (``a if c else b``) counts where either side does.
+
+    So numbers, texts and other states that an owner writes are none. The text alone gives no types: a field that has
+    the name of some method counts as that method.
+    """
+    functions = [function for module in modules for function in module.functions() if not function.decorator_list]
+    classes = {node.name for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)}
+    makers, methods = classes | {"partial"}, {function.name for function in functions}
+    found = []
+    for module in modules:
+        here = {function.name for function in module.functions()} - _methods(module)
+        for body in (module.tree, *module.functions()):
+            found += [
+                f"{module.path}:{target.lineno} {ast.unparse(target)}"
+                for target, value in _given(body)
+                if _acts(value, makers, methods, here)
+            ]
+    return found
+
+
+def _last(node: ast.AST) -> str:
+    """The last name of ``a.b.c``; empty for what is none."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _methods(module: Module) -> set[str]:
+    """The names of functions that stand in a class."""
+    classes = [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+    return {part.name for node in classes for part in node.body if isinstance(part, _Function)}
+
+
+def _given(body: ast.Module | _Function) -> list[tuple[ast.Attribute, ast.expr]]:
+    """The attributes of objects, not of ``self`` or of one just made, that a function itself sets, and to what."""
+    pairs, waiting = list[tuple[ast.expr, ast.expr]](), list[ast.AST](body.body)
+    while waiting:
+        node = waiting.pop()
+        targets, value = (node.targets, node.value) if isinstance(node, ast.Assign) else ([], None)
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets, value = [node.target], node.value
+        for target in targets:
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs += zip(target.elts, value.elts, strict=False)
+            elif value is not None:
+                pairs.append((target, value))
+        if not isinstance(node, _Function):
+            waiting += ast.iter_child_nodes(node)
+    made = {target.id for target, value in pairs if isinstance(target, ast.Name) and isinstance(value, ast.Call)}
+    passed = made | {"self", "cls"}
+    found = [(target, value) for target, value in pairs if isinstance(target, ast.Attribute)]
+    found = [pair for pair in found if not (isinstance(pair[0].value, ast.Name) and pair[0].value.id in passed)]
+    return sorted(found, key=lambda pair: (pair[0].lineno, pair[0].col_offset))
+
+
+def _acts(value: ast.expr, makers: set[str], methods: set[str], here: set[str]) -> bool:
+    """Whether a value is something that acts, see :func:`hooks`."""
+    if isinstance(value, ast.IfExp):
+        return any(_acts(side, makers, methods, here) for side in (value.body, value.orelse))
+    if isinstance(value, ast.Call):
+        return _last(value.func) in makers
+    if isinstance(value, ast.Attribute):
+        return value.attr in methods
+    return isinstance(value, ast.Lambda) or (isinstance(value, ast.Name) and value.id in here | {"self"})
 
 
 def imports(module: Module, known: set[str]) -> set[str]:
@@ -151,6 +252,10 @@ def counted(modules: list[Module]) -> dict[str, float]:
         f"folders of more than {MOST_FILES} files": sum(count > MOST_FILES for count in folders.values()),
         f"functions of more than {MOST_PARAMETERS} parameters": many,
         "floors": floors(modules),
+        "casts": sum(map(casts, modules)),
+        "comments `type: ignore`": sum(module.ignored for module in modules),
+        "hooks": len(hooks(modules)),
+        "double names": len(double_names(modules)),
         "lines with a comment in algorithms": sum(len(m.commented) for m in modules if "/algorithms/" in m.path),
     }
     return figures | {f"functions with a local `{name}`": named[name] for name in EMPTY_NAMES}
@@ -206,10 +311,13 @@ def walked() -> dict[str, Walk]:
     from tau_trainer.training.learning.updates import Updates
 
     assert threading.current_thread() is threading.main_thread()
-    walks = {"exchange": Walk(), "update": Walk()}
+    exchanges, update = [Walk() for _ in range(_TRACED)], Walk()
     steps, learn = TrainerCodec.steps, Updates._learn
-    TrainerCodec.steps = _every(steps, _EXCHANGES, walks["exchange"], until=_EXCHANGES + 1)  # type: ignore[method-assign]
-    Updates._learn = _every(learn, _UPDATES, walks["update"], until=_UPDATES)  # type: ignore[method-assign]
+    traced: Callable[..., Any] = steps
+    for number, walk in reversed([*enumerate(exchanges, _EXCHANGES)]):  # each ends before the next one in it begins
+        traced = _every(traced, number, walk, until=number + 1)
+    TrainerCodec.steps = traced  # type: ignore[method-assign]
+    Updates._learn = _every(learn, _UPDATES, update, until=_UPDATES)  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as folder:
             chosen = {
@@ -222,12 +330,17 @@ def walked() -> dict[str, Walk]:
             train(load_settings(None, chosen), terminal="quiet")
     finally:
         TrainerCodec.steps, Updates._learn = steps, learn  # type: ignore[method-assign]
-    return walks
+    return {"exchange": min(exchanges, key=lambda walk: walk.moves), "update": update}
 
 
 def figures(package: Path = PACKAGE) -> Mapping[str, float]:
     """Everything, walks last."""
-    found = counted(read(package))
+    return counted(read(package)) | paces()
+
+
+def paces() -> dict[str, float]:
+    """What the walks give."""
+    found: dict[str, float] = {}
     for name, walk in walked().items():
         found |= {f"files that an {name} enters": walk.files, f"moves between files in an {name}": walk.moves}
     return found

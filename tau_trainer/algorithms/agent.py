@@ -314,7 +314,7 @@ class AgentLearner(OffPolicy):
                         yield f"{_OPTIMIZER}{i}.{j}.{name}", values
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         unused = {name: values for name, values in self.parameters.state().items() if name.startswith(_OPTIMIZER)}
         moments = [dict[torch.Tensor, dict[str, torch.Tensor]]() for _ in self._optimizers]
         for name in [stored for stored in arrays if stored.startswith(_OPTIMIZER)]:
@@ -327,7 +327,7 @@ class AgentLearner(OffPolicy):
                     f"The checkpoint's '{name}' belongs to no optimizer of {self.name}; use the class as it was"
                 ) from None
             moments[int(i)].setdefault(parameter, {})[key] = _like(parameter, values)
-        super().load({**arrays, **unused}, facts)
+        super().load({**arrays, **unused}, facts, fresh=fresh)
         for optimizer, states in zip(self._optimizers, moments, strict=True):
             optimizer.state.clear()
             optimizer.state.update(states)

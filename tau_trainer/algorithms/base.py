@@ -159,11 +159,11 @@ class Algorithm(ABC):
         """Everything needed to go on bit for bit."""
 
     @abstractmethod
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         """Go on from :meth:`state`; nothing is changed unless everything fits.
 
-        Facts without ``version``: take over what was learned alone (weights, statistics, moments of the optimizer),
-        with counters at 0, fresh random numbers, and no experience.
+        ``fresh``: take over what was learned alone (weights, statistics, moments of the optimizer), with counters at
+        0, random numbers of its own, and no experience.
 
         Raises:
             CheckpointError: the state belongs to another behavior, network or algorithm, or is damaged.

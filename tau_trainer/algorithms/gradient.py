@@ -211,9 +211,9 @@ class GradientAlgorithm(Algorithm):
         return arrays, {**self.facts(), "version": self.version}
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         other = facts.get("optimizer", "adam") != self.facts()["optimizer"]
-        moments = not other or "version" in facts  # those of another optimizer are of no use
+        moments = not (other and fresh)  # those of another optimizer are of no use
         if not moments:
             facts = {**facts, "optimizer": self.facts()["optimizer"]}
         older = {"streams": self.facts()["streams"], "optimizer": "adam"}  # than these facts are some checkpoints
@@ -227,14 +227,15 @@ class GradientAlgorithm(Algorithm):
         besides = [beside.backup() for beside in self._beside]
         try:
             for beside in self._beside:
-                beside.load(arrays, fresh="version" not in facts)
+                beside.load(arrays, fresh=fresh)
             with torch.no_grad():
                 self.parameters.load(arrays, moments=moments)
         except CheckpointError:
             self._restore(besides)
             raise
-        self.version = int(facts.get("version", 0))
-        if "version" in facts:
+        self.version = 0
+        if not fresh:
+            self.version = int(facts["version"])
             self.generator.set_state(torch.from_numpy(np.array(random_state)))  # a copy: torch wants to write
 
     def facts(self) -> dict[str, Any]:

@@ -116,9 +116,9 @@ class OnPolicy(GradientAlgorithm):
         return arrays | {f"older.{name}": np.asarray(value) for name, value in older.items()}, facts
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        super().load(arrays, facts)
-        if "version" not in facts:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+        super().load(arrays, facts, fresh=fresh)
+        if fresh:
             return
         older = {name.removeprefix("older."): values for name, values in arrays.items() if name.startswith("older.")}
         self._older = {name: values if values.ndim else values.item() for name, values in older.items()} or None

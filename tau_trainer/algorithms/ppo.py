@@ -264,8 +264,8 @@ class PPO(OnPolicy):
         return arrays, facts | ({} if self._shrink_at is None else {"shrunk": self._shrunk})
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        super().load(arrays, facts)
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+        super().load(arrays, facts, fresh=fresh)
         # A run that has learned without goes on without: there may be too little left of it to learn anew.
-        self._shrunk = "version" in facts and bool(facts.get("shrunk", True))
+        self._shrunk = not fresh and bool(facts.get("shrunk", True))
         self.policy_update.loaded()

@@ -339,8 +339,7 @@ class _Given(Origins):
 
     def __init__(self, settings: RunSettings, begin: Begin) -> None:
         super().__init__(settings)
-        arrays, facts = begin
-        self._begin = dict(arrays), {name: fact for name, fact in facts.items() if name != "version"}
+        self._begin = dict(begin[0]), begin[1]
 
     @override
     def of(self, learner: str, behavior: str) -> Checkpoint | None:

@@ -139,9 +139,7 @@ class RecordingsCollector(Collector):
                 said = f"'{learner.name}' begins from zero: the run '{origins.run}' saved nothing of it"
                 self.run.hub.warning(said)
             if origin is not None:
-                facts = dict(origin.manifest["learner"]["algorithm"])
-                facts.pop("version", None)
-                learner.algorithm.load(origin.tensors, facts)
+                learner.algorithm.load(origin.tensors, origin.manifest["learner"]["algorithm"], fresh=True)
             return
         found = latest_checkpoint(self.run.folder.checkpoints, learner.name)
         for warning in found.warnings:
@@ -152,7 +150,7 @@ class RecordingsCollector(Collector):
                 "nothing to go on from; begin it again with --force"
             )
         values = found.checkpoint.manifest["learner"]
-        learner.algorithm.load(found.checkpoint.tensors, values["algorithm"])
+        learner.algorithm.load(found.checkpoint.tensors, values["algorithm"], fresh=False)
         learner.best = stored_best(learner.algorithm, found.checkpoint.tensors, values)
         learner.mean_return = values["mean_reward"]
 

@@ -64,7 +64,7 @@ def load_policy(
             Setup(spec, settings_of, seed=0, reward_width=learner["reward_components"], learns=False)
         )
         tensors, learner = whole(checkpoint.tensors, learner, algorithm.state)
-        algorithm.load(tensors, learner["algorithm"])
+        algorithm.load(tensors, learner["algorithm"], fresh=False)
         best = stored_best(algorithm, tensors, learner)
     except (CheckpointError, SettingsError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         # A stranger's manifest may say anything.

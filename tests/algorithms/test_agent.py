@@ -262,7 +262,7 @@ def test_a_resumed_agent_goes_on_bit_for_bit(agent: type[Agent], actions: Action
     assert any(name.startswith("optimizer.0.") for name in arrays)
     other = learner(agent, actions, seed=9, save_replay_buffer=True)
     assert not same(one, other)
-    other.load(arrays, facts)
+    other.load(arrays, facts, fresh=False)
     assert same(one, other)
     work = experience(one, 7)
     for each in (one, other):
@@ -402,7 +402,7 @@ def test_another_optimizers_moments_are_refused() -> None:
     one.update(experience(one), 0.0, None)
     arrays, facts = one.state()
     with pytest.raises(CheckpointError):
-        other.load(arrays, facts)
+        other.load(arrays, facts, fresh=False)
 
 
 def test_its_defaults_are_keys_that_a_file_may_override(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_it_learns_beside_and_resumes_to_the_bit(
     first.memory.clear()  # as a checkpoint does
     arrays, facts = first.state()
     assert arrays["cloning.exp_avg"].any()
-    again.load(arrays, facts)
+    again.load(arrays, facts, fresh=False)
     for each in (first, again):
         each.update(rollout_of(each, seed=2), 0.1, None)
     states_equal(first, again)
@@ -208,8 +208,8 @@ def test_a_checkpoint_without_it_is_none_to_go_on_from_but_to_begin_from(tmp_pat
     arrays, facts = one.state()
     bare = {name: values for name, values in arrays.items() if not name.startswith("cloning.")}
     with pytest.raises(CheckpointError, match=r"no tensor 'cloning\."):
-        one.load(bare, facts)
-    one.load(bare, {name: fact for name, fact in facts.items() if name != "version"})
+        one.load(bare, facts, fresh=False)
+    one.load(bare, facts, fresh=True)
 
 
 def test_a_checkpoint_of_parameters_alone_begins_to_imitate_anew(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_checkpoint_of_parameters_alone_begins_to_imitate_anew(tmp_path: Path)
     kept, values = lean(arrays, {"algorithm": facts})
     assert not any(name.startswith("cloning.") for name in kept)
     everything, values = whole(kept, values, again.state)
-    again.load(everything, values["algorithm"])
+    again.load(everything, values["algorithm"], fresh=False)
     assert int(again.cloning._step) == 0 < int(first.cloning._step)
     np.testing.assert_array_equal(again.weights()["action.weight"], first.weights()["action.weight"])
 

@@ -84,9 +84,9 @@ def test_a_checkpoint_belongs_to_its_optimizer_but_weights_can_be_taken_over() -
     assert facts["optimizer"] == "nadam"
     other = experience.ppo(CONTINUOUS, experience.settings(optimizer="sgd"), seed=7)
     with pytest.raises(CheckpointError, match="checkpoint's optimizer is 'nadam', behavior 'Walker' needs 'sgd'"):
-        other.load(arrays, facts)
+        other.load(arrays, facts, fresh=False)
     adam = experience.ppo(CONTINUOUS, seed=7)
-    adam.load(arrays, {name: fact for name, fact in facts.items() if name != "version"})
+    adam.load(arrays, facts, fresh=True)
     for name, values in adam.state()[0].items():
         if name.startswith("optimizer."):
             assert not values.any(), "the moments are of another optimizer"
@@ -99,5 +99,5 @@ def test_a_checkpoint_from_before_there_was_a_choice_is_adams() -> None:
     arrays, facts = learner.state()
     del facts["optimizer"]
     other = experience.ppo(CONTINUOUS, seed=7)
-    other.load(arrays, facts)
+    other.load(arrays, facts, fresh=False)
     np.testing.assert_array_equal(other.state()[0]["optimizer.exp_avg"], arrays["optimizer.exp_avg"])

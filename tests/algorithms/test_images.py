@@ -150,7 +150,7 @@ def test_a_ring_of_images_goes_on_from_a_checkpoint_to_the_bit() -> None:
         first.update(collector.collect(), 0.0, None)
     arrays, facts = first.state()
     assert len(arrays["replay.aside.input_1"]) == first.replay.spares > 0
-    second.load({name: values.copy() for name, values in arrays.items()}, facts)
+    second.load({name: values.copy() for name, values in arrays.items()}, facts, fresh=False)
     first.memory.clear()
     for _ in range(3):
         work = collector.collect()

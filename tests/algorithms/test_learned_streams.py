@@ -113,7 +113,7 @@ def test_a_resumed_learner_goes_on_to_the_bit(kind: str, names: tuple[str, ...],
     for name in first.signals:
         moment = arrays[f"signal.{name.name}.optimizer.exp_avg_sq"]
         assert moment.any(), "its optimizer has learned something"
-    again.load(arrays, facts)
+    again.load(arrays, facts, fresh=False)
     for each in (first, again):
         each.update(rollout_of(each, seed=2), 0.1, None)
     states_equal(first, again)
@@ -137,7 +137,7 @@ def test_what_was_novel_stays_so_while_it_is_learned_from_once_more(tmp_path: Pa
     for seed in (0, 1):
         first.update(rollout_of(first, seed=seed), 0.0, None)
     first.memory.clear()
-    again.load(*first.state())
+    again.load(*first.state(), fresh=False)
     watched(again)
     again.update(rollout_of(again, seed=2), 0.0, None)
     for (before, earlier), (older, now) in itertools.pairwise(seen):

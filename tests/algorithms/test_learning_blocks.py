@@ -177,7 +177,7 @@ def test_every_parameter_of_every_block_learns(trainer: str) -> None:
 def test_a_checkpoint_of_other_blocks_is_refused(sensor: ObservationSpec, key: str, other: str) -> None:
     one, another = make("ppo", (NOISE, sensor), {}), make("ppo", (NOISE, sensor), {key: other})
     with pytest.raises(CheckpointError, match=f"The checkpoint's {key.replace('_', ' ')} is '{other}'"):
-        one.load(*another.state())
+        one.load(*another.state(), fresh=False)
     plain = make("ppo", (NOISE,), {})
     assert key not in plain.facts(), "where it means nothing, older checkpoints do not have it"
-    plain.load(*make("ppo", (NOISE,), {key: other}).state())
+    plain.load(*make("ppo", (NOISE,), {key: other}).state(), fresh=False)

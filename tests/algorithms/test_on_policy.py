@@ -172,7 +172,7 @@ def test_resume_is_exact_to_the_bit(path: str, numbers: dict[str, Any]) -> None:
     straight, collector = trained(path, **numbers)
     arrays, facts = straight.state()
     resumed = made(path, **numbers)
-    resumed.load({name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(facts)))
+    resumed.load({name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
     assert resumed.version == 1
     assert_same_state(resumed, arrays, facts)
     for number in range(1, 3):
@@ -199,7 +199,7 @@ def test_on_an_accelerator_is_learned_what_the_cpu_learns(path: str, numbers: di
         for name, array in there.weights().items():
             np.testing.assert_allclose(array, here.weights()[name], rtol=1e-2, atol=1e-3, err_msg=name)
         if number == 1:
-            there.load(*here.state())
+            there.load(*here.state(), fresh=False)
             assert_same_state(there, *here.state())
 
 
@@ -275,7 +275,7 @@ def test_what_was_learned_can_be_taken_over_alone() -> None:
     arrays, facts = first.state()
     assert any(name.startswith("older.") for name in arrays)
     before = second.generator.get_state()
-    second.load(arrays, {name: fact for name, fact in facts.items() if name != "version"})
+    second.load(arrays, facts, fresh=True)
     after, known = second.state()
     assert known == {**facts, "version": 0}
     np.testing.assert_array_equal(after.pop("random.generator"), before.numpy())
@@ -364,7 +364,7 @@ def test_another_learners_state_is_refused(other: Any, key: str) -> None:
     learner = other()
     before = learner.state()
     with pytest.raises(CheckpointError, match=f"checkpoint's {key} is .* behavior 'Walker' needs"):
-        learner.load(*trained()[0].state())
+        learner.load(*trained()[0].state(), fresh=False)
     assert_same_state(learner, *before)
 
 
@@ -378,5 +378,5 @@ def test_damaged_tensor_is_named_and_nothing_is_loaded(name: str, damage: str) -
     other = made()
     before = other.state()
     with pytest.raises(CheckpointError, match=f"'{name}'"):
-        other.load(arrays, facts)
+        other.load(arrays, facts, fresh=False)
     assert_same_state(other, *before)

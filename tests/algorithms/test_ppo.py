@@ -347,8 +347,8 @@ def test_weights_shrink_and_are_perturbed_once(optimizer: str) -> None:
         learner.update(work, 0.49, None)
     assert_same_weights(plain, shrinks, 0.0)
     resumed, later, begun = made(0.5), made(0.5), made(0.5)
-    resumed.load(*shrinks.state())
-    later.load(*plain.state())
+    resumed.load(*shrinks.state(), fresh=False)
+    later.load(*plain.state(), fresh=False)
     for learner in (plain, shrinks, resumed, later):
         learner.update(work, 0.5, None)
     assert_same_weights(resumed, shrinks, 0.0)
@@ -365,8 +365,8 @@ def test_weights_shrink_and_are_perturbed_once(optimizer: str) -> None:
     # Once, also for who goes on from a checkpoint; whoever begins from its weights has a run of its own.
     arrays, facts = shrinks.state()
     resumed = made(0.5)
-    resumed.load(arrays, facts)
-    begun.load(arrays, {name: value for name, value in facts.items() if name != "version"})
+    resumed.load(arrays, facts, fresh=False)
+    begun.load(arrays, facts, fresh=True)
     assert (resumed._shrunk, begun._shrunk) == (True, False)
     for learner in (shrinks, resumed):
         learner.update(work, 0.6, None)

@@ -92,7 +92,7 @@ def test_a_resumed_learner_goes_on_to_the_bit(kind: str, cartpole: str) -> None:
     first.memory.clear()  # as a checkpoint does
     arrays, facts = first.state()
     assert any(name.startswith("signal.airl.optimizer.exp_avg") for name in arrays)
-    again.load(arrays, facts)
+    again.load(arrays, facts, fresh=False)
     for one in (first, again):
         one.update(rollout_of(one, seed=2), 0.1, None)
     states_equal(first, again)
@@ -123,9 +123,11 @@ def test_a_checkpoint_without_the_signal_changes_nothing(cartpole: str) -> None:
     before = one.state()[0]
     damaged = {name: values for name, values in arrays.items() if name != "model.action.weight"}
     with pytest.raises(CheckpointError):
-        one.load(damaged, facts)
+        one.load(damaged, facts, fresh=False)
     with pytest.raises(CheckpointError):
-        one.load({name: values for name, values in arrays.items() if not name.startswith("signal.")}, facts)
+        one.load(
+            {name: values for name, values in arrays.items() if not name.startswith("signal.")}, facts, fresh=False
+        )
     for name, values in one.state()[0].items():
         np.testing.assert_array_equal(values, before[name], name)
 
@@ -209,7 +211,7 @@ def test_who_only_plays_needs_no_demonstration(cartpole: str) -> None:
     trained = learner("ppo", CARTPOLE, cartpole, PPO_NUMBERS)
     trained.update(rollout_of(trained), 0.0, None)
     plays = learner("ppo", CARTPOLE, "gone.demo", PPO_NUMBERS, learns=False)
-    plays.load(*trained.state())
+    plays.load(*trained.state(), fresh=False)
     np.testing.assert_array_equal(plays.weights()["action.weight"], trained.weights()["action.weight"])
 
 

@@ -52,7 +52,7 @@ class Drawn(BatchedLearner):
         raise NotImplementedError
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         raise NotImplementedError
 
 

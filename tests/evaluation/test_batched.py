@@ -48,7 +48,7 @@ class Constant(BatchedLearner):
         raise NotImplementedError
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         raise NotImplementedError
 
 

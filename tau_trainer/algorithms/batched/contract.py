@@ -142,8 +142,11 @@ class BatchedLearner(ABC):
         """Everything needed to go on bit for bit."""
 
     @abstractmethod
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state`; nothing is changed unless everything fits. Raises CheckpointError."""
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+        """Go on from :meth:`state`; nothing is changed unless everything fits. Raises CheckpointError.
+
+        ``fresh``: take over what was learned alone, as :meth:`.Algorithm.load` does.
+        """
 
     def lost(self, facts: Mapping[str, Any]) -> str:
         """What a checkpoint with these facts did not keep though learning needs it, in a sentence; empty: nothing."""

@@ -210,27 +210,28 @@ class DQNLearner(GradientLearner):
         return arrays, facts
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        resumed, ring, targets = self.resumes(facts), self.ring, dict[str, Any]()
-        if resumed:
-            shapes = {name: tuple(values.shape) for name, values in self._targets().items()}
-            targets = {name: fitting(arrays, _TARGET + name, shape) for name, shape in shapes.items()}
-        if resumed and facts["held"]:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+        ring, targets = self.ring, dict[str, Any]()
+        if not fresh:
+            self.check_resumed(facts)
+            for name, values in self._targets().items():
+                targets[name] = fitting(arrays, _TARGET + name, tuple(values.shape))
+        if not fresh and facts["held"]:
             stored = {name.removeprefix(_REPLAY): arrays[name] for name in arrays if name.startswith(_REPLAY)}
             ring = self._new_ring(stored)
             try:
                 ring.load(stored)
             except ValueError as error:
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
-        super().load(arrays, facts)
+        super().load(arrays, facts, fresh=fresh)
         for name, values in self._targets().items():
             # A fresh run's target begins as the network.
-            values.copy_(torch.from_numpy(targets[name].copy()) if resumed else self.network.state_dict()[name])
+            values.copy_(self.network.state_dict()[name] if fresh else torch.from_numpy(targets[name].copy()))
         self.ring = ring
-        if resumed:
-            self._steps, self._owed, self._held = float(facts["steps"]), float(facts["owed"]), int(facts["held"])
-        else:
+        if fresh:
             self.network.begin_anew()
+        else:
+            self._steps, self._owed, self._held = float(facts["steps"]), float(facts["owed"]), int(facts["held"])
 
     @override
     def lost(self, facts: Mapping[str, Any]) -> str:

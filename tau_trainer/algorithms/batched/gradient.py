@@ -50,24 +50,22 @@ class GradientLearner(BatchedLearner):
         return arrays, {"trainer_type": self.name, "optimizer": self.parameters.optimizer.kind}
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         generator, kind = None, self.parameters.optimizer.kind
-        if self.resumes(facts):
+        if not fresh:
+            self.check_resumed(facts)
             generator = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
         with torch.no_grad():  # moments of another optimizer are of no use
             self.parameters.load(arrays, moments=facts.get("optimizer") == kind)
         if generator is not None:
             self.generator.set_state(torch.from_numpy(generator.copy()))  # a tensor on the CPU, for CUDA's too
 
-    def resumes(self, facts: Mapping[str, Any]) -> bool:
-        """Whether a run goes on; else another begins from it. Raises CheckpointError where it cannot go on."""
+    def check_resumed(self, facts: Mapping[str, Any]) -> None:
+        """Raises CheckpointError where a run cannot go on."""
         kind = self.parameters.optimizer.kind
-        if "trainer_type" not in facts:
-            return False
-        if (facts["trainer_type"], facts.get("optimizer")) != (self.name, kind):
+        if (facts.get("trainer_type"), facts.get("optimizer")) != (self.name, kind):
             raise CheckpointError(
-                f"The checkpoint of policy '{self._setup.spec.name}' is of {facts['trainer_type']} with optimizer "
+                f"The checkpoint of policy '{self._setup.spec.name}' is of {facts.get('trainer_type')} with optimizer "
                 f"{facts.get('optimizer')}, the settings ask for {self.name} with {kind}; use those of the run that "
                 "wrote it."
             )
-        return True

@@ -220,11 +220,13 @@ class OnPolicyLearner(GradientLearner):
         return arrays | self.signals.state(), facts
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+        if not fresh:
+            self.check_resumed(facts)  # before signals that another algorithm has not
         earned, models = self.signals.earned.clone(), [signal.backup() for signal in self.signals.signals]
         try:
-            self.signals.load(arrays, fresh=not self.resumes(facts))
-            super().load(arrays, facts)
+            self.signals.load(arrays, fresh=fresh)
+            super().load(arrays, facts, fresh=fresh)
         except CheckpointError:
             self.signals.earned.copy_(earned)
             for signal, model in zip(self.signals.signals, models, strict=True):

@@ -156,11 +156,11 @@ class Population(BatchedLearner):
         frozen = bool(self.frozen[index])
         return arrays | {_AGE: age.cpu().numpy()}, facts | {"population": {"steps": self.steps, "frozen": frozen}}
 
-    def load_of(self, index: int, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load_of(self, index: int, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         """One member goes on from :meth:`state_of`, or begins from any other PPO's. Raises CheckpointError."""
-        kept = facts.get("population") if "version" in facts else None
+        kept = None if fresh else facts.get("population")
         age = None if kept is None else fitting(arrays, _AGE, (self._copies,))
-        self.members[index].load(arrays, facts)
+        self.members[index].load(arrays, facts, fresh=fresh)
         if self._together is not None:
             self._together.loaded()
         if kept is not None and age is not None:
@@ -176,11 +176,11 @@ class Population(BatchedLearner):
         return arrays, facts
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         for index in range(len(self.members)):
             begin = f"{index}."
             of_member = {name.removeprefix(begin): values for name, values in arrays.items() if name.startswith(begin)}
-            self.load_of(index, of_member, facts[str(index)])
+            self.load_of(index, of_member, facts[str(index)], fresh=fresh)
 
     # Acting.
 

@@ -247,9 +247,9 @@ class OffPolicy(Replayed):
         return arrays, facts
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         replay, priorities = self._new_replay(), self._new_priorities()
-        if "replay" in facts and "version" in facts:
+        if "replay" in facts and not fresh:
             rows = {name.removeprefix(_REPLAY): rows for name, rows in arrays.items() if name.startswith(_REPLAY)}
             try:
                 replay.load(rows, facts["replay"])
@@ -259,8 +259,8 @@ class OffPolicy(Replayed):
                     priorities.append(np.arange(len(replay)))
             except ValueError as error:
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
-        super().load(arrays, facts)
-        if "version" not in facts:
+        super().load(arrays, facts, fresh=fresh)
+        if fresh:
             self.network.begin_anew()
         else:
             self.priorities = priorities

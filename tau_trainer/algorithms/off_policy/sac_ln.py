@@ -220,10 +220,11 @@ class SACLN(OffPolicy):
         return arrays | {_STATE + name: values for name, values in self._returns.state().items()}, facts
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         returns = ReturnScale(self.gammas)
         if facts.get("algorithm") == self.name:  # of others is said what they are
             returns.load({name: fitting(arrays, _STATE + name, kept.shape) for name, kept in returns.state().items()})
-        super().load(arrays, facts)
-        self._returns = returns if "version" in facts else self._returns
+        super().load(arrays, facts, fresh=fresh)
+        if not fresh:
+            self._returns = returns
         self._returns.least = float(self.module.scale)

@@ -143,9 +143,9 @@ class Offline(OffPolicy):
         return None
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        GradientAlgorithm.load(self, arrays, facts)
-        self.steps = int(facts.get("steps", 0)) if "version" in facts else 0
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+        GradientAlgorithm.load(self, arrays, facts, fresh=fresh)
+        self.steps = 0 if fresh else int(facts.get("steps", 0))
 
 
 def _set_aside(episodes: int, share: float, seed: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

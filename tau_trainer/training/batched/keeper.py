@@ -47,9 +47,7 @@ class Keeper:
         for seat in self._playing.seats:
             origin = None if seat.settings.player is not None else origins.of(seat.name, seat.name)
             if origin is not None:
-                facts = dict(origin.manifest["learner"]["algorithm"])
-                facts.pop("trainer_type", None)
-                seat.learner.load(origin.tensors, facts)
+                seat.learner.load(origin.tensors, origin.manifest["learner"]["algorithm"], fresh=True)
             elif origins.run and seat.settings.player is None:
                 raise CheckpointError(f"--initialize-from {origins.run}: it holds no checkpoint of '{seat.name}'")
         return None
@@ -116,7 +114,7 @@ class Keeper:
             lost = seat.learner.lost(values["algorithm"])
             if lost and not plays:
                 self._run.hub.warning(lost)
-            seat.learner.load(found[seat.name].tensors, values["algorithm"])
+            seat.learner.load(found[seat.name].tensors, values["algorithm"], fresh=False)
             if plays:
                 continue
             seat.go_on({**values, "mean_return": values["mean_reward"]})

@@ -47,5 +47,5 @@ class FixedPlayer(BatchedLearner):
         return {}, {}
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         pass

@@ -167,7 +167,7 @@ class Playing:
             arrays, facts = seat.learner.state()
             tensors = {name: self.ranks.copied(torch.from_numpy(np.array(arrays[name]))) for name in sorted(arrays)}
             if not self.ranks.first:
-                seat.learner.load({name: values.numpy() for name, values in tensors.items()}, facts)
+                seat.learner.load({name: values.numpy() for name, values in tensors.items()}, facts, fresh=False)
 
     def advance(self) -> None:
         """Play, and let those learn who have their rollout together."""
@@ -294,7 +294,8 @@ class Playing:
             )
         for seat in self.learning:
             known = found["policies"][seat.name]
-            seat.learner.load({name: values.numpy() for name, values in known["tensors"].items()}, known["facts"])
+            arrays = {name: values.numpy() for name, values in known["tensors"].items()}
+            seat.learner.load(arrays, known["facts"], fresh=False)
             seat.go_on(known)
         self.load_copies(found["steps"], found["copies"])
 

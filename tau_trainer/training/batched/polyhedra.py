@@ -187,7 +187,6 @@ def player_of(role: Role, name: str, results_dir: str = "results") -> Player:
     latest = latest_checkpoint(RunFolder(folder, resumed=True).checkpoints, role)
     if latest.checkpoint is None:
         raise CheckpointError(f"--{role} {name}: the run has saved no {role}; name one that has")
-    facts = {**latest.checkpoint.manifest["learner"]["algorithm"]}
-    facts.pop("trainer_type")
-    learner.load(latest.checkpoint.tensors, facts)
+    facts = latest.checkpoint.manifest["learner"]["algorithm"]
+    learner.load(latest.checkpoint.tensors, facts, fresh=True)
     return Best(learner, env)

@@ -133,7 +133,7 @@ class LearnerGroup:
         for name, made in self._made.items():
             self._ask(made)
             _, state, arrays = known[name]
-            self._ask(Message("load", {"learner": name, "facts": state["facts"]}, arrays))
+            self._ask(Message("load", {"learner": name, "facts": state["facts"], "fresh": False}, arrays))
         facts = [state.facts["facts"] for state in known.values()]
         lost = any("seen" in each and "replay" not in each for each in facts)
         empty = "; the replay memory begins empty (save_replay_buffer: true keeps it)" if lost else ""

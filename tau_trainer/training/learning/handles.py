@@ -39,8 +39,8 @@ class LearnerHandle(Protocol):
     def state(self) -> State:
         """What a checkpoint keeps. Raises LearnerError."""
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint. Raises CheckpointError, LearnerError."""
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+        """See :meth:`Algorithm.load`. Raises CheckpointError, LearnerError."""
 
 
 class LocalLearner:
@@ -73,9 +73,9 @@ class LocalLearner:
         """What a checkpoint keeps."""
         return self._algorithm.state()
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         """Go on from a checkpoint."""
-        self._algorithm.load(arrays, facts)
+        self._algorithm.load(arrays, facts, fresh=fresh)
         self._policy = self._algorithm.snapshot()
 
 
@@ -84,7 +84,7 @@ class MemberLearner:
 
     Attributes:
         algorithm: what it was made with; it learns nothing by itself.
-        loaded: what it goes on from, for those whom it joins.
+        loaded: what it goes on from and whether afresh, for those whom it joins.
         stats: of the newest update.
     """
 
@@ -92,7 +92,7 @@ class MemberLearner:
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
-        self.loaded: tuple[Arrays, Mapping[str, Any]] | None = None
+        self.loaded: tuple[Arrays, Mapping[str, Any], bool] | None = None
         self.stats: dict[str, float] = {}
         self._snapshot: Callable[[], Policy] = algorithm.snapshot
         self._state: Callable[[], State] = algorithm.state
@@ -116,12 +116,12 @@ class MemberLearner:
         """What a checkpoint keeps."""
         return self._state()
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         """Go on from a checkpoint. Raises CheckpointError."""
-        if "version" in facts and "population" not in facts:
+        if not fresh and "population" not in facts:
             raise CheckpointError(
                 "it is of pairs with engines, and goes on with the --env that it had; --initialize-from begins a "
                 "population with what they learned"
             )
-        self.algorithm.load(arrays, facts)
-        self.loaded = arrays, facts
+        self.algorithm.load(arrays, facts, fresh=fresh)
+        self.loaded = arrays, facts, fresh

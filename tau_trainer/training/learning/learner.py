@@ -181,12 +181,12 @@ class Learner(Sink):
     def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Take over what another run's learner has learned (what its :meth:`state` gave); all counters stay at 0."""
         arrays, values = whole(arrays, values, self.handle.state)
-        self._load(arrays, {name: fact for name, fact in values["algorithm"].items() if name != "version"})
+        self._load(arrays, values["algorithm"], fresh=True)
 
-    def _load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def _load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         """Act with what is known of the algorithm; arrays of other policies are passed over."""
         known = {name: array for name, array in arrays.items() if not name.startswith((BEST, PREFIX))}
-        self.handle.load(known, facts)
+        self.handle.load(known, facts, fresh=fresh)
         self.updates.take(self.handle.policy())
 
     def play(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
@@ -203,7 +203,7 @@ class Learner(Sink):
     def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         arrays, values = whole(arrays, values, self.handle.state)
-        self._load(arrays, values["algorithm"])
+        self._load(arrays, values["algorithm"], fresh=False)
         self.progress.load(values)
         self.judge.load(self.algorithm, arrays, values)
         self.stopped = self.judge.returns.reached

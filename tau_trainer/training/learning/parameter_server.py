@@ -137,7 +137,9 @@ class ParameterServer:
 
         def learn(worker: _Worker) -> Message:
             with self._under_way(served) as before:
-                fetched = Message("load", {"learner": name, "facts": dict(before.facts)}, dict(before.arrays))
+                fetched = Message(
+                    "load", {"learner": name, "facts": dict(before.facts), "fresh": False}, dict(before.arrays)
+                )
                 self._asked(worker, fetched)
                 answer = self._asked(worker, Message(request.kind, quiet, request.arrays), takes)
                 after = self._state(worker, name)

@@ -178,9 +178,9 @@ class RemoteLearner:
         _, facts, arrays = self._ask("state", {})
         return arrays, facts["facts"]
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         """Go on from a checkpoint."""
-        _, answer, weights = self._ask("load", {"facts": facts}, arrays)
+        _, answer, weights = self._ask("load", {"facts": facts, "fresh": fresh}, arrays)
         self._policy = self._made_policy(answer, weights)
 
     def _made_policy(self, facts: Mapping[str, Any], weights: Arrays) -> Policy:
@@ -225,7 +225,7 @@ class _Host:
             stats = algorithm.update(Work.received(facts, arrays), facts["progress"], publish)
             return "updated", {"stats": stats, "version": algorithm.version}, algorithm.weights()
         if kind == "load":
-            algorithm.load(arrays, facts["facts"])
+            algorithm.load(arrays, facts["facts"], fresh=facts["fresh"])
             return "loaded", {"version": algorithm.version}, algorithm.weights()
         state, known = algorithm.state()
         return "state", {"facts": known}, state

@@ -140,9 +140,9 @@ class PopulationTrainer(ParallelTrainer):
         stood: dict[int, Arrays] = {}
         for index, member in enumerate(members):
             if member.loaded is not None:
-                arrays, facts = member.loaded
-                self._stack.load_of(index, arrays, facts)
-                if "version" in facts:
+                arrays, facts, fresh = member.loaded
+                self._stack.load_of(index, arrays, facts, fresh=fresh)
+                if not fresh:
                     stood[index] = arrays
             member.join(algorithms[index].snapshot, partial(self._state_of, index))
         self._world.go_on(stood)

@@ -288,7 +288,7 @@ def test_goes_on_bit_for_bit(kept: bool) -> None:
         learner.learn(collector.collect(4)["all"], step / 20)
     again = learner_of(network, seed=5, save_replay_buffer=kept)
     arrays, facts = learner.state()
-    again.load(arrays, facts)
+    again.load(arrays, facts, fresh=False)
     if not kept:  # then it waits until there is something to learn from, and so does who went on
         learner.ring, learner._held = None, 0
     for one in (learner, again):
@@ -305,7 +305,7 @@ def test_begins_from_what_was_learned_alone() -> None:
     learner.learn(rollout_of(), 0.5)
     arrays, facts = learner.state()
     fresh = learner_of(seed=7)
-    fresh.load(arrays, {key: value for key, value in facts.items() if key != "trainer_type"})
+    fresh.load(arrays, facts, fresh=True)
     for name, values in learner.module.network.state_dict().items():
         for network in (fresh.module.network, fresh.module.target):
             if name != "clock":
@@ -329,7 +329,7 @@ def test_what_does_not_fit_changes_nothing() -> None:
     ]
     for one, told in bad:
         with pytest.raises(CheckpointError):
-            other.load(one, told)
+            other.load(one, told, fresh=False)
         assert all((other.state()[0][name] == values).all() for name, values in before.items())
 
 

@@ -323,7 +323,7 @@ def test_whoever_goes_on_goes_on_bit_for_bit(kind: str, space: ActionSpace) -> N
     settings = policy(kind, optimizer="adam", learning_rate=1e-2, batch_size=8, network={"normalize": True})
     one, other = learner_of(settings, space), learner_of(settings, space, seed=5)
     one.learn(play(one, space), 0.0)
-    other.load(*one.state())
+    other.load(*one.state(), fresh=False)
     for learner in (one, other):
         learner.learn(play(learner, space, seed=2), 0.5)
     for name, values in one.state()[0].items():
@@ -336,8 +336,8 @@ def test_what_was_learned_is_taken_over_without_its_random_numbers() -> None:
     arrays, facts = one.state()
     random_numbers = other.generator.get_state()
     with pytest.raises(CheckpointError, match="of ppo with optimizer sgd, the settings ask for a2c with adam"):
-        other.load(arrays, facts)
-    other.load(arrays, {"optimizer": facts["optimizer"]})
+        other.load(arrays, facts, fresh=False)
+    other.load(arrays, facts, fresh=True)
     assert torch.equal(other.generator.get_state(), random_numbers)
     for (name, mine), theirs in zip(one.network.named_parameters(), other.network.parameters(), strict=True):
         assert torch.equal(mine, theirs), name

@@ -233,7 +233,7 @@ def test_it_goes_on_bit_for_bit_from_its_state(stacked: bool) -> None:
         learner.learn(lived(learner, SEEDS[:2], update), 0.1)
     arrays, facts = learner.state()
     other = population(SEEDS[:2], stacked=stacked)
-    other.load(arrays, facts)
+    other.load(arrays, facts, fresh=False)
     for update in range(2, 4):
         learner.learn(lived(learner, SEEDS[:2], update), 0.2)
         other.learn(lived(other, SEEDS[:2], update), 0.2)

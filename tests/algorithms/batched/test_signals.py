@@ -144,7 +144,7 @@ def test_all_of_them_learn_and_go_on_bit_for_bit(kind: str, tmp_path: Path) -> N
     losses = {"Losses/Curiosity Forward Loss", "Losses/RND Loss", "Losses/GAIL Loss", keys.value_estimate("rnd")}
     assert losses < set(told)
     arrays, facts = first.state()
-    again.load(arrays, facts)
+    again.load(arrays, facts, fresh=False)
     one, other = (learner.learn(play(learner, space, seed=2), 0.5) for learner in (first, again))
     assert one.keys() == other.keys()
     for name in (keys.episode_reward("rnd"), keys.return_size("extrinsic")):  # of episodes that began before
@@ -165,9 +165,15 @@ def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
         {name: values for name, values in arrays.items() if name.startswith("signal.")},
     ):
         with pytest.raises(CheckpointError):
-            again.load(broken, facts)
+            again.load(broken, facts, fresh=False)
         for name, values in again.state()[0].items():
             np.testing.assert_array_equal(values, before[name], name)
+
+
+def test_of_another_algorithm_is_said_so_though_it_has_no_signals(tmp_path: Path) -> None:
+    arrays, facts = learner_of(policy("ppo"), SPACES["discrete"]).state()
+    with pytest.raises(CheckpointError, match="is of ppo with optimizer sgd, the settings ask for a2c with adam"):
+        walker("a2c", tmp_path).load(arrays, facts, fresh=False)
 
 
 def test_a_rollout_of_nobody_pays_nobody() -> None:

@@ -319,7 +319,7 @@ def test_a_learner_that_was_read_back_goes_on_the_same(name: str, exploration: A
     learner, other = (make(name, network={"normalize": True}, seed=seed, **own) for seed in (1, 2))
     collector = trained(learner)
     arrays, facts = learner.state()
-    other.load({key: values.copy() for key, values in arrays.items()}, json.loads(json.dumps(facts)))
+    other.load({key: values.copy() for key, values in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
     assert learner.network.get_buffer("clock")[0] == learner.seen > 100
     assert other.snapshot()._numbers == learner.snapshot()._numbers < 1.0  # type: ignore[attr-defined]
     work = {key: values if isinstance(values, int) else np.array(values) for key, values in collector.collect().items()}

@@ -372,10 +372,10 @@ def test_exploration_counts_what_was_learned_from_and_goes_on(exploration: Any) 
         np.testing.assert_array_equal(clock[1:4], 1 + counts)
     arrays, facts = learner.state()
     other = dqn(DISCRETE, dqn_settings(exploration=exploration, save_replay_buffer=True), seed=2)
-    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts)))
+    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
     np.testing.assert_array_equal(other.weights()[CLOCK], clock)
     fresh = dqn(DISCRETE, dqn_settings(exploration=exploration), seed=2)
-    fresh.load(arrays, {name: fact for name, fact in facts.items() if name != "version"})
+    fresh.load(arrays, facts, fresh=True)
     assert fresh.weights()[CLOCK][0] == 0, "weights alone were taken over: it has decided nothing yet"
     np.testing.assert_array_equal(fresh.weights()["action.weight"], learner.weights()["action.weight"])
 
@@ -391,7 +391,7 @@ def test_a_run_that_goes_on_for_longer_explores_as_if_it_had_always_been_meant_t
     assert short.network.exploring().tolist() == [1.0]
     short.network.tick(np.zeros((200, 1), np.int32))
     assert short.network.exploring().tolist() == [0.0], "a fifth is over"
-    longer.load(*short.state())
+    longer.load(*short.state(), fresh=False)
     assert longer.network.exploring().tolist() == [0.75], "200 of the 800 that are now a fifth"
 
 
@@ -399,4 +399,4 @@ def test_a_checkpoint_of_other_switches_is_refused() -> None:
     arrays, facts = dqn(DISCRETE).state()
     for other in (dqn_settings(dueling=True), dqn_settings(noisy=True)):
         with pytest.raises(CheckpointError):
-            dqn(DISCRETE, other).load(arrays, facts)
+            dqn(DISCRETE, other).load(arrays, facts, fresh=False)

@@ -271,7 +271,7 @@ def test_a_learner_that_was_read_back_draws_the_same() -> None:
     learner, other = learner_of(options), learner_of(options)
     world = walked(learner)
     arrays, facts = learner.state()
-    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts)))
+    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
     world.move(list(range(AGENTS)))
     world.end(list(range(AGENTS)), fell=True)
     work = learner.memory.take().data

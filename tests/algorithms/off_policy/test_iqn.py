@@ -153,7 +153,7 @@ def test_what_was_saved_goes_on_to_the_bit() -> None:
     learner = iqn(DISCRETE, options)
     trained(learner)
     other = iqn(DISCRETE, options, seed=2)
-    other.load(*learner.state())
+    other.load(*learner.state(), fresh=False)
     for one in (learner, other):
         one.learn(one.draw(1), 1, 1e-3)
     wanted = learner.parameters.state()

@@ -265,7 +265,7 @@ def test_a_learner_that_was_read_back_goes_on_the_same(actions: ActionSpec) -> N
     play = Play(learner)
     learner.update(play.work(), 0.0, None)
     arrays, facts = learner.state()
-    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts)))
+    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
     work = {key: values if isinstance(values, int) else np.array(values) for key, values in play.work().items()}
     results = [one.update(work, 0.5, None) for one in (learner, other)]
     for result in results:

@@ -230,7 +230,7 @@ def test_a_run_that_goes_on_with_another_number_makes_up_for_nothing(before: flo
     first = sac(CONTINUOUS, settings(steps_per_update=before, save_replay_buffer=True))
     trained(first, rounds=3)
     again = sac(CONTINUOUS, settings(steps_per_update=after, save_replay_buffer=True))
-    again.load(*first.state())
+    again.load(*first.state(), fresh=False)
     again.update(Collector(again).collect(), 0.0, None)
     every = 8.0 if after == "auto" else float(after)
     assert again.steps == int(again.seen / every)
@@ -272,7 +272,7 @@ def test_an_update_that_meets_nan_changes_nothing(place: str, value: float, told
 def test_a_learner_that_was_read_back_goes_on_the_same(size: int) -> None:
     learner, other = (sac(HYBRID, settings(**FULL, buffer_size=size), seed=seed) for seed in (1, 2))
     collector = trained(learner)
-    other.load(*copied(learner.state()))
+    other.load(*copied(learner.state()), fresh=False)
     assert_same_state(other, *copied(learner.state()))
     assert other.module.log_coefficients.tolist() == learner.module.log_coefficients.tolist()
     work = {
@@ -294,7 +294,7 @@ def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
         "save_replay_buffer: true keeps it"
     )
     assert sac(HYBRID, settings(**FULL)).lost(sac(HYBRID, settings(**FULL)).state()[1]) == ""
-    other.load(arrays, facts)
+    other.load(arrays, facts, fresh=False)
     assert len(other.replay) == 0
     assert (other.seen, other.steps) == (learner.seen, learner.steps)
     before = other.weights()
@@ -324,7 +324,7 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(change: Any, said: str) 
     arrays, facts = copied(learner.state())
     change(arrays, facts)
     with pytest.raises(CheckpointError, match=said):
-        other.load(arrays, facts)
+        other.load(arrays, facts, fresh=False)
     assert_same_state(other, *before)
 
 

@@ -142,7 +142,7 @@ def test_a_learner_that_was_read_back_goes_on_the_same(trainer: str, size: int) 
     }
     learner, other = (makes[trainer](seed) for seed in (1, 2))
     collector = trained(learner)
-    other.load(*copied(learner.state()))
+    other.load(*copied(learner.state()), fresh=False)
     assert_same_state(other, *copied(learner.state()))
     learner.memory.clear()  # as a checkpoint does: what is open is dropped
     collector._open.clear()
@@ -191,7 +191,7 @@ def test_priorities_of_a_run_that_drew_evenly_begin_alike() -> None:
     learner = dqn(DISCRETE, dqn_settings(save_replay_buffer=True))
     trained(learner)
     other = dqn(DISCRETE, dqn_settings(**PRIORITIZED, save_replay_buffer=True))
-    other.load(*copied(learner.state()))
+    other.load(*copied(learner.state()), fresh=False)
     assert other.priorities is not None
     np.testing.assert_array_equal(other.priorities.state()[0], np.ones(len(learner.replay)))
 
@@ -203,7 +203,7 @@ def test_without_its_memory_there_are_no_priorities() -> None:
     assert "priorities" not in arrays
     assert "priorities" not in facts
     trained(other)
-    other.load(arrays, facts)
+    other.load(arrays, facts, fresh=False)
     assert other.priorities is not None
     assert len(other.priorities.state()[0]) == 0
     other.update(collector.collect(), 0.0, None)
@@ -216,7 +216,7 @@ def test_priorities_that_do_not_fit_are_refused() -> None:
     arrays["priorities"][3] = 0.0
     before = copied(other.state())
     with pytest.raises(CheckpointError, match="priorities of the replay memory cannot be read; use the settings"):
-        other.load(arrays, facts)
+        other.load(arrays, facts, fresh=False)
     assert_same_state(other, *before)
 
 

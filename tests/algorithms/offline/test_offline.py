@@ -162,7 +162,7 @@ def test_targets_follow_at_tau(kind: str, tmp_path: Path) -> None:
 def test_a_resumed_learner_goes_on_to_the_bit(kind: str, tmp_path: Path) -> None:
     first, again, straight = (learner(kind, tmp_path, hybrid(), network={"normalize": True}) for _ in range(3))
     first.train(40, 0.0)
-    again.load(*first.state())
+    again.load(*first.state(), fresh=False)
     assert (again.steps, again.version) == (40, 1)
     again.train(60, 0.5)
     straight.train(40, 0.0)
@@ -231,7 +231,7 @@ def test_recurrent_networks_clone_sequences(tmp_path: Path) -> None:
     after = one.assess()["Validation/Policy Loss"]
     assert before > 0.6
     assert after < 0.25
-    one.load(*one.state())
+    one.load(*one.state(), fresh=False)
 
 
 @pytest.mark.parametrize("kind", ["iql", "awac"])
@@ -294,7 +294,7 @@ def test_a_recording_without_outcomes_is_refused(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_algorithm_is_refused(tmp_path: Path) -> None:
     one, other = learner("iql", tmp_path, hybrid()), learner("awac", tmp_path, hybrid())
     with pytest.raises(CheckpointError, match="algorithm is 'awac', behavior 'Hybrid' needs 'iql'"):
-        one.load(*other.state())
+        one.load(*other.state(), fresh=False)
 
 
 def test_bc_clones_an_expert_of_cartpole(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_two_are_one_learner_of_the_whole_batch(group: LearnerGroup, name: str) 
     arrays, facts = learner.state()
     assert facts["version"] == updates
     assert facts["algorithm"] == algorithm.state()[1]["algorithm"]
-    learner.load(arrays, facts)
+    learner.load(arrays, facts, fresh=False)
     assert_near(learner, algorithm)
 
 

@@ -161,18 +161,26 @@ def test_a_state_that_is_loaded_goes_on_to_the_bit(side_of: MakeSide, name: str)
     one.learn(0)
     arrays, facts = one.handle.state()
     other.learn(7)
-    other.handle.load({name: values.copy() for name, values in arrays.items()}, facts)
+    other.handle.load({name: values.copy() for name, values in arrays.items()}, facts, fresh=False)
     assert other.handle.policy().version == 1
     equal(one.handle.policy().weights, other.handle.policy().weights)
     assert timeless(one.learn(1)) == timeless(other.learn(1))
     equal(one.handle.state()[0], other.handle.state()[0])
 
 
+def test_a_state_to_begin_from_leaves_counters_at_zero(side_of: MakeSide) -> None:
+    side = side_of(SETUPS["continuous"])
+    side.learn(0)
+    side.handle.load(*side.handle.state(), fresh=True)
+    assert side.handle.policy().version == 0
+    assert side.handle.state()[1]["version"] == 0
+
+
 def test_a_state_of_another_network_is_refused_and_nothing_is_changed(side_of: MakeSide) -> None:
     side, other = side_of(SETUPS["continuous"]), side_of(SETUPS["mixed"])
     before = side.handle.state()
     with pytest.raises(CheckpointError, match="use the settings that the run was started with"):
-        side.handle.load(*other.handle.state())
+        side.handle.load(*other.handle.state(), fresh=False)
     after = side.handle.state()
     equal(before[0], after[0])
     assert before[1] == after[1]

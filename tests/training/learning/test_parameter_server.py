@@ -124,7 +124,7 @@ def test_one_after_the_other_is_one_process_to_the_bit(near: Callable[..., Param
     assert server.words().endswith("4 updates by 2 processes, staleness 0.00 updates, at most 0 (max_staleness 2)")
     arrays, facts = learner.state()
     again = learner_of(near())
-    again.load(arrays, facts)
+    again.load(arrays, facts, fresh=False)
     work = works(5)[-1]
     again.submit(copied(work), 0.1, None)
     alone.update(work, 0.1, None)

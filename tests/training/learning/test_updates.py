@@ -81,8 +81,8 @@ class Handle:
     def state(self) -> State:
         return {}, {"version": len(self.taken), **({"replay": "kept"} if self.keeps else {})}
 
-    def load(self, arrays: Arrays, facts: Any) -> None:
-        assert facts["version"]
+    def load(self, arrays: Arrays, facts: Any, *, fresh: bool) -> None:
+        assert not fresh
 
 
 class Stage:
