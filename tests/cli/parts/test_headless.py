@@ -7,6 +7,14 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.cli import main
+from tau_trainer.cli.parts.headless import _THREADS
+
+
+@pytest.fixture(autouse=True)
+def _variables_end_with_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sets them for its process, and other tests start processes from this one."""
+    for name in _THREADS:
+        monkeypatch.setenv(name, "1")
 
 
 def test_a_build_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
