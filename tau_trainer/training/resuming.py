@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, NotRequired
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
 from tau_trainer.errors import CheckpointError, RunFinishedError
 from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
@@ -10,6 +15,25 @@ from tau_trainer.runs.moments import newest_moment
 from tau_trainer.training.learning.returns import EpisodeReturns
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.stored import load_policy
+
+
+class _Learner(TypedDict):
+    decisions: int
+    recent_returns: NotRequired[list[float]]
+
+
+class _Manifest(TypedDict):
+    """What is read of a manifest before a run goes on. A stranger may have written it; older ones have less."""
+
+    learner: _Learner
+    pairs: dict[int, int]
+    generation: int
+    task: NotRequired[dict[str, Any]]
+    lessons: NotRequired[dict[str, Any]]
+    self_play: NotRequired[dict[str, Any]]
+
+
+_READABLE = TypeAdapter(_Manifest)
 
 
 def check_resume(folder: RunFolder, plan: RunPlan) -> None:
@@ -22,6 +46,7 @@ def check_resume(folder: RunFolder, plan: RunPlan) -> None:
     checkpoints = _whole(folder)
     for checkpoint in checkpoints:
         *_, spec = load_policy(checkpoint, plan.settings)
+        _check_manifest(checkpoint)
         _check_sharing(checkpoint, plan, shared=checkpoint.name == spec.short_name)
         _check_task(checkpoint, plan)
     if plan.inference:
@@ -57,6 +82,18 @@ def _whole(folder: RunFolder) -> list[Checkpoint]:
             f"{said}begin it again with --force"
         )
     return [*whole.checkpoints.values()]
+
+
+def _check_manifest(checkpoint: Checkpoint) -> None:
+    try:
+        _READABLE.validate_python(checkpoint.manifest)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise CheckpointError(
+            f"'{checkpoint.path}': '{where}' in its manifest cannot be read ({first['msg']}); put back a copy of the "
+            "checkpoint, or begin the run again with --force"
+        ) from None
 
 
 def _check_sharing(checkpoint: Checkpoint, plan: RunPlan, *, shared: bool) -> None:

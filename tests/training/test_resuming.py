@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tau_trainer.errors import CheckpointError, RunFinishedError, TauError
+from tau_trainer.runs.checkpoint_index import digest_of
 from tau_trainer.tau.dataset import PACKAGED_DATA
 from tests.training.fakes import Memory, Stage, begin, tau_settings, train
 
@@ -81,6 +82,32 @@ def test_only_damaged_checkpoints(stage: Stage, halfway: Path) -> None:
     for path in (halfway / "checkpoints").glob("*/tensors.safetensors"):
         path.write_bytes(path.read_bytes()[:-1])
     refused(stage, halfway, r"no checkpoint of 'TauAgent' can be read: .*TauAgent-400' is damaged .*--force")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("task", []),
+        ("pairs", ["0"]),
+        ("pairs.first", 1),
+        ("generation", "newest"),
+        ("lessons", 3),
+        ("self_play", []),
+        ("learner.recent_returns", {"a": 1}),
+        ("learner.decisions", "many"),
+    ],
+)
+def test_a_manifest_that_a_stranger_wrote(stage: Stage, halfway: Path, place: str, value: Any) -> None:
+    """Its digest is right: whoever wrote the rest can write that too."""
+    for path in (halfway / "checkpoints").glob("*/manifest.json"):
+        head = json.loads(path.read_text())
+        *owners, last = place.split(".")
+        owner = head["content"]
+        for name in owners:
+            owner = owner[name]
+        owner[last] = value
+        path.write_text(json.dumps(head | {"digest": digest_of(head)}))
+    refused(stage, halfway, rf"'{place}.*' in its manifest cannot be read \(.*\); put back a copy of the checkpoint")
 
 
 def test_a_finished_run_is_left_as_it_is(stage: Stage, halfway: Path) -> None:
