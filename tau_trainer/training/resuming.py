@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import StrictFloat, StrictInt, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from tau_trainer.errors import CheckpointError, RunFinishedError
@@ -18,16 +18,16 @@ from tau_trainer.training.stored import load_policy
 
 
 class _Learner(TypedDict):
-    decisions: int
-    recent_returns: NotRequired[list[float]]
+    decisions: StrictInt
+    recent_returns: NotRequired[list[StrictFloat]]
 
 
 class _Manifest(TypedDict):
     """What is read of a manifest before a run goes on. A stranger may have written it; older ones have less."""
 
     learner: _Learner
-    pairs: dict[int, int]
-    generation: int
+    pairs: dict[int, StrictInt]
+    generation: StrictInt
     task: NotRequired[dict[str, Any]]
     lessons: NotRequired[dict[str, Any]]
     self_play: NotRequired[dict[str, Any]]

@@ -95,6 +95,8 @@ def test_only_damaged_checkpoints(stage: Stage, halfway: Path) -> None:
         ("self_play", []),
         ("learner.recent_returns", {"a": 1}),
         ("learner.decisions", "many"),
+        ("learner.decisions", "400"),
+        ("learner.recent_returns", ["1.5"]),
     ],
 )
 def test_a_manifest_that_a_stranger_wrote(stage: Stage, halfway: Path, place: str, value: Any) -> None:
