@@ -557,12 +557,18 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Slow]]:
     Slow.may_go.set()
 
 
+def steppers(before: set[threading.Thread]) -> list[threading.Thread]:
+    """Threads that step an environment now and did not before."""
+    return [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("environment-0")]
+
+
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
 def test_killing_it_in_the_middle_of_a_step_leaves_nothing_behind(slow: type[Slow], fails: bool, awaited: bool) -> None:
     """No word of a future whose exception was never retrieved, no thread, no open environment."""
     complaints: list[dict[str, Any]] = []
     slow.fails = fails
+    before = set(threading.enumerate())
 
     async def main() -> None:
         environment = environment_of(vector(Slow, copies=1))
@@ -586,7 +592,7 @@ def test_killing_it_in_the_middle_of_a_step_leaves_nothing_behind(slow: type[Slo
     gc.collect()
     assert complaints == []
     assert slow.closed == 1
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("environment-0")]
+    assert not steppers(before)
 
 
 def test_a_step_that_never_ends_is_not_waited_for_for_ever(slow: type[Slow], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -597,8 +603,9 @@ def test_a_step_that_never_ends_is_not_waited_for_for_ever(slow: type[Slow], mon
         environment.answer(zeros(environment, await environment.start({})))
         await asyncio.wait_for(environment.kill(), HANG_S)
 
+    before = set(threading.enumerate())
     asyncio.run(main())
-    (thread,) = [thread for thread in threading.enumerate() if thread.name.startswith("environment-0")]
+    (thread,) = steppers(before)
     assert thread.daemon, "the end of the program does not wait for it either"
     slow.may_go.set()
     thread.join(HANG_S)
