@@ -30,6 +30,8 @@ _COPIES = "pettingzoo:"
 _SMALL, _OF_GROUPS = (128, 2048), (512, 4096)
 """``batch_size`` and ``buffer_size`` of PPO for discrete actions or images, and of groups, of which a minibatch holds
 several: those of ``docs/guides/hyperparameters.md`` and of ``configs/DungeonEscape.yaml``."""
+_PICTURES = 50_000
+"""Decisions that a replay memory keeps of images: of 84 x 84 x 3 they take 1 GB."""
 _ENCODERS = ("simple", "match3", "fully_connected")
 """Image encoders, from the usual one to the one that reads the smallest images."""
 _COLUMN = 40
@@ -109,6 +111,10 @@ class Announced:
     """That asked for a decision at the same time, at most."""
     groups: tuple[int, ...]
     """Agents of each group that has several and is paid together."""
+    trainer: str = USUAL
+    """The trainer type that suits it."""
+    why: str = ""
+    """A sentence about that."""
 
     def described(self) -> str:
         """One line about it, without a name that the environment chose."""
@@ -128,7 +134,7 @@ class Announced:
 
 
 def announced(shown: Mapping[BehaviorSpec, StepBatch], env_path: str | None) -> list[Announced]:
-    """The behaviors of an environment.
+    """The behaviors of an environment; those with groups have the trainer type for them.
 
     Args:
         shown: of each behavior and team the message with the most agents.
@@ -138,15 +144,17 @@ def announced(shown: Mapping[BehaviorSpec, StepBatch], env_path: str | None) -> 
     for spec in shown:
         found.setdefault(spec.short_name, []).append(spec)
     return [
-        Announced(
-            name,
-            specs[0],
-            tuple(sorted(spec.team for spec in specs)),
-            sum(len(shown[spec]) for spec in specs),
-            () if (env_path or "").startswith(_COPIES) else tuple(_groups([shown[spec] for spec in specs])),
-        )
-        for name, specs in found.items()
+        _announced(specs, [shown[spec] for spec in specs], grouped=not (env_path or "").startswith(_COPIES))
+        for specs in found.values()
     ]
+
+
+def _announced(specs: list[BehaviorSpec], batches: list[StepBatch], *, grouped: bool) -> Announced:
+    """One behavior, of which each team has a spec; ``grouped``: agents with the same group id are paid together."""
+    groups = tuple(_groups(batches)) if grouped else ()
+    teams = tuple(sorted(spec.team for spec in specs))
+    trainer, why = (GROUPS, f"Its groups are paid together, which {GROUPS} is for.") if groups else (USUAL, "")
+    return Announced(specs[0].short_name, specs[0], teams, sum(map(len, batches)), groups, trainer, why)
 
 
 def _groups(batches: Iterable[StepBatch]) -> Iterator[int]:
@@ -191,14 +199,12 @@ class Entry:
     """Written as a comment, for the user to switch on."""
 
 
-def starting_text(settings: RunSettings, behaviors: Sequence[Announced], trainer: str = USUAL, why: str = "") -> str:
+def starting_text(settings: RunSettings, behaviors: Sequence[Announced]) -> str:
     """A file that ``learn`` takes, as YAML with comments.
 
     Args:
         settings: with what was said about the environment; the rest is not looked at.
         behaviors: that it announced; none: a ``default_settings`` for all there will be.
-        trainer: the trainer type of those that have no groups.
-        why: a sentence about that.
 
     Raises:
         SettingsError: nothing can train these behaviors in one run.
@@ -207,7 +213,7 @@ def starting_text(settings: RunSettings, behaviors: Sequence[Announced], trainer
     entries = [Entry("default_settings", _behavior(None, USUAL, rivals=False), above=any_behavior)]
     if behaviors:
         rivals = len({team for behavior in behaviors for team in behavior.teams}) > 1
-        entries = [Entry("behaviors", [_named(behavior, trainer, why, rivals=rivals) for behavior in behaviors])]
+        entries = [Entry("behaviors", [_named(behavior, rivals=rivals) for behavior in behaviors])]
     heading = "".join(f"# {line}".rstrip() + "\n" for line in _HEADING.splitlines())
     sections = [*entries, *_environment(settings)]
     text = heading + "".join("\n" + "".join(f"{line}\n" for line in _lines(entry, "")) for entry in sections)
@@ -220,11 +226,9 @@ def read_starting(text: str) -> RunSettings:
     return read_advised(parse_document(text, "the new file").data, "the new file")
 
 
-def _named(behavior: Announced, trainer: str, why: str, *, rivals: bool) -> Entry:
-    if behavior.groups:
-        trainer, why = GROUPS, f"Its groups are paid together, which {GROUPS} is for."
-    above = (f"Seen: {behavior.described()}.", *([why] if why else []))
-    return Entry(behavior.name, _behavior(behavior, trainer, rivals=rivals), above=above)
+def _named(behavior: Announced, *, rivals: bool) -> Entry:
+    above = (f"Seen: {behavior.described()}.", *([behavior.why] if behavior.why else []))
+    return Entry(behavior.name, _behavior(behavior, behavior.trainer, rivals=rivals), above=above)
 
 
 def _behavior(behavior: Announced | None, trainer: str, *, rivals: bool) -> list[Entry]:
@@ -275,7 +279,7 @@ def _fitting(behavior: Announced, usual: TrainerSettings) -> dict[str, Any]:
         fits["vis_encode_type"] = next(name for name in _ENCODERS if least[name] <= side)
     numbers = usual.hyperparameters
     if isinstance(numbers, OffPolicyHyperparameters):
-        return fits
+        return fits | ({"buffer_size": _PICTURES} if images else {})
     batch, buffer = numbers.batch_size, numbers.buffer_size
     if not continuous or images:
         batch, buffer = _OF_GROUPS if behavior.groups else _SMALL
