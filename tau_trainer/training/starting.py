@@ -246,7 +246,7 @@ def _behavior(behavior: Announced | None, trainer: str, *, rivals: bool) -> list
     extrinsic = Entry("extrinsic", _entries(_REWARDS, usual.reward_signals["extrinsic"]))
     plays = [Entry("self_play", _entries(_RIVALS, SelfPlaySettings()), above=("Teams play against earlier policies.",))]
     return [
-        Entry("trainer_type", trainer),
+        Entry("trainer_type", trainer, "the algorithm; docs/algorithms.md lists all"),
         Entry("hyperparameters", _entries(numbers, usual.hyperparameters, fits)),
         Entry("network_settings", [*_entries(network, usual.network_settings, fits), memory]),
         Entry("reward_signals", [extrinsic]),
@@ -300,8 +300,8 @@ def _environment(settings: RunSettings) -> Iterator[Entry]:
     if not of_python and not (path or "").startswith(HEADLESS_PREFIX):
         found["engine_settings"].setdefault("time_scale", settings.engine_settings.time_scale)
     for name, values in found.items():
-        below, above = [Entry(key, value, _ENVIRONMENT.get(key, "")) for key, value in values.items()], ()
-        alone = not below
+        below = [Entry(key, value, _ENVIRONMENT.get(key, "")) for key, value in values.items()]
+        alone, above = not below, tuple[str, ...]()
         if name == "env_settings" and path is None:
             below.insert(0, Entry("env_path", "path/to/Build", _ENVIRONMENT["env_path"], off=not alone))
             above = ("Without env_path, `learn` waits until you press Play in the Unity editor.",)
