@@ -38,7 +38,7 @@ Sizes are doubled while a doubling pays, then bisected; each is tried in a proce
 out. The file stays as it is: a copy of it gets the figures. Ctrl-C keeps what was found."""
 _INIT = """Write a settings file to start from, with a comment for every key.
 
-With --env GAME it starts the game once, plays for some seconds, and writes what fits: a section for each behavior with \
+With --env GAME it starts the game once, plays for some seconds, and writes what fits: a section for each behavior, \
 the algorithm by the rule of advise, poca for groups, self-play for teams. The file is FOLDER/GAME.yaml. Without --env \
 it is FOLDER/config.yaml, for any game. Ctrl-C: nothing is written."""
 _CHECK = """Say what a file would train, and what is wrong with it.
