@@ -35,9 +35,9 @@ class FirstLook:
             self._costs.stop()
 
     def run(self, tell: Tell = lambda *_: None) -> list[Announced]:
-        """The behaviors with what suits them; the engine has ended when this returns or raises.
+        """The behaviors with what suits them; if it was stopped, those that were seen until then.
 
-        ``tell`` hears how it goes.
+        The engine has ended when this returns or raises. ``tell`` hears how it goes.
 
         Raises TauError: the game cannot be played, or no agent asked for a decision.
         """
@@ -48,7 +48,7 @@ class FirstLook:
             return not self.stopped
 
         game = speed_of(self._settings, 1, self._seconds / 2, seen=seen, look=look, say=self._say)
-        if not seen.shown:
+        if not seen.shown and not self.stopped:
             raise TauError(
                 "no agent of the game asked for a decision, so nothing is known of its behaviors; give it more time "
                 "with --seconds"

@@ -64,7 +64,8 @@ def init(
 
 def _target(folder: Path, name: str, force: bool) -> Path:
     """The file. Raises SettingsError where it cannot be written."""
-    if folder.suffix in (".yaml", ".yml") or (folder.exists() and not folder.is_dir()):
+    a_file = any(place.exists() and not place.is_dir() for place in (folder, *folder.parents))
+    if a_file or folder.suffix in (".yaml", ".yml"):
         raise SettingsError(f"{folder}: init takes a folder, and names the file in it after the game; name a folder")
     path = folder / f"{file_name(name)}.yaml"
     return writable(path, force, "init", "folder") if folder.exists() else path
@@ -77,10 +78,11 @@ def _look(settings: RunSettings, seconds: float, output: OutputFlags) -> list[An
     # With the editor the user has to be told when to press Play, however little is to be shown.
     silent = (output.quiet or output.json) and not settings.env_settings.awaited
     looking = FirstLook(settings, seconds, (lambda _: None) if silent else show_status)
-    behaviors = watched(lambda progress: looking.run(progress.tell), looking.stop, output, "nothing is written")
-    if looking.stopped:
-        raise KeyboardInterrupt
-    return behaviors
+    try:
+        return watched(lambda progress: looking.run(progress.tell), looking.stop, output, "nothing is written")
+    finally:
+        if looking.stopped:
+            raise KeyboardInterrupt
 
 
 def _write(target: Path, text: str) -> None:
