@@ -257,7 +257,7 @@ def test_the_editor_with_flags_keeps_them() -> None:
     assert read_starting(text).env_settings.timeout_wait == 90
 
 
-NAMES = st.text(st.characters(exclude_characters="?", exclude_categories=("Cs",)), min_size=1, max_size=30)
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="?"), min_size=1, max_size=30)
 
 
 @given(NAMES, st.text(max_size=60))

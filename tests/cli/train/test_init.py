@@ -52,7 +52,7 @@ def test_a_game_is_looked_at_and_learn_trains_with_the_file(capsys: pytest.Captu
     assert learn.split() == ["tau-train", "learn", "my_game/CartPole-v1.yaml"]
     assert "the game 0%: starts" in said.err
     assert main(check.split()[1:]) == 0
-    assert main([*learn.split()[1:], "--max-steps", "1200", "--quiet"]) == 0
+    assert main([*learn.split()[1:], "--max-steps", "2200", "--quiet"]) == 0
     assert Path("results/CartPole-v1/CartPole-v1.onnx").is_file()
 
 
