@@ -6,12 +6,30 @@ from dataclasses import replace
 
 from tau_trainer.errors import TauError
 from tau_trainer.evaluation.play import Say
-from tau_trainer.search.advice import Tell, algorithm_of, room_of
-from tau_trainer.search.speed import Seen, Speed, speed_of
+from tau_trainer.search.advice import (
+    Tell,
+    algorithm_of,
+    room_of,
+)
+from tau_trainer.search.speed import (
+    Seen,
+    Speed,
+    speed_of,
+)
 from tau_trainer.search.stillness import Costs, Shown
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.advice import SLOW, USUAL, kinds_of
-from tau_trainer.training.starting import Announced, announced, read_starting, starting_text
+from tau_trainer.training.starting import (
+    Announced,
+    announced,
+    read_starting,
+    starting_text,
+)
+
+_SILENT = (
+    "no agent of the game asked for a decision, so nothing is known of its behaviors; give it more time with --seconds"
+)
+_TOO_SLOW = "The game was too slow to be measured in that time; `tau-train advise` takes longer."
 
 
 class FirstLook:
@@ -47,36 +65,57 @@ class FirstLook:
             tell("the game", share, "plays" if share else "starts")
             return not self.stopped
 
-        game = speed_of(self._settings, 1, self._seconds / 2, seen=seen, look=look, say=self._say)
+        settings, half = self._settings, self._seconds / 2
+        game = speed_of(
+            settings,
+            1,
+            half,
+            seen=seen,
+            look=look,
+            say=self._say,
+        )
         if not seen.shown and not self.stopped:
-            raise TauError(
-                "no agent of the game asked for a decision, so nothing is known of its behaviors; give it more time "
-                "with --seconds"
-            )
-        behaviors = announced(seen.shown, self._settings.env_settings.env_path)
+            raise TauError(_SILENT)
+        behaviors = announced(
+            seen.shown,
+            settings.env_settings.env_path,
+        )
         single = [behavior for behavior in behaviors if not behavior.groups]
         if not single or self.stopped:
             return behaviors
         tell("learning", 0.0, "learning from what the game shows")
         trainer, why = self._algorithm(game, seen.shown, single)
-        return [each if each.groups else replace(each, trainer=trainer, why=why) for each in behaviors]
+        suited = {behavior.name: replace(behavior, trainer=trainer, why=why) for behavior in single}
+        return [suited.get(each.name, each) for each in behaviors]
 
-    def _algorithm(self, game: Speed | None, shown: Shown, single: list[Announced]) -> tuple[str, str]:
+    def _algorithm(
+        self,
+        game: Speed | None,
+        shown: Shown,
+        single: list[Announced],
+    ) -> tuple[str, str]:
         """The trainer type of behaviors without groups by the rule of ``advise``, and why."""
         if game is None:
-            return USUAL, "The game was too slow to be measured in that time; `tau-train advise` takes longer."
+            return USUAL, _TOO_SLOW
         names = {behavior.name for behavior in single}
         shown = {spec: batch for spec, batch in shown.items() if spec.short_name in names}
+        settings = self._settings
         costs: dict[str, float] = {}
         refused: dict[str, str] = {}
         self._costs = Costs(shown, self._seconds / 2)
         try:
             # With one team, so that all learn at once.
             alone = [replace(behavior, trainer=SLOW, teams=(0,)) for behavior in single]
-            slow = read_starting(starting_text(self._settings, alone))
-            costs = self._costs.measure(self._settings.model_copy(update={"behaviors": slow.behaviors}))
+            slow = read_starting(starting_text(settings, alone))
+            changes = {"behaviors": slow.behaviors}
+            learns = settings.model_copy(update=changes)
+            costs = self._costs.measure(learns)
         except TauError as error:
             refused[SLOW] = str(error)
-        kinds = [kinds_of(spec, self._settings.of_behavior(spec.short_name)) for spec in shown]
-        trainer, why = algorithm_of(refused, True, room_of(game, costs), frozenset().union(*kinds))
-        return trainer or USUAL, why
+        kinds = frozenset[str]()
+        for spec in shown:
+            trainer = settings.of_behavior(spec.short_name)
+            kinds |= kinds_of(spec, trainer)
+        room = room_of(game, costs)
+        kind, why = algorithm_of(refused, True, room, kinds)
+        return kind or USUAL, why

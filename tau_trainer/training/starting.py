@@ -1,10 +1,20 @@
-"""A settings file to start from: commented YAML for the behaviors that an environment announced, or for any."""
+"""A settings file to start from: commented YAML for the behaviors that an environment announced, or for any.
+
+``starting.yaml`` beside this file has the keys in their order, with their comments; values come from here.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +25,16 @@ from tau_trainer.settings.document import parse_document
 from tau_trainer.settings.engines import HEADLESS_PREFIX
 from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters
 from tau_trainer.settings.kinds import Section
-from tau_trainer.settings.networks import MemorySettings
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.signals import SelfPlaySettings
 from tau_trainer.settings.trainers import TrainerSettings, trainer_type
-from tau_trainer.specs import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType, StepBatch
+from tau_trainer.specs import (
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    StepBatch,
+)
 from tau_trainer.training.advice import USUAL, read_advised
 
 GROUPS = "poca"
@@ -34,68 +49,20 @@ _PICTURES = 50_000
 """Decisions that a replay memory keeps of images: of 84 x 84 x 3 they take 1 GB."""
 _ENCODERS = ("simple", "match3", "fully_connected")
 """Image encoders, from the usual one to the one that reads the smallest images."""
-_COLUMN = 40
-"""At which comments start, if there is room."""
+_COLUMN = 38
+"""Width of what stands before a comment, if it is not longer."""
 _LONGEST_KEY = 1000
 """Characters; YAML reads longer ones only after a question mark."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]*")
 """Texts that need no quotes, unless YAML reads them as something else."""
-
-_HEADING = """Made by tau-train init. Change what you like, then run:
-
-  tau-train check FILE      shows what it would train
-  tau-train learn FILE      trains
-
-docs/settings.md lists every key, docs/guides/hyperparameters.md says which ones to try first."""
-_NUMBERS = {
-    "batch_size": "decisions in one gradient step; raise it if the reward is unsteady",
-    "buffer_size": "decisions of all agents before an update; 10 to 20 times batch_size",
-    "learning_rate": "size of a gradient step; lower it if the reward collapses, raise it if it rises slowly",
-    "learning_rate_schedule": "linear: falls to 0 until max_steps; constant: stays",
-    "beta": "bonus for trying things out; raise it if the policy settles too early",
-    "epsilon": "how far an update may move the policy; lower it if the reward jumps up and down",
-    "lambd": "0.9 trusts the critic more, 0.99 the rewards that came",
-    "num_epoch": "how often an update uses each decision; lower it if the reward jumps up and down",
-    "steps_per_update": "decisions for each gradient step; auto: as many steps as fit while the game is busy",
-    "init_entcoef": "how much it tries things out at the start",
-}
-_KEPT_DECISIONS = "newest decisions that are kept to learn from; lower it if memory is short"
-_NETWORK = {
-    "normalize": "scales observations to one size; use true for positions and velocities",
-    "hidden_units": "units in each hidden layer; raise it if the task is complex",
-    "num_layers": "hidden layers",
-    "vis_encode_type": "reads images: simple, nature_cnn, resnet, match3, fully_connected",
-}
-_MEMORY = {
-    "memory_size": "numbers that an agent remembers",
-    "sequence_length": "decisions that it learns to remember over; at most batch_size",
-}
-_REWARDS = {
-    "gamma": "how far it looks ahead: 0.9 about 10 decisions, 0.99 about 100",
-    "strength": "factor on the reward; lower it if episodes earn hundreds",
-}
-_RIVALS = {
-    "save_steps": "decisions between two snapshots; snapshots become opponents",
-    "team_change": "decisions before another team learns",
-    "swap_steps": "decisions between two draws of an opponent; several games long",
-    "window": "newest snapshots that are kept",
-    "play_against_latest_model_ratio": "share of draws that are the newest policy",
-    "initial_elo": "rating at the start",
-}
-_LENGTHS = {
-    "max_steps": "decisions of all agents together; then the run ends",
-    "time_horizon": "longest piece of an episode that is learned from at once",
-    "summary_freq": "decisions between two points of a curve; auto chooses",
-    "checkpoint_interval": "decisions between two checkpoints",
-    "keep_checkpoints": "newest checkpoints that are kept",
-}
-_ENVIRONMENT = {
-    "env_path": "what it plays; a relative path starts where you run the command",
-    "env_args": "arguments of the game",
-    "num_envs": "games side by side; raise it if the game is slow",
-    "num_areas": "copies of the game; more give more decisions in each step",
-    "time_scale": "game seconds in a real second; lower it if physics changes",
-}
+_LINE = re.compile(r"(?P<indent> *)(?P<key>\w+):(?P<comment>  # .*)?")
+"""A key of ``starting.yaml``; any other line is taken as it is."""
+_ANY = "# For every behavior of your game. `tau-train init --env GAME` writes what fits each of them."
+_EDITOR = """
+# Without env_settings.env_path, `learn` waits until you press Play in the Unity editor.
+# --env, or `env_path: path/to/Build` in env_settings, plays a build.
+"""
+_GROUPED = f"Its groups are paid together, which {GROUPS} is for."
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +87,17 @@ class Announced:
         """One line about it, without a name that the environment chose."""
         sensors = [sensor for sensor in self.spec.observations if not sensor.hidden]
         branches = self.spec.actions.discrete_branches
+        continuous = self.spec.actions.continuous_size
         parts = [_counted(self.agents, "agent"), *_seen(sensors)]
-        if self.spec.actions.continuous_size:
-            parts.append(_counted(self.spec.actions.continuous_size, "continuous action"))
+        if continuous:
+            parts.append(_counted(continuous, "continuous action"))
         if branches:
+            discrete = _counted(len(branches), "discrete action")
             choices = " and ".join(f"{size:,}" for size in branches)
-            parts.append(f"{_counted(len(branches), 'discrete action')} ({choices} choices)")
+            parts.append(f"{discrete} ({choices} choices)")
         if self.groups:
-            parts.append(f"{_counted(len(self.groups), 'group')} of up to {max(self.groups):,} agents")
+            groups = _counted(len(self.groups), "group")
+            parts.append(f"{groups} of up to {max(self.groups):,} agents")
         if len(self.teams) > 1:
             parts.append(f"{len(self.teams)} teams")
         return ", ".join(parts)
@@ -143,18 +113,18 @@ def announced(shown: Mapping[BehaviorSpec, StepBatch], env_path: str | None) -> 
     found: dict[str, list[BehaviorSpec]] = {}
     for spec in shown:
         found.setdefault(spec.short_name, []).append(spec)
-    return [
-        _announced(specs, [shown[spec] for spec in specs], grouped=not (env_path or "").startswith(_COPIES))
-        for specs in found.values()
-    ]
-
-
-def _announced(specs: list[BehaviorSpec], batches: list[StepBatch], *, grouped: bool) -> Announced:
-    """One behavior, of which each team has a spec; ``grouped``: agents with the same group id are paid together."""
-    groups = tuple(_groups(batches)) if grouped else ()
-    teams = tuple(sorted(spec.team for spec in specs))
-    trainer, why = (GROUPS, f"Its groups are paid together, which {GROUPS} is for.") if groups else (USUAL, "")
-    return Announced(specs[0].short_name, specs[0], teams, sum(map(len, batches)), groups, trainer, why)
+    copies = (env_path or "").startswith(_COPIES)
+    behaviors = []
+    for name, specs in found.items():
+        batches = [shown[spec] for spec in specs]
+        teams = tuple(sorted(spec.team for spec in specs))
+        agents = sum(map(len, batches))
+        groups = () if copies else tuple(_groups(batches))
+        behavior = Announced(name, specs[0], teams, agents, groups)
+        if groups:
+            behavior = replace(behavior, trainer=GROUPS, why=_GROUPED)
+        behaviors.append(behavior)
+    return behaviors
 
 
 def _groups(batches: Iterable[StepBatch]) -> Iterator[int]:
@@ -166,37 +136,24 @@ def _groups(batches: Iterable[StepBatch]) -> Iterator[int]:
 
 def _seen(sensors: Iterable[ObservationSpec]) -> Iterator[str]:
     """What sensors send."""
-    numbers = {True: 0, False: 0}
+    numbers = Counter[ObservationType]()
     for sensor in sensors:
         if len(sensor.shape) == 3:
             channels, height, width = sensor.shape
-            yield f"an image of {height} x {width} pixels and {_counted(channels, 'channel')}"
+            depth = _counted(channels, "channel")
+            yield f"an image of {height} x {width} pixels and {depth}"
         elif DimensionProperty.VARIABLE_SIZE in sensor.dimension_property:
             yield f"a list of up to {sensor.shape[0]:,} things"
         else:
-            numbers[sensor.observation_type == ObservationType.GOAL_SIGNAL] += sensor.size
-    for goal, count in numbers.items():
-        if count:
-            yield _counted(count, "number of a goal" if goal else "observation")
+            numbers[sensor.observation_type] += sensor.size
+    if count := numbers[ObservationType.DEFAULT]:
+        yield _counted(count, "observation")
+    if count := numbers[ObservationType.GOAL_SIGNAL]:
+        yield f"a goal of {_counted(count, 'number')}"
 
 
 def _counted(count: int, what: str) -> str:
-    several = what.replace("number", "numbers") if what.startswith("number") else f"{what}s"
-    return f"{count:,} {what if count == 1 else several}"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A key of the file."""
-
-    key: str
-    value: Any
-    """A scalar, a list, or the entries below the key."""
-    comment: str = ""
-    above: tuple[str, ...] = ()
-    """Comments on lines of their own."""
-    off: bool = False
-    """Written as a comment, for the user to switch on."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def starting_text(settings: RunSettings, behaviors: Sequence[Announced]) -> str:
@@ -209,127 +166,157 @@ def starting_text(settings: RunSettings, behaviors: Sequence[Announced]) -> str:
     Raises:
         SettingsError: nothing can train these behaviors in one run.
     """
-    any_behavior = ("For every behavior of your game. `tau-train init --env GAME` writes what fits each of them.",)
-    entries = [Entry("default_settings", _behavior(None, USUAL, rivals=False), above=any_behavior)]
+    template = Path(__file__).with_name("starting.yaml").read_text("utf-8")
+    heading, behavior, environment = template.split("---\n")
+    lines = [heading]
     if behaviors:
-        rivals = len({team for behavior in behaviors for team in behavior.teams}) > 1
-        entries = [Entry("behaviors", [_named(behavior, rivals=rivals) for behavior in behaviors])]
-    heading = "".join(f"# {line}".rstrip() + "\n" for line in _HEADING.splitlines())
-    sections = [*entries, *_environment(settings)]
-    text = heading + "".join("\n" + "".join(f"{line}\n" for line in _lines(entry, "")) for entry in sections)
+        teams = {team for each in behaviors for team in each.teams}
+        lines.append("behaviors:")
+        for each in behaviors:
+            lines += _head(each)
+            values = _values(each, rivals=len(teams) > 1)
+            lines += _filled(behavior, values, "    ")
+    else:
+        lines += [_ANY, "default_settings:"]
+        defaults = trainer_type(USUAL).settings.model_validate({})
+        lines += _filled(behavior, _plain(defaults), "  ")
+    played = _environment(settings)
+    lines += ["", *_filled(environment, played, "")]
+    if settings.env_settings.env_path is None:
+        lines.append(_EDITOR.rstrip())
+    text = "\n".join(lines) + "\n"
     read_starting(text)
     return text
 
 
 def read_starting(text: str) -> RunSettings:
     """The settings that a :func:`starting_text` is. Raises SettingsError where ``learn`` would refuse it."""
-    return read_advised(parse_document(text, "the new file").data, "the new file")
+    name = "the new file"
+    return read_advised(parse_document(text, name).data, name)
 
 
-def _named(behavior: Announced, *, rivals: bool) -> Entry:
-    above = (f"Seen: {behavior.described()}.", *([behavior.why] if behavior.why else []))
-    return Entry(behavior.name, _behavior(behavior, behavior.trainer, rivals=rivals), above=above)
+def _head(behavior: Announced) -> Iterator[str]:
+    """What was seen of a behavior, and its key."""
+    yield f"  # Seen: {behavior.described()}."
+    if behavior.why:
+        yield f"  # {_shown(behavior.why)}"
+    key = _scalar(behavior.name)
+    if len(key) >= _LONGEST_KEY:
+        yield f"  ? {key}"
+        key = ""
+    yield f"  {key}:"
 
 
-def _behavior(behavior: Announced | None, trainer: str, *, rivals: bool) -> list[Entry]:
-    """The section of a behavior; None: of any."""
-    usual = trainer_type(trainer).settings.model_validate({})
-    replayed = isinstance(usual.hyperparameters, OffPolicyHyperparameters)
-    fits = {} if behavior is None else _fitting(behavior, usual)
-    numbers = _NUMBERS | ({"buffer_size": _KEPT_DECISIONS} if replayed else {})
-    network = dict(_NETWORK)
-    if behavior is not None and not _images(behavior):
+def _plain(section: Section) -> dict[str, Any]:
+    return section.model_dump(mode="json")
+
+
+def _values(behavior: Announced, *, rivals: bool) -> dict[str, Any]:
+    """The section of a behavior: the defaults of its trainer type, but for what fits it better."""
+    usual = trainer_type(behavior.trainer).settings.model_validate({})
+    values = _plain(usual)
+    numbers, network = values["hyperparameters"], values["network_settings"]
+    values["self_play"] = _plain(SelfPlaySettings()) if rivals else None
+    vectors = any(len(each.shape) == 1 for each in behavior.spec.observations)
+    if vectors and behavior.spec.actions.continuous_size:
+        network["normalize"] = True
+    images = _images(behavior)
+    if images:
+        network["vis_encode_type"] = _encoder(images)
+    else:
         del network["vis_encode_type"]
-    lengths = {key: text for key, text in _LENGTHS.items() if not (replayed and key == "time_horizon")}
-    remembers = ('If agents must remember what they no longer see, remove the first "# " of the next three lines.',)
-    memory = Entry("memory", _entries(_MEMORY, MemorySettings()), above=remembers, off=True)
-    extrinsic = Entry("extrinsic", _entries(_REWARDS, usual.reward_signals["extrinsic"]))
-    plays = [Entry("self_play", _entries(_RIVALS, SelfPlaySettings()), above=("Teams play against earlier policies.",))]
-    return [
-        Entry("trainer_type", trainer, "the algorithm; docs/algorithms.md lists all"),
-        Entry("hyperparameters", _entries(numbers, usual.hyperparameters, fits)),
-        Entry("network_settings", [*_entries(network, usual.network_settings, fits), memory]),
-        Entry("reward_signals", [extrinsic]),
-        *(plays if rivals else []),
-        *_entries(lengths, usual),
-    ]
-
-
-def _entries(comments: Mapping[str, str], section: Section, fits: Mapping[str, Any] | None = None) -> list[Entry]:
-    """Of a section the keys that have a comment, with its values, or those that fit better."""
-    values = {key: getattr(section, key) for key in comments if key in type(section).model_fields} | {
-        key: value for key, value in (fits or {}).items() if key in comments and key in type(section).model_fields
-    }
-    return [Entry(key, value, comments[key]) for key, value in values.items()]
+    if not isinstance(usual.hyperparameters, OffPolicyHyperparameters):
+        numbers |= _sizes(behavior, usual)
+        return values
+    del values["time_horizon"]
+    if images:
+        numbers["buffer_size"] = _PICTURES
+    return values
 
 
 def _images(behavior: Announced) -> list[ObservationSpec]:
-    return [sensor for sensor in behavior.spec.observations if len(sensor.shape) == 3]
+    sensors = behavior.spec.observations
+    return [sensor for sensor in sensors if len(sensor.shape) == 3]
 
 
-def _fitting(behavior: Announced, usual: TrainerSettings) -> dict[str, Any]:
-    """What fits this behavior better than the defaults do, by key."""
-    continuous, images = behavior.spec.actions.continuous_size > 0, _images(behavior)
-    fits: dict[str, Any] = {}
-    if continuous and any(len(sensor.shape) == 1 for sensor in behavior.spec.observations):
-        fits["normalize"] = True
-    if images:
-        side = min(min(sensor.shape[1:]) for sensor in images)
-        least = {name: plugins.load("encoders", f"visual:{name}").least for name in _ENCODERS}
-        fits["vis_encode_type"] = next(name for name in _ENCODERS if least[name] <= side)
+def _encoder(images: Iterable[ObservationSpec]) -> str:
+    """The first encoder that can read the smallest image."""
+    side = min(min(sensor.shape[1:]) for sensor in images)
+    for name in _ENCODERS:
+        if plugins.load("encoders", f"visual:{name}").least <= side:
+            break
+    return name
+
+
+def _sizes(behavior: Announced, usual: TrainerSettings) -> dict[str, int]:
+    """Sizes of PPO's minibatch and buffer, which holds a piece of an episode of each agent."""
     numbers = usual.hyperparameters
-    if isinstance(numbers, OffPolicyHyperparameters):
-        return fits | ({"buffer_size": _PICTURES} if images else {})
     batch, buffer = numbers.batch_size, numbers.buffer_size
-    if not continuous or images:
+    if not behavior.spec.actions.continuous_size or _images(behavior):
         batch, buffer = _OF_GROUPS if behavior.groups else _SMALL
-    # Each agent needs a piece of an episode in a buffer, however many there are.
-    buffer = max(buffer, -(-behavior.agents * usual.time_horizon // batch) * batch)
-    return {**fits, "batch_size": batch, "buffer_size": buffer}
+    pieces = behavior.agents * usual.time_horizon
+    whole = -(-pieces // batch) * batch
+    return {"batch_size": batch, "buffer_size": max(buffer, whole)}
 
 
-def _environment(settings: RunSettings) -> Iterator[Entry]:
-    """What is played, with the most used keys."""
-    env, path = settings.env_settings, settings.env_settings.env_path
-    found = {name: _given(getattr(settings, name)) for name in ("env_settings", "engine_settings", "collection")}
-    of_python = path is not None and path.partition(":")[0] in plugins.names("environments")
+def _environment(settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """What is played: what flags said, and the most used keys."""
+    env, path = settings.env_settings, settings.env_settings.env_path or ""
+    engine = settings.engine_settings
+    found = {
+        "env_settings": _given(env),
+        "engine_settings": _given(engine),
+        "collection": _given(settings.collection),
+    }
+    of_python = path.partition(":")[0] in plugins.names("environments")
     if of_python:
-        found["env_settings"].setdefault("num_areas", env.num_areas)
+        found["env_settings"]["num_areas"] = env.num_areas
     elif not env.awaited:
-        found["env_settings"].setdefault("num_envs", env.num_envs)
-    if not of_python and not (path or "").startswith(HEADLESS_PREFIX):
-        found["engine_settings"].setdefault("time_scale", settings.engine_settings.time_scale)
-    for name, values in found.items():
-        below = [Entry(key, value, _ENVIRONMENT.get(key, "")) for key, value in values.items()]
-        alone, above = not below, tuple[str, ...]()
-        if name == "env_settings" and path is None:
-            below.insert(0, Entry("env_path", "path/to/Build", _ENVIRONMENT["env_path"], off=not alone))
-            above = ("Without env_path, `learn` waits until you press Play in the Unity editor.",)
-        if below:
-            yield Entry(name, below, above=above, off=alone)
+        found["env_settings"]["num_envs"] = env.num_envs
+    if not of_python and not path.startswith(HEADLESS_PREFIX):
+        found["engine_settings"]["time_scale"] = engine.time_scale
+    return found
 
 
 def _given(section: Section) -> dict[str, Any]:
-    """What flags said of a section, in its order; each run has a seed of its own."""
-    return section.model_dump(mode="json", include=section.model_fields_set - {"seed"}, exclude_none=True)
+    """What flags said of a section; the seed is left to each run."""
+    said = section.model_fields_set - {"seed"}
+    return section.model_dump(mode="json", include=said, exclude_none=True)
 
 
-def _lines(entry: Entry, indent: str) -> Iterator[str]:
-    """An entry as YAML."""
-    for text in entry.above:
-        yield f"{indent}# {_shown(text)}"
-    nested = bool(entry.value) and isinstance(entry.value, list) and isinstance(entry.value[0], Entry)
-    lead, key = indent + ("# " if entry.off else ""), _scalar(entry.key)
-    head = f"{lead}{key}:" if len(key) < _LONGEST_KEY else f"{lead}? {key}\n{lead}:"
-    written = head if nested else f"{head} {_scalar(entry.value)}"
-    yield f"{written:<{_COLUMN - 2}}  # {_shown(entry.comment)}" if entry.comment else written
-    for below in entry.value if nested else ():
-        yield from _lines(below, f"{lead}  ")
+def _filled(template: str, values: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """The lines of a template: keys that ``values`` have, and comments."""
+    path: list[str] = []
+    for line in template.splitlines():
+        found = _LINE.fullmatch(line)
+        if found is None:
+            yield f"{indent}{line}"
+            continue
+        path[len(found["indent"]) // 2 :] = [found["key"]]
+        value = _at(values, path)
+        if value is None:
+            continue
+        nested = isinstance(value, dict)
+        written = f"{indent}{found['indent']}{found['key']}:"
+        written += "" if nested else f" {_scalar(value)}"
+        comment = found["comment"] or ""
+        yield f"{written:<{_COLUMN}}{comment}" if comment else written
+
+
+def _at(values: Any, path: Iterable[str]) -> Any:
+    """The value at a path of keys; None: there is none, or it is empty."""
+    for key in path:
+        values = values.get(key) if isinstance(values, dict) else None
+    return None if values == {} else values
 
 
 def _shown(text: str) -> str:
     """``text`` as one line that an editor, a terminal and YAML only show."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(map(_character, text))
+
+
+def _character(each: str) -> str:
+    return each if each.isprintable() else each.encode("unicode_escape").decode()
 
 
 def _scalar(value: Any) -> str:
@@ -340,5 +327,10 @@ def _scalar(value: Any) -> str:
         return str(yaml.safe_dump(value)).splitlines()[0]
     if _PLAIN.fullmatch(value) and yaml.safe_load(value) == value:
         return value
-    shown = value.isprintable()
-    return str(yaml.safe_dump(value, default_style='"', allow_unicode=shown, width=float("inf"))).rstrip("\n")
+    quoted = yaml.safe_dump(
+        value,
+        default_style='"',
+        allow_unicode=value.isprintable(),
+        width=float("inf"),
+    )
+    return str(quoted).rstrip("\n")

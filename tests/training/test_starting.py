@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from tau_trainer.cli.engines import EngineFlags
+from tau_trainer.cli.flags import overridden
 from tau_trainer.cli.options import LearnFlags
 from tau_trainer.cli.resolving import learn_request
 from tau_trainer.cli.train.check import examine
@@ -31,6 +34,7 @@ from tau_trainer.settings.document import parse_document
 from tau_trainer.settings.signals import SelfPlaySettings
 from tau_trainer.shown import shown as shown_text
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec, StepBatch, empty_terminals
+from tau_trainer.training import starting
 from tau_trainer.training.advice import SLOW, USUAL
 from tau_trainer.training.starting import GROUPS, Announced, announced, read_starting, starting_text
 
@@ -121,7 +125,7 @@ def test_discrete_actions() -> None:
 
 def test_pictures_goals_and_lists() -> None:
     behavior, trainer, text = of_scene("gridworld")
-    seen = "an image of 64 x 84 pixels and 3 channels, 2 numbers of a goal"
+    seen = "an image of 64 x 84 pixels and 3 channels, a goal of 2 numbers"
     assert behavior.described() == f"9 agents, {seen}, 1 discrete action (5 choices)"
     assert "vis_encode_type: simple " in text
     assert trainer.hyperparameters.batch_size == 128
@@ -137,6 +141,7 @@ def test_an_encoder_that_can_read_the_smallest_image(side: int, encoder: str) ->
 def test_a_replay_memory_of_images_fits_into_a_machine() -> None:
     seer = met("Seer", ActionSpec(2), (ObservationSpec("image", (3, 84, 84)),))
     assert section(replace(seer, trainer=SLOW)).hyperparameters.buffer_size == 50_000
+    assert section(seer).hyperparameters.batch_size == 128
     walker = met("Walker", ActionSpec(2))
     assert section(replace(walker, trainer=SLOW)).hyperparameters.buffer_size == 200_000
 
@@ -206,8 +211,9 @@ def test_without_a_game_the_file_has_the_defaults() -> None:
     settings = read_starting(text)
     assert settings == load_settings(None)
     assert settings.default_settings == PPOTrainerSettings()
-    switched = text.replace("# env_settings:", "env_settings:").replace("#   env_path", "  env_path")
-    assert read_starting(switched).env_settings.env_path == "path/to/Build"
+    assert (
+        text.count("\n# Without env_settings.env_path, `learn` waits until you press Play in the Unity editor.\n") == 1
+    )
 
 
 @pytest.mark.parametrize("text", [starting_text(played(), []), of_scene("soccer")[2]])
@@ -238,10 +244,10 @@ def test_what_flags_say_of_the_game_is_in_the_file() -> None:
 @pytest.mark.parametrize(
     ("env", "has", "lacks"),
     [
-        ("game", ("num_envs: 1 ", "time_scale: 20.0 "), ("num_areas",)),
+        ("game", ("num_envs: 1 ", "time_scale: 20.0 "), ("num_areas", "Without env_settings")),
         ("headless:balance", ("num_envs: 1 ",), ("num_areas", "time_scale")),
         ("gym:CartPole-v1", ("num_areas: 1 ",), ("num_envs", "time_scale")),
-        (None, ("# env_settings:", "#   env_path: path/to/Build ", "time_scale: 20.0 "), ("num_envs", "num_areas")),
+        (None, ("# Without env_settings.env_path", "time_scale: 20.0 "), ("num_envs", "num_areas")),
         ("attach:3", ("env_path: attach:3 ", "time_scale: 20.0 "), ("num_envs", "num_areas")),
     ],
 )
@@ -251,10 +257,17 @@ def test_keys_that_matter_for_what_is_played(env: str | None, has: tuple[str, ..
     assert not any(each in text for each in lacks)
 
 
-def test_the_editor_with_flags_keeps_them() -> None:
-    text = starting_text(played(timeout_wait=90), [met("Agent", ActionSpec(1))])
-    assert "\nenv_settings:\n  # env_path: path/to/Build " in text
-    assert read_starting(text).env_settings.timeout_wait == 90
+def test_every_flag_of_an_engine_has_its_line() -> None:
+    """Else the file would forget what was said."""
+    keys = {tuple(key.split(".")) for _, key, _ in overridden(EngineFlags)}
+    template = Path(starting.__file__).with_name("starting.yaml").read_text("utf-8").split("---\n")[2]
+    lines = yaml.safe_load(template)
+    assert {(section, key) for section in lines for key in lines[section]} == keys | {("env_settings", "num_envs")}
+
+
+def test_how_many_copies_a_flag_says_is_in_the_file() -> None:
+    text = starting_text(played(env_path="gym:CartPole-v1", num_areas=16), [met("Agent", ActionSpec(1))])
+    assert read_starting(text).env_settings.num_areas == 16
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="?"), min_size=1, max_size=30)

@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from tau_trainer.cli.engines import EngineFlags
-from tau_trainer.cli.messages import show_json, show_lines, show_status
+from tau_trainer.cli.messages import (
+    show_json,
+    show_lines,
+    show_status,
+)
 from tau_trainer.cli.options import Force, OutputFlags
 from tau_trainer.cli.resolving import engine_settings, played
 from tau_trainer.cli.running import prepare, writable
 from tau_trainer.cli.train.check import show_sections
 from tau_trainer.cli.train.find import watched
 from tau_trainer.errors import SettingsError
-from tau_trainer.files import atomic_write_text, file_name, reason
+from tau_trainer.files import (
+    atomic_write_text,
+    file_name,
+    reason,
+)
 
 if TYPE_CHECKING:
     from tau_trainer.settings import RunSettings
