@@ -36,6 +36,11 @@ _SCALE = """Find how many copies of a batched environment, and how large a batch
 
 Sizes are doubled while a doubling pays, then bisected; each is tried in a process of its own, so that memory may run \
 out. The file stays as it is: a copy of it gets the figures. Ctrl-C keeps what was found."""
+_INIT = """Write a settings file to start from, with a comment for every key.
+
+With --env GAME it starts the game once, plays for some seconds, and writes what fits: a section for each behavior, \
+the algorithm by the rule of advise, poca for groups, self-play for teams. The file is FOLDER/GAME.yaml. Without --env \
+it is FOLDER/config.yaml, for any game. Ctrl-C: nothing is written."""
 _CHECK = """Say what a file would train, and what is wrong with it.
 
 Takes the flags of learn and starts nothing. Tells what would run on which engines, what differs from mlagents-learn, \
@@ -111,6 +116,7 @@ _COMMANDS = (
     ("learn", "tau_trainer.cli.train.learn:learn", _TRAIN, _LEARN),
     ("batch", "tau_trainer.cli.train.batch:batch", _TRAIN, _BATCH),
     ("scale", "tau_trainer.cli.train.scale:scale", _TRAIN, _SCALE),
+    ("init", "tau_trainer.cli.train.init:init", _TRAIN, _INIT),
     ("check", "tau_trainer.cli.train.check:check", _TRAIN, _CHECK),
     ("advise", "tau_trainer.cli.train.advise:advise", _TRAIN, _ADVISE),
     ("find", "tau_trainer.cli.train.find:app", _TRAIN, _FIND),

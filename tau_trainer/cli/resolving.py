@@ -126,7 +126,7 @@ def learn_request(config: str | None, flags: LearnFlags) -> Request:
     if run.inference and run.initialize_from and not run.resume:
         request.put("checkpoint_settings.run_id", run.initialize_from, "--initialize-from")
         run = replace(run, run_id=run.initialize_from)
-    request.name = Path(config).stem if config else _played(flags.engines.env)
+    request.name = Path(config).stem if config else played(flags.engines.env)
     if config is None and (run.again or legacy.load):
         request.resume_from(run, run.again or "--resume")
     return request
@@ -227,8 +227,11 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise SettingsError(f"--set {text}: its value is not valid YAML; quote it") from None
 
 
-def _played(env: str | None) -> str:
-    """What a run is called that has no file: after what it plays; ML-Agents' word for the editor's."""
+def played(env: str | None) -> str:
+    """What a run is called that has no file, and a file that is written for a game: after what it plays.
+
+    The editor's has ML-Agents' word for it.
+    """
     from tau_trainer.settings import ATTACH, EDITOR
 
     kind, *places = (env or EDITOR).split(":")

@@ -286,9 +286,8 @@ def advice_of(
 ) -> Advice:
     """What follows from what was ``measured`` of a game with these ``settings``, of these ``kinds`` of task."""
     game, file = measured.game, {settings.of_behavior(name).trainer_type for name in measured.game.rates}
-    costs = measured.costs.get(FILE if file == {SLOW} else SLOW, {})
-    busy = sum(game.rates.get(name, 0.0) * cost for name, cost in costs.items())
-    trainer, why = _algorithm(measured, replaceable(settings), 1.0 / busy if busy else None, kinds)
+    room = room_of(game, measured.costs.get(FILE if file == {SLOW} else SLOW, {}))
+    trainer, why = algorithm_of(measured.refused, replaceable(settings), room, kinds)
     trainer = None if file == {trainer} else trainer
     old, new = (_Pace(measured, name, candidates[name]) for name in (FILE, trainer or FILE))
     engines = _worth(measured.engines, Probe(engines_of(settings), game.rate), new)
@@ -301,8 +300,19 @@ def advice_of(
         areas=settings.env_settings.num_areas if several else areas.size,
         hours=new.hours(max(engines.rate, areas.rate)),
         hours_of_file=old.hours(game.rate),
-        room=1.0 / busy if busy else None,
+        room=room,
     )
+
+
+def room_of(game: Speed, costs: Mapping[str, float]) -> float | None:
+    """Gradient steps for each decision that fit into the time of a game; None: no cost is known.
+
+    Args:
+        game: how fast it plays.
+        costs: seconds of a gradient step, by behavior.
+    """
+    busy = sum(game.rates.get(name, 0.0) * cost for name, cost in costs.items())
+    return 1.0 / busy if busy else None
 
 
 class _Pace:
@@ -331,15 +341,27 @@ class _Pace:
         return max(self._trainers[name].max_steps / (times * each) for name, each in self._rates.items()) / _AN_HOUR_S
 
 
-def _algorithm(measured: Measured, others: bool, room: float | None, kinds: frozenset[str]) -> tuple[str | None, str]:
-    """The trainer type by the rule, None: the file's; and why. ``others``: may take the place of the file's."""
+def algorithm_of(
+    refused: Mapping[str, str], others: bool, room: float | None, kinds: frozenset[str]
+) -> tuple[str | None, str]:
+    """The trainer type by the rule, and a sentence that says why.
+
+    Args:
+        refused: trainer types that cannot learn this, and why.
+        others: whether another trainer type may take the place of the file's.
+        room: gradient steps of the algorithm for slow games that fit, see :func:`room_of`.
+        kinds: of the task.
+
+    Returns:
+        The trainer type, None: the file's; and why.
+    """
     if not others:
         return None, "No other algorithm takes the place of the file's trainer_type."
     if room is None:
-        return None, measured.refused.get(SLOW, f"What a gradient step of {SLOW} costs was not measured.")
+        return None, refused.get(SLOW, f"What a gradient step of {SLOW} costs was not measured.")
     trainer = advised_trainer(room, kinds)
-    if trainer in measured.refused:
-        return None, measured.refused[trainer]
+    if trainer in refused:
+        return None, refused[trainer]
     if trainer == USUAL and room >= LEAST_STEPS:
         return trainer, f"For {', '.join(sorted(kinds & set(PPO_KINDS)))} {USUAL} takes fewer decisions."
     if trainer == USUAL:

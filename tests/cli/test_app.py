@@ -45,6 +45,10 @@ def test_no_words_show_the_first_page(capsys: pytest.CaptureFixture[str]) -> Non
             "--max-lifetime-restarts --restarts-rate-limit-n --debug --execution --actors",
         ),
         ("check", "CONFIG --env --num-envs --run-id --set --lenient --json --no-graphics --env-args --torch-device"),
+        (
+            "init",
+            "FOLDER --seconds --force --env --base-port --no-graphics --env-args --num-areas --quiet --json --debug",
+        ),
         ("upgrade", "FILES --output -o --in-place --force --debug"),
         ("evaluate", "RUN --results-dir --json --debug"),
         ("export", "RUN --output --results-dir --debug"),

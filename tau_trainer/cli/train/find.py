@@ -197,8 +197,13 @@ def _compare(finder: Any, played: Sequence[RunSettings], flags: CompareFlags, sh
     return _finish(finder.search, result, flags, shown)
 
 
-def watched(work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags) -> T:
-    """What ``work`` finds, in a thread of its own; the first Ctrl-C asks it to ``stop``, the second leaves at once."""
+def watched(
+    work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags, then: str = "what was found is kept"
+) -> T:
+    """What ``work`` finds, in a thread of its own; the first Ctrl-C asks it to ``stop``, the second leaves at once.
+
+    ``then``: what becomes of it after the first.
+    """
     from tau_trainer.runs.session import on_interrupt
 
     pressed = itertools.count(1)
@@ -208,7 +213,7 @@ def watched(work: Callable[[Progress], T], stop: Callable[[], None], shown: Outp
     def interrupted() -> None:
         if next(pressed) > 1:
             raise KeyboardInterrupt
-        show_status("stopping; what was found is kept (press again to leave at once)")
+        show_status(f"stopping; {then} (press again to leave at once)")
         stop()
 
     def run() -> None:

@@ -1,0 +1,166 @@
+"""The first look at a game: what it finds, by which rule, and that its engine always ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tau_trainer.errors import EngineError, SettingsError, TauError
+from tau_trainer.search import first_look
+from tau_trainer.search.first_look import FirstLook
+from tau_trainer.search.speed import Speed
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.training.advice import LEAST_STEPS, SLOW, USUAL
+from tau_trainer.training.starting import GROUPS
+from tests.search.test_speed import Game, games  # noqa: F401 the fixture
+from tests.search.test_stillness import SHOWN
+from tests.waiting import NEVER_S
+
+SETTINGS = load_settings(None, {"env_settings.seed": 1, "env_settings.env_path": "game"})
+GROUPED = {
+    spec: replace(batch, group_id=np.array([1, 1, 2, 2, 3, 3][: len(batch)], np.int32))
+    for spec, batch in SHOWN.items()
+    if spec.short_name == "Walker"
+}
+
+
+class Bench:
+    """A game and a learner as fast as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, rate: float = 100.0, step_s: float = 1e-3) -> None:
+        self.rate, self.step_s = rate, step_s
+        self.shown: Any = SHOWN
+        self.plays = True
+        self.played: list[tuple[int, float]] = []
+        self.learned: list[tuple[Any, float, RunSettings]] = []
+        self.refuses = ""
+        self.stopped = 0
+        monkeypatch.setattr(first_look, "speed_of", self.speed_of)
+        monkeypatch.setattr(first_look, "Costs", lambda shown, seconds: self.costs(shown, seconds))
+
+    def speed_of(self, settings: RunSettings, engines: int, seconds: float, **more: Any) -> Speed | None:
+        self.played.append((engines, seconds))
+        more["look"](0.5)
+        for spec, batch in self.shown.items():
+            more["seen"].see(spec, batch)
+        rates = {spec.short_name: self.rate for spec in self.shown}
+        return Speed(1, 0.1, 12.0, rates) if self.plays else None
+
+    def costs(self, shown: Any, seconds: float) -> Bench:
+        self.given = shown, seconds
+        return self
+
+    def measure(self, settings: RunSettings) -> dict[str, float]:
+        self.learned.append((*self.given, settings))
+        if self.refuses:
+            raise SettingsError(self.refuses)
+        return {spec.short_name: self.step_s for spec in self.given[0]}
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+@pytest.mark.parametrize(("room", "trainer"), [(1.01, SLOW), (0.99, USUAL)])
+def test_the_rule_of_advise_decides(room: float, trainer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradient steps that fit, a little above or below the least that are enough, of both behaviors together."""
+    bench = Bench(monkeypatch, rate=100.0, step_s=1.0 / (2 * 100.0 * room * LEAST_STEPS))
+    found = FirstLook(SETTINGS, 6.0).run()
+    assert bench.played == [(1, 3.0)]
+    assert [each.name for each in found] == ["Walker", "Chooser"]
+    assert {each.trainer for each in found} == {trainer}
+    assert all(SLOW in each.why and "game" in each.why for each in found)
+    ((shown, seconds, settings),) = bench.learned
+    assert (shown, seconds) == (SHOWN, 3.0)
+    assert {each.trainer_type for each in settings.behaviors.values()} == {SLOW}
+    assert settings.env_settings == SETTINGS.env_settings
+
+
+def test_groups_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.shown = GROUPED
+    (found,) = FirstLook(SETTINGS, 6.0).run()
+    assert (found.trainer, found.groups) == (GROUPS, (2, 2, 2))
+    assert bench.learned == []
+
+
+def test_beside_groups_the_others_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.shown = SHOWN | GROUPED
+    found = {each.name: each.trainer for each in FirstLook(SETTINGS, 6.0).run()}
+    assert found == {"Walker": GROUPS, "Chooser": SLOW}
+    ((shown, _, settings),) = bench.learned
+    assert [spec.short_name for spec in shown] == ["Chooser"] == list(settings.behaviors)
+
+
+def test_teams_are_measured_without_taking_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.shown = {
+        replace(spec, name=f"{spec.short_name}?team={i}"): batch for i, (spec, batch) in enumerate(SHOWN.items())
+    }
+    assert [each.teams for each in FirstLook(SETTINGS, 6.0).run()] == [(0,), (1,)]
+    assert all(each.self_play is None for each in bench.learned[0][2].behaviors.values())
+
+
+def test_what_cannot_be_learned_so_is_learned_by_ppo(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.refuses = "it has no actions"
+    assert {(each.trainer, each.why) for each in FirstLook(SETTINGS, 6.0).run()} == {(USUAL, "it has no actions")}
+
+
+def test_a_game_that_no_exchange_ended_of_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.plays = False
+    assert {each.trainer for each in FirstLook(SETTINGS, 6.0).run()} == {USUAL}
+    assert all("too slow to be measured" in each.why for each in FirstLook(SETTINGS, 6.0).run())
+    assert bench.learned == []
+
+
+def test_a_game_in_which_no_agent_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    Bench(monkeypatch).shown = {}
+    with pytest.raises(TauError, match="no agent of the game asked for a decision"):
+        FirstLook(SETTINGS, 6.0).run()
+
+
+def test_stopped_while_it_plays_nothing_else_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    looking = FirstLook(SETTINGS, 6.0)
+    looking.run(lambda name, share, text: looking.stop())
+    assert (looking.stopped, bench.learned, bench.stopped) == (True, [], 0)
+
+
+def test_stopped_while_it_learns_that_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    looking = FirstLook(SETTINGS, 6.0)
+    measure = bench.measure
+
+    def pressed(settings: RunSettings) -> dict[str, float]:
+        looking.stop()
+        return measure(settings)
+
+    monkeypatch.setattr(bench, "measure", pressed)
+    looking.run()
+    assert (looking.stopped, bench.stopped) == (True, 1)
+
+
+def test_the_engine_ends_where_it_is_stopped(games: list[Any]) -> None:  # noqa: F811
+    games.append(Game())
+    looking = FirstLook(SETTINGS, NEVER_S)
+    looking.run(lambda name, share, text: looking.stop() if games[0].exchanges else None)
+    assert games[0].ended == "killed"
+
+
+def test_the_engine_ends_where_it_is_stopped_before_it_has_begun(games: list[Any]) -> None:  # noqa: F811
+    games.append(Game(begins=False))
+    looking = FirstLook(SETTINGS, NEVER_S)
+    assert looking.run(lambda name, share, text: looking.stop()) == []
+    assert (games[0].ended, looking.stopped) == ("killed", True)
+
+
+def test_the_engine_ends_where_it_fails(games: list[Any]) -> None:  # noqa: F811
+    games.append(Game(fails=True))
+    with pytest.raises(EngineError, match="it broke"):
+        FirstLook(SETTINGS, NEVER_S).run()
+    assert games[0].ended == "killed"
