@@ -8,6 +8,8 @@
   the size changes, the Qs' heads are rescaled and say the same as before (van Hasselt et al. 2016, PopArt).
 - Ours: the entropy coefficient does not fall below ``least_entcoef``, in that unit. Without it the policy follows
   differences between Qs that are smaller than their errors, and falls back after it has learned everything.
+- Ours: the learning rate of a policy with continuous actions falls to a share of the Qs' (two time scales, Konda and
+  Tsitsiklis 2000). Without it the policy of a solved task wanders where the Qs are all but flat, faster than they learn.
 - Ours: entropy coefficients of branches move ten times as fast, down to a tenth of that floor. Without it, and with few
   gradient steps, the policy acts at random long after it knows better; entropy of a branch, never below 0, pays it to.
 - Continuous actions, branches, levels, masks, hybrid actions, memory, weights of prioritized transitions: as in
@@ -24,7 +26,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, NormalizedNumbers, hasten
+from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, NormalizedNumbers, hasten, slow
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
@@ -51,6 +53,10 @@ BRANCH_PACE = 10.0
 """How many times as fast as weights the logarithms of branches' entropy coefficients move."""
 BRANCH_LEAST = 0.1
 """Share of ``least_entcoef`` that their floor is."""
+POLICY_PACE = 0.15
+"""Share of the Qs' learning rate to which that of a policy with continuous actions falls."""
+POLICY_STEPS = 2000.0
+"""Gradient steps after which it has fallen to a half."""
 _STATE = "return_scale."
 
 
@@ -130,6 +136,7 @@ class SACLN(OffPolicy):
         least = math.log(max(self._own.least_entcoef, 1e-8))
         each = [(1.0, least)] * continuous + [(BRANCH_PACE, least + math.log(BRANCH_LEAST))] * len(branches)
         self._pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
+        self._policy_pace = POLICY_PACE if continuous else 1.0
         self._branches = list(branches)
         self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
         self._begins = torch.tensor(
@@ -180,7 +187,8 @@ class SACLN(OffPolicy):
         """What the hand-written step goes by."""
         size, tau = self.network.action.choices.continuous_size, self._own.tau
         shared = self._branches, self._gammas, self._aims, self._begins
-        return NormalizedNumbers(size, *shared, tau, self._pace, self._least, learning_rate)
+        paces = self._pace, self._least, self._policy_pace, POLICY_STEPS
+        return NormalizedNumbers(size, *shared, tau, *paces, learning_rate)
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
@@ -190,10 +198,12 @@ class SACLN(OffPolicy):
             # All with the weights of before, so one backward and one step do for all.
             (found.policy + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
         self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, of which all have as many
-        logarithms = self.module.log_coefficients.data
-        before = logarithms.clone()
+        logarithms, taken = self.module.log_coefficients.data, int(self.parameters.optimizer.step.item())
+        policy = [parameter.data for parameter in self.network.parameters()]
+        before, policy_before = logarithms.clone(), [parameter.clone() for parameter in policy]
         self.parameters.descend(learning_rate)
         hasten(logarithms, before, self._pace, self._least)
+        slow(policy, policy_before, taken, self._policy_pace, POLICY_STEPS)
         self._follow(self._own.tau)
         return torch.cat(
             (torch.stack((found.policy, found.coefficients, found.entropy)), found.q, found.values)
