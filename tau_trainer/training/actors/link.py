@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ class ActorProcess:
             env.max_lifetime_restarts,
             env.restarts_rate_limit_n,
             env.restarts_rate_limit_period_s,
-            self._say,
+            partial(board.hub.warning, pair=index),
         )
         self._limit_s = float(env.timeout_wait)
         self._process: Process | None = None
@@ -132,9 +133,6 @@ class ActorProcess:
         self.delivers = False
         """Whether this one has: whoever follows it before draws the same numbers again, so that nothing differs."""
         self._inbox: asyncio.Queue[Message] = asyncio.Queue()
-
-    def _say(self, message: str) -> None:
-        self._board.hub.warning(message, pair=self.index)
 
     @property
     def exchanges(self) -> int:

@@ -218,7 +218,8 @@ class Updates:
         self._skipped_in_a_row = 0 if error is None else self._skipped_in_a_row + 1
         self.skipped += error is not None
         if error is not None:  # the weights are those from before it; given up where it goes on
-            progress.hub.warning(f"an update was skipped and the weights kept: {error}", behavior=progress.name)
+            message = f"an update was skipped and the weights kept: {error}"
+            progress.hub.warning(message, behavior=progress.name, skipped=self._skipped_in_a_row)
             if self._skipped_in_a_row >= _MOST_SKIPPED:
                 self.error = error
         if "on_update_end" in callbacks.wanted:

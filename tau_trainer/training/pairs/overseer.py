@@ -71,7 +71,7 @@ class RunOverseer(Overseer):
     def pair(self, index: int) -> AgentTrainerPair:
         """A pair that plays in this process."""
         plan, run = self.plan, self.run
-        environment = plan.source.make(index, partial(self._stat, index), partial(self._warn, index))
+        environment = plan.source.make(index, partial(self._stat, index), partial(self.run.hub.warning, pair=index))
         self._environments.append(environment)
         trainer = AgentTrainer(
             index,
@@ -148,9 +148,6 @@ class RunOverseer(Overseer):
         if stat.aggregation is not Aggregation.MOST_RECENT or index == 0:
             for learner in self.pool.of_pair(index):
                 self.run.hub.add(learner.name, stat.key, stat.value, stat.aggregation)
-
-    def _warn(self, pair: int, message: str) -> None:
-        self.run.hub.warning(message, pair=pair)
 
     def appears(self, learner: Learner) -> None:
         """Restore a new learner, and try its export now rather than after hours."""

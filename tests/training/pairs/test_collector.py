@@ -226,6 +226,8 @@ def test_a_restarted_engine_costs_its_open_trajectories_only(stage: Stage, tmp_p
     assert [pair.decisions for pair in report.pairs] == [200, 200]
     assert stage.starts.count(1) == 2
     assert any("restart 1" in warning for warning in memory.warnings)
+    told = [event.fields for event in memory.events if "restart" in event.fields]
+    assert [(fields["pair"], fields["restart"]) for fields in told] == [(1, 1)]
 
 
 @pytest.mark.parametrize("policy", ["shared", "independent"])
@@ -482,6 +484,7 @@ def test_an_update_that_meets_nan_is_skipped(
     report = train(tau_settings(tmp_path), memory)
     assert report.exit_code == 0
     assert sum("update was skipped and the weights kept" in warning for warning in memory.warnings) == 1
+    assert [event.fields["skipped"] for event in memory.events if "skipped" in event.fields] == [1]
     assert len(calls) > 3
 
 
