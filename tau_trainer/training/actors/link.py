@@ -39,8 +39,25 @@ _WAKE = Message("wake", {}, {})
 class Board:
     """What all actors of a run share: where they run, a lock while environments start, and who is asked."""
 
-    def __init__(self, plan: RunPlan, pool: LearnerPool, overseer: Overseer, places: Places | None = None) -> None:
-        """Made before the first process. ``overseer``: answers actors; ``places``: where they run; None: here."""
+    def __init__(
+        self,
+        plan: RunPlan,
+        pool: LearnerPool,
+        overseer: Overseer,
+        steward: Steward,
+        expected: Callable[[], set[int]],
+        places: Places | None = None,
+    ) -> None:
+        """Made before the first process.
+
+        Args:
+            plan: of the run.
+            pool: its learners.
+            overseer: answers actors.
+            steward: whom trainers ask for what is due.
+            expected: actors that play, or will.
+            places: where they run; None: here.
+        """
         self.plan, self.pool, self.overseer = plan, pool, overseer
         self.hub = pool.shared.hub
         self.own = plan.settings.async_trainer
@@ -49,10 +66,9 @@ class Board:
         self.trainers: dict[str, AsyncTrainer] = {}
         self.starting = asyncio.Lock()
         """Held while an environment starts: one after the other."""
-        self.rounds: Rounds | None = None
+        self.rounds = Rounds(self.trainers, expected, overseer) if plan.lock_step else None
         """Whoever says in lock step when actors go on; None: each goes on by itself."""
-        self.steward: Steward | None = None
-        """Whom trainers ask for what is due."""
+        self._steward = steward
         self._played = False
 
     @property
@@ -73,7 +89,6 @@ class Board:
 
     def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
         """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
-        assert self.steward is not None
         spec = behavior_json.from_json(facts["behavior"])
         said = self.overseer.conflict(pair, [spec])
         if said is not None:
@@ -92,7 +107,7 @@ class Board:
                     "use execution: sync"
                 )
             weights = self.place.newest(layout_of(learner.policy.weights))
-            trainer = self.trainers[learner.name] = AsyncTrainer(learner, self.own, weights, self.steward)
+            trainer = self.trainers[learner.name] = AsyncTrainer(learner, self.own, weights, self._steward)
         return {
             "name": learner.name,
             "weights": trainer.weights.reference,

@@ -20,7 +20,6 @@ from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.budget import Filling
-from tau_trainer.training.learning.drowning import Drowning
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner
 from tau_trainer.training.learning.judge import Judge
 from tau_trainer.training.learning.opponents import PREFIX, Opponents
@@ -56,8 +55,9 @@ class Learner(Sink):
         self.name, self.setup, self.spec, self.settings = name, setup, setup.spec, setup.settings
         self.stopped, self.remembers = False, True
         settings, decisions = self.settings, setup.decisions
-        self.progress = Progress(name, shared.hub, decisions, settings.summary_every(decisions))
-        self.progress.drowning = Drowning(settings.reward_signals)
+        self.progress = Progress(
+            name, shared.hub, decisions, settings.summary_every(decisions), settings.reward_signals
+        )
         self.progress.replays = isinstance(settings.hyperparameters, OffPolicyHyperparameters)
         self.judge = Judge(self.progress, EpisodeReturns(settings), shared.validator, shared.callbacks)
         self.bound = AgeBound(shared.max_policy_age, on_policy=algorithm.on_policy, abreast=handle.abreast)

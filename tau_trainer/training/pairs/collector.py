@@ -18,7 +18,6 @@ from tau_trainer.remote.process import Machines
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.run import Run
-from tau_trainer.training.actors.link import Board
 from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.advice import hint
 from tau_trainer.training.learning.learner import Learner
@@ -65,7 +64,7 @@ class PairsCollector(Collector):
         """Who plays in processes of their own; None: nobody."""
         if plan.asynchronous:
             places = machines.place if machines is not None else None
-            self.actors = ActorManager(Board(plan, self.overseer.pool, self.overseer, places))
+            self.actors = ActorManager(plan, self.overseer.pool, self.overseer, places)
             self.overseer.trainers = self.actors.board.trainers
         self.parallel = self.actors or self._make_parallel()
         for pair in self.parallel.pairs:

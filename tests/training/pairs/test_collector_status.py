@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +16,7 @@ from tau_trainer.training.pairs.overseer import RunOverseer
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.speeds import Speeds
 from tau_trainer.training.plan import RunPlan
+from tests.training.fakes import Memory
 
 
 def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, **more: Any) -> Any:
@@ -149,3 +152,18 @@ def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:
     assert run.max_steps == 5000
     run.overseer.learners = []
     assert run.max_steps == 0
+
+
+@pytest.mark.parametrize("actors", [None, SimpleNamespace()], ids=["here", "elsewhere"])
+def test_why_nothing_was_learned_depends_on_where_agents_act(actors: Any) -> None:
+    learner = fake_learner("A")
+    learner.policy, learner.spec = SimpleNamespace(version=0), SimpleNamespace(short_name="A")
+    learner.flush, learner.why_never = lambda: None, lambda here: "it was here" if here else "it was elsewhere"
+    collector: Any = Shown([], [learner])
+    collector.actors, collector.overseer.examiner = actors, None
+    collector.plan.deterministic, collector.plan.settings = False, SimpleNamespace(behaviors={})
+    collector.overseer.checkpointer = SimpleNamespace(better=lambda learner: True, saved=lambda learner: True)
+    with MetricsHub([memory := Memory()]) as hub:
+        collector.run = SimpleNamespace(hub=hub, hurried=threading.Event())
+        asyncio.run(collector._save_last())
+    assert memory.warnings == [f"'A' was never updated: it was {'here' if actors is None else 'elsewhere'}"]
