@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tau_trainer.algorithms.batch import shuffled_order
 from tau_trainer.algorithms.offline.recordings import demonstrated
 from tau_trainer.algorithms.parameters import FlatParameters, fitting, optimizer_step_from_python
-from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
+from tau_trainer.algorithms.schedules import learning_rate
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import keys
@@ -71,9 +71,7 @@ class Cloning:
         self._network = network
         self._parameters = parameters
         numbers, steps = setup.settings.hyperparameters, setup.settings.max_steps
-        kind = numbers.learning_rate_schedule
-        first = scheduled(numbers.learning_rate, kind, 0.0, LEARNING_RATE_FLOOR, steps)
-        self._rate = first * settings.strength
+        self._rate = learning_rate(numbers, 0.0, steps) * settings.strength
         self._decisions = setup.decisions
         self._batch = settings.batch_size or numbers.batch_size
         self.generator = torch.Generator().manual_seed(setup.seed)

@@ -20,7 +20,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.base import Algorithm, Publish, Setup, State, policy_age
 from tau_trainer.algorithms.cloning import Cloning
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
-from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
+from tau_trainer.algorithms.schedules import learning_rate
 from tau_trainer.algorithms.signals import Signal, log_prob
 from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
@@ -97,8 +97,7 @@ class GradientAlgorithm(Algorithm):
         """The learning rate at ``progress``, see :meth:`Algorithm.update`."""
         if self.searched_rate is not None:
             return self.searched_rate
-        hyper, steps = self.settings.hyperparameters, self.settings.max_steps
-        return scheduled(hyper.learning_rate, hyper.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, steps)
+        return learning_rate(self.settings.hyperparameters, progress, self.settings.max_steps)
 
     @property
     def _paid(self) -> dict[str, int]:

@@ -30,7 +30,7 @@ from tau_trainer.algorithms.losses import CLIPPED, Objective, evaluate, summariz
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.algorithms.rows import Rows
-from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, scheduled
+from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, scheduled
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Normalizer
 from tau_trainer.models.observation_encoder import Inputs
@@ -152,18 +152,13 @@ class PolicyUpdate:
         """The network may have been put back to where it had seen nothing."""
         self._observed = False
 
-    def learning_rate(self, progress: float) -> float:
-        """At ``progress``, see :meth:`Algorithm.update`."""
-        hyper, steps = self.hyperparameters, self._max_steps
-        return scheduled(hyper.learning_rate, hyper.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, steps)
-
-    def numbers(self, progress: float) -> Numbers:
-        """The hyperparameters at ``progress``."""
+    def numbers(self, progress: float, rate: float) -> Numbers:
+        """The hyperparameters at ``progress``, with a learning rate."""
         hyper, steps = self._own, self._max_steps
         return self._numbers(
             epsilon=scheduled(hyper.epsilon, hyper.epsilon_schedule, progress, EPSILON_FLOOR, steps),
             beta=scheduled(hyper.beta, hyper.beta_schedule, progress, BETA_FLOOR, steps),
-            learning_rate=self.learning_rate(progress),
+            learning_rate=rate,
             max_grad_norm=hyper.max_grad_norm,
         )
 

@@ -256,7 +256,7 @@ class PPO(OnPolicy):
 
     def numbers(self, progress: float) -> Numbers:
         """The hyperparameters at ``progress``, see :meth:`Algorithm.update`."""
-        return self.policy_update.numbers(progress)._replace(learning_rate=self.learning_rate(progress))
+        return self.policy_update.numbers(progress, self.learning_rate(progress))
 
     @override
     def state(self) -> State:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
+from tau_trainer.settings.hyperparameters import Hyperparameters
 from tau_trainer.settings.schedules import Scheduled, at
 
 LEARNING_RATE_FLOOR = 1e-10
 EPSILON_FLOOR = 0.1
 BETA_FLOOR = 1e-5
+
+
+def learning_rate(numbers: Hyperparameters, progress: float, max_steps: float) -> float:
+    """The learning rate at ``progress``, as :func:`scheduled` has it."""
+    return scheduled(numbers.learning_rate, numbers.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, max_steps)
 
 
 def scheduled(

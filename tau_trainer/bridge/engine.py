@@ -75,7 +75,7 @@ class Engine:
         launch: LaunchSpec | None,
         options: EngineOptions | None = None,
         channels: SideChannelHub | None = None,
-        on_event: Callable[[str], None] = lambda said: None,
+        on_event: Callable[[str], object] = lambda said: None,
     ) -> None:
         """``port`` 0: any free one. ``launch`` None: somebody else starts it: a person in the editor, say.
 

@@ -24,8 +24,13 @@ Parameters = Mapping[str, float | Sampler]
 """What environments are told as they begin, by name; ``seed`` where a run is to be repeatable."""
 OnStat = Callable[[Stat], None]
 """Called with a number that the game reports by itself."""
-OnEvent = Callable[[str], None]
-"""Called with a sentence for the person who watches."""
+
+
+class OnEvent(Protocol):
+    """Called with a sentence for the person who watches."""
+
+    def __call__(self, message: str, /, *, restart: int = ...) -> object:
+        """``restart``: told where an environment is started again, how often it has been, this time included."""
 
 
 class Environment(Protocol):

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from tau_trainer.envs.contract import OnEvent
 from tau_trainer.errors import EngineError, EnvironmentFaultError
 from tau_trainer.specs import StepBatch
 
@@ -31,11 +32,11 @@ class RestartBudget:
         lifetime: int,
         rate_n: int,
         rate_period_s: float,
-        on_event: Callable[[str], None] | None = None,
+        on_event: OnEvent = lambda message, restart=0: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``on_event`` gets a sentence for every restart."""
-        self.on_event = on_event or (lambda message: None)
+        self.on_event = on_event
         self.restarts = 0
         self._lifetime = lifetime
         self._rate_n = rate_n
@@ -45,7 +46,7 @@ class RestartBudget:
         self._in_a_row = 0
 
     @staticmethod
-    def of(env: EnvSettings, on_event: Callable[[str], None]) -> RestartBudget:
+    def of(env: EnvSettings, on_event: OnEvent) -> RestartBudget:
         """The limits that the settings of a run name."""
         limits = env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
         return RestartBudget(*limits, on_event)
@@ -84,7 +85,8 @@ class RestartBudget:
             if refusal is not None:
                 raise type(error)(f"{error} (not started again: {refusal})") from error
             wait_s = self.spend()
-            self.on_event(f"{error}; starting it again in {wait_s:g} s (restart {self.restarts})")
+            message = f"{error}; starting it again in {wait_s:g} s (restart {self.restarts})"
+            self.on_event(message, restart=self.restarts)
             await asyncio.sleep(wait_s)
             try:
                 return await start()

@@ -202,7 +202,7 @@ def all_opened(settings: RunSettings, count: int, say: Say = lambda text: None) 
         source = open_source(settings, count, Path(logs))
         for sentence in (*source.warnings, *([source.invitation] if source.invitation else [])):
             say(sentence)
-        yield [source.make(index, lambda stat: None, say) for index in range(count)]
+        yield [source.make(index, lambda stat: None, lambda text, restart=0: say(text)) for index in range(count)]
 
 
 def evaluate(

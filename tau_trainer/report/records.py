@@ -17,10 +17,6 @@ from tau_trainer.runs.checkpoint_index import learner_names, scan
 from tau_trainer.runs.checkpoints import read_manifest
 from tau_trainer.runs.folder import RunFolder
 
-RESTART = "starting it again in"
-"""How the warning of a restarted engine is known (``envs/restarts.py``)."""
-REFUSED = "an update was skipped"
-"""How the warning of an update that met NaN is known (``training/learning/updates.py``)."""
 IN_PROGRESS, BROKEN_OFF = "in progress", "broken off"
 
 
@@ -220,12 +216,10 @@ class RunRecord:
         if text is None:
             return
         text = str(text)
-        if kind == "warning" and RESTART in text:
-            kind = "engine restart"
-            if pair is not None:
-                self.pairs.setdefault(str(pair), PairRecord()).restarts += 1
-        elif kind == "warning" and text.startswith(REFUSED):
-            kind = "refused update"
+        if kind == "warning":
+            kind = _kind_of_warning(fields, text)
+        if kind == "engine restart" and pair is not None:
+            self.pairs.setdefault(str(pair), PairRecord()).restarts += 1
         self.happenings.append(Happening(kind, text, elapsed))
 
     def _read_checkpoints(self, folder: Path) -> None:
@@ -235,6 +229,13 @@ class RunRecord:
                     self.checkpoints.append(_saved(read_manifest(entry.path)))
                 except CheckpointError as error:
                     self.happenings.append(Happening("damaged file", str(error)))
+
+
+def _kind_of_warning(fields: Mapping[str, Any], text: str) -> str:
+    """What a warning is of, as its fields tell; older logs lack these, and only there words tell."""
+    if "restart" in fields or "starting it again in" in text:
+        return "engine restart"
+    return "refused update" if "skipped" in fields or text.startswith("an update was skipped") else "warning"
 
 
 def _saved(manifest: Mapping[str, Any]) -> SavedPolicy:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, scheduled
+from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, learning_rate, scheduled
+from tau_trainer.settings import PPOHyperparameters
 
 
 @pytest.mark.parametrize(("progress", "expected"), [(0.0, 0.2), (0.5, 0.15), (1.0, 0.1), (7.0, 0.1), (-1.0, 0.2)])
@@ -15,7 +16,7 @@ def test_constant_stays() -> None:
 
 
 def test_floors_are_ml_agents() -> None:
-    assert scheduled(3e-4, "linear", 1.0, LEARNING_RATE_FLOOR, 100) == pytest.approx(1e-10)
+    assert learning_rate(PPOHyperparameters(learning_rate=3e-4), 1.0, 100) == pytest.approx(1e-10, abs=0)
     assert scheduled(5e-3, "linear", 1.0, BETA_FLOOR, 100) == pytest.approx(1e-5)
 
 

@@ -26,7 +26,7 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, BehaviorSpec, DimensionProperty, ObservationSpec, StepBatch
 from tau_trainer.specs import ActionSpec as WireActions
 from tests.envs.mlagents.doubles import NAME, Say, Scripted, sensor, spec_of
-from tests.envs.playing import play, zeros
+from tests.envs.playing import Sentences, play, zeros
 from tests.training.fakes import Memory, train
 
 
@@ -98,7 +98,7 @@ def test_it_plays_the_same_game_as_an_engine_does(tmp_path: Path) -> None:
 
     async def as_an_engine(folder: Path) -> list[StepBatch]:
         settings = settings_of("headless:balance", seed=7, env_args=["--agents", "3"])
-        environment = open_source(settings, 1, folder).make(0, lambda _: None, lambda _: None)
+        environment = open_source(settings, 1, folder).make(0, lambda _: None, Sentences())
         batches = await environment.start({"gravity": 7.0})
         batches = await play(environment, batches, 20)
         await environment.close()
@@ -184,7 +184,7 @@ def test_the_source(module: Any, tmp_path: Path) -> None:
     module.build = build
     source = open_source(settings_of("mlagents:own_games:build", env_args=["size=3"]), 2, tmp_path)
     assert isinstance(source, BaseEnvSource)
-    environment = source.make(1, lambda _: None, lambda _: None)
+    environment = source.make(1, lambda _: None, Sentences())
 
     async def main() -> None:
         await environment.start({})

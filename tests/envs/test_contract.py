@@ -17,7 +17,7 @@ from tau_trainer.envs.gymnasium import GymnasiumSource
 from tau_trainer.errors import EngineError, LaunchError, SettingsError
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import StepBatch
-from tests.envs.playing import zeros
+from tests.envs.playing import Sentences, zeros
 from tests.training.fakes import Stage, launched
 
 ENVIRONMENTS = ("headless:basic", "headless:balance", "gym:CartPole-v1", "gym:Pendulum-v1")
@@ -31,7 +31,7 @@ def settings_of(path: str, **env: Any) -> RunSettings:
 
 def made(path: str, tmp_path: Path, **env: Any) -> Environment:
     source: EnvironmentSource = open_source(settings_of(path, **env), 1, tmp_path)
-    return source.make(0, lambda stat: None, lambda message: None)
+    return source.make(0, lambda stat: None, Sentences())
 
 
 @pytest.mark.parametrize("path", ENVIRONMENTS)

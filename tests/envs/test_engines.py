@@ -39,7 +39,7 @@ from tau_trainer.settings import load_settings
 from tau_trainer.specs import ActionSpec, StepBatch
 from tests.bridge.conftest import client, free_port
 from tests.bridge.oracle import Agent, engine_message, simple_spec
-from tests.envs.playing import zeros
+from tests.envs.playing import Sentences, zeros
 from tests.training.fakes import SceneEngine, Stage, launched, nothing
 from tests.waiting import HANG_S
 
@@ -52,7 +52,7 @@ class Workers:
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self.events: list[str] = []
+        self.events = Sentences()
         self.made: list[EngineWorker] = []
 
     def __call__(
@@ -74,7 +74,7 @@ class Workers:
         return worker
 
     def budget(self, restarts: int) -> RestartBudget:
-        return RestartBudget(restarts, -1, 60.0, self.events.append)
+        return RestartBudget(restarts, -1, 60.0, self.events)
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_a_build_that_has_played_anywhere_is_started_again(stage: Stage, tmp_pat
             raise EngineDisconnectedError(f"engine {engine.index} closed the connection")
 
     async def main() -> None:
-        workers = [source.make(index, lambda stat: None, told.append) for index in range(3)]
+        workers = [source.make(index, lambda stat: None, told) for index in range(3)]
         batches = await workers[0].start({})
         with pytest.raises(EngineDisconnectedError) as in_handshake:
             await workers[1].start({})
@@ -229,7 +229,7 @@ def test_a_build_that_has_played_anywhere_is_started_again(stage: Stage, tmp_pat
             await workers[1].recover(PortInUseError("port 5006 is taken"))
 
     stage.before_start = dies_early
-    source, told = source_of(tmp_path, 3), list[str]()
+    source, told = source_of(tmp_path, 3), Sentences()
     asyncio.run(main())
     assert told == [
         f"engine {index} closed the connection; starting it again in 0.001 s (restart 1)" for index in (1, 2)
@@ -447,7 +447,7 @@ def test_a_port_that_the_user_names_is_that_one_or_none(stage: Stage, tmp_path: 
     source = source_of(tmp_path, **{"env_settings__base_port": port} if named else {})
     stage.before_start = taken
     with pytest.raises(PortInUseError):
-        asyncio.run(source.make(0, lambda stat: None, lambda message: None).start({}))
+        asyncio.run(source.make(0, lambda stat: None, Sentences()).start({}))
     assert tried == [port] if named else tried[1:] == [0], "another free one will do only where none was named"
 
 
@@ -459,13 +459,13 @@ def test_an_engine_that_does_not_begin_is_ended(stage: Stage, tmp_path: Path, er
 
     stage.before_reset = fail
     with pytest.raises(type(error)):
-        asyncio.run(source_of(tmp_path).make(0, lambda stat: None, lambda message: None).start({}))
+        asyncio.run(source_of(tmp_path).make(0, lambda stat: None, Sentences()).start({}))
     assert stage.ends == [(0, "killed")]
 
 
 def test_what_has_changed_is_told_and_all_of_it_to_a_replacement(stage: Stage, tmp_path: Path) -> None:
     async def main() -> None:
-        worker = source_of(tmp_path).make(0, lambda stat: None, lambda message: None)
+        worker = source_of(tmp_path).make(0, lambda stat: None, Sentences())
         batches = await worker.start({"gravity": 5.0, "scale": 1.0})
         for scale in (1.0, 2.0, 2.0):
             worker.tell({"gravity": 5.0, "scale": scale})
@@ -483,12 +483,12 @@ def test_what_a_package_cannot_do_is_told_once(stage: Stage, tmp_path: Path) -> 
 
     async def main() -> None:
         for index in (0, 1):
-            worker = source.make(index, lambda stat: None, told.append)
+            worker = source.make(index, lambda stat: None, told)
             await play(worker, await worker.start({}), 3)
             await worker.recover(EngineExitedError("engine 0 ended"))
 
     stage.before_start = old
-    source, told = source_of(tmp_path, 2), list[str]()
+    source, told = source_of(tmp_path, 2), Sentences()
     asyncio.run(main())
     assert [sentence for sentence in told if "package" in sentence] == ["package 1.0.8 speaks API 1.0.0"]
 
@@ -501,18 +501,18 @@ def test_what_a_package_leaves_open_is_told_when_it_is_met(stage: Stage, tmp_pat
             engine.notes.append("sensor 'camera' sends uncompressed images")
 
     async def main() -> None:
-        worker = source_of(tmp_path).make(0, lambda stat: None, told.append)
+        worker = source_of(tmp_path).make(0, lambda stat: None, told)
         await play(worker, await worker.start({}), 4)
         await play(worker, await worker.recover(EngineExitedError("engine 0 ended")), 4)
 
     stage.before_step = meet
-    told: list[str] = []
+    told = Sentences()
     asyncio.run(main())
     assert [sentence for sentence in told if "camera" in sentence] == ["sensor 'camera' sends uncompressed images"]
 
 
 def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Stage, tmp_path: Path) -> None:
-    told: list[str] = []
+    told = Sentences()
     limits: dict[str, Any] = {"env_settings__max_lifetime_restarts": 3, "env_settings__restarts_rate_limit_n": -1}
 
     async def fail(engine: SceneEngine) -> None:
@@ -520,7 +520,7 @@ def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Sta
             raise EngineExitedError("engine 0 ended")
 
     stage.before_step = fail
-    worker = source_of(tmp_path, **limits).make(0, lambda stat: None, told.append)
+    worker = source_of(tmp_path, **limits).make(0, lambda stat: None, told)
 
     async def main() -> None:
         batches = await worker.start({})
@@ -534,13 +534,13 @@ def test_the_budget_is_that_of_the_settings_and_every_restart_is_told(stage: Sta
     assert len(told) == 3
 
 
-def _editor_worker(events: list[str], timeout_s: float = HANG_S) -> EngineWorker:
+def _editor_worker(events: Sentences, timeout_s: float = HANG_S) -> EngineWorker:
     return EngineWorker(
         0,
         free_port(),
         None,
         EngineOptions(timeout_s=timeout_s),
-        RestartBudget(0, 0, 60.0, events.append),
+        RestartBudget(0, 0, 60.0, events),
     )
 
 
@@ -563,7 +563,7 @@ async def _press_play(port: int) -> asyncio.subprocess.Process:
 )
 def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
     """As often as somebody presses it, however late, whatever the budget for engines that we start ourselves."""
-    events: list[str] = []
+    events = Sentences()
 
     async def main() -> None:
         worker = _editor_worker(events)
@@ -598,7 +598,7 @@ def test_stop_is_answered_before_the_next_play_is_waited_for() -> None:
     one = engine_message([(spec, [Agent(4, (np.ones(2, np.float32),))])])
 
     async def main() -> None:
-        worker = _editor_worker([])
+        worker = _editor_worker(Sentences())
         with client(worker._port) as editor:
             starting = asyncio.create_task(worker.start({}))
             await asyncio.sleep(0.05)
@@ -623,12 +623,12 @@ def test_stop_is_answered_before_the_next_play_is_waited_for() -> None:
 
 def test_who_joins_and_cannot_play_is_told_of_and_the_next_may_join() -> None:
     """Whoever comes is no engine of ours: nothing it does ends the run, or costs a restart."""
-    spec, events, port = simple_spec(ActionSpec(1), (2,)), list[str](), free_port()
+    spec, events, port = simple_spec(ActionSpec(1), (2,)), Sentences(), free_port()
     asking = engine_message([(spec, [Agent(4, (np.ones(2, np.float32),))])])
 
     async def main() -> None:
         options = EngineOptions(timeout_s=0.2, attached=True)
-        worker = EngineWorker(3, port, None, options, RestartBudget(0, 0, 60.0, events.append))
+        worker = EngineWorker(3, port, None, options, RestartBudget(0, 0, 60.0, events))
         starting = asyncio.create_task(worker.start({}))
         await asyncio.sleep(0.6)  # longer than an engine of ours may take
         assert worker.waits_for == f"an engine to join on port {port}"
@@ -669,7 +669,7 @@ def test_engines_that_join_are_invited(tmp_path: Path) -> None:
 
 def test_an_editor_that_is_still_there_is_not_waited_for() -> None:
     async def main() -> None:
-        worker = _editor_worker([], timeout_s=0.3)
+        worker = _editor_worker(Sentences(), timeout_s=0.3)
         with pytest.raises(DecodeError, match="nonsense"):  # nobody need press anything
             await worker.recover(DecodeError("nonsense"))
 

@@ -23,7 +23,7 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, EnvironmentFaultError
 from tau_trainer.settings import load_settings
 from tests.envs.mlagents.doubles import Say, Scripted
-from tests.envs.playing import play
+from tests.envs.playing import Sentences, play
 from tests.envs.test_base_env import wrapped
 from tests.envs.test_gymnasium import Probe, environment_of, run, vector
 from tests.envs.test_pettingzoo import InTurns, Together, played
@@ -181,8 +181,8 @@ def test_a_value_is_shown_in_a_few_words() -> None:
 def test_it_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another start changes nothing."""
     monkeypatch.setattr(Wrong, "said", {"reward": None})
-    told: list[str] = []
-    environment = environment_of(vector(Wrong), RestartBudget(5, -1, 1.0, told.append))
+    told = Sentences()
+    environment = environment_of(vector(Wrong), RestartBudget(5, -1, 1.0, told))
 
     async def work() -> None:
         with pytest.raises(EnvironmentFaultError) as raised:
@@ -225,7 +225,7 @@ def test_beneath_gymnasiums_wrappers_and_above_an_authors() -> None:
 
 def test_gymnasiums_own_are_not_checked_again(tmp_path: Path) -> None:
     settings = load_settings(None, {"env_settings.env_path": "gym:CartPole-v1", "env_settings.seed": 1})
-    environment: Any = open_source(settings, 1, tmp_path).make(0, lambda _: None, lambda _: None)
+    environment: Any = open_source(settings, 1, tmp_path).make(0, lambda _: None, Sentences())
 
     async def work() -> None:
         await environment.start({})
@@ -357,7 +357,7 @@ def test_a_function_that_makes_something_else(kind: str, tmp_path: Path, monkeyp
     setattr(own, kind, lambda: "a world")
     monkeypatch.setitem(sys.modules, "odd_worlds", own)
     settings = load_settings(None, {"env_settings.env_path": "pettingzoo:odd_worlds"})
-    environment = open_source(settings, 1, tmp_path).make(0, lambda _: None, lambda _: None)
+    environment = open_source(settings, 1, tmp_path).make(0, lambda _: None, Sentences())
 
     async def work() -> None:
         with pytest.raises(

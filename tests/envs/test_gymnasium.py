@@ -26,7 +26,7 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, ActionSpec, DimensionProperty, ObservationSpec, StepBatch
-from tests.envs.playing import play, zeros
+from tests.envs.playing import Sentences, play, zeros
 from tests.training.fakes import Memory, train
 from tests.waiting import HANG_S
 
@@ -179,7 +179,7 @@ def test_every_copy_is_told_what_it_would_be_told_by_hand(mode: AutoresetMode, g
 def test_the_named_environment_is_gymnasiums_own_vector_environment(tmp_path: Path) -> None:
     """``gym:CartPole-v1`` beside the vector environment that Gymnasium makes, same seeds, same actions."""
     settings = settings_of(num_areas=COPIES, seed=SEED)
-    environment = GymnasiumSource(settings, 1, tmp_path).make(0, lambda stat: None, lambda message: None)
+    environment = GymnasiumSource(settings, 1, tmp_path).make(0, lambda stat: None, Sentences())
     by_hand = gymnasium.make_vec("CartPole-v1", COPIES, "sync", {"autoreset_mode": AutoresetMode.SAME_STEP})
     rng = np.random.default_rng(2)
 
@@ -425,7 +425,7 @@ def test_no_two_pairs_play_with_the_same_seeds(tmp_path: Path) -> None:
     source = GymnasiumSource(settings_of(num_areas=3, seed=SEED), 2, tmp_path)
 
     async def first(index: int) -> list[list[float]]:
-        environment = source.make(index, lambda stat: None, lambda message: None)
+        environment = source.make(index, lambda stat: None, Sentences())
         (batch,) = await environment.start({})
         await environment.close()
         obs: list[list[float]] = batch.obs[0].tolist()
@@ -463,8 +463,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 def test_an_environment_that_raises_is_made_again_within_its_budget(broken: Callable[[int], None]) -> None:
     broken(3)
-    told: list[str] = []
-    environment = environment_of(vector(Broken, copies=1), RestartBudget(2, -1, 60.0, told.append))
+    told = Sentences()
+    environment = environment_of(vector(Broken, copies=1), RestartBudget(2, -1, 60.0, told))
     sentence = r"environment 0 failed: ValueError: the window is gone \(in step, test_gymnasium.py line \d+\)"
 
     async def work() -> None:
@@ -490,8 +490,8 @@ def test_one_that_has_worked_for_a_while_is_soon_made_again(
     """It takes two steps each time before it fails."""
     broken(4)
     monkeypatch.setattr(RestartBudget, "PROOF_STEPS", 3)
-    told: list[str] = []
-    environment = environment_of(vector(Broken, copies=1), RestartBudget(-1, -1, 60.0, told.append))
+    told = Sentences()
+    environment = environment_of(vector(Broken, copies=1), RestartBudget(-1, -1, 60.0, told))
 
     async def work() -> None:
         batches = await environment.start({})
@@ -727,7 +727,7 @@ def test_a_module_that_is_not_there(tmp_path: Path) -> None:
 
 def test_arguments_reach_the_environment(tmp_path: Path) -> None:
     source = open_source(settings_of(env_args=["max_episode_steps=3", "sutton_barto_reward=true"]), 1, tmp_path)
-    environment = source.make(0, lambda stat: None, lambda message: None)
+    environment = source.make(0, lambda stat: None, Sentences())
 
     async def work() -> None:
         (batch,) = await play(environment, await environment.start({}), 2)
@@ -746,7 +746,7 @@ def test_arguments_that_are_none(text: str, tmp_path: Path) -> None:
 
 
 def test_an_argument_that_the_environment_does_not_take(tmp_path: Path) -> None:
-    environment = open_source(settings_of(env_args=["height=3"]), 1, tmp_path).make(0, lambda _: None, lambda _: None)
+    environment = open_source(settings_of(env_args=["height=3"]), 1, tmp_path).make(0, lambda _: None, Sentences())
 
     async def work() -> None:
         with pytest.raises(

@@ -17,7 +17,7 @@ from tau_trainer.envs.pettingzoo import Copies, Parallel, PettingZooEnvironment,
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
-from tests.envs.playing import zeros
+from tests.envs.playing import Sentences, zeros
 from tests.training.fakes import Memory, train
 from tests.waiting import HANG_S
 
@@ -267,7 +267,7 @@ def test_the_source_takes_the_parallel_one_if_there_are_two(module: Any, tmp_pat
     made = source._make()
     assert [type(copy) for copy in made] == [Parallel] * 3
     assert made[0].env.possible_agents == ["runner_0", "runner_1"]
-    assert source.make(2, lambda _: None, lambda _: None)._seed == 5 + 2 * 3
+    assert source.make(2, lambda _: None, Sentences())._seed == 5 + 2 * 3
     with pytest.raises(SettingsError, match=r"--env-args size=2: .*leave out or correct"):
         PettingZooSource(settings_of(path, env_args=["size=2"]), 1, tmp_path)._make()
     told = {"env_settings.env_path": path, "environment_parameters": {"mass": 2}}
@@ -298,7 +298,7 @@ def test_a_real_one_is_played_as_by_hand(tmp_path: Path) -> None:
         1,
         tmp_path,
     )
-    environment = source.make(0, lambda _: None, lambda _: None)
+    environment = source.make(0, lambda _: None, Sentences())
 
     async def main() -> None:
         (batch,) = await environment.start({})

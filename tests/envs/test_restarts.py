@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, EngineExitedError, LaunchError
 from tau_trainer.specs import StepBatch
+from tests.envs.playing import Sentences
 
 
 class Clock:
@@ -116,14 +117,15 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("at_once")
 def test_an_environment_is_started_until_it_works_and_every_time_is_told() -> None:
-    told: list[str] = []
-    budget, starts = budget_of(5, -1, on_event=told.append), Starts(LaunchError("no program"))
+    told = Sentences()
+    budget, starts = budget_of(5, -1, on_event=told), Starts(LaunchError("no program"))
     assert asyncio.run(budget.revive(EngineExitedError("engine 0 ended"), starts)) == []
     assert (starts.made, budget.restarts) == (2, 2)
     assert told == [
         "engine 0 ended; starting it again in 0.001 s (restart 1)",
         "no program; starting it again in 0.002 s (restart 2)",
     ]
+    assert told.restarts == [1, 2]
 
 
 @pytest.mark.usefixtures("at_once")

@@ -20,7 +20,7 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.spaces import action_spec, arrays, from_space, open_ended, sensors, to_space
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import Actions, ActionSpec, ObservationSpec
-from tests.envs.playing import play
+from tests.envs.playing import Sentences, play
 from tests.envs.test_gymnasium import Probe
 from tests.envs.test_pettingzoo import Together
 from tests.training.fakes import Memory, train
@@ -280,9 +280,9 @@ def test_agents_of_one_kind_are_warned_of_once() -> None:
         def action_space(self, agent: str) -> spaces.Space[Any]:
             return spaces.Box(0, np.inf, (1,))
 
-    warned: list[str] = []
+    warned = Sentences()
     copies = Copies([Parallel(Free(("runner_0", "runner_1"), {})) for _ in range(2)])
-    environment = PettingZooEnvironment(0, lambda: copies, 3, RestartBudget(0, 0, 1.0, warned.append))
+    environment = PettingZooEnvironment(0, lambda: copies, 3, RestartBudget(0, 0, 1.0, warned))
 
     async def main() -> None:
         await play(environment, await environment.start({}), 3)

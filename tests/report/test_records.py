@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -11,11 +10,9 @@ from filelock import FileLock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.envs.restarts import RestartBudget
-from tau_trainer.errors import EngineExitedError, TauError
+from tau_trainer.errors import TauError
 from tau_trainer.report import RunRecord, render
-from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, REFUSED
-from tau_trainer.training.learning import updates
+from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS
 from tests.report.conftest import append, write_run
 
 
@@ -88,19 +85,10 @@ def test_a_start_after_a_result_is_a_new_one_however_short_the_first_was(tmp_pat
 
 
 def test_restarts_and_refused_updates_are_told_apart_from_other_warnings(run: Path) -> None:
-    told = list[str]()
-    restarts = RestartBudget(10, -1, 60.0, on_event=told.append)
-
-    async def start() -> list[Any]:
-        return []
-
-    asyncio.run(restarts.revive(EngineExitedError("engine 1 ended"), start))
-    source = Path(updates.__file__).read_text("utf-8")
-    assert f'warning(f"{REFUSED}' in source, "the learner says so in these words"
     append(
         run,
-        event("warning", 20.0, message=told[0], pair=1),
-        event("warning", 21.0, message=f"{REFUSED} and the weights kept: NaN", behavior="TauAgent"),
+        event("warning", 20.0, message="in whatever words", pair=1, restart=1),
+        event("warning", 21.0, message="in whatever words", behavior="TauAgent", skipped=1),
         event("warning", 22.0, message="something else"),
         event("note", 23.0, message="pressed"),
         {"type": "result", "outcome": "failed", "wall_seconds": 24.0, "errors": ["pair 0: gone"]},
@@ -112,6 +100,17 @@ def test_restarts_and_refused_updates_are_told_apart_from_other_warnings(run: Pa
     assert record.pairs["0"].restarts == 0
     assert record.non_finite == 4
     assert [one.kind for one in record.happenings if not one.fault] == ["lesson", "note"]
+
+
+def test_what_older_logs_say_of_restarts_and_refused_updates_is_known_by_its_words(run: Path) -> None:
+    append(
+        run,
+        event("warning", 20.0, message="engine 1 ended; starting it again in 0.25 s (restart 1)", pair=1),
+        event("warning", 21.0, message="an update was skipped and the weights kept: NaN", behavior="TauAgent"),
+    )
+    record = RunRecord.load(run)
+    assert record.faults == {"engine restart": 1, "refused update": 1}
+    assert record.pairs["1"].restarts == 1
 
 
 def test_damaged_files_are_faults_and_cost_no_more(run: Path) -> None:

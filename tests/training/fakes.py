@@ -201,7 +201,7 @@ def launched(stage: Stage, source: EnvironmentSource, count: int) -> list[SceneE
         raise EngineExitedError(f"engine {engine.index} ended")
 
     async def start() -> list[SceneEngine]:
-        workers = [source.make(index, lambda stat: None, lambda message: None) for index in range(count)]
+        workers = [source.make(index, lambda stat: None, lambda message, restart=0: None) for index in range(count)]
         for worker in workers:
             with contextlib.suppress(EngineExitedError):
                 await worker.start({})

@@ -31,6 +31,7 @@ def make_learner(
     most: int = 1,
     seed: int = 1,
     validator: Any = None,
+    after: Any = None,
     **settings: Any,
 ) -> Learner:
     """A learner of 1000 decisions that learns in ``executor``."""
@@ -42,7 +43,7 @@ def make_learner(
         setup,
         algorithm,
         handle,
-        Shared(hub, executor, validator, most),
+        Shared(hub, executor, validator, most, after=after),
     )
 
 

@@ -22,7 +22,7 @@ from tau_trainer.algorithms.batched.gradient import GradientLearner
 from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
-from tau_trainer.algorithms.schedules import LEARNING_RATE_FLOOR, scheduled
+from tau_trainer.algorithms.schedules import learning_rate
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.exploration.values import Greedy
@@ -134,8 +134,7 @@ class DQNLearner(GradientLearner):
         steps, self._owed = int(self._owed), self._owed % 1.0  # the fraction is left for the next update
         if not steps:
             return statistics
-        schedule = hyperparameters.learning_rate, hyperparameters.learning_rate_schedule
-        rate = scheduled(*schedule, progress, LEARNING_RATE_FLOOR, limit)
+        rate = learning_rate(hyperparameters, progress, limit)
         # [3], means over the steps.
         learned = torch.stack([self._update.step(self._drawn(), rate) for _ in range(steps)]).mean(dim=0)
         statistics |= dict(zip(names_of(EXTRINSIC), learned.unbind(), strict=True))

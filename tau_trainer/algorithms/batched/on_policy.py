@@ -24,7 +24,7 @@ from tau_trainer.algorithms.losses import Objective, policy_gradient
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.policy_update import PolicyUpdate
 from tau_trainer.algorithms.rows import Rows
-from tau_trainer.algorithms.schedules import BETA_FLOOR, scheduled
+from tau_trainer.algorithms.schedules import BETA_FLOOR, learning_rate, scheduled
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
@@ -51,11 +51,11 @@ class A2CUpdate(PolicyUpdate):
         return Objective(policy_gradient, (self._a2c.vf_loss_coeff,))
 
     @override
-    def numbers(self, progress: float) -> Numbers:
+    def numbers(self, progress: float, rate: float) -> Numbers:
         a2c, steps = self._a2c, self._max_steps
         beta = scheduled(a2c.entropy_coeff, a2c.entropy_coeff_schedule, progress, BETA_FLOOR, steps)
         # Epsilon is 0, for no ratio is clipped.
-        return self._numbers(0.0, beta, self.learning_rate(progress), a2c.max_grad_norm)
+        return self._numbers(0.0, beta, rate, a2c.max_grad_norm)
 
     @override
     def told(self, numbers: Numbers) -> dict[str, float]:
@@ -207,7 +207,8 @@ class OnPolicyLearner(GradientLearner):
         reader = TensorReader(rollout, self.generator, self._setup.ranks, paid=paid)
         if reader.rows.count == 0:  # all of its agents had left, of every copy
             return {}
-        numbers = self._update.numbers(progress)
+        rate = learning_rate(self._settings.hyperparameters, progress, self._setup.max_steps)
+        numbers = self._update.numbers(progress, rate)
         learned = self._update.learn(reader, numbers).statistics
         like = learned[keys.POLICY_LOSS]
         learned |= self.parameters.layer_statistics()

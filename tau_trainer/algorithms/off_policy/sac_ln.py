@@ -9,7 +9,7 @@
 - Ours: the entropy coefficient does not fall below ``least_entcoef``, in that unit. Without it the policy follows
   differences between Qs that are smaller than their errors, and falls back after it has learned everything.
 - Ours: the learning rate of a policy with continuous actions falls to a share of the Qs' (two time scales, Konda and
-  Tsitsiklis 2000). Without it the policy of a solved task wanders where the Qs are all but flat, faster than they learn.
+  Tsitsiklis 2000). Without it the policy of a solved task drifts faster than the Qs learn, since they are nearly flat.
 - Ours: entropy coefficients of branches move ten times as fast, down to a tenth of that floor. Without it, and with few
   gradient steps, the policy acts at random long after it knows better; entropy of a branch, never below 0, pays it to.
 - Continuous actions, branches, levels, masks, hybrid actions, memory, weights of prioritized transitions: as in

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class _Actor(Overseer):
         """News of a round after which the environment is to begin anew."""
         keys = task.keys if task is not None else None
         self.pair = AgentTrainerPair(
-            source.make(self._index, self._stat, self._warn),
+            source.make(self._index, self._stat, partial(self._hub.warning, pair=self._index)),
             AgentTrainer(self._index, self._agent, self._rewarder, self._hub, keys),
             self,
             self.lessons,
@@ -211,9 +212,6 @@ class _Actor(Overseer):
         if stat.aggregation is not Aggregation.MOST_RECENT or self._index == 0:
             for pusher in self._pushers.values():
                 self._hub.add(pusher.name, stat.key, stat.value, stat.aggregation)
-
-    def _warn(self, message: str) -> None:
-        self._hub.warning(message, pair=self._index)
 
 
 def _parameters(plain: Mapping[str, Any]) -> dict[str, float | Sampler]:

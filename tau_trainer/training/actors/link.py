@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,25 @@ _WAKE = Message("wake", {}, {})
 class Board:
     """What all actors of a run share: where they run, a lock while environments start, and who is asked."""
 
-    def __init__(self, plan: RunPlan, pool: LearnerPool, overseer: Overseer, places: Places | None = None) -> None:
-        """Made before the first process. ``overseer``: answers actors; ``places``: where they run; None: here."""
+    def __init__(
+        self,
+        plan: RunPlan,
+        pool: LearnerPool,
+        overseer: Overseer,
+        steward: Steward,
+        expected: Callable[[], set[int]],
+        places: Places | None = None,
+    ) -> None:
+        """Made before the first process.
+
+        Args:
+            plan: of the run.
+            pool: its learners.
+            overseer: answers actors.
+            steward: whom trainers ask for what is due.
+            expected: actors that play, or will.
+            places: where they run; None: here.
+        """
         self.plan, self.pool, self.overseer = plan, pool, overseer
         self.hub = pool.shared.hub
         self.own = plan.settings.async_trainer
@@ -48,10 +66,9 @@ class Board:
         self.trainers: dict[str, AsyncTrainer] = {}
         self.starting = asyncio.Lock()
         """Held while an environment starts: one after the other."""
-        self.rounds: Rounds | None = None
+        self.rounds = Rounds(self.trainers, expected, overseer) if plan.lock_step else None
         """Whoever says in lock step when actors go on; None: each goes on by itself."""
-        self.steward: Steward | None = None
-        """Whom trainers ask for what is due."""
+        self._steward = steward
         self._played = False
 
     @property
@@ -72,7 +89,6 @@ class Board:
 
     def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
         """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
-        assert self.steward is not None
         spec = behavior_json.from_json(facts["behavior"])
         said = self.overseer.conflict(pair, [spec])
         if said is not None:
@@ -91,7 +107,7 @@ class Board:
                     "use execution: sync"
                 )
             weights = self.place.newest(layout_of(learner.policy.weights))
-            trainer = self.trainers[learner.name] = AsyncTrainer(learner, self.own, weights, self.steward)
+            trainer = self.trainers[learner.name] = AsyncTrainer(learner, self.own, weights, self._steward)
         return {
             "name": learner.name,
             "weights": trainer.weights.reference,
@@ -123,7 +139,7 @@ class ActorProcess:
             env.max_lifetime_restarts,
             env.restarts_rate_limit_n,
             env.restarts_rate_limit_period_s,
-            self._say,
+            partial(board.hub.warning, pair=index),
         )
         self._limit_s = float(env.timeout_wait)
         self._process: Process | None = None
@@ -132,9 +148,6 @@ class ActorProcess:
         self.delivers = False
         """Whether this one has: whoever follows it before draws the same numbers again, so that nothing differs."""
         self._inbox: asyncio.Queue[Message] = asyncio.Queue()
-
-    def _say(self, message: str) -> None:
-        self._board.hub.warning(message, pair=self.index)
 
     @property
     def exchanges(self) -> int:

@@ -20,7 +20,7 @@ from tau_trainer.errors import EngineError, sentence_of
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import Rollout, Work
 from tau_trainer.metrics import MetricsHub, PairMetrics, PairState
-from tau_trainer.remote.process import Message
+from tau_trainer.remote.process import Message, Places
 from tau_trainer.rewards import EngineReward
 from tau_trainer.runs.callbacks import EpisodeInfo
 from tau_trainer.specs import Aggregation, FloatArray
@@ -29,11 +29,13 @@ from tau_trainer.training.actors.async_trainer import AsyncTrainer, Steward
 from tau_trainer.training.actors.evaluator import Evaluator
 from tau_trainer.training.actors.link import ActorProcess, Board
 from tau_trainer.training.actors.pace import Push
-from tau_trainer.training.actors.rounds import RoundEnd, Rounds
+from tau_trainer.training.actors.rounds import RoundEnd
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.learning.pool import LearnerPool
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
 from tau_trainer.training.pairs.parallel import FINISH_S, ParallelTrainer
+from tau_trainer.training.plan import RunPlan
 
 
 class DistantTrainer(AgentTrainer):
@@ -231,13 +233,13 @@ class ActorManager(ParallelTrainer, Steward):
     are evaluated.
     """
 
-    def __init__(self, board: Board) -> None:
-        """As many actors as ``async_trainer.actors`` says, so many at a time as the plan does; nothing is started."""
-        self.board = board
+    def __init__(self, plan: RunPlan, pool: LearnerPool, overseer: Overseer, places: Places | None = None) -> None:
+        """As many actors as ``async_trainer.actors`` says, so many at a time as the plan does; nothing is started.
+
+        ``places``: where they run; None: here.
+        """
+        self.board = board = Board(plan, pool, overseer, self, self._expected, places)
         self.evaluator = Evaluator(board)
-        board.steward = self
-        if board.plan.lock_step:
-            board.rounds = Rounds(board.trainers, self._expected, board.overseer)
         self._actors = [ActorPair(board, index) for index in range(board.own.actors)]
         super().__init__(self._actors, board.plan.max_concurrent, board.hub, board.overseer)
 

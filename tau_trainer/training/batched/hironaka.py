@@ -25,6 +25,7 @@ from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.evaluation.batched import EVALUATION_SEED
 from tau_trainer.evaluation.matches import Rho, Setting, rho_matrix
 from tau_trainer.files import atomic_write_bytes, atomic_write_json, parse_json
+from tau_trainer.runs.callbacks import Callbacks
 from tau_trainer.runs.collector import Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
@@ -72,7 +73,7 @@ class HironakaPlaying(Playing):
 
     env: Hironaka
 
-    def __init__(self, settings: BatchedSettings, ranks: Ranks) -> None:
+    def __init__(self, settings: BatchedSettings, ranks: Ranks, callbacks: Callbacks) -> None:
         roles: tuple[Role, Role] = ("host", "agent")
         players = {role: settings.behaviors[role].player for role in roles}
         self._fixed: dict[Role, Player] = {
@@ -85,7 +86,7 @@ class HironakaPlaying(Playing):
             for role in roles
             if role not in self._fixed
         }
-        super().__init__(settings.model_copy(update={"behaviors": seated}), ranks)
+        super().__init__(settings.model_copy(update={"behaviors": seated}), ranks, callbacks)
 
     @override
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
@@ -128,7 +129,7 @@ class HironakaCollector(CopiesCollector):
 
     @override
     def _make(self, settings: BatchedSettings, ranks: Ranks) -> HironakaPlaying:
-        return HironakaPlaying(settings, ranks)
+        return HironakaPlaying(settings, ranks, self.run.callbacks)
 
     @override
     def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:

@@ -22,6 +22,7 @@ from tau_trainer.envs.batched.registry import make
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.plugins import is_place
+from tau_trainer.runs.callbacks import NOBODY, Callbacks, UpdateInfo
 from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.training.batched.assignment import assigned
 from tau_trainer.training.batched.compiling import choose
@@ -43,13 +44,15 @@ class Playing:
     Args:
         settings: with a seed.
         ranks: who trains together; each has its share of the copies.
+        callbacks: told of updates.
 
     Raises:
         SettingsError: it cannot begin.
     """
 
-    def __init__(self, settings: BatchedSettings, ranks: Ranks | None = None) -> None:
+    def __init__(self, settings: BatchedSettings, ranks: Ranks | None = None, callbacks: Callbacks = NOBODY) -> None:
         self.settings = settings
+        self._callbacks = callbacks
         self.ranks = ranks or Ranks()
         if is_place("batched", settings.environment.name):  # an author's own
             check_first_steps(settings.environment.name, self._few)
@@ -63,8 +66,6 @@ class Playing:
             kept=[seat.name for seat in self.learning],
         )
         self.learning_seconds = 0.0
-        self.tell_update: Callable[[Seat, Mapping[str, torch.Tensor] | None, float], None] | None = None
-        """Told of every update: as it begins, without statistics, and with them once it is over, and its seconds."""
         self._chunk = math.gcd(*(seat.learner.horizon for seat in self.learning))
         self._clock = (0, 0.0)
         self._check_rounds()
@@ -190,8 +191,8 @@ class Playing:
                 yield seat, lambda seat=seat: self._learn(seat, progress)  # type: ignore[misc]
 
     def _learn(self, seat: Seat, progress: float) -> None:
-        if self.tell_update is not None:
-            self.tell_update(seat, None, 0.0)
+        callbacks, info = self._callbacks, UpdateInfo(seat.name, seat.updates, self.steps_of(seat))
+        callbacks.tell("on_update_begin", info)
         begun = time.perf_counter()
         rollout, strength = joined(seat.waiting), seat.settings.reward_signals["extrinsic"].strength
         if strength != 1.0:
@@ -202,8 +203,10 @@ class Playing:
         seat.updates += 1
         seconds = time.perf_counter() - begun
         self.learning_seconds += seconds
-        if self.tell_update is not None:
-            self.tell_update(seat, statistics, seconds)
+        if "on_update_end" in callbacks.wanted:  # the device is waited for
+            numbers = {name: float(values) for name, values in statistics.items()}
+            info = replace(info, version=seat.updates, statistics=numbers, seconds=seconds)
+            callbacks.tell("on_update_end", info)
 
     def count_episodes(self) -> dict[str, Episodes]:
         """Read the episodes that ended since the last time, on all ranks, by policy.

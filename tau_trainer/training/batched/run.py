@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import LearnerError, NonFiniteError
 from tau_trainer.evaluation.batched import BatchedEvaluation
 from tau_trainer.metrics import BehaviorSnapshot, keys
-from tau_trainer.runs.callbacks import EvaluationInfo, UpdateInfo
+from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings, Compile
@@ -46,8 +45,6 @@ class CopiesCollector(Collector):
         self.compiled = self._choose(compiled or settings.compile)
         """Whether steps are compiled, which may change the last bit of a number."""
         self.playing.restart_clock()
-        if "on_update_begin" in run.callbacks.wanted or "on_update_end" in run.callbacks.wanted:
-            self.playing.tell_update = self._tell_update
         self._first = self._flushed = self._saved = self._evaluated = self.steps
         for seat in self.playing.learning:
             run.hub.begin(
@@ -58,7 +55,7 @@ class CopiesCollector(Collector):
             )
 
     def _make(self, settings: BatchedSettings, ranks: Ranks) -> Playing:
-        return Playing(settings, ranks)
+        return Playing(settings, ranks, self.run.callbacks)
 
     def _choose(self, mode: Compile) -> bool:
         playing = self.playing
@@ -133,15 +130,6 @@ class CopiesCollector(Collector):
 
     def _due(self, last: int, interval: int) -> bool:
         return interval > 0 and self.steps // interval > last // interval
-
-    def _tell_update(self, seat: Seat, statistics: Mapping[str, torch.Tensor] | None, seconds: float) -> None:
-        """Callbacks hear of an update that begins (no statistics yet) or is over. The device is waited for."""
-        info = UpdateInfo(seat.name, seat.updates, self.playing.steps_of(seat))
-        if statistics is None:
-            self.run.callbacks.tell("on_update_begin", info)
-        else:
-            numbers = {name: float(values) for name, values in statistics.items()}
-            self.run.callbacks.tell("on_update_end", replace(info, statistics=numbers, seconds=seconds))
 
     def flush(self) -> None:
         """Read what was counted on the device, and hand it to the recorders.

@@ -15,12 +15,11 @@ from tau_trainer.evaluation.candidates import BEST, stored_best
 from tau_trainer.memory import Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
-from tau_trainer.settings import OffPolicyHyperparameters, TrainerSettings
-from tau_trainer.specs import Aggregation, BehaviorSpec, FloatArray
+from tau_trainer.settings import OffPolicyHyperparameters
+from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.budget import Filling
-from tau_trainer.training.learning.drowning import Drowning
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner
 from tau_trainer.training.learning.judge import Judge
 from tau_trainer.training.learning.opponents import PREFIX, Opponents
@@ -37,6 +36,9 @@ class Learner(Sink):
     Attributes:
         name: its key in metrics and files.
         setup: what its algorithm was made from.
+        spec: the behavior with the sensors that the policy sees.
+        settings: of the behavior.
+        actor: what acts.
         handle: where it learns.
         progress: how far it has come.
         judge: what its policies are worth.
@@ -50,17 +52,18 @@ class Learner(Sink):
     def __init__(self, name: str, setup: Setup, algorithm: Algorithm, handle: LearnerHandle, shared: Shared) -> None:
         """Made with nothing learned; ``algorithm`` collects, ``handle`` is where it learns."""
         super().__init__(algorithm)
-        self.name, self.setup = name, setup
+        self.name, self.setup, self.spec, self.settings = name, setup, setup.spec, setup.settings
         self.stopped, self.remembers = False, True
-        settings, decisions = setup.settings, setup.decisions
-        self.progress = Progress(name, shared.hub, decisions, settings.summary_every(decisions))
-        self.progress.drowning = Drowning(settings.reward_signals)
+        settings, decisions = self.settings, setup.decisions
+        self.progress = Progress(
+            name, shared.hub, decisions, settings.summary_every(decisions), settings.reward_signals
+        )
         self.progress.replays = isinstance(settings.hyperparameters, OffPolicyHyperparameters)
         self.judge = Judge(self.progress, EpisodeReturns(settings), shared.validator, shared.callbacks)
         self.bound = AgeBound(shared.max_policy_age, on_policy=algorithm.on_policy, abreast=handle.abreast)
         rng = np.random.default_rng([setup.seed, 1])
-        actor = Actor(handle.policy(), rng, deterministic=settings.network_settings.deterministic)
-        self.updates = Updates(handle, actor, self.progress, self.judge, self.bound, shared)
+        self.actor = Actor(handle.policy(), rng, deterministic=settings.network_settings.deterministic)
+        self.updates = Updates(handle, self.actor, self.progress, self.judge, self.bound, shared)
         self.handle = handle
         self.opponents: Opponents | None = None
         self.updates.filling = self._filling()
@@ -79,21 +82,6 @@ class Learner(Sink):
             return "learning and acting take turns"
         holds = isinstance(self.handle, LocalLearner) and self.algorithm.holds_lock
         return "learning in a thread (collection.learner) would hold up acting" if holds else ""
-
-    @property
-    def spec(self) -> BehaviorSpec:
-        """The behavior with the sensors that the policy sees."""
-        return self.setup.spec
-
-    @property
-    def settings(self) -> TrainerSettings:
-        """Of the behavior."""
-        return self.setup.settings
-
-    @property
-    def actor(self) -> Actor:
-        """What acts."""
-        return self.updates.actor
 
     @property
     def policy(self) -> Policy:
@@ -162,6 +150,21 @@ class Learner(Sink):
         await self.updates.learn(work)
         if self.updates.error is not None:
             raise self.updates.error
+
+    def why_never(self, *, here: bool) -> str:
+        """Why it was never updated, as the end of a sentence; ``here``: its agents act in this process."""
+        made, missing, enough = self.decisions, self.algorithm.missing, self.algorithm.rollout_size
+        if skipped := self.updates.skipped:
+            met = "its only update met" if skipped == 1 else f"all its {skipped:,} updates met"
+            return f"{met} NaN or infinity, and the weights were kept; the warnings say where"
+        lost = self.memory.lost if here else made - self.progress.samples
+        if lost and (made >= enough if enough else 2 * lost > made):
+            return (
+                f"{lost:,} of {made:,} decisions have no outcome, because their agents vanished without an end or "
+                f"their engine was lost or closed, and the others did not fill {missing}; end an agent's episode "
+                "before it is removed, raise max_steps or lower buffer_size"
+            )
+        return f"{made:,} decisions did not fill {missing}; raise max_steps or lower buffer_size"
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-able values for a checkpoint. Call in the learner's thread."""

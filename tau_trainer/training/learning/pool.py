@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import zlib
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -39,6 +39,16 @@ _MOST_THREADS = 4
 play meanwhile."""
 
 
+class Watcher(Protocol):
+    """Who is told of learners."""
+
+    def appears(self, learner: Learner) -> None:
+        """A learner is made, and not yet used: it may be restored from a checkpoint."""
+
+    async def updated(self, name: str) -> None:
+        """A learner has learned from something; it goes on once this returns."""
+
+
 class LearnerPool:
     """Makes learners when environments show their behaviors, and gives every pair its TauAgents and rewards."""
 
@@ -47,13 +57,13 @@ class LearnerPool:
         plan: RunPlan,
         hub: MetricsHub,
         validator: Validator | None = None,
-        on_new: Callable[[Learner], None] | None = None,
+        watcher: Watcher | None = None,
         callbacks: Callbacks = NOBODY,
         machines: Machines | None = None,
     ) -> None:
         """``callbacks`` are told what learners do; ``machines``: where they may learn besides.
 
-        ``on_new`` is called with every learner before it is used (to restore it from a checkpoint, say).
+        ``watcher``: restores and saves learners; None: nobody does.
         """
         self.learners: dict[str, Learner] = {}
         self.shown: dict[str, BehaviorSpec] = {}
@@ -61,7 +71,7 @@ class LearnerPool:
         self.batcher = DecisionBatcher()
         self.self_play = SelfPlay(hub)
         self._plan = plan
-        self._on_new = on_new or (lambda learner: None)
+        self._watcher = watcher
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
         self._served = plan.settings.strategy == "parameter_server" and not plan.inference
         self._teams: dict[str, set[int]] = {}
@@ -75,7 +85,8 @@ class LearnerPool:
             initializer=torch.set_num_threads,
             initargs=(1,),
         )
-        self.shared = Shared(hub, self.executor, validator, plan.max_policy_age, callbacks)
+        after = None if watcher is None else watcher.updated
+        self.shared = Shared(hub, self.executor, validator, plan.max_policy_age, callbacks, after)
         """What all of them have in common."""
 
     def of_pair(self, pair: int) -> list[Learner]:
@@ -174,7 +185,8 @@ class LearnerPool:
         learner.judge.falls = algorithm.falls and comparable and not settings.save_best_only
         if settings.self_play is not None and not self._plan.inference:
             learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
-        self._on_new(learner)
+        if self._watcher is not None:
+            self._watcher.appears(learner)
         self._tell_steps(learner)
         self.shared.hub.begin(
             name,

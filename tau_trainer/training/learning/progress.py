@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -32,12 +32,14 @@ class Progress:
         next_summary: decisions after which one is due: every ``summary_freq`` of them, and a few in every run.
     """
 
-    def __init__(self, name: str, hub: MetricsHub, max_steps: int, summary_freq: int) -> None:
-        """Nothing is done yet; ``summary_freq``: decisions between two summaries."""
+    def __init__(
+        self, name: str, hub: MetricsHub, max_steps: int, summary_freq: int, streams: Iterable[str] = ()
+    ) -> None:
+        """Nothing is done yet; ``summary_freq``: decisions between two summaries; ``streams``: names of rewards."""
         self.decisions = self.opts = self.samples = self.updates = 0
         self.update_seconds = self.policy_age = 0.0
         self.max_steps = max_steps
-        self.rewards, self.drowning = LastRewards(), Drowning(())
+        self.rewards, self.drowning = LastRewards(), Drowning(streams)
         self.record: Callable[[Mapping[str, float]], None] = partial(hub.add_all, name)
         self.before_summary: Callable[[], None] = lambda: None
         self.replays = False

@@ -40,6 +40,8 @@ class Shared:
     """Updates' worth of work that may wait while agents still act; 0: learning and collection take turns."""
     callbacks: Callbacks = NOBODY
     """Told of updates, minibatches and evaluations."""
+    after: Callable[[str], Awaitable[None]] | None = None
+    """Awaited with a learner's name after each of its updates, before the next begins (to write a checkpoint, say)."""
 
 
 @dataclass(slots=True)
@@ -60,7 +62,6 @@ class Updates:
         actor: acts with the newest policy from its next forward pass on, also of those in the middle of an update.
         error: why learning has failed for good.
         skipped: updates that met NaN or infinity since this process began.
-        after: awaited after every update, before the next begins (to write a checkpoint, say).
         shown: told of policies in the middle of an update, in its thread.
         filling: what gradient steps are taken while the game is busy; None: those alone that the algorithm finds due.
     """
@@ -73,7 +74,6 @@ class Updates:
         self.actor = actor
         self.error: Exception | None = None
         self.skipped = 0
-        self.after: Callable[[], Awaitable[None]] | None = None
         self.shown: Callable[[Policy], None] | None = None
         self.filling: Filling | None = None
         self._handle, self._progress, self._judge, self._bound = handle, progress, judge, bound
@@ -169,8 +169,8 @@ class Updates:
             if self.filling is not None and outcome.error is None:
                 self.filling.took(work, outcome.seconds)
             async with self._afterwards:
-                if self.after is not None:
-                    await self.after()
+                if self._shared.after is not None:
+                    await self._shared.after(progress.name)
         except Exception as error:  # those who wait for the learner must learn of it, whatever it is
             self.error = error
 
@@ -218,7 +218,8 @@ class Updates:
         self._skipped_in_a_row = 0 if error is None else self._skipped_in_a_row + 1
         self.skipped += error is not None
         if error is not None:  # the weights are those from before it; given up where it goes on
-            progress.hub.warning(f"an update was skipped and the weights kept: {error}", behavior=progress.name)
+            message = f"an update was skipped and the weights kept: {error}"
+            progress.hub.warning(message, behavior=progress.name, skipped=self._skipped_in_a_row)
             if self._skipped_in_a_row >= _MOST_SKIPPED:
                 self.error = error
         if "on_update_end" in callbacks.wanted:

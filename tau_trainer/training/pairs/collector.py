@@ -5,26 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
 
-from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics, PairState
+from tau_trainer.evaluation.candidates import Candidate, best_of, make_candidate, still_rises
+from tau_trainer.export import export_onnx
+from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics, PairState, keys
 from tau_trainer.remote.process import Machines
-from tau_trainer.runs.collector import Collector, Conclusion
+from tau_trainer.runs.callbacks import EvaluationInfo
+from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.run import Run
-from tau_trainer.training.actors.link import Board
 from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.advice import hint
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.pairs import finish
 from tau_trainer.training.pairs.overseer import RunOverseer
+from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.population import PopulationTrainer
-from tau_trainer.training.pairs.snapshots import Snapshots
+from tau_trainer.training.pairs.speeds import Speeds
 from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import RunPlan
 
+_ACTING = (PairState.TRAINING, PairState.PLAYING)
 _SLICE_S = 0.25
 """That the event loop runs before the run looks up."""
 _A_MINUTE_S = 60.0
@@ -59,13 +64,13 @@ class PairsCollector(Collector):
         """Who plays in processes of their own; None: nobody."""
         if plan.asynchronous:
             places = machines.place if machines is not None else None
-            self.actors = ActorManager(Board(plan, self.overseer.pool, self.overseer, places))
+            self.actors = ActorManager(plan, self.overseer.pool, self.overseer, places)
             self.overseer.trainers = self.actors.board.trainers
         self.parallel = self.actors or self._make_parallel()
         for pair in self.parallel.pairs:
             pair.trainer.decisions = self.overseer.checkpointer.pair_decisions.get(pair.id, 0)
         self.overseer.pairs = self.parallel.pairs
-        self._snapshots = Snapshots(self)
+        self._speeds = Speeds(self.steps, [pair.trainer.decisions for pair in self.parallel.pairs])
         self._looked_back = plan.command != "learn" or plan.inference or plan.asynchronous
         """Whether there is nothing more to say of how fast it is."""
 
@@ -106,7 +111,11 @@ class PairsCollector(Collector):
     @property
     @override
     def max_steps(self) -> int:
-        return self._snapshots.most
+        """Of the whole run; pairs that have not begun have no learner of their own yet."""
+        pairs, most = self.parallel.pairs, sum(learner.progress.max_steps for learner in self.learners)
+        if self.plan.shared or not self.learners:
+            return most
+        return most * len(pairs) // sum(bool(self.overseer.pool.of_pair(pair.id)) for pair in pairs)
 
     @property
     @override
@@ -126,17 +135,66 @@ class PairsCollector(Collector):
     @property
     @override
     def behaviors(self) -> tuple[BehaviorSnapshot, ...]:
-        return self._snapshots.behaviors
+        return tuple(self._behavior(learner) for learner in self.learners)
+
+    def _behavior(self, learner: Learner) -> BehaviorSnapshot:
+        played = [scores.episodes for pair in self.parallel.pairs for scores in pair.trainer.episodes_of(learner)]
+        return BehaviorSnapshot(
+            name=learner.name,
+            step=learner.decisions,
+            max_steps=learner.progress.max_steps,
+            episodes=sum(played),
+            mean_reward=learner.progress.rewards.mean,
+            mean_group_reward=learner.progress.rewards.group_mean,
+            window_episodes=learner.progress.rewards.episodes,
+            steps_per_decision=learner.progress.steps_per_decision,
+            elo=None if learner.opponents is None else learner.opponents.rating.value,
+            games=self.overseer.pool.self_play.table(learner.name),
+        )
 
     @property
     @override
     def pairs(self) -> tuple[PairMetrics, ...]:
-        return self._snapshots.pairs
+        return tuple(self._pair(pair) for pair in self.parallel.pairs)
+
+    def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
+        """Its mean reward is of a decision where a task counts those, else of an episode."""
+        names = self.plan.task.keys if self.plan.task is not None else None
+        rewards = [learner.progress.rewards for learner in self.overseer.pool.of_pair(pair.id)]
+
+        def mean(key: str) -> float | None:
+            """Over its behaviors."""
+            known = [value for of_learner in rewards if (value := of_learner.of_pair(pair.id, key)) is not None]
+            return sum(known) / len(known) if known else None
+
+        metrics = pair.metrics(
+            mean(keys.CUMULATIVE_REWARD if names is None else names.reward),
+            mean(keys.GROUP_CUMULATIVE_REWARD),
+            None if names is None else mean(names.success),
+            self.overseer.accuracies.get(pair.id),
+        )
+        speed = self._speeds.of_pair(pair.id, metrics.decisions)
+        return replace(metrics, decisions_per_second=speed if metrics.state in _ACTING else 0.0)
 
     @property
     @override
     def status(self) -> Mapping[str, Any]:
-        return self._snapshots.fields
+        learners = self.learners
+        accuracies = [learner.judge.scores.get(keys.VALIDATION_ACCURACY) for learner in learners]
+        actors = self.actors.trainers if self.actors is not None else []
+        return {
+            "decisions_per_second": self._speeds.of_run(self.steps),
+            "policy_version": sum(learner.progress.updates for learner in learners),
+            "policy_age": max((learner.progress.policy_age for learner in learners), default=0.0),
+            "held_seconds": sum(learner.bound.held_seconds for learner in learners),
+            "update_seconds": sum(learner.progress.update_seconds for learner in learners),
+            "columns": self.plan.task.columns if self.plan.task is not None else (),
+            "validation_accuracy": max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
+            "baselines": self.baselines,
+            "lessons": self.overseer.lessons.told,
+            "figures": tuple(figure for trainer in actors for figure in trainer.figures),
+            "message": next((pair.absent for pair in self.parallel.pairs if pair.absent), None),
+        }
 
     @property
     @override
@@ -205,7 +263,7 @@ class PairsCollector(Collector):
                 self.run.error = learner.updates.error
         if self.actors is not None:
             if self.run.asked.is_set() and not at_once:
-                await finish.save_early(self)
+                await self._save_early()
             await self.actors.judge()
 
     @override
@@ -219,11 +277,131 @@ class PairsCollector(Collector):
 
     @override
     def save(self) -> None:
-        self._loop.run(finish.save(self))
+        self._loop.run(self._save_last())
+
+    async def _save_last(self) -> None:
+        """Validate the last policies, write the last summaries and checkpoints; say what learned nothing, and why."""
+        run, checkpointer = self.run, self.overseer.checkpointer
+        for learner in self.learners:
+            await self._validate_last(learner)
+            learner.flush()
+            if learner.policy.version == 0:
+                run.hub.warning(f"'{learner.name}' was never updated: {learner.why_never(here=self.actors is None)}")
+        self._tell_of_absent()
+        better = [learner for learner in self.learners if checkpointer.better(learner)]
+        if self.plan.deterministic and better:
+            better = self.learners  # they are one moment
+        for learner in self.learners:
+            if learner not in better:
+                text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
+                run.hub.event("checkpoint", behavior=learner.name, step=learner.decisions, message=text)
+        better = [learner for learner in better if not checkpointer.saved(learner)]
+        if better:
+            await checkpointer.save(better, self.parallel.pairs, models=not run.hurried.is_set())
+
+    async def _save_early(self) -> None:
+        """Write what was learned before the last policies are played: who asked for the end may not wait for that."""
+        checkpointer = self.overseer.checkpointer
+        due = [learner for learner in self.learners if checkpointer.stale(learner) and checkpointer.better(learner)]
+        await checkpointer.save(due, self.parallel.pairs)
+
+    def _tell_of_absent(self) -> None:
+        """Say which behaviors the settings name that no environment has shown."""
+        shown = {learner.spec.short_name for learner in self.learners}
+        absent = [f"'{name}'" for name in self.plan.settings.behaviors if name not in shown]
+        if absent:
+            met = ", ".join(f"'{name}'" for name in sorted(shown)) or "none"
+            self.run.hub.warning(
+                f"behaviors of the settings that never appeared: {', '.join(absent)}; those that did: {met}; correct a "
+                "name that is misspelt, or leave it out"
+            )
+
+    async def _validate_last(self, learner: Learner) -> None:
+        """What is saved and exported is the best of all, the last among them. What goes wrong here costs no run."""
+        if self.run.hurried.is_set() or self.overseer.examiner is None:
+            return
+        try:
+            scores = await learner.updates.in_thread(learner.judge.validate_last, learner.policy)
+            self.run.hub.add_all(learner.name, scores)
+        except Exception as error:
+            name = type(error).__name__
+            self.run.hub.warning(f"the last policy of '{learner.name}' was not validated: {name}: {error}")
 
     @override
     def conclude(self) -> Conclusion:
-        return self._loop.run(finish.conclude(self))
+        return self._loop.run(self._conclude())
+
+    async def _conclude(self) -> Conclusion:
+        """What the policies are worth, and which are exported."""
+        candidates = await self._evaluate()
+        best = best_of(candidates)
+        scores = best.evaluation if best is not None else None
+        if best is None or scores is None:
+            return Conclusion(self._exports(candidates), chosen=self._chosen(candidates))
+        return Conclusion(
+            self._exports(candidates),
+            evaluation={**best.to_dict(), "pairs": self._accuracies()},
+            verdict=" ".join([scores.sentence(), *self._more(best.name)]),
+            chosen={best.name: best.described()},
+            baselines=scores.baselines,
+        )
+
+    def _chosen(self, candidates: Sequence[Candidate]) -> dict[str, str]:
+        """What is exported of each learner, in words; of independent policies only the best is named."""
+        best = best_of(candidates)
+        named = candidates if self.plan.shared or best is None else [best]
+        learners = self.overseer.pool.learners
+        return {chosen.name: chosen.described() for chosen in named if learners[chosen.name].algorithm.exports}
+
+    def _more(self, name: str) -> list[str]:
+        """A sentence where the learner of that name has made its decisions and would have got more right with more."""
+        learner = next(learner for learner in self.learners if learner.name == name)
+        if not (learner.progress.over and still_rises(learner.judge.accuracies)):
+            return []
+        twice = 2 * learner.progress.max_steps
+        return [f"Validation accuracy still rose at the end, so more decisions would help: --max-steps {twice}."]
+
+    async def _evaluate(self) -> list[Candidate]:
+        """Every learner's policies, with their scores where the task has an evaluation."""
+        examiner = None if self.run.hurried.is_set() else self.overseer.examiner
+        wanted, tell = self.plan.settings.checkpoint_settings.export, self.run.callbacks.tell
+        candidates = []
+        for learner in self.learners:
+            last, best = learner.judge.last(learner.policy), learner.judge.best
+            work = partial(make_candidate, learner.name, learner.spec, last, best, wanted, examiner)
+            policy = learner.name, learner.policy.version, learner.decisions
+            if examiner is not None:
+                tell("on_evaluation_begin", EvaluationInfo(*policy))
+            candidates.append(await learner.updates.in_thread(work))
+            if examiner is not None:
+                found = candidates[-1].evaluation
+                scores = {} if found is None else {"accuracy": found.accuracy, "reward": found.reward}
+                tell("on_evaluation_end", EvaluationInfo(*policy, scores))
+        return candidates
+
+    def _exports(self, candidates: Sequence[Candidate]) -> list[Export]:
+        """Every policy under its learner's name; of independent ones the best under the behavior's name too, first."""
+
+        def export(candidate: Candidate, name: str) -> Export:
+            scored = candidate.policies[candidate.exported]
+            steps = scored.decisions if name == candidate.name else None
+            return Export(name, partial(export_onnx, candidate.policy, candidate.spec), steps, scored.reward)
+
+        learners = self.overseer.pool.learners
+        candidates = [candidate for candidate in candidates if learners[candidate.name].algorithm.exports]
+        best = best_of(candidates)
+        first = [] if best is None or self.plan.shared else [export(best, best.spec.short_name)]
+        return first + [export(candidate, candidate.name) for candidate in candidates]
+
+    def _accuracies(self) -> Mapping[str, Any]:
+        """What ``evaluation.json`` says of every pair."""
+        return {
+            str(pair.id): {
+                "decisions": pair.trainer.decisions,
+                "validation_accuracy": self.overseer.accuracies.get(pair.id),
+            }
+            for pair in self.parallel.pairs
+        }
 
     async def _supervise(self) -> None:
         """Raises what the whole run cannot go on with: a failed export check, a stall."""

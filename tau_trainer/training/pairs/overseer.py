@@ -20,7 +20,7 @@ from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.door import Door
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.pool import LearnerPool
+from tau_trainer.training.learning.pool import LearnerPool, Watcher
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.checkpointing import Checkpointer
 from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
@@ -28,7 +28,7 @@ from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.task import Task
 
 
-class RunOverseer(Overseer):
+class RunOverseer(Overseer, Watcher):
     """Answers the pairs of a run. Belongs to the event loop.
 
     Attributes:
@@ -54,7 +54,7 @@ class RunOverseer(Overseer):
         self.export_checks: dict[str, asyncio.Future[None]] = {}
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
         validator = self.examiner.quick_scores if self.examiner is not None else None
-        self.pool = LearnerPool(plan, run.hub, validator, self.appears, run.callbacks, machines)
+        self.pool = LearnerPool(plan, run.hub, validator, self, run.callbacks, machines)
         self.checkpointer = Checkpointer(plan, run, self.lessons, self.pool.self_play)
         self.checkpointer.prepare()
         self.door = Door(self.pool, self.checkpointer.behaviors, self.checkpointer.origin, self._forget)
@@ -71,7 +71,7 @@ class RunOverseer(Overseer):
     def pair(self, index: int) -> AgentTrainerPair:
         """A pair that plays in this process."""
         plan, run = self.plan, self.run
-        environment = plan.source.make(index, partial(self._stat, index), partial(self._warn, index))
+        environment = plan.source.make(index, partial(self._stat, index), partial(self.run.hub.warning, pair=index))
         self._environments.append(environment)
         trainer = AgentTrainer(
             index,
@@ -149,9 +149,7 @@ class RunOverseer(Overseer):
             for learner in self.pool.of_pair(index):
                 self.run.hub.add(learner.name, stat.key, stat.value, stat.aggregation)
 
-    def _warn(self, pair: int, message: str) -> None:
-        self.run.hub.warning(message, pair=pair)
-
+    @override
     def appears(self, learner: Learner) -> None:
         """Restore a new learner, and try its export now rather than after hours."""
         plan = self.plan
@@ -163,8 +161,6 @@ class RunOverseer(Overseer):
             if plan.settings.checkpoint_settings.export == "best":
                 learner.play_best()
             return
-        if not (plan.deterministic or plan.lock_step):
-            learner.updates.after = partial(self._after_update, learner)
         if not learner.algorithm.exports or (plan.population and self.export_checks):
             return  # members of a population are of one shape
         loop = asyncio.get_running_loop()
@@ -173,8 +169,12 @@ class RunOverseer(Overseer):
         check.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.export_checks[learner.name] = check
 
-    async def _after_update(self, learner: Learner) -> None:
-        if self.checkpointer.due(learner):
+    @override
+    async def updated(self, name: str) -> None:
+        """Save it where that is due; several that are saved together are so after a round."""
+        learner = self.pool.learners[name]
+        alone = self._learns and not (self.plan.deterministic or self.plan.lock_step)
+        if alone and self.checkpointer.due(learner):
             await self.checkpointer.save([learner], self.pairs)
 
     @override

@@ -230,6 +230,8 @@ def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatc
     report = session.wait(WAIT_S)
     assert report.exit_code == 0
     assert report.pairs[0].restarts == 2
+    told = [event.fields for event in memory.events if "restart" in event.fields]
+    assert [(fields["pair"], fields["restart"]) for fields in told] == [(0, 1), (0, 2)]
     learner = saved(tmp_path)
     assert learner["algorithm"]["seen"] == learner["samples"], "what it had pushed is there"
 

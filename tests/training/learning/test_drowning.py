@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 from tau_trainer.metrics import MetricsHub
-from tau_trainer.training.learning.drowning import Drowning
 from tau_trainer.training.learning.progress import Progress
 from tests.training.fakes import Memory
 
 
 def test_a_signal_that_drowns_the_environments_own_is_told_once() -> None:
     with MetricsHub([memory := Memory()]) as hub:
-        progress = Progress("Maze", hub, 1000, 100)
-        progress.drowning = Drowning(["extrinsic", "curiosity", "rnd"])
+        progress = Progress("Maze", hub, 1000, 100, ["extrinsic", "curiosity", "rnd"])
         for curiosity, rnd, extrinsic in ((900.0, 10.0, 0.0), (9.0, 9.9, 1.0), (30.0, 4.0, 2.0), (900.0, 1.0, 1.0)):
             sizes = {"Train/Curiosity Return Size": curiosity, "Train/Rnd Return Size": rnd}
             hub.add_all("Maze", sizes | {"Train/Extrinsic Return Size": extrinsic})

@@ -570,14 +570,14 @@ def test_shutdown_gives_up_what_waits(make: Make, monkeypatch: pytest.MonkeyPatc
 
 
 def test_after_update_is_awaited_before_the_next(make: Make) -> None:
-    learner = make(most=2)
     versions: list[int] = []
 
-    async def note() -> None:
+    async def note(name: str) -> None:
         await asyncio.sleep(0.01)
+        assert name == learner.name
         versions.append(learner.policy.version)
 
-    learner.updates.after = note
+    learner = make(most=2, after=note)
 
     async def work() -> None:
         for _ in range(3):
@@ -695,3 +695,12 @@ def test_the_last_word_is_that_of_the_last_summary_and_goes_on_with_the_run(make
         learner.count(100)
         rewards = learner.progress.rewards
         assert (rewards.mean, rewards.group_mean, rewards.episodes) == (10.0, 3.0, 3)
+
+
+def test_why_it_was_never_updated_where_agents_act_elsewhere(make: Make) -> None:
+    learner = make()
+    learner.progress.decisions, learner.progress.samples = 200, 200
+    assert "200 decisions did not fill" in learner.why_never(here=False)
+    learner.progress.samples = 20
+    assert "180 of 200 decisions have no outcome" in learner.why_never(here=False)
+    assert "200 decisions did not fill" in learner.why_never(here=True), "its own memory has lost none"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,9 +34,9 @@ Make = Callable[..., LearnerPool]
 def make(hub: MetricsHub, tmp_path: Path) -> Iterator[Make]:
     pools: list[LearnerPool] = []
 
-    def make(on_new: Any = None, **overrides: Any) -> LearnerPool:
+    def make(watcher: Any = None, **overrides: Any) -> LearnerPool:
         plan = make_plan("parallel", tau_settings(tmp_path, **overrides), tmp_path / "run_logs")
-        pools.append(LearnerPool(plan, hub, on_new=on_new))
+        pools.append(LearnerPool(plan, hub, watcher=watcher))
         return pools[-1]
 
     yield make
@@ -45,7 +46,7 @@ def make(hub: MetricsHub, tmp_path: Path) -> Iterator[Make]:
 
 def test_shared_pairs_feed_one_learner(make: Make) -> None:
     seen: list[str] = []
-    pool = make(lambda learner: seen.append(learner.name))
+    pool = make(SimpleNamespace(appears=lambda learner: seen.append(learner.name), updated=None))
     agents = [pool.agent(pair, SPEC) for pair in range(2)]
     assert agents[0].learner is agents[1].learner
     assert list(pool.learners) == seen == ["TauAgent"]

@@ -88,7 +88,9 @@ class Handle:
 class Stage:
     """A learner whose agents act by hand."""
 
-    def __init__(self, hub: MetricsHub, monkeypatch: pytest.MonkeyPatch, *, max_steps: int = 100_000) -> None:
+    def __init__(
+        self, hub: MetricsHub, monkeypatch: pytest.MonkeyPatch, *, max_steps: int = 100_000, after: Any = None
+    ) -> None:
         numbers = {"batch_size": BATCH, "buffer_size": 1000, "steps_per_update": "auto"}
         network = {"hidden_units": 4, "num_layers": 1}
         given = {"hyperparameters": numbers, "network_settings": network, "max_steps": max_steps}
@@ -97,7 +99,7 @@ class Stage:
         weights = algorithm.weights()
         self.thread = ByHand()
         self.handle = Handle(lambda version: algorithm.policy(weights, version), monkeypatch)
-        self.learner = Learner("Agent", setup, algorithm, self.handle, Shared(hub, self.thread))
+        self.learner = Learner("Agent", setup, algorithm, self.handle, Shared(hub, self.thread, after=after))
         self.game_s = 0.1
         """What an exchange takes."""
         self.waited = 0
@@ -311,9 +313,15 @@ def test_a_summary_tells_gradient_steps_for_each_decision_since_the_one_before(m
 
 def test_a_checkpoint_is_written_between_two_blocks(make: Make) -> None:
     async def scenario() -> None:
-        stage, written = make(), asyncio.Event()
+        written = asyncio.Event()
+
+        async def write(name: str) -> None:
+            await written.wait()
+
+        stage = make(after=write)
+        written.set()
         await warm(stage)
-        stage.learner.updates.after = written.wait  # type: ignore[assignment]
+        written.clear()
         await stage.act()
         await stage.thread.turn()
         assert not stage.thread.waiting

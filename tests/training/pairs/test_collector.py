@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,12 @@ from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.updates import Updates
+from tau_trainer.training.pairs import collector
 from tau_trainer.training.pairs.collector import PairsCollector
 from tau_trainer.training.pairs.overseer import RunOverseer
 from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
+from tau_trainer.training.pairs.speeds import Speeds
 from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import make_plan
 from tests.bridge.conftest import free_port
@@ -226,6 +228,8 @@ def test_a_restarted_engine_costs_its_open_trajectories_only(stage: Stage, tmp_p
     assert [pair.decisions for pair in report.pairs] == [200, 200]
     assert stage.starts.count(1) == 2
     assert any("restart 1" in warning for warning in memory.warnings)
+    told = [event.fields for event in memory.events if "restart" in event.fields]
+    assert [(fields["pair"], fields["restart"]) for fields in told] == [(1, 1)]
 
 
 @pytest.mark.parametrize("policy", ["shared", "independent"])
@@ -415,11 +419,19 @@ def test_a_process_of_its_own_replays_the_same_to_the_bit(stage: Stage, tmp_path
     assert hashes(resumed) == hashes(whole)
 
 
-def test_resume_counts_on(stage: Stage, tmp_path: Path, memory: Memory) -> None:
+def test_resume_counts_on(stage: Stage, tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[int, Sequence[int]]] = []
+
+    def noted(run: int, pairs: Sequence[int]) -> Speeds:
+        begun.append((run, pairs))
+        return Speeds(run, pairs)
+
+    monkeypatch.setattr(collector, "Speeds", noted)
     first = train(tau_settings(tmp_path))
     settings = tau_settings(tmp_path, behaviors__TauAgent__max_steps=800, checkpoint_settings__resume=True)
     second = train(settings, memory)
     assert (first.decisions, second.decisions) == (400, 800)
+    assert begun == [(0, [0, 0]), (400, [200, 200])], "speeds are of what this process does"
     assert [pair.decisions for pair in second.pairs] == [400, 400]
     assert [event.fields["step"] for event in memory.events if event.kind == "resumed"] == [400]
     assert memory.summaries[0].step > 400
@@ -482,6 +494,7 @@ def test_an_update_that_meets_nan_is_skipped(
     report = train(tau_settings(tmp_path), memory)
     assert report.exit_code == 0
     assert sum("update was skipped and the weights kept" in warning for warning in memory.warnings) == 1
+    assert [event.fields["skipped"] for event in memory.events if "skipped" in event.fields] == [1]
     assert len(calls) > 3
 
 
@@ -866,7 +879,7 @@ def test_state_is_carried_over_a_whole_run(stage: Stage, tmp_path: Path, monkeyp
 
     stage.before_step = fail_once
     monkeypatch.setattr(PPO, "learn", noted)
-    for place in ("pairs.overseer.check_export", "pairs.finish.export_onnx", "pairs.checkpointing.export_onnx"):
+    for place in ("pairs.overseer.check_export", "pairs.collector.export_onnx", "pairs.checkpointing.export_onnx"):
         monkeypatch.setattr(f"tau_trainer.training.{place}", lambda *_: None)
     settings = plain_settings(
         tmp_path,

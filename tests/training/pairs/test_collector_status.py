@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import asyncio
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tau_trainer.metrics import MetricsHub, PairMetrics, PairState, RateMeter, TaskKeys, keys
+from tau_trainer.metrics import MetricsHub, PairMetrics, PairState, TaskKeys, keys
 from tau_trainer.training.learning.scores import LastRewards
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs import snapshots as module
 from tau_trainer.training.pairs.collector import PairsCollector
-from tau_trainer.training.pairs.snapshots import Snapshots
+from tau_trainer.training.pairs.overseer import RunOverseer
+from tau_trainer.training.pairs.parallel import ParallelTrainer
+from tau_trainer.training.pairs.speeds import Speeds
+from tau_trainer.training.plan import RunPlan
+from tests.training.fakes import Memory
 
 
 def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, **more: Any) -> Any:
@@ -54,88 +59,45 @@ class FakePair:
         return replace(found, mean_group_reward=group, validation_accuracy=accuracy)
 
 
-def run_of(pairs: list[FakePair], learners: list[Any], task: Any = None) -> Any:
-    run = SimpleNamespace(
-        parallel=SimpleNamespace(pairs=pairs),
-        learners=learners,
-        baselines=None,
-        actors=None,
-    )
-    self_play = SimpleNamespace(table=lambda name: ())
-    pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play)
-    run.overseer = SimpleNamespace(accuracies={1: 0.25}, lessons=Lessons({}), pool=pool)
-    run.plan = SimpleNamespace(command="learn", task=task, subject="a ball", seed=7, shared=True, inference=False)
-    run.steps = sum(pair.trainer.decisions for pair in pairs)
-    return run
+class Shown(PairsCollector):
+    """Pairs and learners that nothing has started."""
 
-
-def snapshots_of(run: Any) -> Snapshots:
-    return Snapshots(cast(PairsCollector, run))
+    def __init__(self, pairs: list[FakePair], learners: list[Any], task: Any = None) -> None:
+        self.parallel = cast(ParallelTrainer, SimpleNamespace(pairs=pairs))
+        self.baselines, self.actors = None, None
+        self_play = SimpleNamespace(table=lambda name: ())
+        pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play)
+        told = {"accuracies": {1: 0.25}, "lessons": Lessons({}), "pool": pool, "learners": learners, "gone": 0}
+        self.overseer = cast(RunOverseer, SimpleNamespace(**told))
+        self.plan = cast(RunPlan, SimpleNamespace(task=task, shared=True))
+        self._speeds = Speeds(self.steps, [pair.trainer.decisions for pair in pairs])
 
 
 def test_a_game_that_a_person_has_stopped_is_the_message() -> None:
     learner = fake_learner("A", 0)
     pairs = [FakePair(0, [learner]), FakePair(1, [learner])]
-    run = run_of(pairs, [learner])
-    assert snapshots_of(run).fields["message"] is None
+    run = Shown(pairs, [learner])
+    assert run.status["message"] is None
     pairs[1].absent = "the Unity editor stopped the game"
-    assert snapshots_of(run).fields["message"] == "the Unity editor stopped the game"
+    assert run.status["message"] == "the Unity editor stopped the game"
 
 
 def test_what_each_behavior_says_of_its_actors_is_shown() -> None:
-    run = run_of([FakePair(0, [])], [])
-    assert snapshots_of(run).fields["figures"] == ()
+    run: Any = Shown([FakePair(0, [])], [])
+    assert run.status["figures"] == ()
     run.actors = SimpleNamespace(trainers=[SimpleNamespace(figures=("9 samples/s",)), SimpleNamespace(figures=("8",))])
-    assert snapshots_of(run).fields["figures"] == ("9 samples/s", "8")
-
-
-def test_a_speed_counts_what_this_process_has_done() -> None:
-    """A resumed run begins with the decisions of those before."""
-    learner = fake_learner("A", 5000)
-    pair = FakePair(0, [learner], decisions=5000)
-    run = run_of([pair], [learner])
-    snapshots = snapshots_of(run)
-    assert snapshots.fields["decisions_per_second"] == 0.0
-    pair.trainer.decisions += 40
-    meter = snapshots._rates[0]
-    before = meter.total
-    assert snapshots.pairs[0].decisions_per_second > 0.0
-    assert (before, meter.total) == (0, 40)
-    assert snapshots.pairs
-    assert meter.total == 40, "nothing is counted twice"
+    assert run.status["figures"] == ("9 samples/s", "8")
 
 
 def test_a_pair_that_is_not_training_has_no_speed_and_no_share_in_the_runs() -> None:
     learner = fake_learner("A", 100)
     pairs = [FakePair(i, [learner], 50) for i in range(2)]
-    run = run_of(pairs, [learner])
-    snapshots = snapshots_of(run)
+    run = Shown(pairs, [learner])
     for pair in pairs:
         pair.trainer.decisions += 10
     pairs[1].state = PairState.COMPLETED
-    first, second = snapshots.pairs
+    first, second = run.pairs
     assert second.decisions_per_second == 0.0 < first.decisions_per_second
-
-
-def test_the_runs_speed_outlasts_the_change_from_one_pair_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of two pairs at a time, 100 decisions a second, 2 s until the next has started: neither 0 nor 200."""
-    now = 0.0
-    monkeypatch.setattr(module, "RateMeter", lambda half_life=5.0: RateMeter(half_life, lambda: now))
-    learner = fake_learner("A", max_steps=4000)
-    pairs = [FakePair(i, [learner], 500) for i in range(2)]  # a resumed run
-    run = run_of(pairs, [learner])
-    snapshots = snapshots_of(run)
-    now = 30.0  # engines took their time
-    for turn, pair in enumerate(pairs):
-        for _ in range(40):
-            now += 0.25
-            pair.trainer.decisions += 25
-            run.steps += 25
-            speed = snapshots.fields["decisions_per_second"]
-        assert speed == pytest.approx(100.0 if turn == 0 else 90.0, rel=0.06)
-        pair.state = PairState.COMPLETED
-        now += 2.0
-        assert 75.0 < snapshots.fields["decisions_per_second"] < 95.0
 
 
 def test_sums_and_the_worst_over_all_learners() -> None:
@@ -144,17 +106,17 @@ def test_sums_and_the_worst_over_all_learners() -> None:
         fake_learner("B", accuracy=0.75, updates=3, policy_age=1.5, held_seconds=2.0, update_seconds=4.0),
         fake_learner("C"),
     ]
-    snapshots = snapshots_of(run_of([], learners))
-    fields = snapshots.fields
+    run = Shown([], learners)
+    fields = run.status
     assert (fields["policy_version"], fields["policy_age"], fields["validation_accuracy"]) == (5, 1.5, 0.75)
-    assert (fields["held_seconds"], fields["update_seconds"], snapshots.most) == (3.0, 7.0, 3000)
-    assert snapshots_of(run_of([], [])).fields["validation_accuracy"] is None
+    assert (fields["held_seconds"], fields["update_seconds"], run.max_steps) == (3.0, 7.0, 3000)
+    assert Shown([], []).status["validation_accuracy"] is None
 
 
 def test_a_behavior_is_told_of_by_the_pairs_that_play_it() -> None:
     learners = [fake_learner("A", 10, rewards=said(0, own=1.5)), fake_learner("B", 20, rewards=said(0, own=2, group=9))]
     pairs = [FakePair(0, learners), FakePair(1, learners[:1]), FakePair(2, learners)]
-    first, second = snapshots_of(run_of(pairs, learners)).behaviors
+    first, second = Shown(pairs, learners).behaviors
     assert (first.name, first.step, first.max_steps, first.episodes) == ("A", 10, 1000, 6)
     assert (first.mean_reward, first.mean_group_reward, first.window, first.window_episodes) == (
         1.5, None, "summary", 1,
@@ -170,23 +132,38 @@ def test_rewards_are_those_of_decisions_where_a_task_counts_them(task: Any, expe
     learners = [
         fake_learner(name, rewards=said(0, own=own, decided=0.5, success=0.75)) for name, own in (("A", 3), ("B", 5))
     ]
-    told = snapshots_of(run_of([FakePair(0, learners), FakePair(1, learners)], learners, task))
-    assert (told.fields["columns"], told.pairs[0].mean_reward, told.pairs[0].success_rate) == expected
+    told = Shown([FakePair(0, learners), FakePair(1, learners)], learners, task)
+    assert (told.status["columns"], told.pairs[0].mean_reward, told.pairs[0].success_rate) == expected
     assert (told.pairs[1].mean_reward, told.pairs[0].mean_group_reward) == (None, None)
 
 
 def test_what_pairs_scored() -> None:
-    pairs = snapshots_of(run_of([FakePair(0, []), FakePair(1, [])], [])).pairs
+    pairs = Shown([FakePair(0, []), FakePair(1, [])], []).pairs
     assert [pair.validation_accuracy for pair in pairs] == [None, 0.25]
 
 
 def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:
     """With a policy for each pair, those that have not begun have no learner yet."""
     learners = [fake_learner("A-pair0"), fake_learner("A-pair1")]
-    run = run_of([FakePair(number, learners[number : number + 1]) for number in range(5)], learners)
+    run: Any = Shown([FakePair(number, learners[number : number + 1]) for number in range(5)], learners)
     run.overseer.pool = SimpleNamespace(of_pair=lambda pair: learners[pair : pair + 1])
-    assert snapshots_of(run).most == 2000
+    assert run.max_steps == 2000
     run.plan.shared = False
-    assert snapshots_of(run).most == 5000
-    run.learners = []
-    assert snapshots_of(run).most == 0
+    assert run.max_steps == 5000
+    run.overseer.learners = []
+    assert run.max_steps == 0
+
+
+@pytest.mark.parametrize("actors", [None, SimpleNamespace()], ids=["here", "elsewhere"])
+def test_why_nothing_was_learned_depends_on_where_agents_act(actors: Any) -> None:
+    learner = fake_learner("A")
+    learner.policy, learner.spec = SimpleNamespace(version=0), SimpleNamespace(short_name="A")
+    learner.flush, learner.why_never = lambda: None, lambda here: "it was here" if here else "it was elsewhere"
+    collector: Any = Shown([], [learner])
+    collector.actors, collector.overseer.examiner = actors, None
+    collector.plan.deterministic, collector.plan.settings = False, SimpleNamespace(behaviors={})
+    collector.overseer.checkpointer = SimpleNamespace(better=lambda learner: True, saved=lambda learner: True)
+    with MetricsHub([memory := Memory()]) as hub:
+        collector.run = SimpleNamespace(hub=hub, hurried=threading.Event())
+        asyncio.run(collector._save_last())
+    assert memory.warnings == [f"'A' was never updated: it was {'here' if actors is None else 'elsewhere'}"]

@@ -22,7 +22,7 @@ from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.learning.handles import LocalLearner
 from tau_trainer.training.learning.judge import Judge
-from tau_trainer.training.pairs import finish
+from tau_trainer.training.pairs import collector
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
 from tests.waiting import HANG_S
@@ -80,7 +80,7 @@ def test_the_result_says_where_more_decisions_would_help(
         judged.extend(accuracies)
         return True
 
-    monkeypatch.setattr(finish, "still_rises", rises)
+    monkeypatch.setattr(collector, "still_rises", rises)
     report = train(tau_settings(tmp_path))
     assert report.verdict is not None
     assert "rose at the end, so more decisions would help: --max-steps 800. Exported: the" in report.verdict
@@ -103,7 +103,7 @@ def test_independent_policies_are_all_reported_and_the_best_has_the_behaviors_na
         return made[-1]
 
     monkeypatch.setattr(TauTask, "evaluate", against)
-    monkeypatch.setattr(finish, "make_candidate", noted)
+    monkeypatch.setattr(collector, "make_candidate", noted)
     report = train(tau_settings(tmp_path, tau__policy="independent", tau__pairs=3), memory)
     files = [f"TauAgent-pair{pair}.onnx" for pair in range(3)]
     assert [path.name for path in report.models] == ["TauAgent.onnx", *files]
@@ -214,7 +214,7 @@ def test_what_cannot_be_written_costs_nothing_else(
     def no_curve(*_: object) -> None:
         raise ValueError("no font")
 
-    monkeypatch.setattr(finish, "export_onnx", no_export)
+    monkeypatch.setattr(collector, "export_onnx", no_export)
     monkeypatch.setattr(run, "atomic_write_json", no_json)
     monkeypatch.setattr(run, "plot_learning_curve", no_curve)
     memory = Memory()
