@@ -260,16 +260,17 @@ class CopiesCollector(Collector):
     @property
     @override
     def status(self) -> Mapping[str, Any]:
-        speeds, shown = self.playing.speeds(), tuple[str, ...]()
+        speeds, shown, parts = self.playing.speeds(), tuple[str, ...](), dict[str, float]()
         if speeds:
             environments, agents, *shares = speeds.values()
             names = [*self.playing.collector.seconds, "learning"]
             shown = (
                 f"{environments:,.0f} environment steps/s",
                 f"{agents:,.0f} agent steps/s",
-                ", ".join(f"{name} {share:.0%}" for name, share in zip(names, shares, strict=True)),
             )
+            parts = dict(zip(names, shares, strict=True))
         return {
+            "time_shares": parts,
             "policy_version": sum(seat.updates for seat in self.playing.seats),
             "update_seconds": self.playing.learning_seconds,
             "figures": shown,
