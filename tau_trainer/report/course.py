@@ -30,10 +30,7 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
         curves = {pair: curve for (_, pair), curve in run.history.pairs(run.history.reward_key).items()}
         by_pair = mapping(run.evaluation.get("pairs"))
         for name, pair in run.pairs.items() if len(run.pairs) > 1 else ():
-            # Independent pairs are called after their learner.
-            curve = curves.get(name) or next(
-                (curve for key, curve in curves.items() if str(key).endswith(f"-pair{name}")), None
-            )
+            curve = curves.get(name)
             facts = mapping(by_pair.get(name))
             rows.append(
                 (

@@ -10,7 +10,7 @@ from importlib import resources
 from tau_trainer import __version__
 from tau_trainer.metrics.charts import ACCURACY, LESSONS, REWARD, Chart, charts
 from tau_trainer.report import course, scores, setup
-from tau_trainer.report.chart import Detail, draw
+from tau_trainer.report.chart import Detail, band_sentence, draw
 from tau_trainer.report.games import games
 from tau_trainer.report.html import Markup, element, join
 from tau_trainer.report.records import RunRecord
@@ -84,7 +84,7 @@ def _sections(
             draw(chart, last, detail, large=large and i == 0, band_told=bool(common))
             for i, chart in enumerate(those[:left])
         ]
-        note = element("p", across, *common, class_="note") if across or common else None
+        note = element("p", across, *map(band_sentence, common), class_="note") if across or common else None
         more = len(those) - len(figures)
         left -= len(figures)
         rest = (

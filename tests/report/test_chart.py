@@ -61,7 +61,7 @@ def drawn(chart: Chart, last: float = 20.0) -> Reader:
 
 def test_a_chart_has_its_lines_band_baselines_and_stops() -> None:
     line = Line("<b>mine", Curve([0, 10, 20], [0, 1, 2]), [0, 0.5, 1], [1, 2, 3], {"pair 0": Curve([0, 20], [0, 3])})
-    read = drawn(Chart("Losses/Value Loss", (line,), "Band: of two.", "reward", {"ridge": 1.5}))
+    read = drawn(Chart("Losses/Value Loss", (line,), "of two", "reward", {"ridge": 1.5}))
     classes = [attributes.get("class") for _, attributes in read.seen]
     assert (
         classes.count("thick c0") == classes.count("area c0") == classes.count("thin c0") == classes.count("level") == 1
@@ -84,7 +84,9 @@ def test_strips_share_the_width_without_gaps() -> None:
 
 
 def test_what_is_measured_now_and_then_is_dotted_and_one_value_is_a_dot() -> None:
-    read = drawn(Chart("x", (Line("v", Curve([5, 10], [1, 2]), dotted=True), Line("t", Curve([10], [2]), star=True))))
+    read = drawn(
+        Chart("x", (Line("v", Curve([5, 10], [1, 2]), dotted=True), Line("t", Curve([10], [2]), star=True, color=1)))
+    )
     dots = [attributes for tag, attributes in read.seen if tag == "circle"]
     assert [one["class"] for one in dots] == ["dots c0", "dots c0", "star c1"]
     assert [one["cx"] for one in dots] == ["25%", "50%", "50%"]

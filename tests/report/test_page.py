@@ -147,7 +147,7 @@ def test_several_runs_are_one_thing_with_seeds(tmp_path: Path) -> None:
     assert "mean ± standard deviation" in told
     assert "90.0 % ± 0.0 %" in told
     assert "These runs have the same settings but for their seed and their name." in told
-    assert "Line: mean of 3 runs. Band: lowest to highest of them." in section(text, "reward")
+    assert "Band: lowest to highest of 3 runs around their mean." in section(text, "reward")
     assert "1, 2, 3 -1" in section(text, "settings")
     assert all(f"policy of {name}" in section(text, "evaluation") for name in "abc")
     assert all(f"{name}: TauAgent-4000 best" in section(text, "checkpoints") for name in "abc")
@@ -195,7 +195,9 @@ def test_a_run_without_a_task_has_no_evaluation(tmp_path: Path) -> None:
         hub.flush("Ball", 100)
     text = page(folder)
     assert "evaluation" not in re.findall(r'section id="([^"]*)"', text)
-    assert "Band: one standard deviation around the mean." in section(text, "reward")
+    assert "Band: one standard deviation around the mean, cut at the lowest and highest value." in section(
+        text, "reward"
+    )
 
 
 def test_what_groups_get_is_told_and_marks_the_best(tmp_path: Path) -> None:
