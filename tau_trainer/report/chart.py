@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tau_trainer.metrics.charts import Chart, Line, thin, thin_band
 from tau_trainer.metrics.history import Curve
@@ -67,7 +68,19 @@ class Scale:
         return round(_BOX * (1.0 - self.share(value)))
 
 
-def draw(chart: Chart, last: float, detail: Detail, *, large: bool = False, band_told: bool = False) -> Markup:
+Width = Literal["large", "whole", "half", "third"]
+"""Of a chart on a wide page, as a share of its row; ``large``: a whole row, and higher."""
+
+
+def widths(count: int) -> list[Width]:
+    """Of ``count`` charts, so that every row is full: thirds, and halves at the end if thirds would leave a gap."""
+    if count == 1:
+        return ["whole"]
+    halves = min({0: 0, 1: 4, 2: 2}[count % 3], count)
+    return ["third" if i < count - halves else "half" for i in range(count)]
+
+
+def draw(chart: Chart, last: float, detail: Detail, *, width: Width = "whole", band_told: bool = False) -> Markup:
     """The chart with its title, legend and tooltips, as a ``figure``.
 
     ``last``: decisions at its right edge, more than 0; ``band_told``: what its band means stands above already.
@@ -106,7 +119,7 @@ def draw(chart: Chart, last: float, detail: Detail, *, large: bool = False, band
         _newest(chart, shown),
         _legend(chart, band_told),
     )
-    return element("figure", caption, plot, class_="chart large" if large else "chart")
+    return element("figure", caption, plot, class_=f"chart {width}")
 
 
 def _newest(chart: Chart, shown: Shown) -> Markup | None:

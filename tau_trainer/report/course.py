@@ -34,7 +34,7 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
             facts = mapping(by_pair.get(name))
             rows.append(
                 (
-                    element("th", f"{of_run(runs, run)}pair {name}", scope="row"),
+                    element("th", f"{of_run(runs, run)}{run.history.part} {name}", scope="row"),
                     pair.state,
                     or_dash(number(facts.get("decisions")), lambda count: f"{count:,.0f}"),
                     or_dash(curve.y[-1] if curve else None, signed),
@@ -42,7 +42,7 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
                     f"{pair.restarts:,}",
                 )
             )
-    head = ("pair", "state", "decisions", "last reward", "validation accuracy", "engine restarts")
+    head = (runs[0].history.part, "state", "decisions", "last reward", "validation accuracy", "engine restarts")
     return join([figures(head, rows[:MOST_ROWS]), more(rows)]) if rows else NOTHING
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.metrics.charts import Chart, Line
 from tau_trainer.metrics.history import Curve
-from tau_trainer.report.chart import Detail, Scale, bar, draw, nice_ticks, stack, tick
+from tau_trainer.report.chart import Detail, Scale, bar, draw, nice_ticks, stack, tick, widths
 from tests.report.test_html import Reader
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -73,6 +73,15 @@ def test_a_chart_has_its_lines_band_baselines_and_stops() -> None:
         assert told in text
     assert "b" not in {tag for tag, attributes in read.seen if attributes}, "a name is no markup"
     assert classes.count("stop") == 3
+
+
+@pytest.mark.parametrize("count", range(20))
+def test_small_charts_fill_their_rows(count: int) -> None:
+    sixths = [{"whole": 6, "half": 3, "third": 2}[width] for width in widths(count)]
+    ends = list(itertools.accumulate(sixths))
+    assert len(sixths) == count
+    assert sum(sixths) % 6 == 0
+    assert {6 * row for row in range(1, sum(sixths) // 6 + 1)} <= set(ends), "no chart goes over the end of a row"
 
 
 def test_strips_share_the_width_without_gaps() -> None:

@@ -109,7 +109,7 @@ class CopiesCollector(Collector):
         if self.max_steps % whole:
             message = (
                 f"training ends after {rounds * whole:,} decisions instead of {self.max_steps:,}, because the policies "
-                f"learn from rounds of {whole:,} decisions; choose a multiple of that as --max-steps to end there"
+                f"learn from rounds of {whole:,} decisions; choose a multiple of it for --max-steps to end there"
             )
             self.run.hub.event("rounds", message=message)
 
