@@ -55,7 +55,11 @@ class EngineFlags:
         ),
         Sets("env_settings.env_path"),
     ] = None
-    base_port: Annotated[Text, number("First port to listen on. [default: 5005]", "P"), Sets("env_settings.")] = None
+    base_port: Annotated[
+        Text,
+        number("First port to listen on; the editor always connects to 5004. [default: 5005]", "P"),
+        Sets("env_settings."),
+    ] = None
     listen: Annotated[
         Text,
         text("Address to listen on instead of this machine alone; no password protects it.", "ADDRESS"),

@@ -60,7 +60,7 @@ class EngineSource:
             first, *_, last = *self._ports, self._ports[-1]  # they follow one another
             where = f"port {first}" if first == last else f"ports {first} to {last}"
             self.invitation = f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
-        self.warnings = _exposure(self._options)
+        self.warnings = (*_exposure(self._options), *_other_port(settings, editor))
         self._playable = Playable()
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> EngineWorker:
@@ -290,6 +290,14 @@ def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = N
     if only is not None and base != BASE_PORT:  # the others' ports may be in use already, by them
         return [*range(base, base + only), *engine_ports(1, base + only)]
     return engine_ports(count, None if base == BASE_PORT else base)
+
+
+def _other_port(settings: RunSettings, editor: bool) -> tuple[str, ...]:
+    """A port that was asked for, where the editor is waited for, which connects to its own."""
+    port = settings.env_settings.base_port
+    if not editor or port in (BASE_PORT, EDITOR_PORT):
+        return ()
+    return (f"--base-port {port} has no effect: the Unity editor always connects to port {EDITOR_PORT}",)
 
 
 def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:

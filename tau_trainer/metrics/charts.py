@@ -2,7 +2,8 @@
 
 A band says how far apart things are that should do the same. In order of what tells more: the lowest to the highest of
 several runs; the lowest to the highest of a run's pairs; where there is but one of both, one standard deviation around
-the mean of the values behind each point. Nothing is smoothed.
+the mean of the values behind each point, cut at the lowest and the highest of them where the log has these. Nothing
+is smoothed.
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ class Line:
     high: Sequence[float] = ()
     members: Mapping[str, Curve] = field(default_factory=dict)
     """Thin lines by name."""
+    color: int = 0
+    """Number of its colour: the same in all charts of a run."""
+    part: str = "pair"
+    """What the members are, if they are of one run."""
     dotted: bool = False
     """Points with a thin line between: measured now and then."""
     star: bool = False
@@ -81,7 +86,7 @@ class Chart:
     """The scalar's name, as TensorBoard has it."""
     lines: tuple[Line, ...]
     band: str = ""
-    """What the band means, in words; empty: there is none."""
+    """What the band means, in words that follow ``Band:``; empty: there is none."""
     unit: str = ""
     levels: Mapping[str, float] = field(default_factory=dict)
     """Baselines by name."""
@@ -153,7 +158,8 @@ def learning_charts(history: History) -> list[Chart]:
 def chart_of(histories: Sequence[History], names: Mapping[str, str], score: str = "") -> Chart | None:
     """One chart of the scalars ``names``, and of the baselines' ``score``; None where there is nothing to draw."""
     lines, bands, left_out = list[Line](), list[str](), 0
-    for key, name in names.items():
+    every = list(dict.fromkeys(behavior for history in histories for behavior in history.steps))
+    for group, (key, name) in enumerate(names.items()):
         behaviors = dict.fromkeys(behavior for history in histories for behavior in history.overall(key))
         for number, behavior in enumerate(behaviors):
             if number >= MOST_BEHAVIORS:
@@ -161,7 +167,8 @@ def chart_of(histories: Sequence[History], names: Mapping[str, str], score: str 
                 continue
             parts = [part for part in (name, behavior if len(behaviors) > 1 else "") if part]
             line, band = _line(histories, key, behavior, ", ".join(parts))
-            lines.append(replace(line, behavior=behavior))
+            color = group * len(every) + (every.index(behavior) if behavior in every else number)
+            lines.append(replace(line, behavior=behavior, color=color))
             bands.append(band)
     if not lines:
         return None
@@ -185,24 +192,31 @@ def _line(histories: Sequence[History], key: str, behavior: str, name: str) -> t
     first = next(iter(curves.values()))
     if len(curves) > 1:
         members = curves
-        text = f"Line: mean of {len(curves)} runs. Band: lowest to highest of them."
+        part, text = "run", f"lowest to highest of {len(curves)} runs around their mean"
         main = mean_curve(list(curves.values()))
     else:
-        members = {f"pair {pair}": curve for (owner, pair), curve in having[0].pairs(key).items() if owner == behavior}
-        text = f"Band: lowest to highest of {len(members)} pairs."
+        part, pairs = having[0].part, having[0].pairs(key)
+        members = {f"{part} {pair}": curve for (owner, pair), curve in pairs.items() if owner == behavior}
+        text = f"lowest to highest of {len(members)} {part}s"
         main = first
     if len(members) > 1:
+        thin = members if len(members) <= MOST_LINES else {}
         if star:
-            return Line(name, main, members=members if len(members) <= MOST_LINES else {}, star=True), ""
+            return Line(name, main, members=thin, star=True, part=part), ""
         low, high = band(list(members.values()), main.x)
-        return Line(name, main, low, high, members if len(members) <= MOST_LINES else {}, dotted=dotted), text
-    spread = having[0].deviations.get(key, {}).get((behavior, None))
-    if spread is not None and (key in _EPISODES or key == having[0].task.get("reward")):
-        by_step = dict(zip(spread.x, spread.y, strict=True))
-        around = [by_step.get(x, 0.0) for x in main.x]
-        low = [y - d for y, d in zip(main.y, around, strict=True)]
-        high = [y + d for y, d in zip(main.y, around, strict=True)]
-        return Line(name, main, low, high), "Band: one standard deviation around the mean."
+        return Line(name, main, low, high, thin, part=part, dotted=dotted), text
+    if key in _EPISODES or key == having[0].task.get("reward"):
+        deviations, lows, highs = (
+            dict(zip(curve.x, curve.y, strict=True))
+            for spread in (having[0].deviations, having[0].lows, having[0].highs)
+            for curve in [spread.get(key, {}).get((behavior, None), Curve())]
+        )
+        if deviations:
+            points = [(x, y, deviations.get(x, 0.0)) for x, y in zip(main.x, main.y, strict=True)]
+            low = [max(y - deviation, lows.get(x, -np.inf)) for x, y, deviation in points]
+            high = [min(y + deviation, highs.get(x, np.inf)) for x, y, deviation in points]
+            cut = ", cut at the lowest and highest value" if lows and highs else ""
+            return Line(name, main, low, high), f"one standard deviation around the mean{cut}"
     return Line(name, main, dotted=dotted, star=star), ""
 
 
@@ -211,12 +225,12 @@ def _family(histories: Sequence[History], title: str, family: Sequence[str]) -> 
     lines = list[Line]()
     found = [history.overall(key) for history in histories for key in family]
     behaviors = dict.fromkeys(name for curves in found for name in curves)
-    for behavior in list(behaviors)[:MOST_BEHAVIORS]:
+    for number, behavior in enumerate(list(behaviors)[:MOST_BEHAVIORS]):
         curves = [by_behavior[behavior] for by_behavior in found if behavior in by_behavior]
         main = mean_curve(curves)
         low, high = band(curves, main.x)
-        lines.append(Line(behavior if len(behaviors) > 1 else "mean", main, low, high))
-    text = f"Line: mean of {len(family)} scalars. Band: lowest to highest of them."
+        lines.append(Line(behavior if len(behaviors) > 1 else "mean", main, low, high, color=number))
+    text = f"lowest to highest of {len(family)} scalars around their mean"
     return Chart(title, tuple(lines), text, left_out=max(0, len(behaviors) - MOST_BEHAVIORS))
 
 

@@ -34,6 +34,11 @@ def format_speed(per_second: float) -> str:
     return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}"
 
 
+def format_bytes(count: int) -> str:
+    """``412 MB``, ``1.3 GB``; 1 MB is a million bytes."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
 def format_seconds(seconds: float | None) -> str:
     """``0:01:23``, ``26:00:00``; ``-`` for None or a number that is not finite."""
     if seconds is None or not math.isfinite(seconds):

@@ -72,6 +72,13 @@ class History:
     """What the task calls its scalars: ``reward`` of a decision, its ``success``."""
     deviations: dict[str, dict[Line, Curve]] = field(default_factory=dict)
     """Standard deviation of the values behind each point, where there were several."""
+    lows: dict[str, dict[Line, Curve]] = field(default_factory=dict)
+    """The lowest of the values behind a point, where the log has it; ``highs``: the highest."""
+    highs: dict[str, dict[Line, Curve]] = field(default_factory=dict)
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    """Content of ``evaluation.json``; empty: none."""
+    part: str = "engine"
+    """What the run has several of: ``pair`` if a task counts rewards of decisions, or if each has a policy."""
     seconds: dict[str, Curve] = field(default_factory=dict)
     """Of each behavior the time that a point took, all starts of the run together."""
 
@@ -103,6 +110,7 @@ class History:
                     history._cut(behavior, step)
                 case {"type": "event", "kind": "task", "fields": dict(names)}:
                     history.task = {str(name): str(key) for name, key in names.items()}
+                    history.part = "pair"
                 case {"type": "event", "kind": "baselines", "fields": {"values": dict(values)}}:
                     history._add_baselines(values)
                 case {"type": "result"}:
@@ -133,11 +141,17 @@ class History:
         if len(self.steps) < 2 or not all(matches.values()) or len(names) != 1:
             return self
         [name] = names
-        merged = History(self.run_id, baselines=self.baselines, steps={name: max(self.steps.values())}, task=self.task)
+        steps = {name: max(self.steps.values())}
+        merged = History(self.run_id, baselines=self.baselines, steps=steps, task=self.task, part="pair")
         for key in self.curves:
             behaviors = self.overall(key)
-            merged.curves[key] = {(name, behavior): curve for behavior, curve in behaviors.items()}
+            merged.curves[key] = {
+                (name, match["pair"]): curve
+                for behavior, curve in behaviors.items()
+                if (match := matches.get(behavior)) is not None
+            }
             merged.curves[key][name, None] = mean_curve(list(behaviors.values()))
+        merged.add_evaluation(self.evaluation)
         return merged
 
     def over_time(self) -> History:
@@ -155,6 +169,8 @@ class History:
             self,
             curves={key: timed(lines) for key, lines in self.curves.items()},
             deviations={key: timed(lines) for key, lines in self.deviations.items()},
+            lows={key: timed(lines) for key, lines in self.lows.items()},
+            highs={key: timed(lines) for key, lines in self.highs.items()},
             steps={name: int(clock.y[-1]) for name, clock in self.seconds.items() if clock.y},
         )
 
@@ -166,8 +182,9 @@ class History:
         for key, value in _mapping(record.get("values")).items():
             self._curve(key, (behavior, None)).add(step, value)
         for key, statistics in _mapping(record.get("statistics")).items():
-            line = self.deviations.setdefault(key, {}).setdefault((behavior, None), Curve())
-            line.add(step, _mapping(statistics).get("std"))
+            for name, spread in (("std", self.deviations), ("min", self.lows), ("max", self.highs)):
+                line = spread.setdefault(key, {}).setdefault((behavior, None), Curve())
+                line.add(step, _mapping(statistics).get(name))
         for pair, values in _mapping(record.get("pairs")).items():
             for key, value in _mapping(values).items():
                 self._curve(key, (behavior, str(pair))).add(step, value)
@@ -180,7 +197,7 @@ class History:
 
     def add_evaluation(self, evaluation: object) -> None:
         """What the exported policy gets on test rows, from the content of ``evaluation.json``."""
-        content = _mapping(evaluation)
+        self.evaluation = content = _mapping(evaluation)
         if not self.baselines:
             self._add_baselines(_mapping(content.get("baselines")))
         exported = _mapping(_mapping(content.get("policies")).get(str(content.get("exported"))))
@@ -194,7 +211,8 @@ class History:
         return self.curves.setdefault(key, {}).setdefault(line, Curve())
 
     def _cut(self, behavior: str, step: int) -> None:
-        for lines in (*self.curves.values(), *self.deviations.values()):
+        spreads = (self.curves, self.deviations, self.lows, self.highs)
+        for lines in (lines for spread in spreads for lines in spread.values()):
             for (owner, _), curve in lines.items():
                 if owner == behavior and curve.x and curve.x[-1] > step:
                     curve.cut(step)

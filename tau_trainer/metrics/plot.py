@@ -1,7 +1,8 @@
 """Charts as one PNG, and ``learning_curve.png``: reward and accuracy over decisions, drawn from the log.
 
-Thin lines are single pairs, a band is around many, thick lines are all of them together, dashed ones the baselines.
-Nothing is smoothed. Uses matplotlib's ``Figure`` and no ``pyplot``: no global state, no window, any thread.
+Thin dark lines are single pairs, a band is around many, thick lines are all of them together, dashed ones the
+baselines, and a star is the exported policy. Nothing is smoothed. Uses matplotlib's ``Figure`` and no ``pyplot``: no
+global state, no window, any thread.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.metrics.charts import Chart, Line, learning_charts
-from tau_trainer.metrics.history import History
+from tau_trainer.metrics.history import Curve, History
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
 CURVE_NAME = "learning_curve.png"
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Told apart by colour-blind eyes (Okabe & Ito 2008)."""
+DARK = ("#00344F", "#6B2F00", "#004F3A", "#6B3A53", "#7A5400", "#1C5A75")
+"""The same, darker: thin lines on top of thick ones."""
 GREY = "#6B6B6B"
-MAX_LEGEND_COLUMNS = 4
+BAND_ALPHA = 0.16
+MAX_LEGEND, LEGEND_MARK = 120, 4
+"""Letters that fit above a panel, and those that a line's mark takes."""
+MAX_LEGEND_ROWS = 3
 LABEL_GAP = 0.055
 """Smallest distance between two baseline labels, as a share of the axis."""
 
@@ -42,8 +48,8 @@ def draw(history: History) -> Figure:
     charts = learning_charts(merged)
     figure, panels = new_figure(history.run_id or "learning curve", max(1, len(charts)))
     for axes, chart in zip(panels, charts, strict=False):
-        for number, line in enumerate(chart.lines):
-            draw_line(axes, line, COLORS[number % len(COLORS)])
+        for line in chart.lines:
+            draw_line(axes, line)
         finish(axes, chart)
     if not charts:
         panels[0].text(0.5, 0.5, "no value yet", transform=panels[0].transAxes, ha="center", va="center", color=GREY)
@@ -69,22 +75,36 @@ def save_figure(figure: Figure, path: Path) -> Path:
     return atomic_write_bytes(path, picture.getvalue())
 
 
-def draw_line(axes: Axes, line: Line, color: str) -> None:
-    """Its members as thin lines below it, or its band; points where they stand alone or were measured now and then."""
-    for member in line.members.values():
-        axes.plot(member.x, member.y, color=color, linewidth=0.8, alpha=0.5, zorder=2)
-    if line.members:
-        axes.plot([], [], color=color, linewidth=0.8, alpha=0.7, label=f"{line.name}, single pairs".lstrip(", "))
-    elif line.low:
-        axes.fill_between(line.curve.x, line.low, line.high, color=color, alpha=0.16, linewidth=0)
+def draw_line(axes: Axes, line: Line) -> None:
+    """Its members as thin dark lines on top of it, or its band; points that stand alone or are measured now and then.
+
+    A star is larger than a point, and on top of everything.
+    """
+    color, dark = (colors[line.color % len(colors)] for colors in (COLORS, DARK))
     x, y = line.curve.x, line.curve.y
-    marker = "*" if line.star else "o" if line.dotted or len(x) == 1 else None
+    if line.star:
+        stars: dict[str, Any] = {"linestyle": "", "marker": "*", "markeredgecolor": "white", "zorder": 6}
+        axes.plot(x, y, color=color, markersize=16, label=line.name, clip_on=False, **stars)
+        return
+    for member in line.members.values():
+        axes.plot(member.x, member.y, color=dark, linewidth=0.9, marker=_alone(member), markersize=3.0, zorder=4)
+    if line.members:
+        name = f"{line.name}, single {line.part}s".lstrip(", ")
+        axes.plot([], [], color=dark, linewidth=0.9, label=name)
+    elif line.low:
+        axes.fill_between(x, line.low, line.high, color=color, alpha=BAND_ALPHA, linewidth=0)
+    marker = "o" if line.dotted else _alone(line.curve)
     size = 5.3 if len(x) <= 40 else 0.0
-    axes.plot(x, y, color=color, linewidth=2.4, label=line.name, marker=marker, markersize=size, zorder=3)
+    axes.plot(x, y, color=color, linewidth=2.8, label=line.name, marker=marker, markersize=size, zorder=3)
+
+
+def _alone(curve: Curve) -> str | None:
+    """The marker of a curve of one point, which has no line."""
+    return "o" if len(curve.x) == 1 else None
 
 
 def finish(axes: Axes, chart: Chart) -> None:
-    """Baselines with their names at the right edge, the axis' label, and a legend where there is more than one line."""
+    """Baselines with their names at the right edge, the axis' label, and a legend of several lines or of a band."""
     name = chart.title.rpartition("/")[2].lower()
     unit = "\n(%)" if chart.share else f"\nof {chart.unit}" if chart.unit else ""
     style(axes, name + unit)
@@ -97,17 +117,22 @@ def finish(axes: Axes, chart: Chart) -> None:
         _draw_baselines(axes, chart.levels)
     if chart.left_out:
         axes.plot([], [], " ", label=f"{chart.left_out:,} behaviors more are in log.jsonl")
-    if len(axes.get_legend_handles_labels()[1]) > 1:
+    banded = [line.color for line in chart.lines if line.low and not line.members]
+    if banded and chart.band:
+        color, alpha = (COLORS[banded[0] % len(COLORS)], BAND_ALPHA) if len(banded) == 1 else (GREY, 2 * BAND_ALPHA)
+        axes.fill_between([], [], [], color=color, alpha=alpha, linewidth=0, label=chart.band)
+    if banded or len(axes.get_legend_handles_labels()[1]) > 1:
         legend(axes)
 
 
 def legend(axes: Axes) -> None:
     """What each line is: above the panel, where it covers no curve; with many names inside it, in a column."""
-    names = len(axes.get_legend_handles_labels()[1])
-    if names <= MAX_LEGEND_COLUMNS:
-        # Four long names are as wide as the panel.
+    names = axes.get_legend_handles_labels()[1]
+    widths = [len(name) + LEGEND_MARK for name in names]
+    columns = len(names) if sum(widths) <= MAX_LEGEND else max(1, MAX_LEGEND // max(widths))
+    if len(names) <= MAX_LEGEND_ROWS * columns:
         narrow: dict[str, Any] = {"columnspacing": 1.2, "handlelength": 1.5, "handletextpad": 0.5, "borderaxespad": 0.2}
-        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=names, frameon=False, fontsize=9, **narrow)
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=columns, frameon=False, fontsize=9, **narrow)
     else:
         axes.legend(loc="best", framealpha=0.8, edgecolor="none", fontsize=9)
 

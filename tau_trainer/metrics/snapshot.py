@@ -99,6 +99,18 @@ class BaselineScore:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """How much of its machine the trainer's own process uses, without engines."""
+
+    cpu_cores: float
+    """Busy cores, averaged over recent seconds."""
+    cores: int | None = None
+    """Number of cores that it may use; None: unknown."""
+    memory_bytes: int | None = None
+    """Resident memory; None: unknown (Windows)."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunSnapshot:
     """A run now. Everything the live table shows comes from here."""
 
@@ -124,6 +136,10 @@ class RunSnapshot:
     """Seconds for which a finished observation waited because the age was at its bound."""
     update_seconds: float = 0.0
     """Seconds spent in updates."""
+    time_shares: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the time so far by name, 0 to 1: ``game``, ``acting``, ``waiting``, ``learning``. Learning may run at
+    the same time as the others."""
+    usage: Usage | None = None
     pairs: tuple[PairMetrics, ...] = ()
     columns: tuple[str, ...] = ()
     """Columns of the table of pairs that the run's task adds: ``success``."""

@@ -17,6 +17,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from tau_trainer.metrics.format import (
+    format_bytes,
     format_count,
     format_loss,
     format_percent,
@@ -24,7 +25,7 @@ from tau_trainer.metrics.format import (
     format_seconds,
     format_speed,
 )
-from tau_trainer.metrics.snapshot import BehaviorSnapshot, PairMetrics, PairState, RunSnapshot
+from tau_trainer.metrics.snapshot import BehaviorSnapshot, PairMetrics, PairState, RunSnapshot, Usage
 from tau_trainer.metrics.trend import Trend, mean_losses, sparkline
 from tau_trainer.shown import shown
 
@@ -45,6 +46,8 @@ MAX_WIDTH = 200
 MAX_BEHAVIORS = 8
 TREND = "reward so far"
 MAX_TREND = 60
+LEAST_CURVE = 8
+"""Letters of a pair's curve; its lowest and highest value need room besides."""
 GAP = "  "
 
 
@@ -178,14 +181,15 @@ def _pair_rows(
     known = [column for column in known if not column.of_task or column.heading in snapshot.columns]
     columns = [column for column in known if width >= column.min_width]
     shown = pairs if len(pairs) <= max_rows else pairs[: max(max_rows - 1, 1)]
+    first = "pair" if snapshot.command == "parallel" else "engine"
     # What is left over is for states and trends; of a pair that failed the reason takes all of it.
-    room = max(width - 10 - sum(column.width + len(GAP) for column in columns), 4)
+    room = max(width - len(first) - 6 - sum(column.width + len(GAP) for column in columns), 4)
     state_width = max((len(_state(pair)) for pair in shown if pair.error is None), default=0)
     trend_width = room - max(state_width, len(PairState.PREPARING)) - len(GAP)
     state_width = room - trend_width - len(GAP) if trend_width >= len(TREND) else room
 
-    def row(first: str, state: str, trend: str, cells: Sequence[str], style: str = "", state_style: str = "") -> Text:
-        line = Text(first.rjust(4) + GAP, style=style, no_wrap=True, overflow="crop")
+    def row(name: str, state: str, trend: str, cells: Sequence[str], style: str = "", state_style: str = "") -> Text:
+        line = Text(name.rjust(len(first)) + GAP, style=style, no_wrap=True, overflow="crop")
         if len(state) > state_width or state_width == room:
             line.append(_fit(state, room, marks), style=state_style or None)
         else:
@@ -200,9 +204,11 @@ def _pair_rows(
 
     def trend(pair: PairMetrics) -> str:
         rewards = next((known.pairs[str(pair.id)] for known in trends.values() if str(pair.id) in known.pairs), [])
-        return sparkline(rewards, min(trend_width, MAX_TREND), marks.levels)
+        ends = f" {_span(rewards)}" if rewards else ""
+        ends = ends if trend_width - len(ends) >= LEAST_CURVE else ""
+        return sparkline(rewards, min(trend_width, MAX_TREND) - len(ends), marks.levels) + ends
 
-    yield row("pair", "state", TREND, [column.heading for column in columns], "dim")
+    yield row(first, "state", TREND, [column.heading for column in columns], "dim")
     for pair in shown:
         yield row(str(pair.id), _state(pair), trend(pair), cells(pair), state_style=STATE_STYLES[pair.state])
     if hidden := pairs[len(shown) :]:
@@ -227,21 +233,17 @@ def _fit(text: str, width: int, marks: Marks) -> str:
 
 
 def _head(snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, marks: Marks) -> Iterator[Text]:
-    """Progress, speed, how far the acting policy is behind, and how learning goes."""
+    """Progress, speed, where the time goes, how far the acting policy is behind, and how learning goes."""
     yield _progress(snapshot, width, marks)
     speed = [
         f"{format_speed(snapshot.decisions_per_second)} decisions/s",
         f"elapsed {format_seconds(snapshot.elapsed_s)}",
         f"left {format_seconds(snapshot.eta_s)}",
     ]
-    policy = [
-        f"policy version {format_count(snapshot.policy_version)}, age {snapshot.policy_age:.2f}",
-        f"held {snapshot.held_seconds:.1f} s",
-        f"updates {snapshot.update_seconds:.1f} s",
-    ]
     yield from _pack(speed[: 3 if snapshot.learning else 2], width, marks)
+    yield from _pack([*_time_parts(snapshot.time_shares), *_usage_parts(snapshot.usage)], width, marks)
     if snapshot.learning:
-        yield from _pack(policy, width, marks)
+        yield from _pack(_policy_parts(snapshot), width, marks)
     if snapshot.command == "parallel":
         trend = next(iter(trends.values())) if len(trends) == 1 else Trend()
         yield from _pack([*_trend_parts(trend, width, marks), *_loss_parts(mean_losses(trends))], width, marks)
@@ -270,10 +272,38 @@ def _progress(snapshot: RunSnapshot, width: int, marks: Marks) -> Text:
     return line
 
 
+def _time_parts(shares: Mapping[str, float]) -> list[str]:
+    """``time: game 62 %, acting 30 %, waiting 8 %, learning 45 %``."""
+    return [f"time: {', '.join(f'{name} {100 * share:.0f} %' for name, share in shares.items())}"] if shares else []
+
+
+def _usage_parts(usage: Usage | None) -> list[str]:
+    """``CPU 1.4 of 2 cores`` and ``memory 412 MB``."""
+    if usage is None:
+        return []
+    cores = "cores" if usage.cores is None else f"of {usage.cores} cores"
+    memory = [] if usage.memory_bytes is None else [f"memory {format_bytes(usage.memory_bytes)}"]
+    return [f"CPU {usage.cpu_cores:.1f} {cores}", *memory]
+
+
+def _policy_parts(snapshot: RunSnapshot) -> list[str]:
+    """Updates and their time; with engines, how far the acting policy is behind, and how long engines waited for it."""
+    parts = [f"policy updates {format_count(snapshot.policy_version)}, taking {snapshot.update_seconds:.1f} s"]
+    if snapshot.pairs:
+        parts.append(f"acting policy {snapshot.policy_age:.2f} updates behind")
+        parts.append(f"engines waited {snapshot.held_seconds:.1f} s for updates")
+    return parts
+
+
+def _span(values: Sequence[float]) -> str:
+    """``0.102 to 0.812``: the lowest and the highest."""
+    return f"{format_reward(min(values))} to {format_reward(max(values))}"
+
+
 def _trend_parts(trend: Trend, width: int, marks: Marks) -> list[str]:
-    """The mean reward by summary, and the newest; the same of groups."""
+    """The mean reward by summary, the newest, the lowest and the highest; the same of groups."""
     return [
-        f"{name} {sparkline(values, max(width // 4, 8), marks.levels)} {format_reward(values[-1])}"
+        f"{name} {sparkline(values, max(width // 4, 8), marks.levels)} {format_reward(values[-1])} ({_span(values)})"
         for name, values in (("reward", trend.rewards), ("group reward", trend.groups))
         if values
     ]

@@ -71,6 +71,45 @@ class Laps:
         self._at = now
 
 
+_PARTS = {
+    "pairs": {
+        "wait for the environment": "game",
+        "answer and record": "acting",
+        "decide": "acting",
+        "wait for the learner": "waiting",
+    },
+    "population": {
+        "act and step": "game and acting",
+        "count": "game and acting",
+        "learn": "learning",
+        "policies and validation": "validation",
+        "checkpoint": "saving",
+    },
+}
+"""Laps of play by what they are called in the live table; starting an engine and waiting for a person is no play."""
+
+
+def time_shares(timers: Timer, seconds: float) -> dict[str, float]:
+    """Shares of the time by name, 0 to 1, from a run's timers. ``seconds``: that the run has played so far.
+
+    The shares of pairs are of the time that they play, all of them together; that of ``learning`` is the mean of the
+    learners, which work at the same time as the pairs.
+    """
+    spent: dict[str, float] = {}
+    for kind, names in _PARTS.items():
+        timer = timers.parts.get(kind, Timer())
+        for owner in (timer, *tuple(timer.parts.values())):
+            for lap, name in names.items():
+                if lap in owner.parts:
+                    spent[name] = spent.get(name, 0.0) + owner.parts[lap].total
+    total = sum(spent.values())
+    shares = {name: part / total for name, part in spent.items() if total > 0.0}
+    learners = tuple(timers.parts.get("learners", Timer()).parts.values())
+    if learners and seconds > 0.0:
+        shares["learning"] = min(sum(learner.total for learner in learners) / len(learners) / seconds, 1.0)
+    return shares
+
+
 class TimersFile(Recorder):
     """Writes the timers and the newest value of every scalar with each checkpoint and at the end."""
 

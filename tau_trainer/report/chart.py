@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tau_trainer.metrics.charts import Chart, Line, thin, thin_band
 from tau_trainer.metrics.history import Curve
@@ -67,7 +68,19 @@ class Scale:
         return round(_BOX * (1.0 - self.share(value)))
 
 
-def draw(chart: Chart, last: float, detail: Detail, *, large: bool = False, band_told: bool = False) -> Markup:
+Width = Literal["large", "whole", "half", "third"]
+"""Of a chart on a wide page, as a share of its row; ``large``: a whole row, and higher."""
+
+
+def widths(count: int) -> list[Width]:
+    """Of ``count`` charts, so that every row is full: thirds, and halves at the end if thirds would leave a gap."""
+    if count == 1:
+        return ["whole"]
+    halves = min({0: 0, 1: 4, 2: 2}[count % 3], count)
+    return ["third" if i < count - halves else "half" for i in range(count)]
+
+
+def draw(chart: Chart, last: float, detail: Detail, *, width: Width = "whole", band_told: bool = False) -> Markup:
     """The chart with its title, legend and tooltips, as a ``figure``.
 
     ``last``: decisions at its right edge, more than 0; ``band_told``: what its band means stands above already.
@@ -78,9 +91,9 @@ def draw(chart: Chart, last: float, detail: Detail, *, large: bool = False, band
     shown = percent if chart.share else exact
     box = element(
         "svg",
-        *(_band(line, x, y, detail, i) for i, line in enumerate(chart.lines)),
-        *(_thin_lines(line, x, y, detail, i) for i, line in enumerate(chart.lines)),
-        *(_thick_line(line, x, y, detail, i) for i, line in enumerate(chart.lines)),
+        *(_band(line, x, y, detail) for line in chart.lines),
+        *(_thin_lines(line, x, y, detail) for line in chart.lines),
+        *(_thick_line(line, x, y, detail) for line in chart.lines),
         viewBox=f"0 0 {_BOX} {_BOX}",
         preserveAspectRatio="none",
         width="100%",
@@ -92,7 +105,7 @@ def draw(chart: Chart, last: float, detail: Detail, *, large: bool = False, band
         *_x_labels(x),
         _levels(chart.levels, y),
         box,
-        *(dot for i, line in enumerate(chart.lines) for dot in _dots(line, x, y, detail, i)),
+        *(dot for line in chart.lines for dot in _dots(line, x, y, detail)),
         *_stops(chart, x, detail, shown),
         class_="plot" + (" named" if chart.levels else ""),
         role="img",
@@ -106,7 +119,7 @@ def draw(chart: Chart, last: float, detail: Detail, *, large: bool = False, band
         _newest(chart, shown),
         _legend(chart, band_told),
     )
-    return element("figure", caption, plot, class_="chart large" if large else "chart")
+    return element("figure", caption, plot, class_=f"chart {width}")
 
 
 def _newest(chart: Chart, shown: Shown) -> Markup | None:
@@ -117,16 +130,18 @@ def _newest(chart: Chart, shown: Shown) -> Markup | None:
 
 
 def _legend(chart: Chart, band_told: bool) -> Markup | None:
-    names = [line.name for line in chart.lines]
-    several = len(names) > 1
-    items = [
-        element("li", name, class_=f"{_color(i)} {_mark(chart.lines[i])}") for i, name in enumerate(names) if several
-    ]
+    lines = chart.lines if len(chart.lines) > 1 else ()
+    items = [element("li", line.name, class_=f"{_color(line.color)} {_mark(line)}") for line in lines]
     if chart.band and not band_told:
-        items.append(element("li", chart.band, class_="band"))
+        items.append(element("li", band_sentence(chart.band), class_="band"))
     if chart.left_out:
         items.append(element("li", f"{chart.left_out:,} behaviors more are in log.jsonl"))
     return element("ul", *items, class_="legend") if items else None
+
+
+def band_sentence(band: str) -> str:
+    """What a band means."""
+    return f"Band: {band}."
 
 
 def _color(number: int) -> str:
@@ -203,24 +218,24 @@ def _levels(levels: Mapping[str, float], y: Scale) -> Markup | None:
     return join([*lines, beside])
 
 
-def _band(line: Line, x: Scale, y: Scale, detail: Detail, number: int) -> Markup | None:
+def _band(line: Line, x: Scale, y: Scale, detail: Detail) -> Markup | None:
     if not line.low or len(line.curve.x) < 2:
         return None
     xs, low, high = thin_band(line.curve.x, line.low, line.high, detail.points)
     around = [*zip(xs, high, strict=True), *zip(reversed(xs), reversed(low), strict=True)]
-    return element("path", d=f"M{_path(around, x, y)}Z", class_=f"area {_color(number)}")
+    return element("path", d=f"M{_path(around, x, y)}Z", class_=f"area {_color(line.color)}")
 
 
-def _thin_lines(line: Line, x: Scale, y: Scale, detail: Detail, number: int) -> Markup:
+def _thin_lines(line: Line, x: Scale, y: Scale, detail: Detail) -> Markup:
     drawn = [member for member in line.members.values() if len(member.x) > 1]
     most = max(12, detail.points // 2)
-    return join(_stroke(thin(member, most), x, y, f"thin {_color(number)}") for member in drawn)
+    return join(_stroke(thin(member, most), x, y, f"thin {_color(line.color)}") for member in drawn)
 
 
-def _thick_line(line: Line, x: Scale, y: Scale, detail: Detail, number: int) -> Markup | None:
+def _thick_line(line: Line, x: Scale, y: Scale, detail: Detail) -> Markup | None:
     if line.star or len(line.curve.x) < 2:
         return None
-    return _stroke(thin(line.curve, detail.points), x, y, f"thick {_color(number)}{' dotted' if line.dotted else ''}")
+    return _stroke(thin(line.curve, detail.points), x, y, f"thick {_color(line.color)}{' dotted' * line.dotted}")
 
 
 def _stroke(curve: Curve, x: Scale, y: Scale, class_: str) -> Markup:
@@ -231,14 +246,15 @@ def _path(points: Iterable[tuple[float, float]], x: Scale, y: Scale) -> str:
     return "L".join(f"{x.along(a)} {y.down(b)}" for a, b in points)
 
 
-def _dots(line: Line, x: Scale, y: Scale, detail: Detail, number: int) -> Iterator[Markup]:
+def _dots(line: Line, x: Scale, y: Scale, detail: Detail) -> Iterator[Markup]:
     """Points that stand alone: a curve of one value, what is measured now and then, what was tested."""
     curves = list(line.members.values()) if line.star and line.members else [line.curve]
     for curve in curves:
         if line.star or len(curve.x) == 1 or (line.dotted and len(curve.x) <= detail.stops // 2):
             for a, b in zip(curve.x, curve.y, strict=True):
                 place = {"cx": f"{100 * x.share(a):.4g}%", "cy": f"{100 * (1 - y.share(b)):.4g}%"}
-                yield element("circle", r="6" if line.star else "3", class_=f"{_mark(line)} {_color(number)}", **place)
+                kind = f"{_mark(line)} {_color(line.color)}"
+                yield element("circle", r="6" if line.star else "3", class_=kind, **place)
 
 
 def _stops(chart: Chart, x: Scale, detail: Detail, shown: Shown) -> Iterator[Markup]:

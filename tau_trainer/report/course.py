@@ -30,14 +30,11 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
         curves = {pair: curve for (_, pair), curve in run.history.pairs(run.history.reward_key).items()}
         by_pair = mapping(run.evaluation.get("pairs"))
         for name, pair in run.pairs.items() if len(run.pairs) > 1 else ():
-            # Independent pairs are called after their learner.
-            curve = curves.get(name) or next(
-                (curve for key, curve in curves.items() if str(key).endswith(f"-pair{name}")), None
-            )
+            curve = curves.get(name)
             facts = mapping(by_pair.get(name))
             rows.append(
                 (
-                    element("th", f"{of_run(runs, run)}pair {name}", scope="row"),
+                    element("th", f"{of_run(runs, run)}{run.history.part} {name}", scope="row"),
                     pair.state,
                     or_dash(number(facts.get("decisions")), lambda count: f"{count:,.0f}"),
                     or_dash(curve.y[-1] if curve else None, signed),
@@ -45,7 +42,7 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
                     f"{pair.restarts:,}",
                 )
             )
-    head = ("pair", "state", "decisions", "last reward", "validation accuracy", "engine restarts")
+    head = (runs[0].history.part, "state", "decisions", "last reward", "validation accuracy", "engine restarts")
     return join([figures(head, rows[:MOST_ROWS]), more(rows)]) if rows else NOTHING
 
 

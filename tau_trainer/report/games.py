@@ -56,7 +56,7 @@ def _behavior(name: str, behavior: Mapping[str, Any], last: float, detail: Detai
             dotted=True,
         )
         title = "Score against snapshots, by the decisions behind them"
-        chart = Chart(title, (line,), "Band: 95 %.", share=True)
+        chart = Chart(title, (line,), "interval of 95 %", share=True)
         yield element("div", draw(chart, max(last, 1.0), detail), class_="charts")
 
 

@@ -10,7 +10,7 @@ from importlib import resources
 from tau_trainer import __version__
 from tau_trainer.metrics.charts import ACCURACY, LESSONS, REWARD, Chart, charts
 from tau_trainer.report import course, scores, setup
-from tau_trainer.report.chart import Detail, draw
+from tau_trainer.report.chart import Detail, Width, band_sentence, draw, widths
 from tau_trainer.report.games import games
 from tau_trainer.report.html import Markup, element, join
 from tau_trainer.report.records import RunRecord
@@ -68,6 +68,7 @@ def _sections(
 ) -> Iterator[tuple[str, Markup]]:
     yield "Runs", scores.runs(runs)
     yield "Evaluation", scores.evaluation(runs)
+    yield "Use and resume", setup.use(runs)
     left, last = (
         MOST_CHARTS,
         max((float(step) for run in runs for step in run.history.steps.values()), default=1.0) or 1.0,
@@ -76,15 +77,17 @@ def _sections(
     if not drawn:
         yield "Curves", element("p", "No value has been logged yet.")
     for group, those in drawn.items():
-        large = group in (REWARD, ACCURACY)
+        large: list[Width] = ["large"] if group in (REWARD, ACCURACY) else []
         bands = {chart.band for chart in those if chart.band}
         across = "Across: agent decisions. " if left == MOST_CHARTS else ""
         common = bands if len(bands) == 1 else ()
+        room = those[:left]
+        shares = [*large, *widths(len(room) - len(large))] if room else []
         figures = [
-            draw(chart, last, detail, large=large and i == 0, band_told=bool(common))
-            for i, chart in enumerate(those[:left])
+            draw(chart, last, detail, width=width, band_told=bool(common))
+            for chart, width in zip(room, shares, strict=True)
         ]
-        note = element("p", across, *common, class_="note") if across or common else None
+        note = element("p", across, *map(band_sentence, common), class_="note") if across or common else None
         more = len(those) - len(figures)
         left -= len(figures)
         rest = (
@@ -93,7 +96,7 @@ def _sections(
         lessons = course.lessons(runs) if group == LESSONS else None
         if figures or rest:
             yield group, join([note, element("div", *figures, class_="charts"), lessons, rest])
-    yield "Pairs", course.pairs(runs)
+    yield "Pairs" if any(run.history.part == "pair" for run in runs) else "Engines", course.pairs(runs)
     yield "Checkpoints", course.checkpoints(runs)
     yield "Time", course.time(runs)
     yield "Faults", course.happenings(runs)

@@ -19,7 +19,7 @@ from tau_trainer.errors import TauError
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.charts import Chart, Line, chart_of
 from tau_trainer.metrics.history import Curve, History, moving_mean
-from tau_trainer.metrics.plot import COLORS, decisions_along, draw_line, finish, legend, new_figure
+from tau_trainer.metrics.plot import decisions_along, draw_line, finish, legend, new_figure
 from tau_trainer.report.configuration import Configuration
 from tau_trainer.runs.folder import RunFolder
 
@@ -62,14 +62,20 @@ def draw_runs(folders: Sequence[Path], what: What = "reward", along: Along = "de
     }
     drawn = [(name, line) for drawing in charts.values() for name, chart in drawing.items() for line in chart.lines]
     places = dict.fromkeys((name, line.behavior) for name, line in drawn)
-    colors = dict(zip(places, itertools.cycle(COLORS), strict=False))
+    colors = {place: number for number, place in enumerate(places)}
     labels = _labels(places, several=len(groups) > 1)
     for key, panel in zip(panels, axes, strict=True):
-        for name, chart in charts[key].items():
-            for line in chart.lines:
-                place = name, line.behavior
-                draw_line(panel, _smoothed(line, labels[place], smooth), colors[place])
-        finish(panel, Chart(key, (), left_out=sum(chart.left_out for chart in charts[key].values())))
+        lines = [
+            _smoothed(line, labels[place], smooth, colors[place])
+            for name, chart in charts[key].items()
+            for line in chart.lines
+            for place in [(name, line.behavior)]
+        ]
+        for line in lines:
+            draw_line(panel, line)
+        bands = dict.fromkeys(chart.band for chart in charts[key].values() if chart.band)
+        left_out = sum(chart.left_out for chart in charts[key].values())
+        finish(panel, Chart(key, tuple(lines), " or ".join(bands), left_out=left_out))
         if any(labels.values()) and panel.get_legend() is None:  # a line alone is one of several elsewhere
             legend(panel)
     _time_along(axes[-1]) if along == "time" else decisions_along(axes[-1])
@@ -137,10 +143,10 @@ def _labels(places: Collection[tuple[str, str]], *, several: bool) -> dict[tuple
     return {(run, behavior): ", ".join([run] * several + [behavior] * (behaviors[run] > 1)) for run, behavior in places}
 
 
-def _smoothed(line: Line, name: str, smooth: int) -> Line:
+def _smoothed(line: Line, name: str, smooth: int, color: int) -> Line:
     """Of runs beside each other the bands alone are drawn."""
     curve = Curve(line.curve.x, moving_mean(line.curve.y, smooth))
-    return Line(name, curve, moving_mean(line.low, smooth), moving_mean(line.high, smooth))
+    return Line(name, curve, moving_mean(line.low, smooth), moving_mean(line.high, smooth), color=color)
 
 
 def _time_along(axes: Axes) -> None:

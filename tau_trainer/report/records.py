@@ -105,6 +105,8 @@ class RunRecord:
     """``timers.json``, of the last session; empty where there is none."""
     configuration: Configuration = field(default_factory=Configuration)
     checkpoints: list[SavedPolicy] = field(default_factory=list)
+    models: list[Path] = field(default_factory=list)
+    """ONNX files in the folder."""
 
     @classmethod
     def load(cls, folder: Path) -> RunRecord:
@@ -133,6 +135,7 @@ class RunRecord:
             run.happenings.append(Happening("damaged file", run.configuration.fault))
         run._read_records(records)
         run._read_checkpoints(files.checkpoints)
+        run.models = sorted(folder.glob("*.onnx"))
         if run.result:
             run.outcome = str(run.result.get("outcome") or "ended")
         elif files.being_trained:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, places, setting_value, values_of
+from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, of_run, places, setting_value, values_of
 from tau_trainer.report.configuration import Setting
 from tau_trainer.report.html import Markup, cell, element, join, table
 from tau_trainer.report.numbers import size, when
@@ -45,6 +47,43 @@ def _section_of(place: str) -> str:
     if len(parts) == 1:
         return "general"
     return ".".join(parts[:2]) if parts[0] == "behaviors" and len(parts) > 2 else parts[0]
+
+
+def use(runs: Sequence[RunRecord]) -> Markup:
+    """Where the trained policies are, and the command that resumes each run."""
+    rows = [
+        (element("th", f"{of_run(runs, run)}{name}", scope="row"), value)
+        for run in runs[:MOST_ROWS]
+        for name, value in (*_models(run), *_resume(run))
+    ]
+    return table((), rows, class_="use") if rows else NOTHING
+
+
+def _models(run: RunRecord) -> Iterator[tuple[str, object]]:
+    """The ONNX files of the run's folder, or how to get one."""
+    for path in run.models[:MOST_ROWS]:
+        yield "trained policy (ONNX)", element("code", path.as_posix())
+    if run.models:
+        yield "in Unity", "Drag the file into the project, then onto Model in the agent's Behavior Parameters."
+    elif run.checkpoints:
+        command = element("code", shlex.join(["tau-train", "export", run.folder.as_posix()]))
+        yield "trained policy (ONNX)", join(["not exported yet: ", command])
+
+
+def _resume(run: RunRecord) -> Iterator[tuple[str, object]]:
+    """The command that started the run, with ``--resume``; nothing without a checkpoint."""
+    words = run.provenance.get("command")
+    program, *given = [str(word) for word in words] if isinstance(words, list) and words else [""]
+    if not run.checkpoints:
+        return
+    if Path(program).stem != "tau-train" or given[:1] not in (["learn"], ["parallel"], ["batch"]):
+        yield "resume", "Start the run as before, with the same run-id, and ask for it to be resumed."
+        return
+    kept = [word for word in given if word not in ("--resume", "--force")]
+    if not any(word.partition("=")[0] == "--run-id" for word in kept):
+        kept += ["--run-id", run.name]
+    further = ", with a larger --max-steps" if run.outcome == "completed" else None
+    yield "resume", join([element("code", shlex.join(["tau-train", *kept, "--resume"])), further])
 
 
 def provenance(runs: Sequence[RunRecord]) -> Markup:

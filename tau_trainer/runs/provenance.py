@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tau_trainer.files import memory_bytes
+from tau_trainer.metrics.usage import usable_cores
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ def hardware() -> dict[str, object]:
         "cpu": _try(_cpu_model) or platform.processor() or platform.machine() or None,
         "architecture": platform.machine() or None,
         "cores": os.cpu_count(),
-        "usable_cores": _try(_usable_cores),
+        "usable_cores": _try(usable_cores),
         "memory_bytes": _try(memory_bytes),
         "system": _try(platform.platform),
         "gpus": _try(_gpus) or [],
@@ -113,11 +114,6 @@ def _cpu_model() -> str | None:
         return (_run("sysctl", "-n", "machdep.cpu.brand_string") or "").strip() or None
     fields = dict(line.split(":", 1) for line in (_run("lscpu") or "").splitlines() if ":" in line)
     return fields.get("Model name", "").strip() or None
-
-
-def _usable_cores() -> int | None:
-    """Cores that this process may use, where the system can say (Linux); else all."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _gpus() -> list[str]:

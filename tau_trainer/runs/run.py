@@ -19,6 +19,8 @@ from typing import Any, Literal
 from tau_trainer.errors import CallbackError, RunFinishedError, TauError, sentence_of
 from tau_trainer.files import atomic_write_json
 from tau_trainer.metrics import MetricsHub, RunReport, RunSnapshot, plot_learning_curve
+from tau_trainer.metrics.timers import time_shares
+from tau_trainer.metrics.usage import UsageMeter
 from tau_trainer.runs.callbacks import Callback, Callbacks, TrainInfo
 from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.folder import RunFolder
@@ -99,6 +101,7 @@ class Run:
         self.kept = False
         """Whether it has replaced what it was to replace, and stays."""
         self._clock = _Clock()
+        self._usage = UsageMeter()
 
     @property
     def run_id(self) -> str:
@@ -269,6 +272,8 @@ class Run:
             "decisions": collector.steps,
             "max_decisions": collector.max_steps,
             "decisions_per_second": rate,
+            "time_shares": time_shares(self.hub.timers, played),
+            "usage": self._usage.take(),
             "pairs": collector.pairs,
             "behaviors": collector.behaviors,
             "learning": not self.plays,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tau_trainer.errors import TauError, is_out_of_memory, sentence_of
+from tau_trainer.metrics.usage import peak_memory
 from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import Parent, Target
 from tau_trainer.search.scaling import Probe
@@ -190,9 +191,4 @@ def _memory(device: Any) -> int | None:
 
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return peak_memory()

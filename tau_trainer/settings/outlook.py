@@ -254,7 +254,9 @@ class Outlook:
             yield from self._unused("rollouts, which all actors fill together", async_trainer=_REPLAYED)
         path = self._settings.env_settings.env_path
         if path is None:
-            yield from self._unused("the Unity editor", env_settings=_ENGINE, engine_settings=_PLAYER)
+            unused = tuple(key for key in _ENGINE if key != "base_port")
+            yield from self._unused("the Unity editor", env_settings=unused, engine_settings=_PLAYER)
+            yield from self._unused("the Unity editor, which always connects to port 5004", env_settings=("base_port",))
         elif self._settings.env_settings.attached:
             unused = tuple(key for key in _ENGINE if key != "base_port")
             yield from self._unused("engines that join", env_settings=unused, engine_settings=_PLAYER)

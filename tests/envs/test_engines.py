@@ -430,6 +430,10 @@ def test_the_editor_is_one_and_invited(tmp_path: Path, monkeypatch: pytest.Monke
             source_of(tmp_path, env_settings__env_path=path)
     source = source_of(tmp_path, env_settings__env_path=path)
     assert source.invitation == f"waiting for the Unity editor on port {port}: press Play in the editor"
+    assert source.warnings == ()
+    assert source_of(tmp_path, env_settings__env_path=path, env_settings__base_port=port).warnings == ()
+    said = f"--base-port 6000 has no effect: the Unity editor always connects to port {port}"
+    assert source_of(tmp_path, env_settings__env_path=path, env_settings__base_port=6000).warnings == (said,)
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -20,6 +20,7 @@ from tau_trainer.metrics import (
     RunSnapshot,
     Summary,
 )
+from tau_trainer.metrics.snapshot import Usage
 
 
 class Memory(Recorder):
@@ -71,6 +72,8 @@ def make_snapshot(pairs: int = 4, command: str = "parallel") -> RunSnapshot:
         policy_age=0.41,
         held_seconds=0.25,
         update_seconds=5.31,
+        time_shares={"game": 0.62, "acting": 0.3, "waiting": 0.08, "learning": 0.45},
+        usage=Usage(1.42, 2, 412_000_000),
         pairs=tuple(
             PairMetrics(i, PairState.FAILED if i == 2 else PairState.TRAINING, 1000, 0.5 + 0.001 * i, 0.25, 250.0)
             for i in range(pairs)

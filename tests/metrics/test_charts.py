@@ -69,7 +69,7 @@ def test_pairs_make_a_band_around_all() -> None:
     )
     assert line.curve.y == [2.0, 2.0]
     assert (line.low, line.high) == ([1.0, 1.0], [4.0, 5.0])
-    assert {name: one.y for name, one in line.members.items()} == {"pair 0": [1.0, 1.0], "pair 1": [4.0, 5.0]}
+    assert {name: one.y for name, one in line.members.items()} == {"engine 0": [1.0, 1.0], "engine 1": [4.0, 5.0]}
 
 
 def test_many_pairs_are_a_band_alone() -> None:
@@ -85,7 +85,7 @@ def test_runs_make_a_mean_and_a_band() -> None:
     assert line.curve == Curve([1.0, 3.0], [2.0, 6.0])
     assert (line.low, line.high) == ([1.0, 3.0], [3.0, 9.0])
     assert list(line.members) == ["r1", "r3"]
-    assert chart.band == "Line: mean of 2 runs. Band: lowest to highest of them."
+    assert chart.band == "lowest to highest of 2 runs around their mean"
 
 
 def test_a_single_pair_has_the_deviation_of_its_episodes() -> None:
@@ -94,7 +94,34 @@ def test_a_single_pair_has_the_deviation_of_its_episodes() -> None:
     one = history("r", summary(1, {key: 2.0}, statistics=spread), summary(2, {key: 3.0}), summary(3, {"y": 1.0}))
     chart = charts([one])["Reward"][0]
     assert (chart.lines[0].low, chart.lines[0].high) == ([1.5, 3.0], [2.5, 3.0])
-    assert chart.band == "Band: one standard deviation around the mean."
+    assert chart.band == "one standard deviation around the mean"
+
+
+def test_a_band_stays_within_what_was_seen() -> None:
+    key = "Environment/Cumulative Reward"
+    seen = {key: {"count": 5, "std": 0.5, "min": 1.9, "max": 2.2}}
+    early, late = summary(1, {key: 2.0}, statistics=seen, elapsed=5.0), summary(2, {key: 3.0}, elapsed=9.0)
+    one = history("r", early, late)
+    for drawn, x in ((one, [1, 2]), (one.over_time(), [5.0, 9.0])):
+        chart = charts([drawn])["Reward"][0]
+        assert (chart.lines[0].curve.x, chart.lines[0].low, chart.lines[0].high) == (x, [1.9, 3.0], [2.2, 3.0])
+        assert chart.band == "one standard deviation around the mean, cut at the lowest and highest value"
+
+
+def test_a_behavior_has_one_colour_in_all_charts() -> None:
+    one = history("r", summary(1, {"x": 1.0}), summary(1, {"x": 1.0, "y": 1.0}, "B"), summary(1, {"y": 1.0}, "C"))
+    assert [line.color for line in lines_of(one, title="x")] == [0, 1]
+    assert [line.color for line in lines_of(one, title="y")] == [1, 2]
+    both = {"Tau/Pair 0/x": 1.0, "Tau/Pair 1/x": 2.0}
+    agents = history("r", summary(1, both), summary(1, both, "B"))
+    assert [line.color for line in lines_of(agents, title="Tau/Pair */x")] == [0, 1]
+
+
+def test_scalars_of_one_chart_have_colours_of_their_own() -> None:
+    task = {"type": "event", "kind": "task", "fields": {"reward": "r", "success": "s"}}
+    scores = {"Validation/Accuracy": 0.5}
+    [chart] = charts([history("r", task, summary(1, scores), summary(1, scores, "B"))])["Accuracy"]
+    assert [line.color for line in chart.lines] == [2, 3], "those of success come before"
 
 
 def test_scalars_that_differ_in_a_number_are_one_chart() -> None:

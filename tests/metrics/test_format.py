@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from tau_trainer.metrics.format import format_count, format_percent, format_reward, format_seconds, format_speed
+from tau_trainer.metrics.format import (
+    format_bytes,
+    format_count,
+    format_percent,
+    format_reward,
+    format_seconds,
+    format_speed,
+)
 
 
 def test_numbers_read_well() -> None:
@@ -13,6 +20,7 @@ def test_numbers_read_well() -> None:
     assert format_percent(0.8125) == "81.2 %"
     assert format_speed(12345.6) == "12,346"
     assert format_speed(9.87) == "9.9"
+    assert (format_bytes(411_700_000), format_bytes(1_349_000_000)) == ("412 MB", "1.3 GB")
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])

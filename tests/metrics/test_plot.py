@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import threading
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def test_axes_labels_lines_and_baselines(tmp_path: Path) -> None:
     labels = [text.get_text() for text in legend.get_texts()]
     assert labels == ["success in training, single pairs", "success in training", "validation accuracy"]
     widths = [line.get_linewidth() for line in curves(reward)]
-    assert widths == [0.8, 0.8, 0.8, 2.4, 1.0, 1.0], "three pairs, all pairs, two baselines"
+    assert widths == [0.9, 0.9, 0.9, 2.8, 1.0, 1.0], "three pairs, all pairs, two baselines"
     assert {text.get_text() for text in reward.texts} == {"zeros", "ridge"}
     assert len(curves(reward)[3].get_xdata()) == 20  # type: ignore[arg-type]
 
@@ -122,10 +123,46 @@ def test_independent_policies_are_thin_lines_around_their_mean(tmp_path: Path) -
     figure = draw(History.load(tmp_path))
     assert widest_overflow(figure) <= 0
     [axes] = figure.axes
-    assert [line.get_linewidth() for line in curves(axes)] == [0.8, 0.8, 0.8, 2.4]
+    assert [line.get_linewidth() for line in curves(axes)] == [0.9, 0.9, 0.9, 2.8]
+    assert all(line.get_zorder() > axes.lines[-1].get_zorder() for line in curves(axes)[:3]), "on top of their mean"
     mean = axes.lines[-1]
     assert list(np.asarray(mean.get_xdata())) == [100, 200, 300]
     assert list(np.asarray(mean.get_ydata())) == [101, 201, 300.5]
+
+
+def test_the_band_of_a_run_is_in_the_legend_and_within_what_was_seen(tmp_path: Path) -> None:
+    with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
+        for step in (100, 200):
+            hub.episode("A", 0, [0.0, 1.0, 1.0, 1.0], [5, 5, 5, 5])
+            hub.flush("A", step)
+    figure = draw(History.load(tmp_path))
+    assert widest_overflow(figure) <= 0
+    [axes] = figure.axes
+    band = "one standard deviation around the mean, cut at the lowest and highest value"
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["training", band]
+    top = axes.collections[0].get_paths()[0].vertices[:, 1].max()  # type: ignore[union-attr,index]
+    assert top == 1.0
+
+
+def test_the_exported_policy_is_a_star_on_top_also_of_independent_pairs(tmp_path: Path) -> None:
+    evaluation = {"exported": "best", "policies": {"best": {"decisions": 150, "accuracy": 0.9, "reward": 0.5}}}
+    (tmp_path / "evaluation.json").write_text(json.dumps(evaluation), "utf-8")
+    with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
+        hub.task(TASK)
+        for pair in range(2):
+            hub.add(f"TauAgent-pair{pair}", "Tau/Mean Reward", 1.0, pair=pair)
+            hub.add(f"TauAgent-pair{pair}", "Validation/Reward", 0.5)
+            hub.flush(f"TauAgent-pair{pair}", 100)
+    reward, accuracy = draw(History.load(tmp_path)).axes
+    for axes, value in ((reward, 0.5), (accuracy, 0.9)):
+        [star] = [line for line in axes.lines if line.get_marker() == "*"]
+        assert (list(np.asarray(star.get_xdata())), list(np.asarray(star.get_ydata()))) == ([150], [value])
+        assert star.get_markersize() > 10
+        assert all(star.get_zorder() > line.get_zorder() for line in axes.lines if line is not star)
+    points = [line for line in curves(reward) if line.get_linewidth() == 0.9]
+    assert [line.get_marker() for line in points] == ["o"] * 4, "a pair with a single value is a point"
 
 
 def test_legends_stay_inside_the_picture(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from tau_trainer.metrics import BehaviorSnapshot, PairMetrics, PairState, RunSnapshot, RunView
+from tau_trainer.metrics.snapshot import Usage
 from tau_trainer.metrics.table import merge_pairs, state_counts
 from tau_trainer.metrics.trend import Trend
 
@@ -17,7 +19,10 @@ GOLDEN = """\
 ╭─ tau-01 · parallel · data tau.json · seed 7 ─────────────────────────────────╮
 │ 4,000 / 8,000 decisions ━━━━━━━━━━━━━━━━━━━━━━━──────────────────────── 50 % │
 │ 1,000 decisions/s · elapsed 0:00:12 · left 0:00:08                           │
-│ policy version 123, age 0.41 · held 0.2 s · updates 5.3 s                    │
+│ time: game 62 %, acting 30 %, waiting 8 %, learning 45 %                     │
+│ CPU 1.4 of 2 cores · memory 412 MB                                           │
+│ policy updates 123, taking 5.3 s · acting policy 0.41 updates behind         │
+│ engines waited 0.2 s for updates                                             │
 │                                                                              │
 │ pair  state                       decisions    reward   success  decisions/s │
 │    0  Training                        1,000     0.500    25.0 %          250 │
@@ -147,6 +152,35 @@ def test_unknown_values_are_dashes(console: Consoles, text_of: TextOf) -> None:
     assert " all " not in text
     row = next(line for line in text.splitlines() if "Preparing" in line)
     assert row.split() == ["│", "0", "Preparing", "0", "-", "-", "0.0", "│"]
+
+
+def test_learn_has_a_row_for_each_engine_with_its_lowest_and_highest_reward(
+    snapshot: Snapshots, console: Consoles, text_of: TextOf
+) -> None:
+    rewards = [-1.0, 0.5, 0.25]
+    trends = {"TauAgent": Trend(rewards, pairs={"0": rewards, "1": [0.125]})}
+    target = console(120, 30)
+    target.print(RunView(snapshot(2, "learn"), trends))
+    text = text_of(target)
+    assert "engine  state      reward so far" in text
+    assert "pair" not in text
+    assert "     0  Training   ▁█▇ -1.000 to 0.500  " in text
+    assert "     1  Training   ▁ 0.125 to 0.125  " in text
+    assert "reward ▁█▇ 0.250 (-1.000 to 0.500)" in text
+    narrow = console(80, 30)
+    narrow.print(RunView(replace(snapshot(1, "learn"), columns=()), trends))
+    assert "0  Training   ▁█▇             " in text_of(narrow), "the curve alone, where there is no room for more"
+
+
+def test_usage_that_is_unknown_is_left_out(console: Consoles, text_of: TextOf) -> None:
+    target = console(80, 20)
+    target.print(RunView(RunSnapshot("r", "batch", usage=Usage(0.96), time_shares={"acting": 0.254})))
+    text = text_of(target)
+    assert "│ time: acting 25 % · CPU 1.0 cores  " in text
+    assert "memory" not in text
+    assert "│ policy updates 0, taking 0.0 s  " in text
+    assert "behind" not in text, "nothing acts apart from the learner"
+    assert "engines" not in text
 
 
 def test_learn_shows_behaviors(snapshot: Snapshots, console: Consoles, text_of: TextOf) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.metrics import Event, Laps, MetricsHub, Recorder, RunReport, Timer, TimersFile
-from tau_trainer.metrics.timers import RateMeter, eta_seconds
+from tau_trainer.metrics.timers import RateMeter, eta_seconds, time_shares
 
 
 class Hands:
@@ -168,3 +168,28 @@ def test_an_unused_meter_is_zero() -> None:
 )
 def test_eta(done: float, total: float, rate: float, expected: float | None) -> None:
     assert eta_seconds(done, total, rate) == expected
+
+
+def test_shares_of_time_are_of_play_and_of_learners() -> None:
+    timers = Timer()
+    assert time_shares(timers, 10.0) == {}
+    laps = {"wait for the learner": 1.0, "decide": 2.0, "answer and record": 1.0, "wait for the environment": 4.0}
+    for number in range(2):
+        pair = timers.part("pairs", parallel=True).part(f"pair {number}")
+        pair.part("start the environment").total = 100.0
+        for name, seconds in laps.items():
+            pair.part(name).total = seconds * (number + 1)
+    shares = time_shares(timers, 0.0)
+    assert list(shares.items()) == [("game", 0.5), ("acting", 0.375), ("waiting", 0.125)]
+    timers.part("learners", parallel=True).part("A").total = 6.0
+    timers.part("learners").part("B").total = 2.0
+    assert time_shares(timers, 10.0) == {**shares, "learning": 0.4}
+    assert time_shares(timers, 2.0)["learning"] == 1.0
+
+
+def test_shares_of_time_of_a_population_take_turns() -> None:
+    timers = Timer()
+    laps = {"act and step": 5.0, "count": 1.0, "learn": 3.0, "policies and validation": 1.0}
+    for name, seconds in laps.items():
+        timers.part("population").part(name).total = seconds
+    assert time_shares(timers, 10.0) == {"game and acting": 0.6, "learning": 0.3, "validation": 0.1}

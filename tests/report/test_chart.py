@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.metrics.charts import Chart, Line
 from tau_trainer.metrics.history import Curve
-from tau_trainer.report.chart import Detail, Scale, bar, draw, nice_ticks, stack, tick
+from tau_trainer.report.chart import Detail, Scale, bar, draw, nice_ticks, stack, tick, widths
 from tests.report.test_html import Reader
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -61,7 +61,7 @@ def drawn(chart: Chart, last: float = 20.0) -> Reader:
 
 def test_a_chart_has_its_lines_band_baselines_and_stops() -> None:
     line = Line("<b>mine", Curve([0, 10, 20], [0, 1, 2]), [0, 0.5, 1], [1, 2, 3], {"pair 0": Curve([0, 20], [0, 3])})
-    read = drawn(Chart("Losses/Value Loss", (line,), "Band: of two.", "reward", {"ridge": 1.5}))
+    read = drawn(Chart("Losses/Value Loss", (line,), "of two", "reward", {"ridge": 1.5}))
     classes = [attributes.get("class") for _, attributes in read.seen]
     assert (
         classes.count("thick c0") == classes.count("area c0") == classes.count("thin c0") == classes.count("level") == 1
@@ -75,6 +75,15 @@ def test_a_chart_has_its_lines_band_baselines_and_stops() -> None:
     assert classes.count("stop") == 3
 
 
+@pytest.mark.parametrize("count", range(20))
+def test_small_charts_fill_their_rows(count: int) -> None:
+    sixths = [{"whole": 6, "half": 3, "third": 2}[width] for width in widths(count)]
+    ends = list(itertools.accumulate(sixths))
+    assert len(sixths) == count
+    assert sum(sixths) % 6 == 0
+    assert {6 * row for row in range(1, sum(sixths) // 6 + 1)} <= set(ends), "no chart goes over the end of a row"
+
+
 def test_strips_share_the_width_without_gaps() -> None:
     read = drawn(Chart("x", (Line("", Curve([0, 5, 20], [1, 2, 3])),)))
     stops = [attributes for _, attributes in read.seen if attributes.get("class") == "stop"]
@@ -84,7 +93,9 @@ def test_strips_share_the_width_without_gaps() -> None:
 
 
 def test_what_is_measured_now_and_then_is_dotted_and_one_value_is_a_dot() -> None:
-    read = drawn(Chart("x", (Line("v", Curve([5, 10], [1, 2]), dotted=True), Line("t", Curve([10], [2]), star=True))))
+    read = drawn(
+        Chart("x", (Line("v", Curve([5, 10], [1, 2]), dotted=True), Line("t", Curve([10], [2]), star=True, color=1)))
+    )
     dots = [attributes for tag, attributes in read.seen if tag == "circle"]
     assert [one["class"] for one in dots] == ["dots c0", "dots c0", "star c1"]
     assert [one["cx"] for one in dots] == ["25%", "50%", "50%"]

@@ -13,6 +13,7 @@ import pytest
 from tau_trainer.files import atomic_write_json
 from tau_trainer.metrics import JsonLines, MetricsHub, Timer
 from tau_trainer.report import RunRecord, render
+from tau_trainer.report.chart import widths
 from tau_trainer.report.page import MOST_BYTES
 from tau_trainer.runs.checkpoints import save_checkpoint
 from tau_trainer.settings import dump_settings, load_settings
@@ -89,6 +90,52 @@ def test_everything_is_there(run: Path) -> None:
     assert "torch 2.13.0" in section(text, "machine")
 
 
+def test_where_the_policy_is_and_how_to_resume(run: Path) -> None:
+    told = section(page(run), "use-and-resume")
+    assert f"trained policy (ONNX) not exported yet: tau-train export {run.as_posix()} resume " in told
+    assert "in Unity" not in told
+    assert told.endswith(f"resume tau-train parallel --run-id {run.name} --resume , with a larger --max-steps")
+    (run / "TauAgent.onnx").write_bytes(b"")
+    assert f"trained policy (ONNX) {run.as_posix()}/TauAgent.onnx in Unity Drag " in section(
+        page(run), "use-and-resume"
+    )
+    record = json.loads((run / "run.json").read_text("utf-8"))
+    for command, expected in (
+        (["/bin/tau-train", "learn", "a b", "--run-id=x", "--force"], "tau-train learn 'a b' --run-id=x --resume"),
+        (["tau-train", "batch", "--resume", "--run-id", "x"], "tau-train batch --run-id x --resume"),
+        (["train.py"], "Start the run as before, with the same run-id, and ask for it to be resumed."),
+        ([], "Start the run as before"),
+        ("damaged", "Start the run as before"),
+        (["tau-train", "find"], "Start the run as before"),
+    ):
+        (run / "run.json").write_text(json.dumps(record | {"command": command}), "utf-8")
+        assert f" resume {expected}" in section(page(run), "use-and-resume")
+    shutil.rmtree(run / "checkpoints")
+    assert "resume " not in section(page(run), "use-and-resume").removeprefix("Use and resume ")
+    (run / "TauAgent.onnx").unlink()
+    assert 'id="use-and-resume"' not in page(run)
+
+
+def test_charts_share_rows_and_the_first_of_rewards_is_large(run: Path) -> None:
+    parts = dict(re.findall(r'<section id="([^"]*)">(.*?)</section>', page(run), re.DOTALL))
+    kinds = {name: re.findall(r'class="chart (\w+)"', content) for name, content in parts.items()}
+    assert kinds["accuracy"] == ["large"]
+    assert kinds["reward"][0] == "large"
+    assert kinds["reward"][1:] == widths(len(kinds["reward"]) - 1)
+    assert kinds["policy"] == ["whole"]
+
+
+def test_a_run_without_pairs_of_a_task_has_engines(tmp_path: Path) -> None:
+    with MetricsHub([JsonLines(tmp_path / "log.jsonl")]) as hub:
+        for pair in range(2):
+            hub.event("pair", pair=pair, state="Completed")
+            hub.episode("Walker", pair, [1.0], [5])
+        hub.flush("Walker", 1000)
+    assert section(page(tmp_path), "engines").startswith(
+        "Engines engine state last reward engine restarts engine 0 Comp"
+    )
+
+
 def test_the_page_is_whole_and_asks_for_nothing(run: Path) -> None:
     text = page(run)
     checker = Balanced()
@@ -147,7 +194,7 @@ def test_several_runs_are_one_thing_with_seeds(tmp_path: Path) -> None:
     assert "mean ± standard deviation" in told
     assert "90.0 % ± 0.0 %" in told
     assert "These runs have the same settings but for their seed and their name." in told
-    assert "Line: mean of 3 runs. Band: lowest to highest of them." in section(text, "reward")
+    assert "Band: lowest to highest of 3 runs around their mean." in section(text, "reward")
     assert "1, 2, 3 -1" in section(text, "settings")
     assert all(f"policy of {name}" in section(text, "evaluation") for name in "abc")
     assert all(f"{name}: TauAgent-4000 best" in section(text, "checkpoints") for name in "abc")
@@ -195,7 +242,9 @@ def test_a_run_without_a_task_has_no_evaluation(tmp_path: Path) -> None:
         hub.flush("Ball", 100)
     text = page(folder)
     assert "evaluation" not in re.findall(r'section id="([^"]*)"', text)
-    assert "Band: one standard deviation around the mean." in section(text, "reward")
+    assert "Band: one standard deviation around the mean, cut at the lowest and highest value." in section(
+        text, "reward"
+    )
 
 
 def test_what_groups_get_is_told_and_marks_the_best(tmp_path: Path) -> None:

@@ -153,7 +153,12 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
             "behaviors.A.reward_signals.rnd.network_settings.memory",
             "has no effect: the signal's own network sees single steps",
         ),
-        ("env_settings: {base_port: 6000}", "env_settings.base_port", "has no effect with the Unity editor"),
+        (
+            "env_settings: {base_port: 6000}",
+            "env_settings.base_port",
+            "has no effect with the Unity editor, which always connects to port 5004",
+        ),
+        ("env_settings: {env_args: [a]}", "env_settings.env_args", "has no effect with the Unity editor"),
         ("env_settings: {env_path: attach, env_args: [a]}", "env_settings.env_args", "has no effect with engines that"),
         (
             "env_settings: {env_path: 'headless:tau'}\nengine_settings: {time_scale: 3}",

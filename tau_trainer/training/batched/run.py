@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -96,6 +97,19 @@ class CopiesCollector(Collector):
             return False
         return self.steps >= self.max_steps or all(seat.stopped for seat in self.playing.learning)
 
+    @override
+    def announce(self) -> None:
+        """Say where the run ends, if that is not at ``max_steps``: only whole rounds are played."""
+        steps = math.lcm(*(seat.learner.horizon for seat in self.playing.learning))
+        whole = steps * self.playing.copies * self.playing.env.num_agents
+        rounds = math.ceil(self.max_steps / whole)
+        if self.max_steps % whole:
+            message = (
+                f"training ends after {rounds * whole:,} decisions instead of {self.max_steps:,}, because the policies "
+                f"learn from rounds of {whole:,} decisions; choose a multiple of it for --max-steps to end there"
+            )
+            self.run.hub.event("rounds", message=message)
+
     @property
     @override
     def learned(self) -> bool:
@@ -118,7 +132,8 @@ class CopiesCollector(Collector):
                 raise
             raise LearnerError(death) from error
         over = playing.round_over
-        if self._due(self._flushed, clock.summary_every(clock.max_steps)) or (self.done and over):
+        first = over and self._flushed == 0  # a curve begins with the first round, however rare summaries are
+        if first or self._due(self._flushed, clock.summary_every(clock.max_steps)) or (self.done and over):
             self.flush()
         if over and self._due(self._evaluated, self.settings.evaluation.interval):
             self._evaluate()
@@ -248,16 +263,17 @@ class CopiesCollector(Collector):
     @property
     @override
     def status(self) -> Mapping[str, Any]:
-        speeds, shown = self.playing.speeds(), tuple[str, ...]()
+        speeds, shown, parts = self.playing.speeds(), tuple[str, ...](), dict[str, float]()
         if speeds:
             environments, agents, *shares = speeds.values()
             names = [*self.playing.collector.seconds, "learning"]
             shown = (
                 f"{environments:,.0f} environment steps/s",
                 f"{agents:,.0f} agent steps/s",
-                ", ".join(f"{name} {share:.0%}" for name, share in zip(names, shares, strict=True)),
             )
+            parts = dict(zip(names, shares, strict=True))
         return {
+            "time_shares": parts,
             "policy_version": sum(seat.updates for seat in self.playing.seats),
             "update_seconds": self.playing.learning_seconds,
             "figures": shown,

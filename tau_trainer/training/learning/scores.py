@@ -20,7 +20,7 @@ class LastRewards:
 
     def take(self, summary: Summary) -> None:
         """Keep what ``summary`` says."""
-        for key in keys.EPISODE_REWARDS:
+        for key in (*keys.EPISODE_REWARDS, keys.EPISODE_LENGTH):
             statistics = summary.statistics.get(key)
             if statistics is not None and statistics.count:
                 self._overall[key] = statistics.count, statistics.mean
@@ -43,6 +43,11 @@ class LastRewards:
     def group_mean(self) -> float | None:
         """Mean of their group's; None where no group gets any."""
         return self._mean(keys.GROUP_CUMULATIVE_REWARD)
+
+    @property
+    def mean_length(self) -> float | None:
+        """Mean number of decisions in an episode; None before the first summary that has one."""
+        return self._mean(keys.EPISODE_LENGTH)
 
     def of_pair(self, pair: int, key: str) -> float | None:
         """What the newest summary said of ``key`` of one pair alone; None where none did."""

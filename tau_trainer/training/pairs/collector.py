@@ -145,6 +145,7 @@ class PairsCollector(Collector):
             max_steps=learner.progress.max_steps,
             episodes=sum(played),
             mean_reward=learner.progress.rewards.mean,
+            mean_length=learner.progress.rewards.mean_length,
             mean_group_reward=learner.progress.rewards.group_mean,
             window_episodes=learner.progress.rewards.episodes,
             steps_per_decision=learner.progress.steps_per_decision,

@@ -53,6 +53,7 @@ class RunOverseer(Overseer, Watcher):
         self.accuracies: dict[int, float] = {}
         self.export_checks: dict[str, asyncio.Future[None]] = {}
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
+        self.evaluates = examines
         validator = self.examiner.quick_scores if self.examiner is not None else None
         self.pool = LearnerPool(plan, run.hub, validator, self, run.callbacks, machines)
         self.checkpointer = Checkpointer(plan, run, self.lessons, self.pool.self_play)

@@ -23,6 +23,8 @@ class Overseer:
     """What environments are told, and when that changes."""
     generation = 0
     """How often all environments began anew."""
+    evaluates = False
+    """Whether the policy of a pair is scored when the pair has had its decisions."""
 
     def enough(self, pair: AgentTrainerPair) -> bool:
         """Whether a pair has had its decisions."""

@@ -159,7 +159,8 @@ class ParallelTrainer:
             self._hub.event("stopped", message=pair.goodbye, pair=pair.id)
         await pair.stop()
         if self._playing is PairState.TRAINING and not early:
-            pair.trainer.enter(PairState.EVALUATING)
+            if self._overseer.evaluates:
+                pair.trainer.enter(PairState.EVALUATING)
             await self._overseer.evaluate(pair)
         pair.trainer.enter(PairState.CANCELLED if early else PairState.COMPLETED)
 

@@ -122,6 +122,23 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
     assert (final["steps"], final["reward"]) == (320, pytest.approx(worth))
 
 
+def test_a_curve_begins_with_the_first_round_and_the_end_is_told(file: Path) -> None:
+    """A round is 8 steps of 8 copies with 2 agents: 128 decisions, 64 of each policy."""
+    told = {"default_settings__summary_freq": 400, "evaluation__episodes": 0, "evaluation__interval": 0}
+    report = train(file, "odd", default_settings__max_steps=600, **told)
+    log = list(read_log(report.folder / "log.jsonl"))
+    assert [one["step"] for one in log if one["type"] == "summary" and one["behavior"] == "left"] == [64, 224, 320]
+    [message] = [one["fields"]["message"] for one in log if one.get("kind") == "rounds"]
+    assert message == (
+        "training ends after 640 decisions instead of 600, because the policies learn from rounds of 128 decisions; "
+        "choose a multiple of it for --max-steps to end there"
+    )
+    resumed = train(file, "odd", default_settings__max_steps=768, **told, checkpoint_settings__resume=True)
+    log = list(read_log(resumed.folder / "log.jsonl"))[len(log) :]
+    assert [one["step"] for one in log if one["type"] == "summary" and one["behavior"] == "left"] == [384]
+    assert "rounds" not in {one.get("kind") for one in log}, "768 is a multiple"
+
+
 def test_the_same_seed_is_the_same_run(file: Path) -> None:
     one, again = train(file, "one"), train(file, "again")
     other = train(file, "other", env_settings__seed=4)

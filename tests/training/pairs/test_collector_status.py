@@ -31,7 +31,7 @@ def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, *
 
 def said(pair: int, **values: float) -> LastRewards:
     """Rewards of a learner after a summary in which one pair told of these keys, ``_`` for what no name may have."""
-    names = {"own": keys.CUMULATIVE_REWARD, "group": keys.GROUP_CUMULATIVE_REWARD}
+    names = {"own": keys.CUMULATIVE_REWARD, "group": keys.GROUP_CUMULATIVE_REWARD, "length": keys.EPISODE_LENGTH}
     hub, rewards = MetricsHub(), LastRewards()
     for name, value in values.items():
         hub.add("A", names.get(name, name), value, pair=pair)
@@ -114,7 +114,10 @@ def test_sums_and_the_worst_over_all_learners() -> None:
 
 
 def test_a_behavior_is_told_of_by_the_pairs_that_play_it() -> None:
-    learners = [fake_learner("A", 10, rewards=said(0, own=1.5)), fake_learner("B", 20, rewards=said(0, own=2, group=9))]
+    learners = [
+        fake_learner("A", 10, rewards=said(0, own=1.5)),
+        fake_learner("B", 20, rewards=said(0, own=2, group=9, length=7)),
+    ]
     pairs = [FakePair(0, learners), FakePair(1, learners[:1]), FakePair(2, learners)]
     first, second = Shown(pairs, learners).behaviors
     assert (first.name, first.step, first.max_steps, first.episodes) == ("A", 10, 1000, 6)
@@ -122,6 +125,7 @@ def test_a_behavior_is_told_of_by_the_pairs_that_play_it() -> None:
         1.5, None, "summary", 1,
     )  # fmt: skip
     assert (second.name, second.episodes, second.mean_reward, second.mean_group_reward) == ("B", 6, 2.0, 9.0)
+    assert (first.mean_length, second.mean_length) == (None, 7.0)
 
 
 TASK = SimpleNamespace(columns=("success",), keys=TaskKeys("decided", "success", "aggregated"))

@@ -193,16 +193,19 @@ def test_engines_begin_anew_where_the_round_says_so(make: Make) -> None:
     assert team.states == ["Completed", "Failed"]
 
 
-def test_each_pair_is_evaluated_as_it_ends(make: Make) -> None:
+@pytest.mark.parametrize("evaluates", [True, False])
+def test_each_pair_is_evaluated_as_it_ends(make: Make, *, evaluates: bool) -> None:
     evaluated: list[tuple[int, PairState]] = []
 
     async def evaluate(pair: AgentTrainerPair) -> None:
         evaluated.append((pair.id, pair.trainer.state))
 
     team = make(2, 1)
+    team.overseer.evaluates = evaluates
     team.overseer.evaluate = evaluate  # type: ignore[method-assign]
     team.run()
-    assert evaluated == [(0, PairState.EVALUATING), (1, PairState.EVALUATING)]
+    state = PairState.EVALUATING if evaluates else PairState.TRAINING
+    assert evaluated == [(0, state), (1, state)]
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
