@@ -147,7 +147,8 @@ def shortened(arguments: Sequence[str]) -> list[str]:
     if ours[:1] not in (["learn"], ["parallel"], ["batch"]) or "--inference" in ours or "--help" in ours:
         return [*ours, *engines]
     if "--max-steps" not in ours:
-        return [*ours, "--max-steps", str(SHORT), *engines]
+        keeps = "--resume" in ours and ours[1].startswith("-")  # what it began with, which was short
+        return [*ours, *([] if keeps else ["--max-steps", str(SHORT)]), *engines]
     value = ours.index("--max-steps") + 1
     ours[value] = str(min(int(ours[value]), LONGEST))
     return [*ours, *engines]
@@ -191,10 +192,11 @@ def run(page: Path, programs: Path, seconds: float) -> Iterator[Failure]:
             shell = ["bash", "-e", "-o", "pipefail", "-c", block.code]
             command = [sys.executable, name] if block.kind == "python" else shell
             if block.kind != "file" and (reason := _failed(command, Path(folder), programs, seconds)):
-                yield Failure(_shown(page), block.line, reason)
+                yield Failure(shown(page), block.line, reason)
 
 
-def _shown(page: Path) -> str:
+def shown(page: Path) -> str:
+    """The page's path in the repository, or its name if it is elsewhere."""
     return page.relative_to(ROOT).as_posix() if page.is_relative_to(ROOT) else page.name
 
 
@@ -214,7 +216,7 @@ def _failed(command: list[str], folder: Path, programs: Path, seconds: float) ->
         try:
             how = f"exit code {code}" if (code := process.wait(seconds)) else ""
         except subprocess.TimeoutExpired:
-            how = f"still running after {seconds:.0f} seconds"
+            how = f"still running after {seconds:g} seconds"
         finally:
             _end(process)
         output.seek(0)
@@ -263,13 +265,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ran += count
             if given.list:
                 for block in filter(lambda block: block.runs, found):
-                    print(f"{_shown(page)}:{block.line}: {block.kind}: {shlex.quote(block.code.partition(chr(10))[0])}")
+                    print(f"{shown(page)}:{block.line}: {block.kind}: {shlex.quote(block.code.partition(chr(10))[0])}")
             elif count:
                 began = time.monotonic()
                 for failure in run(page, Path(programs), given.seconds):
                     failed += 1
                     print(failure, flush=True)
-                print(f"{_shown(page)}: {count} blocks in {time.monotonic() - began:.0f} s", flush=True)
+                print(f"{shown(page)}: {count} blocks in {time.monotonic() - began:.0f} s", flush=True)
     print(f"{ran} blocks, {failed} failed; marked: {', '.join(f'{kind} {n}' for kind, n in sorted(marks.items()))}")
     return 1 if failed else 0
 
