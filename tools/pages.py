@@ -5,15 +5,17 @@ starting with one of :data:`PROGRAMS`) run in bash; Python blocks run as scripts
 with a file name (``# my_agents.py``), or whose fence names one (``python my_agents.py``), is written to that file; so
 later blocks find it. All other blocks are output or pieces of files, and stay unread.
 
-Training commands are cut short (:func:`shortened`). Two comments, which no reader sees, go right above a block:
-`<!-- needs: unity -->` if it cannot run here (:data:`NEEDS` lists the kinds), and `<!-- first: COMMAND -->` to make
-what the reader has already. Exit code 1 if a block fails; each failure has its page and line.
+Training commands are cut short (:func:`shortened`). The code cells of a notebook are one script. Two comments, which no
+reader sees, go right above a block: `<!-- needs: unity -->` if it cannot run here (:data:`NEEDS` lists the kinds), and
+`<!-- first: COMMAND -->` to make what the reader has already. Exit code 1 if a block fails; each failure has its page
+and line.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -83,6 +85,15 @@ class Block:
     def runs(self) -> bool:
         """True if something happens with it here."""
         return self.kind != "text" and not self.needs
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """The code blocks of a Markdown page or a notebook. Raises ValueError as :func:`blocks`."""
+    text = page.read_text("utf-8")
+    if page.suffix != ".ipynb":
+        return blocks(text)
+    cells = [cell["source"] for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    return [Block(1, "python", "\n\n".join("".join(lines) for lines in cells) + "\n")]
 
 
 def blocks(text: str) -> list[Block]:
@@ -183,7 +194,7 @@ def run(page: Path, programs: Path, seconds: float) -> Iterator[Failure]:
         seconds: the most that one block may take.
     """
     with tempfile.TemporaryDirectory(prefix="page-") as folder:
-        for block in blocks(page.read_text("utf-8")):
+        for block in blocks_of(page):
             if not block.runs:
                 continue
             name = block.file or f"block_{block.line}.py"
@@ -207,7 +218,7 @@ def _failed(command: list[str], folder: Path, programs: Path, seconds: float) ->
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=child_environment() | {"PATH": path},
+            env=child_environment() | {"PATH": path, "MPLBACKEND": "Agg"},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -244,7 +255,11 @@ def write_programs(folder: Path) -> None:
 def pages(names: Iterable[str] = ()) -> list[Path]:
     """The pages that are named; all of README and docs if none is."""
     named = [Path(name).resolve() for name in names]
-    return named or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return named or [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted((ROOT / "docs").glob("*.ipynb")),
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -259,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="programs-") as programs:
         write_programs(Path(programs))
         for page in pages(given.pages):
-            found = blocks(page.read_text("utf-8"))
+            found = blocks_of(page)
             marks.update(need for block in found for need in block.needs)
             count = sum(block.runs for block in found)
             ran += count

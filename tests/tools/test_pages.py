@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def test_a_wrong_mark_is_a_sentence(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("page", pages.pages(), ids=pages.shown)
 def test_every_page_has_marks_that_are_known_and_python_that_compiles(page: Path) -> None:
-    for block in pages.blocks(page.read_text("utf-8")):
+    for block in pages.blocks_of(page):
         if block.kind == "python":
             compile(block.code, f"{page.name}:{block.line}", "exec")
 
@@ -139,6 +140,23 @@ def test_a_block_that_never_ends_is_ended_with_all_that_it_started(
     finally:
         os.close(reader)
     assert capsys.readouterr().out.startswith("page.md:2: still running after 1 seconds")
+
+
+@posix
+def test_the_cells_of_a_notebook_are_one_script(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "code", "source": ["import os\n", "x = 1"]},
+        {"cell_type": "markdown", "source": ["not code"]},
+        {
+            "cell_type": "code",
+            "source": ["assert os.environ['MPLBACKEND'] == 'Agg', 'no window opens'\n", "assert x == 1"],
+        },
+    ]
+    page = tmp_path / "page.ipynb"
+    page.write_text(json.dumps({"cells": cells}))
+    assert pages.main([str(page)]) == 0
+    page.write_text(json.dumps({"cells": [*cells, {"cell_type": "code", "source": ["assert x == 2"]}]}))
+    assert pages.main([str(page)]) == 1
 
 
 @posix
