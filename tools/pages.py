@@ -274,7 +274,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="programs-") as programs:
         write_programs(Path(programs))
         for page in pages(given.pages):
-            found = blocks_of(page)
+            try:
+                found = blocks_of(page)
+            except (OSError, ValueError) as error:
+                parser.error(f"{page}: {error}")
             marks.update(need for block in found for need in block.needs)
             count = sum(block.runs for block in found)
             ran += count

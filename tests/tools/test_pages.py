@@ -116,7 +116,7 @@ def test_blocks_share_a_folder_and_a_failure_has_its_page_and_line(
     page = tmp_path / "page.md"
     page.write_text(
         "```yaml\n# a.yaml\na: 1\n```\n\n```python\nopen('b', 'w').write(open('a.yaml').read())\n```\n\n"
-        "```bash\ntest -f b\nls\n```\n\n```bash\necho why; false\necho not here\n```\n\n"
+        "```bash\ntest -f b\nls\n```\n\n```bash\necho why; false | cat\necho not here\n```\n\n"
         "<!-- needs: gpu -->\n\n```bash\nfalse\n```\n"
     )
     assert pages.main([str(page)]) == 1
@@ -160,7 +160,40 @@ def test_the_cells_of_a_notebook_are_one_script(tmp_path: Path) -> None:
 
 
 @posix
-def test_pages_call_the_tau_train_that_is_cut_short(tmp_path: Path) -> None:
+def test_pages_call_the_tau_train_that_is_cut_short_and_see_no_other_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     page = tmp_path / "page.md"
-    page.write_text("```bash\ntau-train --version\ncommand -v tau-train > where\ngrep programs- where\n```\n")
+    page.write_text('```bash\ntau-train --version\ncommand -v tau-train | grep programs-\ntest -z "$PYTHONPATH"\n```\n')
     assert pages.main([str(page)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "called"),
+    [("learn a", ["tau-train", "learn", "a", "--max-steps", "2000"]), ("tensorboard --port 0", ["timeout"])],
+)
+def test_a_server_hears_ctrl_c(given: str, called: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+
+    def become(_: str, command: list[str]) -> None:
+        became.append([Path(command[0]).name, *command[1:]])
+        raise SystemExit
+
+    monkeypatch.setattr("os.execvp", become)
+    with pytest.raises(SystemExit):
+        pages.tau_train(given.split())
+    assert became[0][: len(called)] == called
+    assert ("--signal=INT" in became[0]) == (called == ["timeout"])
+
+
+@pytest.mark.parametrize("text", [None, "<!-- needs: luck -->\n"])
+def test_a_page_that_cannot_be_read_is_a_sentence(
+    text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    if text is not None:
+        page.write_text(text)
+    with pytest.raises(SystemExit, match="2"):
+        pages.main([str(page)])
+    assert f"error: {page}: " in capsys.readouterr().err
