@@ -37,10 +37,17 @@ def test_the_readmes_two_commands_run_on_three_systems_with_three_pythons() -> N
 def test_the_night_runs_all_tests_once() -> None:
     content = workflow("nightly")
     assert content[True].keys() == {"schedule", "workflow_dispatch"}  # YAML takes `on` for a truth value
-    (job,) = content["jobs"].values()
+    job = content["jobs"]["all"]
     assert job["runs-on"] == workflow()["jobs"]["gate"]["strategy"]["matrix"]["system"][0]
     assert job["timeout-minutes"] > workflow()["jobs"]["gate"]["timeout-minutes"]
     assert job["steps"][-1]["run"] == "python tools/bootstrap.py test --all"
+
+
+def test_the_night_runs_the_pages_with_three_pythons_and_builds_the_site() -> None:
+    jobs = workflow("nightly")["jobs"]
+    assert jobs["pages"]["strategy"]["matrix"]["python"] == workflow()["jobs"]["gate"]["strategy"]["matrix"]["python"]
+    assert jobs["pages"]["steps"][-1]["run"] == ".venv/bin/python -m tools.pages"
+    assert jobs["site"]["steps"][-1]["run"].splitlines()[-1] == "mkdocs build --strict"
 
 
 @pytest.mark.parametrize("name", ["tests", "nightly"])
