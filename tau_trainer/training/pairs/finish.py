@@ -1,4 +1,4 @@
-"""The end of a run of pairs: last checkpoints, what the policies are worth, and which are exported."""
+"""The end of a run of pairs: last checkpoints, scores of the policies, and the choice of those to export."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 async def save(pairs: PairsCollector) -> None:
-    """Validate the last policies, write the last summaries and checkpoints; say what learned nothing, and why."""
+    """Validate the last policies, write the last summaries and checkpoints.
+
+    Warn of learners that were never updated.
+    """
     run, checkpointer = pairs.run, pairs.overseer.checkpointer
     for learner in pairs.learners:
         await _validate_last(pairs, learner)
@@ -27,10 +30,10 @@ async def save(pairs: PairsCollector) -> None:
     _tell_of_absent(pairs)
     better = [learner for learner in pairs.learners if checkpointer.better(learner)]
     if pairs.plan.deterministic and better:
-        better = pairs.learners  # they are one moment
+        better = pairs.learners  # all belong to one moment
     for learner in pairs.learners:
         if learner not in better:
-            text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
+            text = f"'{learner.name}' is no better than in its latest checkpoint, which is kept (save_best_only)"
             run.hub.event("checkpoint", behavior=learner.name, step=learner.decisions, message=text)
     better = [learner for learner in better if not checkpointer.saved(learner)]
     if better:
@@ -38,14 +41,17 @@ async def save(pairs: PairsCollector) -> None:
 
 
 async def save_early(pairs: PairsCollector) -> None:
-    """Write what was learned before the last policies are played: whoever asked for the end may not wait for that."""
+    """Save all learning before the last policies are played: a user who asked for the end may not wait for that."""
     checkpointer = pairs.overseer.checkpointer
     due = [learner for learner in pairs.learners if checkpointer.stale(learner) and checkpointer.better(learner)]
     await checkpointer.save(due, pairs.parallel.pairs)
 
 
 def _why_never(learner: Learner, here: bool) -> str:
-    """Why a learner was never updated, as the end of a sentence; ``here``: its agents act in this process."""
+    """The reason why a learner was never updated, as the end of a sentence.
+
+    ``here``: its agents act in this process.
+    """
     made, missing, enough = learner.decisions, learner.algorithm.missing, learner.algorithm.rollout_size
     if skipped := learner.updates.skipped:
         met = "its only update met" if skipped == 1 else f"all its {skipped:,} updates met"
@@ -53,7 +59,7 @@ def _why_never(learner: Learner, here: bool) -> str:
     lost = learner.memory.lost if here else made - learner.progress.samples
     if lost and (made >= enough if enough else 2 * lost > made):
         return (
-            f"{lost:,} of {made:,} decisions have no outcome, because their agents vanished without an end or their "
+            f"{lost:,} of {made:,} decisions have no outcome, because their agents vanished without an end, or their "
             f"engine was lost or closed, and the others did not fill {missing}; end an agent's episode before it is "
             "removed, raise max_steps or lower buffer_size"
         )
@@ -61,19 +67,19 @@ def _why_never(learner: Learner, here: bool) -> str:
 
 
 def _tell_of_absent(pairs: PairsCollector) -> None:
-    """Say which behaviors the settings name that no environment has shown."""
+    """Warn of behaviors in the settings that no environment has shown."""
     shown = {learner.spec.short_name for learner in pairs.learners}
     absent = [f"'{name}'" for name in pairs.plan.settings.behaviors if name not in shown]
     if absent:
         met = ", ".join(f"'{name}'" for name in sorted(shown)) or "none"
         pairs.run.hub.warning(
-            f"behaviors of the settings that never appeared: {', '.join(absent)}; those that did: {met}; correct a "
-            "name that is misspelt, or leave it out"
+            f"behaviors of the settings that never appeared: {', '.join(absent)}; those that did: {met}; correct or "
+            "remove the names that do not match"
         )
 
 
 async def _validate_last(pairs: PairsCollector, learner: Learner) -> None:
-    """What is saved and exported is the best of all, the last among them. What goes wrong here costs no run."""
+    """Validate the last policy, so that the best is chosen from all. A failure here does not end the run."""
     if pairs.run.hurried.is_set() or pairs.overseer.examiner is None:
         return
     try:
@@ -85,7 +91,7 @@ async def _validate_last(pairs: PairsCollector, learner: Learner) -> None:
 
 
 async def conclude(pairs: PairsCollector) -> Conclusion:
-    """What the policies are worth, and which are exported."""
+    """Scores of the policies, and the policies to export."""
     candidates = await _evaluate(pairs)
     best = best_of(candidates)
     scores = best.evaluation if best is not None else None
@@ -101,7 +107,7 @@ async def conclude(pairs: PairsCollector) -> Conclusion:
 
 
 def _chosen(pairs: PairsCollector, candidates: Sequence[Candidate]) -> dict[str, str]:
-    """What is exported of each learner, in words; of independent policies only the best is named."""
+    """The exported policy of each learner, in words; of independent policies, only the best is named."""
     best = best_of(candidates)
     named = candidates if pairs.plan.shared or best is None else [best]
     learners = pairs.overseer.pool.learners
@@ -109,7 +115,7 @@ def _chosen(pairs: PairsCollector, candidates: Sequence[Candidate]) -> dict[str,
 
 
 def _more(pairs: PairsCollector, name: str) -> list[str]:
-    """A sentence where the learner of that name has made its decisions and would have got more right with more."""
+    """An advice if the learner of that name has made all its decisions and its accuracy still rose."""
     learner = next(learner for learner in pairs.learners if learner.name == name)
     if not (learner.progress.over and still_rises(learner.judge.accuracies)):
         return []
@@ -118,7 +124,7 @@ def _more(pairs: PairsCollector, name: str) -> list[str]:
 
 
 async def _evaluate(pairs: PairsCollector) -> list[Candidate]:
-    """Every learner's policies, with their scores where the task has an evaluation."""
+    """Every learner's policies, with their scores if the task has an evaluation."""
     examiner = None if pairs.run.hurried.is_set() else pairs.overseer.examiner
     wanted, tell = pairs.plan.settings.checkpoint_settings.export, pairs.run.callbacks.tell
     candidates = []
@@ -137,7 +143,10 @@ async def _evaluate(pairs: PairsCollector) -> list[Candidate]:
 
 
 def _exports(pairs: PairsCollector, candidates: Sequence[Candidate]) -> list[Export]:
-    """Every policy under its learner's name; of independent ones the best under the behavior's name too, first."""
+    """Every policy under its learner's name.
+
+    The best of independent ones under the behavior's name too, as the first.
+    """
 
     def export(candidate: Candidate, name: str) -> Export:
         scored = candidate.policies[candidate.exported]
@@ -152,7 +161,7 @@ def _exports(pairs: PairsCollector, candidates: Sequence[Candidate]) -> list[Exp
 
 
 def _accuracies(pairs: PairsCollector) -> Mapping[str, Any]:
-    """What ``evaluation.json`` says of every pair."""
+    """The part of ``evaluation.json`` on every pair."""
     return {
         str(pair.id): {
             "decisions": pair.trainer.decisions,

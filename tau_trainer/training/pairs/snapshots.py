@@ -1,4 +1,4 @@
-"""What pairs and their learners look like at this moment, for recorders and for ``Session.status()``."""
+"""Snapshots of pairs and their learners, for recorders and for ``Session.status()``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RUN_HALF_LIFE_S = 15.0
 
 
 class Snapshots:
-    """Takes pictures of pairs, and keeps their speed between them."""
+    """Takes snapshots of pairs, and keeps their speed between two snapshots."""
 
     def __init__(self, collector: PairsCollector) -> None:
         self._collector = collector
@@ -32,7 +32,7 @@ class Snapshots:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """Of a snapshot of the run, beside what every run has."""
+        """Fields of a snapshot of the run, in addition to those of every run."""
         collector, learners = self._collector, self._collector.learners
         accuracies = [learner.judge.scores.get(keys.VALIDATION_ACCURACY) for learner in learners]
         actors = collector.actors.trainers if collector.actors is not None else []
@@ -52,7 +52,7 @@ class Snapshots:
 
     @property
     def most(self) -> int:
-        """Decisions of the whole run; pairs that have not begun have no learner of their own yet."""
+        """Decisions of the whole run; pairs that have not started have no learner of their own yet."""
         collector, learners = self._collector, self._collector.learners
         pairs, most = collector.parallel.pairs, sum(learner.progress.max_steps for learner in learners)
         if collector.plan.shared or not learners:
@@ -62,17 +62,17 @@ class Snapshots:
 
     @property
     def pairs(self) -> tuple[PairMetrics, ...]:
-        """Each with its speed."""
+        """Snapshots of the pairs, with their speed."""
         return tuple(self._pair(pair) for pair in self._collector.parallel.pairs)
 
     @property
     def behaviors(self) -> tuple[BehaviorSnapshot, ...]:
-        """Each learner's."""
+        """Snapshots of the learners."""
         return tuple(self._behavior(learner) for learner in self._collector.learners)
 
     def _speed(self, decisions: int) -> float:
-        """Decisions a second of the whole run, over pairs that wait for their turn and engines that start."""
-        if self._rate is None and decisions > self._begin:  # how long the first engines took says nothing
+        """Decisions per second of the whole run, including the time in which pairs wait or engines start."""
+        if self._rate is None and decisions > self._begin:  # leave out the start of the first engines
             self._rate, self._begin = RateMeter(_RUN_HALF_LIFE_S), decisions
         if self._rate is None:
             return 0.0
@@ -80,13 +80,13 @@ class Snapshots:
         return self._rate.rate()
 
     def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
-        """Its mean reward is of a decision where a task counts those, else of an episode."""
+        """Snapshot of a pair. Its mean reward is per decision if a task counts those, otherwise per episode."""
         collector = self._collector
         names = collector.plan.task.keys if collector.plan.task is not None else None
         rewards = [learner.progress.rewards for learner in collector.overseer.pool.of_pair(pair.id)]
 
         def mean(key: str) -> float | None:
-            """Over its behaviors."""
+            """Mean over its behaviors."""
             known = [value for of_learner in rewards if (value := of_learner.of_pair(pair.id, key)) is not None]
             return sum(known) / len(known) if known else None
 

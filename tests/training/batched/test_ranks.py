@@ -188,7 +188,7 @@ def test_ranks_that_cannot_reach_each_other_say_so(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Ranks, "joined", fail)
     monkeypatch.setattr(module, "_PATIENCE_S", 0.1)
     sentence = (
-        r"^the 2 ranks cannot reach each other, .* 127.0.0.1 .*timed out\); let these .* GLOO_SOCKET_IFNAME on each$"
+        r"^the 2 ranks cannot reach each other; .* 127.0.0.1 .*timed out\); let these .* GLOO_SOCKET_IFNAME on each$"
     )
     with pytest.raises(LearnerError, match=sentence), gather(tmp_path, "add", 2, times=1):
         pass

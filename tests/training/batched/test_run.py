@@ -247,7 +247,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing_but_a_checkpoint(
 def test_a_run_that_had_all_its_decisions_is_left_as_it_is(file: Path) -> None:
     report = train(file, "first")
     before = sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
-    with pytest.raises(RunFinishedError, match="has had all its decisions"):
+    with pytest.raises(RunFinishedError, match="has already reached max_steps"):
         train(file, "first", checkpoint_settings__resume=True)
     assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
     with pytest.raises(RunExistsError, match="is taken"):
@@ -406,7 +406,7 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
         ({"environment__arguments": {"limits": 3}}, "did you mean limit?"),
         (
             {"behaviors__left__hyperparameters__buffer_size": 40},
-            "learn at steps that hardly ever coincide (left every 5, right every 7)",
+            "learn at steps that rarely coincide (left every 5, right every 7)",
         ),
         ({"checkpoint_settings__initialize_from": "nothing"}, "--initialize-from nothing: no run of this name"),
     ],
@@ -431,7 +431,7 @@ def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
         default_settings__checkpoint_interval=100000,
     )
     assert (report.outcome, report.exit_code) == ("failed", 2)
-    assert "became NaN or infinite; the checkpoints from before it are kept" in report.errors[0]
+    assert "became NaN or infinite; earlier checkpoints are kept" in report.errors[0]
     assert not list((report.folder / "checkpoints").glob("left-*"))
 
 
@@ -535,7 +535,9 @@ def test_what_has_learned_enough_says_what_to_raise(file: Path) -> None:
     enough = {f"behaviors__{name}__criterion": -1000.0 for name in ("left", "right")}
     enough |= {f"behaviors__{name}__trial_count": 1 for name in ("left", "right")}
     assert train(file, "enough", **enough).decisions < 640
-    with pytest.raises(RunFinishedError, match="has learned enough, so there was nothing to do; raise --criterion"):
+    with pytest.raises(
+        RunFinishedError, match="has already reached its criterion, so there was nothing to do; raise --criterion"
+    ):
         train(file, "enough", checkpoint_settings__resume=True, **enough)
 
 
