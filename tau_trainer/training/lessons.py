@@ -187,9 +187,7 @@ def _travelling(name: str, value: AnyParameter) -> float | Sampler:
     parameter = _parameter(value)
     numbers = parameter.values if isinstance(parameter, Sampler) else (parameter,)
     if any(abs(number) > _LARGEST for number in numbers):
-        raise SettingsError(
-            f"environment_parameters.{name} is beyond {_LARGEST:.3g}, the largest value that can be sent to an engine"
-        )
+        raise SettingsError(f"environment_parameters.{name} is beyond {_LARGEST:.3g}, the largest possible value")
     return parameter
 
 

@@ -312,7 +312,7 @@ def test_a_prioritized_memory_learns_them_and_weighs() -> None:
     assert len(agent.batches) > 3
     state = one.priorities.state()[0]
     assert len(np.unique(state)) > 3, "what was drawn has a priority of its own"
-    with pytest.raises(SettingsError, match=r"return a loss of each transition \[8\], for `prioritized` asks for it"):
+    with pytest.raises(SettingsError, match=r"return a loss of each transition \[8\], because `prioritized` needs it"):
         learner(Q, prioritized={}).update(experience(one, 2), 0.0, None)
 
 

@@ -66,9 +66,7 @@ def _others(settings: BatchedSettings, run: Run) -> Iterator[Others]:
         return
     count = settings.devices - 1
     with connected(settings.cluster, run.say) as cluster:
-        check_room(
-            cluster.room, count, f"{count} ranks in addition to this one", f"{cluster.described}; lower --devices"
-        )
+        check_room(cluster.room, count, f"{count} more ranks", f"{cluster.described}; lower --devices")
         cluster.check(None)
         place = cluster.place(0, 0)
         try:

@@ -290,7 +290,7 @@ def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
     arrays, facts = copied(learner.state())
     assert not [name for name in arrays if name.startswith("replay.")]
     assert other.lost(facts) == (
-        "the replay memory of 'Walker' was not kept, so learning goes on once 16 new decisions are made; "
+        "the replay memory of 'Walker' was not saved, so learning continues once 16 new decisions are made; "
         "save_replay_buffer: true keeps it"
     )
     assert sac(HYBRID, settings(**FULL)).lost(sac(HYBRID, settings(**FULL)).state()[1]) == ""

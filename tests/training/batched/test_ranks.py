@@ -90,7 +90,9 @@ def test_alone_nothing_is_started(tmp_path: Path) -> None:
 
 def test_shares_are_even_or_refused() -> None:
     assert [Ranks(rank, 3).share(12) for rank in range(3)] == [slice(0, 4), slice(4, 8), slice(8, 12)]
-    with pytest.raises(SettingsError, match=r"num_envs 10 cannot be shared out to 4 devices; make it a multiple of 4"):
+    with pytest.raises(
+        SettingsError, match=r"num_envs 10 cannot be divided evenly among 4 devices; make it a multiple of 4"
+    ):
         Ranks(0, 4).share(10)
 
 

@@ -444,7 +444,7 @@ def test_a_replay_memory_that_was_not_kept_is_told(file: Path, kept: bool) -> No
     resumed = train(file, "cut", behaviors__left=own, checkpoint_settings__resume=True)
     told = [one["fields"]["message"] for one in read_log(resumed.folder / "log.jsonl") if one.get("kind") == "warning"]
     sentence = (
-        "the replay memory of 'left' was not kept, so learning goes on once 32 new decisions are made; "
+        "the replay memory of 'left' was not saved, so learning continues once 32 new decisions are made; "
         "save_replay_buffer: true keeps it"
     )
     assert told == ([] if kept else [sentence])

@@ -222,7 +222,7 @@ def test_what_an_algorithm_refuses_is_told_once_and_changes_nothing(group: Learn
         (Setup(CONTINUOUS, settings("maddpg"), 1), "its algorithm learns in one process"),
         (
             Setup(CONTINUOUS, settings("sac", batch_size=15), 1),
-            r"minibatches of 15 \(batch_size\) cannot be shared out",
+            r"minibatches of 15 \(batch_size\) cannot be divided evenly",
         ),
         (Setup(DISCRETE, settings("dqn", noisy=True), 1), "noisy networks learn in one process"),
         (

@@ -338,7 +338,7 @@ def test_exact_resume_with_a_replay_memory(
     resumed = train(sac_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True), memory)
     assert resumed.outcome == whole.outcome == "completed"
     assert (hashes(resumed) == hashes(whole)) == kept
-    said = [warning for warning in memory.warnings if "replay memory of 'TauAgent' was not kept" in warning]
+    said = [warning for warning in memory.warnings if "replay memory of 'TauAgent' was not saved" in warning]
     assert len(said) == (not kept)
 
 
