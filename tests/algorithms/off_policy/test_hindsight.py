@@ -354,7 +354,7 @@ def test_sensors_that_do_not_suit(sensors: Any, hindsight: Any, said: str) -> No
 @pytest.mark.parametrize(
     ("hindsight", "environment", "said"),
     [
-        ({"reward_done": None}, "headless:basic", "the environment cannot be asked; say it with hindsight.distance"),
+        ({"reward_done": None}, "headless:basic", "the environment does not have one; set hindsight.distance"),
         ({"reward_done": None}, "gym:CartPole-v1", "CartPoleEnv is no goal-based environment"),
         (
             {"reward_done": "nowhere:rule"},
@@ -378,7 +378,7 @@ def test_a_policy_can_be_loaded_where_the_rule_is_not() -> None:
     ("name", "said"),
     [
         ("broken", r"must return rewards \[n\] and ends \[n\] for \d+ goals, not arrays of the shapes \(3,\)"),
-        ("raising", "failed: KeyError: 'no such goal'; mend it"),
+        ("raising", "failed: KeyError: 'no such goal'; fix it"),
     ],
 )
 def test_a_rule_that_is_none(name: str, said: str) -> None:
