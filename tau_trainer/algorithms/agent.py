@@ -51,7 +51,7 @@ class Batch(NamedTuple):
     next_obs: Any
     """The next observations, like :attr:`obs`."""
     goes_on: torch.Tensor
-    """float32 [n]: 0 after a real end, else 1; with ``n_step`` the discount of all steps but the first."""
+    """float32 [n]: 0 after a real end, otherwise 1; with ``n_step`` the discount of all steps but the first."""
     next_forbidden: torch.Tensor
     """bool [n, M]: the values of branches that the next decision must not choose."""
 
@@ -327,7 +327,7 @@ class AgentLearner(OffPolicy):
                 parameter = [one for group in self._optimizers[int(i)].param_groups for one in group["params"]][int(j)]
             except (ValueError, IndexError):
                 raise CheckpointError(
-                    f"The checkpoint's '{name}' belongs to no optimizer of {self.name}; use the class as it was"
+                    f"The checkpoint's '{name}' belongs to no optimizer of {self.name}; use the class that wrote it"
                 ) from None
             moments[int(i)].setdefault(parameter, {})[key] = _like(parameter, values)
         super().load({**arrays, **unused}, facts, fresh=fresh)

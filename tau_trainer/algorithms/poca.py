@@ -294,7 +294,7 @@ class POCA(PPO):
 
     def __init__(self, setup: Setup) -> None:
         if setup.reward_width != 1:
-            raise SettingsError(f"{self.name} learns from one reward for a decision; use credit: aggregate")
+            raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
         super().__init__(setup, fused=False)
 
     @override

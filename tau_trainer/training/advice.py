@@ -152,7 +152,7 @@ def hint(share: float, settings: RunSettings) -> str | None:
         return None
     if 1.0 / (1.0 - share + share / _AT_ONCE) < _TWICE:
         return None
-    several = f"--num-envs {_AT_ONCE} plays {_AT_ONCE} at once where the machine has room for them"
+    several = f"--num-envs {_AT_ONCE} plays {_AT_ONCE} at once if the machine has room for them"
     if env.env_path is None:
         several = f"a build (--env GAME) can play {_AT_ONCE} at once (--num-envs {_AT_ONCE})"
     slow = f", and trainer_type: {SLOW} learns while the game plays" if replaceable(settings) else ""

@@ -84,7 +84,7 @@ def _model_player(path: Path, seed: int, deterministic: bool, spec: BehaviorSpec
         raise SettingsError(str(error)) from error
     if deterministic and policy.only_draws:
         raise SettingsError(
-            f"{path}: this model can only draw its actions, so it cannot play with --deterministic; leave that out, or "
+            f"{path}: this model can only draw its actions, so it cannot play with --deterministic; remove that, or "
             "name the run that it came from"
         )
     return Actor(policy, np.random.default_rng([seed, 2]), deterministic=deterministic)

@@ -219,8 +219,8 @@ class RecordingsCollector(Collector):
         found = evaluate(self.settings, policies, wanted, parameters, self.run.asked.is_set)
         if learner.name not in found:
             raise SettingsError(
-                f"the environment has no behavior '{learner.name}', only {', '.join(found)}; name the behavior "
-                "in the settings accordingly"
+                f"the environment has no behavior '{learner.name}', only {', '.join(found)}; use its "
+                "name in the settings"
             )
         episodes = found[learner.name]
         if episodes.mean_return is not None:

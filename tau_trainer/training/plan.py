@@ -195,7 +195,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         population = (env.env_path or "").startswith(BATCHED_PREFIX)
         if population and elsewhere:
             raise SettingsError(
-                f"--env {env.env_path} is one computation on this machine; leave --cluster out, or use headless:tau"
+                f"--env {env.env_path} is one computation on this machine; remove --cluster, or use headless:tau"
             )
         if population:
             _check_population(settings, task)
@@ -233,19 +233,19 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         ),
         f"--env {path} trains independent pairs as one computation; add --policy independent, or share one policy with "
         "--env headless:tau": task.shared,
-        f"--env {path} has one behavior, but the settings name {len(settings.behaviors)}; leave the others out": (
+        f"--env {path} has one behavior, but the settings name {len(settings.behaviors)}; remove the others": (
             len(settings.behaviors) > 1
         ),
-        f"--env {path} trains all pairs at once; leave --max-concurrent (tau.max_concurrent) out": (
+        f"--env {path} trains all pairs at once; remove --max-concurrent (tau.max_concurrent)": (
             task.max_concurrent is not None
         ),
-        f"--env {path} trains all pairs in one process; leave --devices (devices) out": settings.devices > 1,
-        f"--env {path} starts no engine; leave --env-args out": bool(settings.env_settings.env_args),
-        f"--env {path} reads no environment_parameters; leave them out": bool(settings.environment_parameters),
-        f"--env {path} trains by ppo alone; set trainer_type: ppo, or use --env headless:tau": any(
+        f"--env {path} trains all pairs in one process; remove --devices (devices)": settings.devices > 1,
+        f"--env {path} starts no engine; remove --env-args": bool(settings.env_settings.env_args),
+        f"--env {path} does not use environment_parameters; remove them": bool(settings.environment_parameters),
+        f"--env {path} trains only with ppo; set trainer_type: ppo, or use --env headless:tau": any(
             trainer.trainer_type != "ppo" for trainer in trainers
         ),
-        f"--env {path} learns from its own reward alone; remove behavioral_cloning and all signals except "
+        f"--env {path} learns only from its own reward; remove behavioral_cloning and all signals except "
         "extrinsic in reward_signals, or use --env headless:tau": any(
             trainer.behavioral_cloning is not None or trainer.reward_signals.keys() & LEARNED.keys()
             for trainer in trainers

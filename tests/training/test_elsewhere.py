@@ -95,7 +95,7 @@ def test_pairs_are_as_many_actors_so_many_at_a_time(tmp_path: Path, cluster: Clu
     assert plan.asynchronous
     assert plan.engine_args == plan.task.engine_args(()) if plan.task is not None else False
     with pytest.raises(
-        ClusterError, match=r"room for 4 processes, but you ask for 5 pairs at a time .* lower --max-concurrent or"
+        ClusterError, match=r"room for 4 processes, but you ask for 5 pairs at a time: .* lower --max-concurrent or"
     ):
         placed(load_settings("tau3", given | {"tau.max_concurrent": 5}), "parallel")
     with pytest.raises(SettingsError, match=r"^parallel does not run in lock_step on a cluster; remove"):

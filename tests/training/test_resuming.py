@@ -134,7 +134,7 @@ def test_a_pair_more_begins_from_zero_and_that_is_said(stage: Stage, tmp_path: P
     train(tau_settings(tmp_path, tau__policy="independent"))
     report = train(resumed(tmp_path, tau__policy="independent", tau__pairs=3), memory)
     assert report.outcome == "completed"
-    assert [text for text in memory.warnings if "from zero" in text] == [
+    assert [text for text in memory.warnings if "from scratch" in text] == [
         "'TauAgent-pair2' starts from scratch: the run that is resumed saved nothing of it"
     ]
 

@@ -138,7 +138,7 @@ class Population(BatchedLearner):
         reasons = {
             "its network must be hidden layers over vectors: no memory, images, lists or goals": not ppo.network.plain,
             "its actions must be continuous": ppo.spec.actions.discrete_size > 0 or not choices.components,
-            "the reward must be extrinsic alone": [stream.name for stream in ppo.streams] != [EXTRINSIC],
+            "the only reward must be extrinsic": [stream.name for stream in ppo.streams] != [EXTRINSIC],
             "optimizer must not be nadam": hyperparameters.optimizer == "nadam",
             "updates_per_buffer must be 1": ppo.rollout_size != hyperparameters.buffer_size,
             "layer_statistics must be false": hyperparameters.layer_statistics,

@@ -61,7 +61,7 @@ class Replayed(GradientAlgorithm):
         self.numbers = cast("OffPolicyHyperparameters", setup.settings.hyperparameters)
         self.recurrence = setup.settings.network_settings.memory
         if setup.reward_width > 1:
-            raise SettingsError(f"{self.name} learns from one reward a decision; set the reward's credit to aggregate")
+            raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
         if self.recurrence and (self.numbers.prioritized or self.numbers.hindsight or self.numbers.n_step > 1):
             key = "prioritized: null" if self.numbers.prioritized else "hindsight: null"
             key = "n_step: 1" if self.numbers.n_step > 1 else key
@@ -155,7 +155,7 @@ class Replayed(GradientAlgorithm):
             return None
         names = [stream.name for stream in self.streams]
         if EXTRINSIC not in names:
-            raise SettingsError("hindsight is about the extrinsic reward; add it to reward_signals")
+            raise SettingsError("hindsight changes the extrinsic reward; add it to reward_signals")
         if len(names) > len(self.gammas):
             raise SettingsError(f"{self.name} adds all rewards up, but hindsight changes only one; remove the others")
         stream = names.index(EXTRINSIC)

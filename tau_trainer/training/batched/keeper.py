@@ -142,7 +142,7 @@ class Keeper:
         found = {checkpoint.name: checkpoint for checkpoint in whole.checkpoints.values()}
         if found.keys() != set(names) or len({checkpoint.manifest["steps"] for checkpoint in found.values()}) != 1:
             raise CheckpointError(
-                f"the run in '{folder.path}' saved no moment of which everything can be read, so there is "
+                f"the run in '{folder.path}' has no moment that can be read completely, so there is "
                 "nothing to resume; start it again with --force"
             )
         return found

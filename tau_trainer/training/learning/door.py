@@ -112,7 +112,7 @@ class Door:
         another = "another behavior" if said is None else said.partition(";")[0]
         self._pool.shared.hub.warning(
             f"the run starts over with engine {pair}: the engine that played {left} left before the first update, and "
-            f"this one shows something else: {another}",
+            f"this one differs: {another}",
             pair=pair,
         )
         return None

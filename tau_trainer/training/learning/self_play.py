@@ -127,7 +127,7 @@ class TeamAgent(TauAgent):
         return self._play.learning == self.team
 
     def change(self) -> None:
-        """Start to learn, or to be a ghost: no agent has a past with the actor of now."""
+        """Start to learn, or to be a ghost: agents have no past with the new actor."""
         actor = self.learner.actor if self.learns else self._side.ghosts[self.team]
         if self._cutting and self.learns:  # agents silent since then must not continue from there
             self.learner.memory.abandon(self.table.rows)

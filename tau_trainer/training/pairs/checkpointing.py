@@ -195,7 +195,7 @@ class Checkpointer:
         for learner in learners:
             if learner.settings.save_best_only:
                 learner.judge.evaluate_returns(learner.policy)
-        # The counters of now; the thread takes the weights after the last update.
+        # The current counters; the thread takes the weights after the last update.
         now = {
             learner.name: (learner.policy.version, _best_version(learner), learner.decisions) for learner in learners
         }

@@ -389,7 +389,7 @@ def test_a_rule_that_is_none(name: str, said: str) -> None:
 
 def test_a_reward_without_an_extrinsic_stream() -> None:
     options = settings({"bonus": TWO_STREAMS["bonus"]})
-    with pytest.raises(SettingsError, match="hindsight is about the extrinsic reward"):
+    with pytest.raises(SettingsError, match="hindsight changes the extrinsic reward"):
         learner_of(options, environment=("x",))
 
 

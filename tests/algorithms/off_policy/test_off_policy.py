@@ -330,7 +330,7 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(change: Any, said: str) 
 
 def test_a_wide_reward_is_refused() -> None:
     setup = Setup(behavior(HYBRID), settings(), 1, reward_width=4)
-    with pytest.raises(SettingsError, match=r"^behavior 'Walker': sac learns from one reward a decision"):
+    with pytest.raises(SettingsError, match=r"^behavior 'Walker': sac learns from one reward per decision"):
         make_algorithm(setup)
 
 

@@ -265,7 +265,7 @@ def test_nothing_to_go_on_from_is_told(file: Path) -> None:
     report = cut(file, "cut", steps=8)
     for path in (report.folder / "checkpoints").glob("left-*"):
         shutil.rmtree(path)
-    with pytest.raises(CheckpointError, match="saved no moment of which everything can be read"):
+    with pytest.raises(CheckpointError, match="has no moment that can be read completely"):
         train(file, "cut", checkpoint_settings__resume=True)
 
 

@@ -439,7 +439,7 @@ def test_parameters_alone_are_kept_and_what_is_lost_is_told(
     )
     assert resumed.outcome == "completed"
     assert resumed.decisions >= 700
-    (said,) = [warning for warning in memory.warnings if "keeps parameters alone" in warning]
+    (said,) = [warning for warning in memory.warnings if "has only parameters" in warning]
     assert "a fresh optimizer, fresh random numbers and no experience" in said
     assert not any("replay memory" in warning for warning in memory.warnings)
 

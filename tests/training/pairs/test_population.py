@@ -245,17 +245,17 @@ def _spoiled(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:
     ("more", "told"),
     [
         ({"tau__policy": "shared"}, "add --policy independent"),
-        ({"tau__max_concurrent": 2}, "leave --max-concurrent"),
+        ({"tau__max_concurrent": 2}, "remove --max-concurrent"),
         (
             {"behaviors": {name: {"trainer_type": "ppo"} for name in ("TauAgent", "Other")}},
             "has one behavior, but the settings name 2",
         ),
         ({"env_settings__env_path": "batched:cartpole"}, "play batched:tau; `tau-train batch`"),
-        ({"env_settings__env_args": ["--step-ms", "1"]}, "leave --env-args out"),
-        ({"environment_parameters": {"split": 1.0}}, "reads no environment_parameters"),
+        ({"env_settings__env_args": ["--step-ms", "1"]}, "remove --env-args"),
+        ({"environment_parameters": {"split": 1.0}}, "does not use environment_parameters"),
         (
             {"behaviors__TauAgent__reward_signals": {"extrinsic": {}, "curiosity": {}}},
-            "learns from its own reward alone; remove behavioral_cloning and all signals except extrinsic",
+            "learns only from its own reward; remove behavioral_cloning and all signals except extrinsic",
         ),
     ],
 )
@@ -267,7 +267,7 @@ def test_what_no_population_does_is_refused_at_once(tmp_path: Path, more: dict[s
 
 def test_other_trainers_are_refused(tmp_path: Path) -> None:
     other = sac_settings(tmp_path, env_settings__env_path="batched:tau", tau__policy="independent")
-    with pytest.raises(SettingsError, match="trains by ppo alone"):
+    with pytest.raises(SettingsError, match="trains only with ppo"):
         make_plan("parallel", other, tmp_path)
 
 
