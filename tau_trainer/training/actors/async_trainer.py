@@ -77,9 +77,9 @@ class AsyncTrainer:
     async def put(self, push: Push) -> None:
         """Take a push in as soon as there is room for it. Then it is acknowledged and no longer lost.
 
-        The push that completes a rollout is acknowledged after the update from that rollout. During an update, pushes
-        are acknowledged as late as pairs continue to act beside an update, so that the weights that act are new. Raises
-        the error that ended learning.
+        The push that completes a rollout is acknowledged after the update from that rollout. During an update, a push
+        is acknowledged when the learner's age bound lets agents act, so that they act with new weights. Raises the
+        error that ended learning.
         """
         rollouts = self.pace.rollouts
         if rollouts:
