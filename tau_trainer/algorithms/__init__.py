@@ -1,4 +1,4 @@
-"""Learning algorithms: a loss and an update, nothing about where data came from."""
+"""Learning algorithms: a loss and an update each, independent of where the data came from."""
 
 from __future__ import annotations
 

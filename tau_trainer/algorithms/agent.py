@@ -1,8 +1,8 @@
-"""A user's own algorithm in a few lines: networks, an action, a loss, a target; everything else is the trainer's.
+"""A user's own algorithm in a few lines: networks, an action, a loss, a target; the trainer does everything else.
 
-Note.RL's contract in our names. An agent's class is given by ``trainer_type: module:Class`` or an entry point in the
-group ``tau_trainer.trainers``, and learns off-policy: replay (prioritized, several steps, hindsight as the settings
-say), exploration, checkpoints, exact resume and metrics come from :class:`OffPolicy`.
+The contract follows Note.RL's, with our names. You give an agent's class as ``trainer_type: module:Class`` or as an
+entry point in the group ``tau_trainer.trainers``. It learns off-policy: replay (prioritized, several steps, hindsight,
+as the settings say), exploration, checkpoints, exact resume and metrics come from :class:`OffPolicy`.
 """
 
 from __future__ import annotations
@@ -36,41 +36,44 @@ from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray
 
 _OPTIMIZER = "optimizer."
 _KINDS: Mapping[type, Any] = {bool: Bool, int: Int, float: Float}
-"""How the settings read numbers of an agent's own."""
+"""Types by which the settings read an agent's own numbers."""
 
 
 class Batch(NamedTuple):
-    """``n`` transitions as a loss gets them."""
+    """``n`` transitions, in the form that a loss gets."""
 
     obs: Any
     """float32 [n, D], vectors side by side; with images or lists a list: those vectors, then every other sensor."""
     action: Any
-    """int64 [n]; [n, b] of several branches; float32 [n, c] in [-1, 1] of continuous actions; of both, that pair."""
+    """int64 [n]; [n, b] for several branches; float32 [n, c] in [-1, 1] for continuous actions; for both, that pair."""
     reward: torch.Tensor
     """float32 [n]."""
     next_obs: Any
-    """What came after, like :attr:`obs`."""
+    """The next observations, like :attr:`obs`."""
     goes_on: torch.Tensor
-    """float32 [n]: 0 after a real end, else 1; with ``n_step`` the discount of all steps but the first."""
+    """float32 [n]: 0 after a real end, otherwise 1; with ``n_step`` the discount of all steps but the first."""
     next_forbidden: torch.Tensor
-    """bool [n, M]: which values of branches the next decision may not choose."""
+    """bool [n, M]: the values of branches that the next decision must not choose."""
 
 
 class Agent(torch.nn.Module):
-    """Derive from it; see ``docs/guides/extending.md``.
+    """Base class for your own algorithm; see ``docs/guides/extending.md``.
 
     Attributes:
         spec: the behavior: its sensors and actions.
-        observation_size: numbers in all vector sensors together, ``D``.
-        action_size: outputs that are due, ``c + M``: continuous actions, then the values of all branches.
-        numbers: the hyperparameters, those of :attr:`defaults` among them.
+        observation_size: total size of all vector sensors, ``D``.
+        action_size: required number of outputs, ``c + M``: continuous actions, then the values of all branches.
+        numbers: the hyperparameters, including those of :attr:`defaults`.
         gamma: discount of the extrinsic reward.
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """Hyperparameters that a settings file may override; a name that off-policy algorithms lack becomes a key."""
+    """Hyperparameters that a settings file can override.
+
+    A name that off-policy algorithms do not have becomes a key.
+    """
     exports: ClassVar[bool] = True
-    """Whether the policy becomes a model file; layers that cannot be written need False."""
+    """Whether the policy is exported as a model file; set False if its layers cannot be exported."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__()
@@ -82,17 +85,17 @@ class Agent(torch.nn.Module):
         self.build()
 
     def build(self) -> None:
-        """Make networks as attributes. What never learns by gradient: ``requires_grad_(False)``."""
+        """Make networks as attributes. Set ``requires_grad_(False)`` on those that no gradient trains."""
         raise NotImplementedError(f"{type(self).__name__} needs a method build that makes its networks")
 
     def action(self, obs: Any) -> torch.Tensor:
-        """What is done [n, c + M]: continuous actions before a tanh, then a number for each value of each branch."""
+        """The action [n, c + M]: continuous actions before a tanh, then a number for each value of each branch."""
         raise NotImplementedError(f"{type(self).__name__} needs a method action")
 
     def loss(self, batch: Batch) -> torch.Tensor | Sequence[torch.Tensor]:
-        """What is minimised, or one loss for each of the :meth:`optimizers`: numbers, or [n] of all transitions.
+        """The loss to minimize, or one loss for each of the :meth:`optimizers`: numbers, or [n] over all transitions.
 
-        A loss of each transition is weighed and sets priorities where the memory is prioritized, which asks for it.
+        With a prioritized memory, return a loss per transition, [n]: it is weighted, and it sets the priorities.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method loss")
 
@@ -100,24 +103,24 @@ class Agent(torch.nn.Module):
         """Called after every gradient step, without gradients."""
 
     def optimizers(self) -> torch.optim.Optimizer | Sequence[torch.optim.Optimizer]:
-        """Each follows the loss in its place with its own parameters; Adam for everything unless overridden."""
+        """Each follows the loss in its place with its own parameters; default: Adam for everything."""
         rate = at(self.numbers.learning_rate, 0)
         return torch.optim.Adam([parameter for parameter in self.parameters() if parameter.requires_grad], lr=rate)
 
     def reward_done(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """For hindsight: rewards [n] and real ends [n] of what was reached and what was wanted, float32 [n, G]."""
+        """For hindsight: rewards [n] and real ends [n] for achieved and desired goals, float32 [n, G]."""
         raise NotImplementedError
 
     def reward_done_ma(self, rewards: FloatArray, done: BoolArray) -> tuple[Any, Any]:
-        """For several agents: what is learned from instead of the rewards float32 [k] and ends [k] of one step.
+        """For several agents: replaces the rewards float32 [k] and ends [k] of one step before learning.
 
         The ``k`` agents of this behavior decided together in one environment. Returns a reward and an end for all of
-        them, or [k] of each; a real end stays one.
+        them, or [k] for each; a real end stays one.
         """
         raise NotImplementedError
 
     def forward(self, obs: Any) -> torch.Tensor:
-        """Torch's name of :meth:`action`."""
+        """Call :meth:`action`, under torch's name."""
         return self.action(obs)
 
     @classmethod
@@ -127,7 +130,7 @@ class Agent(torch.nn.Module):
 
     @classmethod
     def trainer(cls) -> TrainerType:
-        """What stands behind its ``trainer_type``."""
+        """The registered trainer type of this class."""
         return _trainer_of(cls)  # type: ignore[arg-type]  # a class can be hashed
 
     @classmethod
@@ -165,7 +168,7 @@ class AgentLearner(OffPolicy):
     """Trains an :class:`Agent`.
 
     Raises:
-        SettingsError: the network settings ask for a memory, which is ours and not the agent's.
+        SettingsError: the network settings ask for a memory, but the agent builds its own networks.
     """
 
     masks_after = True
@@ -180,7 +183,7 @@ class AgentLearner(OffPolicy):
         self._optimizers = [made] if isinstance(made, torch.optim.Optimizer) else list(made)
         self._rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self._optimizers]
         self.exports = agent.exports
-        self.holds_lock = agent.__module__ != "__main__"  # which another process does not have
+        self.holds_lock = agent.__module__ != "__main__"  # a class that another process cannot import
 
     @override
     def build(self) -> torch.nn.Module:
@@ -214,7 +217,7 @@ class AgentLearner(OffPolicy):
             return rows
         rewards, terminated = rows["rewards"].copy(), rows["terminated"].copy()  # [n, 1], [n]
         _, moment = np.unique(rollout.column(MOMENT.name), return_inverse=True)
-        order = np.argsort(moment, kind="stable")  # those of a moment side by side, in the order in which they came
+        order = np.argsort(moment, kind="stable")  # group by moment, keep the order of arrival
         for step in np.split(order, np.flatnonzero(np.diff(moment[order])) + 1):
             with named_failure(f"{self.name}.reward_done_ma"):
                 reward, done = self.agent.reward_done_ma(rewards[step, 0], rows["terminated"][step])
@@ -235,15 +238,15 @@ class AgentLearner(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        factor = learning_rate / at(self.numbers.learning_rate, 0)  # what schedules make of each group's own rate
+        factor = learning_rate / at(self.numbers.learning_rate, 0)  # factor of the schedule for each group's own rate
         for optimizer, rates in zip(self._optimizers, self._rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
-        with drawn_from(self.generator):  # whatever the agent draws, a resumed run draws too
+        with drawn_from(self.generator):  # a resumed run draws the same numbers as the agent
             return torch.stack([self._step(batch) for batch in minibatches(drawn, steps)])
 
     def _step(self, drawn: Transitions) -> torch.Tensor:
-        """A gradient step; what the losses were [m]."""
+        """A gradient step; returns the losses [m]."""
         with torch.enable_grad():
             with named_failure(f"{self.name}.loss"):
                 found = self.agent.loss(self._batch(drawn))
@@ -255,7 +258,7 @@ class AgentLearner(OffPolicy):
                 )
             for optimizer, loss in zip(self._optimizers, losses, strict=True):
                 learned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-                # Not backward: a loss shall reach its own optimizer's parameters alone.
+                # Not backward: a loss must reach only its own optimizer's parameters.
                 found_gradients = torch.autograd.grad(loss, learned, retain_graph=True, allow_unused=True)
                 for parameter, gradient in zip(learned, found_gradients, strict=True):
                     parameter.grad = gradient
@@ -266,16 +269,16 @@ class AgentLearner(OffPolicy):
         return torch.stack(losses).detach()
 
     def _mean(self, loss: torch.Tensor, drawn: Transitions) -> torch.Tensor:
-        """Of a loss of each transition, weighed by a prioritized memory, which learns it."""
+        """The mean of a loss per transition, weighted by a prioritized memory, which learns it."""
         if loss.ndim == 0 and self.priorities is None:
             return loss
         if tuple(loss.shape) != (len(drawn.rewards),):
             due = f"a loss of each transition [{len(drawn.rewards)}]"
-            due += ", for `prioritized` asks for it" if self.priorities is not None else ", or a single number"
+            due += ", because `prioritized` needs it" if self.priorities is not None else ", or a single number"
             raise SettingsError(f"{self.name}.loss returns a loss of shape {list(loss.shape)}; return {due}")
         if self.priorities is None:
             return loss.mean()
-        torch.maximum(drawn.errors, loss.detach().abs(), out=drawn.errors)  # of several losses the largest counts
+        torch.maximum(drawn.errors, loss.detach().abs(), out=drawn.errors)  # with several losses, the largest counts
         return (loss * drawn.weights).mean()  # [n] times [n]
 
     def _batch(self, drawn: Transitions) -> Batch:
@@ -300,12 +303,12 @@ class AgentLearner(OffPolicy):
     @override
     def state(self) -> State:
         arrays, facts = super().state()
-        # The moments beside the flat parameters are nobody's here: the agent's own optimizers have theirs.
+        # Leave out the moments of the flat parameters: the agent's own optimizers have theirs.
         kept = {name: values for name, values in arrays.items() if not name.startswith(_OPTIMIZER)}
         return kept | {name: moment.detach().cpu().numpy().copy() for name, moment in self._moments()}, facts
 
     def _moments(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Everything that optimizers keep, by a name that says of which parameter."""
+        """All state of the optimizers, with a name for each that identifies its parameter."""
         for i, optimizer in enumerate(self._optimizers):
             learned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             for j, parameter in enumerate(learned):
@@ -324,7 +327,7 @@ class AgentLearner(OffPolicy):
                 parameter = [one for group in self._optimizers[int(i)].param_groups for one in group["params"]][int(j)]
             except (ValueError, IndexError):
                 raise CheckpointError(
-                    f"The checkpoint's '{name}' belongs to no optimizer of {self.name}; use the class as it was"
+                    f"The checkpoint's '{name}' belongs to no optimizer of {self.name}; use the class that wrote it"
                 ) from None
             moments[int(i)].setdefault(parameter, {})[key] = _like(parameter, values)
         super().load({**arrays, **unused}, facts, fresh=fresh)
@@ -338,6 +341,6 @@ def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _like(parameter: torch.Tensor, values: NDArray[Any]) -> torch.Tensor:
-    """Moments lie where their parameter does; counts of steps stay on the CPU, as torch has them."""
+    """Moments are on their parameter's device; step counts stay on the CPU, as in torch."""
     moments = torch.from_numpy(np.array(values))
     return moments.to(parameter.device) if moments.ndim else moments

@@ -1,6 +1,6 @@
-"""Minibatches with torch's own differentiation: the path of every network and every objective.
+"""Minibatches with torch's own differentiation: works for every network and every objective.
 
-Where plain networks learn by PPO, :mod:`tau_trainer.algorithms.accelerators.fused` computes the same numbers faster.
+For plain networks with PPO, :mod:`tau_trainer.algorithms.accelerators.fused` computes the same numbers faster.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tau_trainer.models.actor_critic import ActorCritic, Answer
 
 
 class AutogradEpochs:
-    """Epochs of consecutive minibatches, whatever the network.
+    """Epochs of consecutive minibatches, for any network.
 
     Args:
-        network: what learns.
-        parameters: of it.
-        ranks: who learns together; each has rows of every minibatch.
-        objective: what is minimised.
+        network: the network to train.
+        parameters: its parameters.
+        ranks: the processes that learn together; each has rows of every minibatch.
+        objective: the objective to minimize.
     """
 
     rows: int = 8192
-    """Of one network that are differentiated at once: what lies between its layers stays in the cache."""
+    """Rows of one network to differentiate at once, so that the values between its layers stay in the cache."""
 
     def __init__(
         self,
@@ -49,7 +49,8 @@ class AutogradEpochs:
     ) -> None:
         """Learn from consecutive minibatches of ``batch`` shuffled ``samples``.
 
-        ``sizes``: how many of each are here, where a rank has fewer, and members of a population ``batch`` each.
+        ``sizes``: local number of rows of each minibatch, if a rank has only a part; members of a population have
+        ``batch`` each.
         """
         gradient = self._parameters.optimizer.gradient  # [S], or [P, S] of P members
         end = 0
@@ -57,24 +58,27 @@ class AutogradEpochs:
             first, end = end, end + size
             gradient.zero_()
             statistics.entropy[index] = 0.0
-            piece = self.rows if gradient.dim() == 1 else max(1, size)  # members' rows lie one behind the other
+            piece = self.rows if gradient.dim() == 1 else max(1, size)  # members' rows follow one another
             for begin in range(first, end, piece):
                 self._differentiate(numbers, samples, statistics, slice(begin, min(begin + piece, end)), index, batch)
-            self._ranks.add(gradient)  # shares are of the whole minibatch, so ranks' gradients add up to its own
+            self._ranks.add(gradient)  # shares refer to the whole minibatch, so ranks' gradients add up
             statistics.gradient_norm[index] = clip_gradient(gradient, numbers.max_grad_norm)
             self._parameters.descend(numbers.learning_rate)
 
     def answer(self, minibatch: Samples) -> Answer:
-        """What the network says of it."""
+        """The network's outputs for a minibatch."""
         answer: Answer = self._network(minibatch.inputs, *minibatch.past)
         return answer
 
     def _differentiate(
         self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, rows: slice, index: int, batch: int
     ) -> None:
-        """Add the gradient of ``rows`` of a minibatch to the others'; of members it is the sum, and so each one's."""
+        """Add the gradient of ``rows`` of a minibatch.
+
+        For members, the loss is the sum over them, so each gets its own.
+        """
         minibatch = samples.map(lambda values: values[rows])  # views, not copies: rows are contiguous
-        # Losses are means, so a piece weighs as much as it has rows; P of P members.
+        # Losses are means, so a piece's weight is its share of rows; P for P members.
         share = len(minibatch.returns) / batch
         with torch.enable_grad():
             loss, log_ratio, values, entropies = minibatch_loss(

@@ -9,12 +9,12 @@ import torch
 
 
 class Samples(NamedTuple):
-    """``N`` transitions as an update needs them. What does not exist has length 0."""
+    """``N`` transitions in the form that an update needs. Missing parts have length 0."""
 
     inputs: list[torch.Tensor]
-    """What :meth:`ActorCritic.prepare` made of the observations; the first is float32 [N, D], normalised."""
+    """Observations from :meth:`ActorCritic.prepare`; the first is float32 [N, D], normalised."""
     state: torch.Tensor
-    """float32 [N, towers, M]: recurrent state when the decision was made."""
+    """float32 [N, towers, M]: recurrent state at the time of the decision."""
     continuous: torch.Tensor
     """float32 [N, c], raw samples."""
     discrete: torch.Tensor
@@ -22,21 +22,21 @@ class Samples(NamedTuple):
     mask: torch.Tensor
     """bool [N, sum of branches], True = forbidden."""
     log_prob: torch.Tensor
-    """float32 [N, K] when acting, of each action component."""
+    """float32 [N, K] at the time of acting, for each action component."""
     advantage: torch.Tensor
-    """float32 [N, K], or [N, 1] where one advantage counts for all components."""
+    """float32 [N, K], or [N, 1] if one advantage counts for all components."""
     returns: torch.Tensor
     """float32 [N, R], of all reward streams side by side."""
     begins: torch.Tensor
-    """bool [N], of recurrent networks: where a sequence begins; the rows are sequences that lie end to end."""
+    """bool [N], for recurrent networks: where a sequence starts; sequences follow one another without gaps."""
 
     @property
     def past(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """State and beginnings as a network takes them."""
+        """State and sequence starts, in the form that a network takes."""
         return (self.state, self.begins) if len(self.state) else (None, None)
 
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Samples:
-        """The same with ``change`` made to everything that exists."""
+        """The same with ``change`` applied to all parts that are present."""
         inputs, *others = self
         return Samples([change(rows) for rows in inputs], *(change(rows) if len(rows) else rows for rows in others))
 
@@ -54,14 +54,14 @@ class Numbers(NamedTuple):
 
 
 class EpochStatistics(NamedTuple):
-    """What an epoch leaves behind, one row a sample or a minibatch; read once an update."""
+    """Statistics of an epoch, one row per sample or per minibatch; read once per update."""
 
     log_ratio: torch.Tensor
-    """float32 [N, K]: log of new over old probability, when the minibatch was learned from."""
+    """float32 [N, K]: log of new over old probability, at the time of learning from the minibatch."""
     values: torch.Tensor
     """float32 [N, R]."""
     entropy: torch.Tensor
-    """float32 [minibatches], or [minibatches, P] of members of a population."""
+    """float32 [minibatches], or [minibatches, P] for members of a population."""
     gradient_norm: torch.Tensor
     """The same, before clipping."""
 
@@ -83,8 +83,8 @@ def shuffled(samples: Samples, order: torch.Tensor) -> Samples:
 
 
 def shuffled_order(begins: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """An order of ``count`` samples, drawn anew, int64 [count]: of sequences as wholes where there are any."""
-    sequences = int(begins.count_nonzero()) if len(begins) else count  # a row each where there are none
+    """A random order of ``count`` samples, int64 [count]. If there are sequences, they stay whole."""
+    sequences = int(begins.count_nonzero()) if len(begins) else count  # without sequences, each row counts as one
     drawn = torch.randperm(sequences, generator=generator, device=generator.device)  # int64 [sequences]
     if not len(begins):
         return drawn
@@ -110,18 +110,18 @@ def in_parts(
 
 
 def sigma_of(log_sigma: torch.Tensor, rows: int) -> torch.Tensor:
-    """A network's log sigma [c] itself; of each member's [P, c] those of so many rows, one member behind the other."""
+    """The log sigma [c] of a network as it is; for members' [P, c], repeated for all ``rows``, member after member."""
     if log_sigma.dim() == 1:
         return log_sigma
     return log_sigma.unsqueeze(1).expand(-1, rows // len(log_sigma), -1).flatten(0, 1)
 
 
 def exact(values: torch.Tensor) -> torch.Tensor:
-    """The same in float64, where the device has it: Apple's GPUs do not."""
+    """The values in float64, if the device supports it: Apple's GPUs do not."""
     return values if values.device.type == "mps" else values.double()
 
 
 def normalized(advantage: torch.Tensor) -> torch.Tensor:
-    """Shift and scale to mean 0 and deviation 1 (biased) over the last dimension but one: each column for itself."""
+    """Shift and scale to mean 0 and deviation 1 (biased) over the last dimension but one, each column separately."""
     deviation, mean = torch.std_mean(advantage, dim=-2, correction=0, keepdim=True)  # biased, as numpy's
     return (advantage - mean) / (deviation + 1e-8)  # 1e-8: all may be equal

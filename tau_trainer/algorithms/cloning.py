@@ -1,8 +1,8 @@
-"""Behavioral cloning beside reinforcement learning: after every update some gradient steps towards demonstrations.
+"""Behavioral cloning during reinforcement learning: after every update, a few gradient steps towards demonstrations.
 
-What they make smaller is what :mod:`.offline.bc` does, the negative log-likelihood of whole actions. Their optimizer is
-one of its own over the policy's parameters, Adam as in ML-Agents, and their step size falls to 0 over ``steps``
-decisions. Recurrent networks learn from sequences that begin without a past.
+The steps minimize the same loss as :mod:`.offline.bc`, the negative log-likelihood of whole actions. They have their
+own optimizer over the policy's parameters, Adam as in ML-Agents, and their step size falls to 0 over ``steps``
+decisions. Recurrent networks learn from sequences that start without a past.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _RANDOM = "random.generator"
 
 
 def likelihood(network: ActorCritic, outputs: torch.Tensor, actions: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Log-likelihood [n] of whole actions, from what the actor says; see :data:`LEAST_LOG_SIGMA`.
+    """Log-likelihood [n] of whole actions, from the actor's outputs; see :data:`LEAST_LOG_SIGMA`.
 
-    ``actions``: continuous, discrete and what was forbidden, [n, ...] each, as the memory has them.
+    ``actions``: continuous, discrete and forbidden ones, [n, ...] each, as in the memory.
     """
     continuous, discrete, forbidden = actions
     each = action_log_prob(
@@ -57,8 +57,8 @@ class Cloning:
     Args:
         settings: ``behavioral_cloning``.
         setup: of the algorithm.
-        network: what acts.
-        parameters: in which it lies.
+        network: the network that acts.
+        parameters: the flat parameters of the network.
 
     Raises:
         DataError: the demonstrations cannot be read, or are of other agents.
@@ -84,9 +84,9 @@ class Cloning:
         self._taken = torch.zeros((), device=vector.device)
         self._inputs: list[torch.Tensor] = []
         self._actions: list[torch.Tensor] = []
-        """Continuous, discrete and what was forbidden, [k, ...] each."""
+        """Continuous, discrete and forbidden actions, [k, ...] each."""
         self._past: list[torch.Tensor] = []
-        """State and where sequences begin, of recurrent networks; the rows are sequences then."""
+        """State and sequence starts, for recurrent networks; the rows are then sequences."""
         if setup.learns:
             self._read(setup)
 
@@ -142,7 +142,7 @@ class Cloning:
         return {keys.PRETRAINING_LOSS: loss}
 
     def _descend(self, rows: torch.Tensor, rate: float) -> torch.Tensor:
-        """A gradient step from a minibatch; its loss []."""
+        """A gradient step from a minibatch; returns its loss []."""
         flat = self._parameters.optimizer
         flat.gradient.zero_()
         with torch.enable_grad():
@@ -155,7 +155,7 @@ class Cloning:
         return loss.detach()
 
     def loss(self, rows: torch.Tensor) -> torch.Tensor:
-        """Of these rows [n] of the demonstrations, []: the mean over them."""
+        """Loss of these rows [n] of the demonstrations, []: the mean over them."""
         inputs = self._network.normalize([values[rows] for values in self._inputs])
         state, begins = (values[rows] for values in self._past) if self._past else (None, None)
         outputs = self._network.outputs(inputs, state, begins)
@@ -166,25 +166,25 @@ class Cloning:
         return {**self._moments, "step": self._step}
 
     def backup(self) -> dict[str, torch.Tensor]:
-        """A copy of everything but the policy, to go back to."""
+        """A copy of all state except the policy."""
         copies = {name: values.clone() for name, values in self._tensors().items()}
         return {**copies, _RANDOM: self.generator.get_state()}
 
     def restore(self, backup: Mapping[str, torch.Tensor]) -> None:
-        """Go back to a :meth:`backup`."""
+        """Restore a :meth:`backup`."""
         self.generator.set_state(backup[_RANDOM])
         for name, values in self._tensors().items():
             values.copy_(backup[name])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything but the policy that is needed to go on bit for bit."""
+        """All state except the policy, for an exact resume."""
         return {_PREFIX + name: values.cpu().numpy() for name, values in self.backup().items()}
 
     def load(self, arrays: Arrays, *, fresh: bool) -> None:
-        """Go on from :meth:`state`; ``fresh``: as if nothing had been imitated yet.
+        """Restore :meth:`state`; ``fresh``: start without any imitation so far.
 
         Raises:
-            CheckpointError: something is missing or of another shape; nothing is changed then.
+            CheckpointError: an array is missing or has another shape; then nothing is changed.
         """
         found = dict[str, torch.Tensor]()
         for name, values in () if fresh else self.backup().items():

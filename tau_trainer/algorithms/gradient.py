@@ -1,6 +1,6 @@
-"""What algorithms share that learn a network by gradient.
+"""Base of algorithms that train a network by gradient.
 
-One flat vector of weights, updates that leave no NaN behind, checkpoints from which they go on bit for bit.
+It has one flat vector of weights, updates that leave no NaN behind, and checkpoints for an exact resume.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from tau_trainer.specs import Observations, ObservationType
 
 
 class GradientAlgorithm(Algorithm):
-    """Learns from transitions, in an order and as often as a subclass says.
+    """Learns from transitions; a subclass decides their order and repetitions.
 
     Not thread-safe: one thread updates. torch's number of threads is a setting of the *calling thread*.
 
-    A subclass names its :attr:`name`, builds its network, declares further columns, and says how it learns.
+    A subclass sets its :attr:`name`, builds its network, declares further columns, and implements learning.
 
     Raises:
         SettingsError: the network cannot be built for this behavior.
@@ -50,17 +50,17 @@ class GradientAlgorithm(Algorithm):
     """
 
     name: str
-    """Its ``trainer_type``, as checkpoints know it."""
+    """Its ``trainer_type``, as stored in checkpoints."""
     network: ActorCritic
-    """What acts."""
+    """The network that acts."""
     parameters: FlatParameters
-    """Of everything that is learned."""
+    """All parameters that are trained."""
     soft: bool = False
-    """Whether the entropy of the policy is a part of what it aims at, as a reward for each decision."""
+    """Whether the policy's entropy is part of the goal, as a reward for each decision."""
     signals: tuple[Signal, ...] = ()
-    """Reward streams that are learned beside the policy."""
+    """Reward streams that are learned together with the policy."""
     cloning: Cloning | None = None
-    """What imitates demonstrations beside."""
+    """Imitates demonstrations together with the policy's updates."""
 
     def __init__(self, setup: Setup) -> None:
         spec, settings = setup.spec, setup.settings
@@ -72,12 +72,12 @@ class GradientAlgorithm(Algorithm):
         self.streams = setup.streams
         self.device = torch.device(setup.device)
         self.ranks = setup.ranks
-        self.generator = torch.Generator().manual_seed(setup.seed)  # on the CPU: draws are the same whatever the device
+        self.generator = torch.Generator().manual_seed(setup.seed)  # on the CPU: the same draws on every device
         self._setup = setup
         self._sums = EpisodeSums(len(self.streams))
 
     def new_memory(self, capacity: int, horizon: int, *, ends: bool = False) -> RolloutMemory:
-        """Where transitions of this behavior are collected; ``ends``: see there."""
+        """A memory for transitions of this behavior; ``ends``: see there."""
         return RolloutMemory(
             observation_columns(self.spec),
             (*action_columns(self.spec, self.network.action.choices), *self.columns),
@@ -101,7 +101,10 @@ class GradientAlgorithm(Algorithm):
 
     @property
     def _paid(self) -> dict[str, int]:
-        """Width of each stream that is paid while agents act; the engine's rewards come, learned from or not."""
+        """Width of each stream that is paid while agents act.
+
+        The engine's rewards are included, learned from or not.
+        """
         paid = {stream.name: stream.width for stream in self.streams if stream.name not in LEARNED}
         return {EXTRINSIC: self._setup.reward_width} | paid
 
@@ -112,7 +115,7 @@ class GradientAlgorithm(Algorithm):
         return tuple(Signal(name, self._setup, self.network, ask) for name in names)
 
     def make_cloning(self) -> Cloning | None:
-        """What imitates, if that is asked for; call once there are parameters. Raises DataError."""
+        """The cloning, if the settings ask for it; call once there are parameters. Raises DataError."""
         settings = self.settings.behavioral_cloning
         if settings is None:
             return None
@@ -120,11 +123,11 @@ class GradientAlgorithm(Algorithm):
 
     @property
     def _beside(self) -> tuple[Signal | Cloning, ...]:
-        """What is learned beside the policy's own update."""
+        """All parts that are learned together with the policy's own update."""
         return self.signals if self.cloning is None else (*self.signals, self.cloning)
 
     def earned(self, rollout: Rollout, source: int = 0) -> dict[str, float]:
-        """What episodes earned that end in a rollout which is paid for, by TensorBoard name."""
+        """Rewards of the episodes that end in a paid rollout, by TensorBoard name."""
         rewards = []
         for stream in self.streams:
             paid = stream.rewards(rollout).mean(axis=1)
@@ -142,7 +145,7 @@ class GradientAlgorithm(Algorithm):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What the memory keeps of a decision besides observations and actions, from its ``extras``."""
+        """Columns of the memory in addition to observations and actions, filled from a decision's ``extras``."""
         return self.network.state_columns
 
     @override
@@ -164,8 +167,8 @@ class GradientAlgorithm(Algorithm):
 
     @contextmanager
     def whole_or_nothing(self) -> Iterator[None]:
-        """No half of what is learned inside stays, whatever ends it."""
-        # The generator too: a second try draws the same.
+        """Undo all changes inside if anything ends it early."""
+        # Restore the generator too, so that a second try draws the same.
         backup, random_state = self.parameters.backup(), self.generator.get_state()
         besides = [beside.backup() for beside in self._beside]
         try:
@@ -182,10 +185,12 @@ class GradientAlgorithm(Algorithm):
 
     @abstractmethod
     def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
-        """Change the network. What is NaN or infinite, or becomes it, is a NonFiniteError; then it is put back.
+        """Change the network.
+
+        Raises NonFiniteError for NaN or infinity in the data or results; then the change is undone.
 
         Args:
-            work: what came.
+            work: the work that arrived.
             rollout: its transitions.
             progress: see :meth:`Algorithm.update`.
             publish: see :meth:`Algorithm.update`.
@@ -194,7 +199,7 @@ class GradientAlgorithm(Algorithm):
     @override
     def weights(self) -> dict[str, NDArray[Any]]:
         tensors = self.network.state_dict().items()
-        # Copies: policies act with them while learning writes on.
+        # Copies: policies act with them while learning continues to write.
         return {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors}
 
     @override
@@ -212,10 +217,10 @@ class GradientAlgorithm(Algorithm):
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         other = facts.get("optimizer", "adam") != self.facts()["optimizer"]
-        moments = not (other and fresh)  # those of another optimizer are of no use
+        moments = not (other and fresh)  # another optimizer cannot use them
         if not moments:
             facts = {**facts, "optimizer": self.facts()["optimizer"]}
-        older = {"streams": self.facts()["streams"], "optimizer": "adam"}  # than these facts are some checkpoints
+        older = {"streams": self.facts()["streams"], "optimizer": "adam"}  # some checkpoints are older than these facts
         for key, wanted in self.facts().items():
             if facts.get(key, older.get(key)) != wanted:
                 raise CheckpointError(
@@ -238,7 +243,7 @@ class GradientAlgorithm(Algorithm):
             self.generator.set_state(torch.from_numpy(np.array(random_state)))  # a copy: torch wants to write
 
     def facts(self) -> dict[str, Any]:
-        """What a checkpoint must agree on."""
+        """Facts that must be the same in a checkpoint."""
         network = self.settings.network_settings
         memory = network.memory
         kinds = [kind_of(sensor) for sensor in self.spec.observations]
@@ -267,13 +272,13 @@ class GradientAlgorithm(Algorithm):
         return as_tensor(values).to(self.device)
 
     def observe(self, obs: Observations) -> None:
-        """Let the normaliser take in observations, where there is one."""
+        """Let the normaliser take in observations, if there is one."""
         if self.network.normalizer is not None:
             self.network.normalizer.merge(self.network.vectors(obs))
 
     def check_finite(self, losses: torch.Tensor) -> None:
-        """Raises NonFiniteError where a loss or a weight is no finite number."""
-        # One sum tells of all weights; which gradient it was is asked only after a failure.
+        """Raises NonFiniteError if a loss or a weight is not a finite number."""
+        # One sum checks all weights; the gradients are only checked after a failure.
         if bool(torch.isfinite(losses).all()) and self.parameters.finite():
             return
         gradients = self.parameters.views(self.parameters.optimizer.gradient)
@@ -281,11 +286,11 @@ class GradientAlgorithm(Algorithm):
         where = f"gradient of {', '.join(names)}" if names else "loss"
         raise NonFiniteError(
             f"Behavior '{self.spec.name}': the {where} became NaN or infinite in update {self.version + 1}; the "
-            "weights from before it were kept. Lower learning_rate or the size of the rewards."
+            "weights from before it are kept. Lower learning_rate or the size of the rewards."
         )
 
     def check_input(self, rollout: Rollout) -> None:
-        """Raises NonFiniteError where a transition holds NaN or infinity."""
+        """Raises NonFiniteError if a transition contains NaN or infinity."""
         rows, after = rollout.rows, rollout.rows[rollout.bootstrapped]  # agents' rows, for the message
         inputs = [(f"reward '{name}'", values, rows) for name, values in rollout.rewards.items()]
         inputs += [(column.name.replace("_", " "), rollout.column(column.name), rows) for column in self.columns]
@@ -298,7 +303,7 @@ class GradientAlgorithm(Algorithm):
         for name, values, agents in inputs:
             if all_finite(values):
                 continue
-            # Places of the transitions in question.
+            # Indices of the wrong transitions.
             wrong = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
             raise NonFiniteError(
                 f"Behavior '{self.spec.name}': {name} is NaN or infinite in {len(wrong)} of {len(values)} "

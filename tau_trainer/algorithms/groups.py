@@ -1,4 +1,4 @@
-"""Groups of a rollout on the learner's device, and how their critic is asked."""
+"""Groups of a rollout on the learner's device, and queries to their critic."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from tau_trainer.models.group_critic import GroupCritic
 from tau_trainer.models.observation_encoder import Inputs
 
 _NUMBERS = 2**21
-"""Floats that the critic holds at once for each of its layers: rows of a minibatch are cut into pieces of so many."""
+"""Floats that the critic holds at once for each of its layers.
+
+The rows of a minibatch are cut into pieces of this size.
+"""
 
 
 @dataclass(slots=True)
 class Seating:
-    """All entities of a rollout on the learner's device, set behind set: a *seat* is an entity's place there.
+    """All entities of a rollout on the learner's device, set after set. A *seat* is an entity's place there.
 
-    ``E`` entities in ``S`` sets; the last ones are bootstrapped from alone.
+    ``E`` entities in ``S`` sets; the last ones serve only for bootstrapping.
     """
 
     inputs: Inputs
-    """[E, ...] of each, of :meth:`ActorCritic.prepare`."""
+    """[E, ...] each, from :meth:`ActorCritic.prepare`."""
     done: torch.Tensor
-    """float32 [E, A], see :meth:`GroupCritic.done`; zeros where nothing was decided."""
+    """float32 [E, A], see :meth:`GroupCritic.done`; zeros if there was no decision."""
     sizes: torch.Tensor
     """int64 [S]."""
     begins: torch.Tensor
@@ -32,17 +35,18 @@ class Seating:
     set_of: torch.Tensor
     """int64 [E]."""
     worth: torch.Tensor
-    """float32 [S + 1, R]: the sets' values before the update; the last is nothing's, 0."""
+    """float32 [S + 1, R]: values of the sets before the update; the last is the value of nothing, 0."""
     before: torch.Tensor
-    """float32 [E, C]: what the critic said of each entity before the update: its set's value, and its baseline."""
+    """float32 [E, C]: the critic's outputs for each entity before the update: its set's value, and its baseline."""
     past: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
-    """Of a critic with a memory: its state float32 [E, M] when each decision was made, and :attr:`Groups.turn` and
-    :attr:`Groups.fresh` [E]."""
+    """For a critic with a memory: its state float32 [E, M] at each decision, and :attr:`Groups.turn` and
+    :attr:`Groups.fresh` [E].
+    """
 
     def ask(
         self, critic: GroupCritic, sets: torch.Tensor, *, baselines: bool
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Values [s, R] and baselines [k, R] of these sets, int64 [s], one member behind the other."""
+        """Values [s, R] and baselines [k, R] of these sets, int64 [s], member after member."""
         sizes = self.sizes[sets]
         seats = _ranges(self.begins[sets], sizes)
         done = self.done[seats] if baselines else None
@@ -50,7 +54,10 @@ class Seating:
         return answer
 
     def _perceived(self, critic: GroupCritic, seats: torch.Tensor) -> torch.Tensor:
-        """[k, F] of :meth:`GroupCritic.perceived`: of sequences what of each is asked for, from its stored state on."""
+        """[k, F] of :meth:`GroupCritic.perceived`.
+
+        A sequence starts from the stored state of its first requested seat.
+        """
         if self.past is None:
             return critic.perceived([values[seats] for values in self.inputs])[0]
         state, turn, fresh = self.past
@@ -62,7 +69,7 @@ class Seating:
         return features[order.argsort()]
 
     def answer(self, critic: GroupCritic, seats: torch.Tensor, *, baselines: bool) -> torch.Tensor:
-        """[n, C] of seats, int64 [n], of which those of a set follow each other; with a memory those of a sequence."""
+        """[n, C] for seats, int64 [n]. Seats of a set, or of a sequence with a memory, must follow one another."""
         distinct = torch.unique_consecutive if self.past is None else torch.unique
         sets, which = distinct(self.set_of[seats], return_inverse=True)
         values, others = self.ask(critic, sets, baselines=baselines)
@@ -73,7 +80,7 @@ class Seating:
         return torch.cat((values[which], others[places]), dim=1)
 
     def judge(self, critic: GroupCritic, *, baselines: bool) -> None:
-        """Work out :attr:`worth` and :attr:`before`."""
+        """Compute :attr:`worth` and :attr:`before`."""
         before, worth = list[torch.Tensor](), list[torch.Tensor]()
         for sets in self._pieces(critic):
             values, others = self.ask(critic, sets, baselines=baselines)
@@ -84,12 +91,12 @@ class Seating:
         self.before = torch.cat(before)
 
     def rows_at_once(self, critic: GroupCritic) -> int:
-        """Of a minibatch: as many as the critic's working memory is for."""
+        """Rows of a minibatch that fit in the critic's working memory."""
         members = int(self.sizes.max())
         return max(1, _NUMBERS // (members * (critic.out.out_features + 4 * members)))
 
     def _pieces(self, critic: GroupCritic) -> Iterator[torch.Tensor]:
-        """All sets in order, about so many rows at once."""
+        """All sets in order, in pieces of about :meth:`rows_at_once` rows."""
         rows = self.sizes.cumsum(0)
         piece = rows.sub(1).div(self.rows_at_once(critic), rounding_mode="floor")
         _, counts = torch.unique_consecutive(piece, return_counts=True)
@@ -98,7 +105,7 @@ class Seating:
 
 
 def _ranges(first: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
-    """``first[0], first[0] + 1, ...``, ``sizes`` [s] of each, one range behind the other: int64 [sum]."""
+    """``first[0], first[0] + 1, ...``, ``sizes`` [s] of each, one range after another: int64 [sum]."""
     ends = sizes.cumsum(0)
     shift = (first - ends + sizes).repeat_interleave(sizes)
     return shift + torch.arange(len(shift), device=sizes.device)

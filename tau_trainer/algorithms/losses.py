@@ -1,7 +1,7 @@
-"""What on-policy algorithms minimise, and what an epoch of it tells: one formula for every network and reader.
+"""The objectives of on-policy algorithms, and statistics of an epoch: one formula for every network and reader.
 
-``B`` is a minibatch, ``K`` the components of an action, each of which has a probability ratio of its own, ``R`` the
-numbers in all rewards. With members of a population rows are one member's behind the other's: [P * B].
+``B`` is a minibatch, ``K`` the components of an action, each with its own probability ratio, ``R`` the numbers in all
+rewards. With members of a population, rows are one member's after the other's: [P * B].
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tau_trainer.models.actor_critic import ActorCritic, Answer
 from tau_trainer.models.distributions import evaluate_actions
 
 ValueLosses = Callable[[torch.Tensor, Samples, float], tuple[torch.Tensor, ...]]
-"""Of values [..., B, R], their samples, and epsilon: some [...]."""
+"""From values [..., B, R], their samples, and epsilon: a tuple of [...]."""
 
 
 def squared_error(values: torch.Tensor, samples: Samples, epsilon: float) -> tuple[torch.Tensor, ...]:
@@ -27,10 +27,10 @@ def squared_error(values: torch.Tensor, samples: Samples, epsilon: float) -> tup
 def trust_region(
     values: torch.Tensor, before: torch.Tensor, returns: torch.Tensor, reach: torch.Tensor | float
 ) -> torch.Tensor:
-    """``max((R - V)², (R - V')²)`` where ``V'`` is the value within ``reach`` of that of before the update.
+    """``max((R - V)², (R - V')²)`` where ``V'`` is the value within ``reach`` of the value before the update.
 
-    What has moved so far towards its return has no gradient any more (Schulman et al.'s code for PPO; ML-Agents'
-    ``trust_region_value_loss``). All [..., B, R].
+    A value that has moved that far towards its return has no gradient any more (Schulman et al.'s code for PPO;
+    ML-Agents' ``trust_region_value_loss``). All [..., B, R].
     """
     limited = torch.maximum(torch.minimum(values, before + reach), before - reach)
     return torch.maximum((returns - values).square(), (returns - limited).square())
@@ -40,9 +40,9 @@ class Objective(NamedTuple):
     """``policy loss + sum(c_v L_v) - beta H``."""
 
     policy_loss: Callable[[torch.Tensor, Samples, float], torch.Tensor]
-    """Of log ratios [..., B, K], their samples, and epsilon: [...]."""
+    """From log ratios [..., B, K], their samples, and epsilon: [...]."""
     value_coefficients: tuple[float, ...]
-    """``c_v``, of each of the value losses."""
+    """``c_v``, for each of the value losses."""
     value_losses: ValueLosses = squared_error
 
 
@@ -54,17 +54,17 @@ def clipped_surrogate(log_ratio: torch.Tensor, samples: Samples, epsilon: float)
 
 
 def policy_gradient(log_ratio: torch.Tensor, samples: Samples, epsilon: float) -> torch.Tensor:
-    """``- mean(A log pi(a))``, the logarithm summed over components (Mnih et al. 2016); ``epsilon`` says nothing."""
+    """``- mean(A log pi(a))``, the logarithm summed over components (Mnih et al. 2016); ``epsilon`` is not used."""
     log_prob = (log_ratio + samples.log_prob).sum(dim=-1, keepdim=True)  # of whole actions [..., B, 1]
     return -(log_prob * samples.advantage).mean(dim=(-2, -1))
 
 
 CLIPPED = Objective(clipped_surrogate, (0.5,))
-"""PPO's (Schulman et al. 2017, equation 9)."""
+"""PPO's objective (Schulman et al. 2017, equation 9)."""
 
 
 def evaluate(network: ActorCritic, outputs: torch.Tensor, samples: Samples) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities [n, K] of the samples' actions by a network's outputs [n, c + M], and entropies [n]."""
+    """Log-probabilities [n, K] of the samples' actions from a network's outputs [n, c + M], and entropies [n]."""
     head, log_sigma = network.action, sigma_of(network.action.log_sigma, len(outputs))
     mask = samples.mask if len(samples.mask) else None  # bool [n, M]
     return evaluate_actions(head.choices, outputs, log_sigma, samples.continuous, samples.discrete, mask)
@@ -77,10 +77,10 @@ def minibatch_loss(
     objective: Objective = CLIPPED,
     answer: Answer | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Loss of one minibatch; ``answer``: what the network says of it, None: it is asked.
+    """Loss of one minibatch; ``answer``: the network's outputs for it; None: computed here.
 
     Returns:
-        The loss [], and of each sample, without gradient, the log ratio [B, K], the value [B, R], the entropy [B].
+        The loss [], and for each sample, without gradient, the log ratio [B, K], the value [B, R], the entropy [B].
     """
     answer = network(samples.inputs, *samples.past) if answer is None else answer
     log_prob, entropies = evaluate(network, answer.outputs, samples)
@@ -97,10 +97,10 @@ def summarize_epoch(
 ) -> torch.Tensor:
     """One epoch as a float32 row of 6: policy loss, value loss, entropy, KL, clip fraction, gradient norm.
 
-    Behind them stand further value losses, where the objective has any. Of members of a population, whose rows lie by
+    Further value losses follow if the objective has any. For members of a population, whose rows are ordered by
     minibatches [m, P, B], one row each: [P, 6]. The KL is Schulman's estimator ``k3 = (r - 1) - log r``
-    (joschu.net/blog/kl-approx.html): never negative, little variance; summed over components that have ratios of their
-    own.
+    (joschu.net/blog/kl-approx.html): never negative, with little variance; summed over components that have their own
+    ratios.
     """
     minibatches, *members = statistics.entropy.shape  # [m], or [m, P]
 
@@ -112,7 +112,7 @@ def summarize_epoch(
 
     log_ratio, advantage, log_prob = apart(statistics.log_ratio), apart(samples.advantage), apart(samples.log_prob)
     ratio = log_ratio.exp()
-    # Of the values that each minibatch met as it was learned from, not of the epoch's last network.
+    # From the values of each minibatch at the time of learning, not from the epoch's last network.
     samples = samples._replace(advantage=advantage, log_prob=log_prob, returns=apart(samples.returns))
     policy_loss = objective.policy_loss(log_ratio, samples, epsilon)
     value_loss, *others = objective.value_losses(apart(statistics.values), samples, epsilon)

@@ -1,4 +1,4 @@
-"""What on-policy algorithms share: a rollout memory, and what is learned from twice."""
+"""Base of on-policy algorithms: a rollout memory, and experience that is learned from twice."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tau_trainer.models import ActorCritic
 class OnPolicy(GradientAlgorithm):
     """Learns from the newest ``buffer_size`` transitions, of which :attr:`rollout_size` are new in every update.
 
-    A subclass names its :attr:`name`, declares further columns, and says how it learns from a rollout.
+    A subclass sets its :attr:`name`, declares further columns, and implements learning from a rollout.
     """
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._older: WorkData | None = None
-        """What the last update learned from first, where this one learns from it again."""
+        """Experience that was new in the last update, if the next update learns from it again."""
         self.network = self.build_network()
         self.parameters = FlatParameters(self.network, self.device, setup.settings.hyperparameters)
         self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
         self.signals, self.cloning = self.make_signals(), self.make_cloning()
 
     def build_network(self) -> ActorCritic:
-        """The network; weights come from :attr:`generator`."""
+        """The network; its weights are drawn from :attr:`generator`."""
         return ActorCritic(
             self.spec,
             self.settings.network_settings,
@@ -67,7 +67,7 @@ class OnPolicy(GradientAlgorithm):
     def learn_from(
         self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
     ) -> dict[str, float]:
-        older, self._older = self._older, None  # taken out first: after a failure there is nothing to learn from again
+        older, self._older = self._older, None  # taken out first, so that nothing is reused after a failure
         self.check_input(rollout)
         everything = rollout if older is None else Rollout(joined(older, work))
         statistics = self._pay(everything, rollout) if self.signals else {}
@@ -84,7 +84,10 @@ class OnPolicy(GradientAlgorithm):
         return statistics
 
     def _pay(self, everything: Rollout, new: Rollout) -> dict[str, float]:
-        """Let the learned reward streams learn from what is new and pay for everything; what was novel stays so."""
+        """Let the learned reward streams learn from the new part and pay for everything.
+
+        Paid novelty stays as it is.
+        """
         statistics: dict[str, float] = {}
         experience = experience_of(everything, self.network, self.device)
         older = everything.older
@@ -101,7 +104,7 @@ class OnPolicy(GradientAlgorithm):
 
     @abstractmethod
     def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
-        """Change the network. What becomes NaN or infinite is a NonFiniteError; then everything is put back.
+        """Change the network. Raises NonFiniteError if values become NaN or infinite; then everything is restored.
 
         Args:
             rollout: the first :attr:`Rollout.older` of its transitions were learned from before.

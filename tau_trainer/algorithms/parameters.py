@@ -1,4 +1,4 @@
-"""A module's parameters inside one flat vector: what makes an optimizer step, a copy or a rollback one operation."""
+"""A module's parameters in one flat vector, which makes an optimizer step, a copy or a rollback one operation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from tau_trainer.settings import Hyperparameters
 
 _ALIGNMENT = 16
-"""Floats; every parameter begins on a 64-byte boundary of the vector. The gaps stay zero."""
+"""Alignment in floats: every parameter starts on a 64-byte boundary of the vector. The gaps stay zero."""
 
 
 _OPTIMIZER = "optimizer."
-"""What the names of an optimizer's moments begin with in a checkpoint."""
+"""Prefix of the names of an optimizer's moments in a checkpoint."""
 _KEPT = {
     "adam": ("exp_avg", "exp_avg_sq", "step"),
     "adamw": ("exp_avg", "exp_avg_sq", "step"),
@@ -32,13 +32,13 @@ _KEPT = {
     "rmsprop": ("exp_avg_sq", "step"),
     "sgd": ("step",),
 }
-"""What each optimizer goes on from, by the names of its fields."""
+"""State that each optimizer resumes from, by the names of its fields."""
 
 
 class OptimizerState(NamedTuple):
     """Flat vectors of an optimizer; TorchScript understands it."""
 
-    parameters: torch.Tensor  # [S], or [P, S] of members, as those below
+    parameters: torch.Tensor  # [S], or [P, S] for members; the next ones have the same shape
     gradient: torch.Tensor
     exp_avg: torch.Tensor  # running mean of gradients
     exp_avg_sq: torch.Tensor  # running mean of their squares
@@ -47,19 +47,19 @@ class OptimizerState(NamedTuple):
     mu_product: torch.Tensor
     """float64 [1]: product of NAdam's momenta so far."""
     step: torch.Tensor
-    """int64 []: steps taken. On the CPU, where every step asks for it, wherever the vectors are."""
+    """int64 []: steps taken. Always on the CPU, because every step reads it."""
     kind: str
     """A value of ``hyperparameters.optimizer``."""
     weight_decay: float
     decayed: int
-    """Length of the part of the vectors that weight decay touches."""
+    """Length of the part of the vectors that has weight decay."""
 
 
 def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -> None:
     """Take step number ``step`` (1 = the first) along the gradient.
 
-    The numbers besides the learning rate are the defaults of torch.optim, and so is what comes out. Weight decay is
-    decoupled (Loshchilov and Hutter 2019) whatever the optimizer.
+    All numbers except the learning rate are the defaults of torch.optim, and so are the results. Weight decay is
+    decoupled (Loshchilov and Hutter 2019) with every optimizer.
 
     - ``adam``, ``adamw``: Kingma and Ba (2015); the bias corrections are moved into the step size and epsilon (their
       section 2, last paragraph).
@@ -68,7 +68,7 @@ def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -
     """
     gradient, scratch, mean, square = optimizer.gradient, optimizer.scratch, optimizer.exp_avg, optimizer.exp_avg_sq
     if optimizer.weight_decay > 0.0:
-        decayed = optimizer.parameters.narrow(-1, 0, optimizer.decayed)  # a view; what decays lies first
+        decayed = optimizer.parameters.narrow(-1, 0, optimizer.decayed)  # a view; weights with decay come first
         decayed.mul_(1.0 - learning_rate * optimizer.weight_decay)
     if optimizer.kind == "sgd":
         optimizer.parameters.add_(gradient, alpha=-learning_rate)
@@ -82,7 +82,7 @@ def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -
     # m = 0.9 m + 0.1 g; v = 0.999 v + 0.001 g²; theta -= rate m / (sqrt(v) + epsilon')
     mean.lerp_(gradient, 0.1)
     square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-    correction = math.sqrt(1.0 - 0.999 ** float(step))  # of v, in the rate and epsilon instead of in v
+    correction = math.sqrt(1.0 - 0.999 ** float(step))  # for v, applied to the rate and epsilon instead
     torch.sqrt(square, out=scratch)
     scratch.add_(1e-8 * correction)
     rate = learning_rate * correction
@@ -101,7 +101,7 @@ def optimizer_step(optimizer: OptimizerState, learning_rate: float, step: int) -
 def clip_gradient(gradient: torch.Tensor, most: float) -> torch.Tensor:
     """Scale a gradient [S], or each of [P, S], down to the norm ``most`` (0: never); TorchScript understands it.
 
-    Returns its norm of before, [] or [P].
+    Returns the norm before that, [] or [P].
     """
     norm: torch.Tensor = torch.linalg.vector_norm(gradient, dim=-1)
     if most > 0.0:
@@ -110,13 +110,15 @@ def clip_gradient(gradient: torch.Tensor, most: float) -> torch.Tensor:
 
 
 def optimizer_step_from_python(optimizer: OptimizerState, learning_rate: float, step: int, taken: torch.Tensor) -> None:
-    """What :func:`optimizer_step` does, by torch's own Adam where that is the optimizer; also of stacks of vectors.
+    """The same as :func:`optimizer_step`, but with torch's own Adam if that is the optimizer.
+
+    Also for stacks of vectors.
 
     Args:
-        optimizer: vectors [S], or [P, S] of many modules alike.
+        optimizer: vectors [S], or [P, S] for many modules of the same shape.
         learning_rate: of this step.
         step: its number, 1 = the first.
-        taken: float32 [], on the vectors' device, overwritten: torch's Adam wants its number so.
+        taken: float32 [], on the vectors' device, overwritten: torch's Adam takes the step number in this form.
     """
     if optimizer.kind not in ("adam", "adamw"):
         optimizer_step(optimizer, learning_rate, step)
@@ -124,8 +126,8 @@ def optimizer_step_from_python(optimizer: OptimizerState, learning_rate: float, 
     if optimizer.weight_decay > 0.0:
         decayed = optimizer.parameters.narrow(-1, 0, optimizer.decayed)
         decayed.mul_(1.0 - learning_rate * optimizer.weight_decay)
-    # One pass over the vectors instead of seven. The class torch.optim.Adam imports torch's compiler, for which
-    # every run would begin most of a second later.
+    # One pass over the vectors instead of seven. The class torch.optim.Adam imports torch's compiler, which would make
+    # every run start most of a second later.
     adam(
         [optimizer.parameters],
         [optimizer.gradient],
@@ -148,14 +150,14 @@ class FlatParameters:
     """Moves the parameters of a module into one flat float32 vector, with room for their gradients and an optimizer.
 
     The module's parameters become views of :attr:`optimizer`'s ``parameters``, their ``grad`` views of its
-    ``gradient``: whoever changes the vector changes the module.
+    ``gradient``: a change of the vector changes the module.
 
     Args:
-        module: its parameters named ``...weight`` are matrices, which weight decay touches where gradients do; they
+        module: its parameters named ``...weight`` are matrices, which have weight decay if they have gradients; they
             come first.
-        device: where everything is moved to.
-        numbers: which optimizer, and its weight decay; None: Adam without.
-        parts: what names begin with that lie together, in this order, so that a part can be learned alone; see
+        device: device to move everything to.
+        numbers: name the optimizer and its weight decay; None: Adam without weight decay.
+        parts: prefixes of names to store together, in this order, so that a part can be trained alone; see
             :meth:`part`.
     """
 
@@ -170,7 +172,7 @@ class FlatParameters:
         named = dict(module.named_parameters())
         place = {
             name: (
-                # By parts, then what has no gradient behind, then what does not decay behind.
+                # Order: by parts; within a part, those without gradient last, and those without decay last.
                 next(i for i, part in enumerate(parts) if name.startswith(part)),
                 not parameter.requires_grad,
                 not name.endswith("weight"),
@@ -197,7 +199,7 @@ class FlatParameters:
             view.copy_(named[name].data)  # a copy of the first weights
         self._bind()
         self._taken = torch.zeros((), device=device)
-        """Steps, as torch's own Adam counts them."""
+        """Number of steps, as torch's own Adam counts them."""
 
     def _bind(self) -> None:
         """Make the module's parameters views of the vectors."""
@@ -206,21 +208,21 @@ class FlatParameters:
             parameter.data, parameter.grad = values[name], gradients[name]
 
     def lie_in(self, **vectors: torch.Tensor) -> None:
-        """Move the optimizer's fields of these names to these vectors; whoever had views of them takes them anew."""
+        """Move the optimizer's fields of these names to these vectors. Existing views become invalid; get new ones."""
         for name, vector in vectors.items():
             vector.copy_(getattr(self.optimizer, name))
         self.optimizer = self.optimizer._replace(**vectors)  # type: ignore[arg-type]
         self._bind()
 
     def span(self, *prefixes: str) -> slice:
-        """Where in the vector the parts lie that names with these prefixes are in, one behind the other."""
+        """Range in the vector of the parts whose names have these prefixes; the parts must be adjacent."""
         names = [name for name in self._offsets if name.startswith(prefixes)]
-        # The last one may share its place with one of no numbers.
+        # The last one may share its place with an empty one.
         end = max(self._offsets[name] + -(-self._shapes[name].numel() // _ALIGNMENT) * _ALIGNMENT for name in names)
         return slice(min(self._offsets[name] for name in names), end)
 
     def part(self, prefix: str) -> OptimizerState:
-        """The optimizer of one of the parts alone: views, but for ``step``, which is shared."""
+        """The optimizer of one part: views, except for ``step``, which is shared."""
         span, number, whole = self.span(prefix), self._parts.index(prefix), self.optimizer
         parameters, gradient, mean, square, scratch, *_ = whole
         return whole._replace(
@@ -234,7 +236,7 @@ class FlatParameters:
         )
 
     def _decayed(self, prefix: str) -> int:
-        """See :attr:`OptimizerState.decayed`; what decays lies first in every part."""
+        """See :attr:`OptimizerState.decayed`; weights with decay come first in every part."""
         span = self.span(prefix)
         begins = (self._offsets[name] for name in self._untouched if name.startswith(prefix))
         first: int = min(begins, default=span.stop)
@@ -249,7 +251,7 @@ class FlatParameters:
 
     @staticmethod
     def differentiate(loss: torch.Tensor) -> None:
-        """Add to the gradient that of a loss []."""
+        """Add the gradient of a loss []."""
         loss.backward()  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
@@ -259,11 +261,11 @@ class FlatParameters:
         optimizer_step_from_python(self.optimizer, learning_rate, int(self.optimizer.step), self._taken)
 
     def backup(self) -> list[torch.Tensor]:
-        """A copy of everything, to go back to."""
+        """A copy of all state."""
         return [tensor.clone() for tensor in self._tensors()]
 
     def restore(self, backup: list[torch.Tensor]) -> None:
-        """Go back to a :meth:`backup`."""
+        """Restore a :meth:`backup`."""
         for tensor, saved in zip(self._tensors(), backup, strict=True):
             tensor.copy_(saved)
 
@@ -274,14 +276,14 @@ class FlatParameters:
 
     def finite(self) -> bool:
         """Whether every parameter is a finite number."""
-        # A sum costs a fraction of looking at each number; only where it is not finite itself is that worth it.
+        # A sum is much cheaper than a check of each number, which is only needed if the sum is not finite.
         flat = self.optimizer.parameters
         return math.isfinite(float(flat.sum())) or bool(torch.isfinite(flat).all())
 
     def layer_statistics(self) -> dict[str, torch.Tensor]:
-        """Mean and deviation [] of every parameter that is learned, and of its newest gradient, by TensorBoard name.
+        """Mean and deviation [] of every trained parameter and of its newest gradient, by TensorBoard name.
 
-        Nothing where ``layer_statistics`` is not set.
+        Empty if ``layer_statistics`` is not set.
         """
         found: dict[str, torch.Tensor] = {}
         for name, parameter in self.module.named_parameters() if self._told else ():
@@ -293,21 +295,21 @@ class FlatParameters:
         return found
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that is needed to go on: ``model.*``, buffers by their names, ``optimizer.*``."""
+        """All state for a resume: ``model.*``, buffers by their names, ``optimizer.*``."""
         return {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in self._stored().items()}
 
     def load(self, arrays: Arrays, *, moments: bool = True) -> None:
-        """Read what :meth:`state` wrote; nothing is changed unless everything fits.
+        """Restore :meth:`state`; nothing is changed unless everything fits.
 
-        ``moments``: of the optimizer too; else it keeps its own.
+        ``moments``: restore the optimizer too; otherwise it keeps its own state.
 
         Raises:
-            CheckpointError: an array is missing, has another shape, or holds NaN or infinity.
+            CheckpointError: an array is missing, has another shape, or contains NaN or infinity.
         """
         targets = self._stored()
         if not moments:
             targets = {name: target for name, target in targets.items() if not name.startswith(_OPTIMIZER)}
-        # All are checked before any is written.
+        # Check all before writing any.
         sources = {name: fitting(arrays, name, tuple(target.shape)) for name, target in targets.items()}
         for name, target in targets.items():
             target.copy_(torch.from_numpy(np.array(sources[name])))  # a copy: torch wants to write
@@ -320,13 +322,13 @@ class FlatParameters:
 
 
 def follower(target: torch.nn.Module, source: torch.nn.Module) -> Callable[[float], None]:
-    """What moves a target network by ``tau`` towards its source (Lillicrap et al. 2016, algorithm 1).
+    """A function that moves a target network by ``tau`` towards its source (Lillicrap et al. 2016, algorithm 1).
 
-    The running statistics of its layers move with its parameters: by others it would say something else.
+    The running statistics of its layers move with its parameters: with other statistics its outputs would be different.
     """
     sources = dict(source.named_parameters()) | dict(source.named_buffers())
     targets = dict(target.named_parameters()) | dict(target.named_buffers())
-    targets.pop(CLOCK, None)  # nobody explores with it
+    targets.pop(CLOCK, None)  # it is not used to explore
     followed = [sources[name] for name in targets]
     return lambda tau: torch._foreach_lerp_(list(targets.values()), followed, tau)
 
@@ -335,15 +337,15 @@ def fitting(arrays: Arrays, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """One array of a checkpoint, checked.
 
     Raises:
-        CheckpointError: it is missing, has another shape, or holds NaN or infinity.
+        CheckpointError: it is missing, has another shape, or contains NaN or infinity.
     """
     if name not in arrays:
         raise CheckpointError(f"The checkpoint has no tensor '{name}'; it was written by another kind of trainer.")
     values = np.asarray(arrays[name])
     if values.shape != shape:
         raise CheckpointError(
-            f"Tensor '{name}' of the checkpoint has shape {list(values.shape)}, the settings ask for {list(shape)}; "
-            "use the network settings that the run was started with."
+            f"Tensor '{name}' of the checkpoint has shape {list(values.shape)}, but the settings ask for "
+            f"{list(shape)}; use the network settings that the run was started with."
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise CheckpointError(f"Tensor '{name}' of the checkpoint holds NaN or infinity; use an earlier checkpoint.")

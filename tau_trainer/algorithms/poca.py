@@ -1,25 +1,26 @@
 """MA-POCA (Cohen et al. 2021) and MAPPO (Yu et al. 2022): PPO whose critic sees all agents of a group.
 
-- Agents of one behavior that decide at the same moment in the same group are a *set*
-  (:mod:`tau_trainer.memory.groups`). Its value is what all of them see is worth
-  (:mod:`tau_trainer.models.group_critic`). Groups change their size as agents come and go. Who has no group is a set
-  by itself and learns as PPO does, by this critic.
-- A decision is paid what all of its set got themselves, and what its group got. Returns are TD(lambda)'s; that of an
-  agent which leaves goes on with its group's, to the group's end or as far as it is known. A learned stream pays each
-  decision by itself.
-- The advantage is that return without a *baseline*. POCA's is the agent's own: the others' actions are known to it, its
-  own is not. So all that the others did to the return is taken out of it, and what the agent did stays. MAPPO's is the
-  set's value.
+- Agents of one behavior that decide at the same moment in the same group form a *set*
+  (:mod:`tau_trainer.memory.groups`). The critic estimates its value from everything that its agents see
+  (:mod:`tau_trainer.models.group_critic`). Groups change their size as agents come and go. An agent without a group is
+  a set by itself and learns as in PPO, with this critic.
+- The reward of a decision is the sum of the own rewards of all agents in its set, plus the group's reward. Returns are
+  TD(lambda)'s. The return of an agent that leaves continues with its group's, to the group's end or as far as it is
+  known. A learned stream pays each decision separately.
+- The advantage is that return minus a *baseline*. In POCA each agent has its own: it knows the others' actions, but not
+  the agent's. So it removes the others' effect on the return, and keeps the agent's. In MAPPO the baseline is the set's
+  value.
 - Loss = policy loss + 0.5 (value loss + 0.5 baseline loss) - beta * entropy, ML-Agents' numbers; policy loss and all
   else as in :mod:`.ppo`.
-- Both value losses have a trust region: what has moved by ``epsilon`` towards its return in an update stays there. In
-  ML-Agents that has no effect, because it keeps returns where the old values should stand. Where the critic is wrong by
-  more than 1 (root mean square over the update), the region is as much wider: else large rewards would take for ever.
+- Both value losses have a trust region: a value that has moved by ``epsilon`` towards its return in an update stays
+  there. In ML-Agents that has no effect, because it stores returns in place of the old values. If the critic's error
+  is larger than 1 (root mean square over the update), the region grows by the same factor: otherwise large rewards
+  would take forever.
 - Several streams' advantages are added up, as everywhere here (ML-Agents takes their mean).
-- Minibatches are made of whole sets, which share what is worked out for them; one that a minibatch's end cuts is seen
-  whole on both sides. So ``batch_size`` should hold several sets.
-- With a memory (whose it is: see :mod:`tau_trainer.models.group_critic`) they are made of whole blocks: up to
-  ``sequence_length`` sets of a group, one after the other, and in them sequences of its members as in :mod:`.ppo`.
+- Minibatches consist of whole sets, which share computations. If a minibatch's end cuts a set, both sides still see all
+  of it. So ``batch_size`` should hold several sets.
+- With a memory (see :mod:`tau_trainer.models.group_critic` for its owner), minibatches consist of whole blocks: up to
+  ``sequence_length`` sets of a group, one after another, and in them sequences of its members as in :mod:`.ppo`.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ if TYPE_CHECKING:
 
 
 class GroupReader(RolloutReader):
-    """Samples set by set. Behind their inputs stands their seat, int64 [N], in :attr:`seating`.
+    """Samples set by set. Their seat, int64 [N] in :attr:`seating`, follows their inputs.
 
     Args:
-        rollout: what is learned from; its memory keeps moments and groups.
-        network: who learns.
+        rollout: the experience to learn from; its memory keeps moments and groups.
+        network: the network to train.
         version: of its policy.
-        generator: what minibatches are drawn from.
+        generator: draws the minibatches.
         sequence_length: steps of a sequence; None: the network has no memory.
     """
 
@@ -104,7 +105,7 @@ class GroupReader(RolloutReader):
 
     @staticmethod
     def _changes(numbers: IndexArray) -> BoolArray:
-        """Bool [n]: where another number begins."""
+        """Bool [n]: where the number changes."""
         return np.concatenate(([True], numbers[1:] != numbers[:-1]))
 
     def _past(self, network: GroupActorCritic, samples: Samples) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -158,7 +159,7 @@ class GroupReader(RolloutReader):
             if stream.name == EXTRINSIC:
                 returns.append(lambda_returns(paid, after, trace, gamma, following)[heir])
                 continue
-            # Who inherits a return has what was paid itself all the same: [N, R] more than its heir.
+            # An agent that inherits a return still gets its own reward: [N, R] more than its heir.
             more = paid - paid[heir]
             later = paid + gamma * trace[:, None] * more[self._tensor(rollout.next)]
             returns.append(lambda_returns(later, after, trace, gamma, following)[heir] + more)
@@ -173,7 +174,7 @@ class GroupReader(RolloutReader):
         stale = super().stale(renormalized=renormalized)
         if not isinstance(stale, torch.Tensor):
             return stale
-        if self._recurrent:  # a sequence is of one policy or of none
+        if self._recurrent:  # recompute whole sequences
             return slice(None)
         return self._tensor(np.argsort(self._order))[stale]
 
@@ -182,7 +183,7 @@ class GroupEpochs(AutogradEpochs):
     """Minibatches of sets.
 
     Args:
-        update: whose objective is minimised, and who knows where samples sit.
+        update: has the objective to minimize, and knows the seats of samples.
     """
 
     def __init__(self, update: GroupUpdate, objective: Objective) -> None:
@@ -197,20 +198,20 @@ class GroupEpochs(AutogradEpochs):
 
 
 class GroupUpdate(PolicyUpdate):
-    """PPO's update, whose values are a group's. ``C`` columns: values of all streams, and where wanted baselines.
+    """PPO's update with the values of a group. ``C`` columns: values of all streams, and baselines if there are any.
 
     Attributes:
-        baselines: whether an agent's baseline is its own, as in POCA.
+        baselines: whether each agent has its own baseline, as in POCA.
     """
 
     baselines: bool = True
     _reader: GroupReader
     _reach: torch.Tensor | float = 1.0
-    """[C], at least 1: how wide the trust region is beside epsilon."""
+    """[C], at least 1: width of the trust region as a multiple of epsilon."""
 
     @property
     def critic(self) -> GroupCritic:
-        """Of the network."""
+        """The critic of the network."""
         assert isinstance(self.network, GroupActorCritic)
         return self.network.critic
 
@@ -236,7 +237,7 @@ class GroupUpdate(PolicyUpdate):
             del self._reader
 
     def of_groups(self, seats: torch.Tensor) -> torch.Tensor:
-        """Of now, [n, C]."""
+        """Current values, [n, C]."""
         return self._reader.seating.answer(self.critic, seats, baselines=self.baselines)
 
     @override
@@ -254,7 +255,7 @@ class GroupUpdate(PolicyUpdate):
         return super()._prepared(samples, rows)
 
     def _value_losses(self, values: torch.Tensor, samples: Samples, epsilon: float) -> tuple[torch.Tensor, ...]:
-        """Of values, and of baselines."""
+        """Losses of values and of baselines."""
         before = self._reader.seating.before[samples.inputs[-1]]
         reach = epsilon * self._reach
         losses = trust_region(values, before, samples.returns, reach)
@@ -280,7 +281,7 @@ class GroupUpdate(PolicyUpdate):
 
 
 class SharedBaseline(GroupUpdate):
-    """The value of the group is everybody's baseline."""
+    """The value of the group is the baseline of all its agents."""
 
     baselines = False
 
@@ -293,7 +294,7 @@ class POCA(PPO):
 
     def __init__(self, setup: Setup) -> None:
         if setup.reward_width != 1:
-            raise SettingsError(f"{self.name} learns from one reward for a decision; use credit: aggregate")
+            raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
         super().__init__(setup, fused=False)
 
     @override
@@ -317,7 +318,7 @@ class POCA(PPO):
 
 
 class MAPPO(POCA):
-    """The same without baselines of each agent."""
+    """POCA without a baseline for each agent."""
 
     name = "mappo"
     update_kind = SharedBaseline

@@ -1,11 +1,11 @@
-"""One update of PPO or A2C, whoever collected what it learns from and however that lies.
+"""One update of PPO or A2C, for experience from any collector and in any layout.
 
 A :class:`Reader` makes samples of experience: of a ragged rollout of engines' agents, of a dense one of tensors, or of
-that of all members of a population. What follows stands here alone, on the samples' device:
+that of all members of a population. All that follows is here, on the samples' device:
 
-1. The very first rollout turns "no statistics" of observations into statistics.
-2. Values of now, advantages and returns; log-probabilities of now for data that another policy acted by.
-3. Epochs of minibatches: by hand where the network is plain (:mod:`.fused`), else by torch's differentiation.
+1. The very first rollout initializes the statistics of observations.
+2. Current values, advantages and returns; current log-probabilities for data from another policy.
+3. Epochs of minibatches: by hand if the network is plain (:mod:`.fused`), otherwise by torch's differentiation.
 4. Observation statistics take in a rollout *after* it was learned from, so that the probability ratio of fresh data is
    exactly 1 when learning starts.
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 _ROWS = 8192
 """Rows of one forward pass without gradient: large enough for full speed, small enough for the cache."""
 _NUMBERS = 2**21
-"""Numbers of observations in them: bytes of images become floats on the way."""
+"""Most observation numbers in one forward pass, because bytes of images become floats."""
 _PARTS = 4
-"""How often the policy is published in a whole epoch, where anybody asks for it."""
+"""Number of times that the policy is published in a whole epoch, if requested."""
 
 
 class Reader(ABC):
-    """Experience as an update asks for it.
+    """Experience in the form that an update needs.
 
     Attributes:
-        rows: which samples make a minibatch.
-        new: how many of them no update has learned from before.
+        rows: decides which samples make a minibatch.
+        new: number of samples that no update has learned from before.
     """
 
     rows: Rows
@@ -61,31 +61,31 @@ class Reader(ABC):
 
     @abstractmethod
     def observe(self, normalizer: Normalizer) -> None:
-        """Let it take in what was seen and is new."""
+        """Let the normaliser take in the new observations."""
 
     @abstractmethod
     def samples(self, network: ActorCritic) -> Samples:
-        """All but advantages and returns, on the network's device, normalised by the statistics of now."""
+        """Samples without advantages and returns, on the network's device, normalised with the current statistics."""
 
     @abstractmethod
     def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
         """Sum of all streams' advantages float32 [N, 1 or K], and their returns side by side [N, R].
 
         Args:
-            values: of now, [N, R], as the samples lie.
-            update: whose :meth:`~PolicyUpdate.values` are asked for what came after.
+            values: current values, [N, R], in the order of the samples.
+            update: its :meth:`~PolicyUpdate.values` are used for the next observations.
         """
 
     def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
-        """Rows whose log-probability is to be that of now; None: what acted is what learns.
+        """Rows whose log-probability has to be recomputed with the current network; None: the current policy acted.
 
-        ``renormalized``: since then there are statistics.
+        ``renormalized``: whether the statistics were initialized after acting.
         """
         return slice(None) if renormalized else None
 
 
 class Learned(NamedTuple):
-    """What an update tells, on the device."""
+    """Results of an update, on the device."""
 
     statistics: dict[str, torch.Tensor]
     """By TensorBoard name, [] or [P]."""
@@ -99,12 +99,12 @@ class PolicyUpdate:
     """PPO's updates of one network.
 
     Args:
-        network: what learns.
-        parameters: of it.
+        network: the network to train.
+        parameters: its parameters.
         hyperparameters: of the algorithm.
         streams: reward streams, in the order of the network's values.
         max_steps: of the run, for schedules.
-        ranks: who learns together.
+        ranks: the processes that learn together.
     """
 
     def __init__(
@@ -124,15 +124,15 @@ class PolicyUpdate:
             self.epochs = FusedEpochs(network, parameters)
         else:
             self.epochs = AutogradEpochs(network, parameters, ranks, self.objective)
-        self._whole = parameters.optimizer.gradient.dim() > 1  # members' rows do not come apart
+        self._whole = parameters.optimizer.gradient.dim() > 1  # members' rows must stay together
         self._passes: int = getattr(hyperparameters, "num_epoch", 1)
         self._target_kl: float | None = getattr(hyperparameters, "target_kl", None)
         self._observed = False
-        """Whether it is known that the normaliser has seen anything: who asks a device waits for it."""
+        """Whether the normaliser is known to have statistics: a query waits for the device."""
 
     @property
     def objective(self) -> Objective:
-        """What is minimised."""
+        """The objective to minimize."""
         return CLIPPED
 
     @property
@@ -145,11 +145,11 @@ class PolicyUpdate:
         return isinstance(self.epochs, FusedEpochs) and self.epochs.scripted
 
     def differentiate(self) -> None:
-        """Learn by torch's own differentiation, whatever the network: the same numbers."""
+        """Learn by torch's own differentiation, for any network: the same numbers."""
         self.epochs = AutogradEpochs(self.network, self.parameters, self.ranks, self.objective)
 
     def loaded(self) -> None:
-        """The network may have been put back to where it had seen nothing."""
+        """The network may have been restored to a state without statistics."""
         self._observed = False
 
     def numbers(self, progress: float, rate: float) -> Numbers:
@@ -183,22 +183,22 @@ class PolicyUpdate:
         publish: Callable[[], None] | None = None,
         on_batch: OnBatch | None = None,
     ) -> Learned:
-        """Change the network. What becomes NaN or infinite shows in what is returned; nobody is asked meanwhile.
+        """Change the network. NaN or infinity shows only in the returned values, so that the device is not waited for.
 
         Args:
             reader: of at least one sample, over all ranks.
             numbers: of this update.
-            publish: called a few times an epoch, when the policy so far may be shown.
-            on_batch: told of minibatches; that waits for the device.
+            publish: called a few times per epoch, when the policy so far may be published.
+            on_batch: called for minibatches; waits for the device.
         """
         normalizer = self.network.normalizer
-        # Waits for the device, so it is asked until there are statistics.
+        # Waits for the device, so it is only checked until there are statistics.
         first = normalizer is not None and not self._observed and normalizer.untouched
         self._observed = not first
         if normalizer is not None and first:
             reader.observe(normalizer)
         samples = reader.samples(self.network)
-        values = self.values(samples.inputs, *samples.past)  # [N, R]; the critic of before the update
+        values = self.values(samples.inputs, *samples.past)  # [N, R]; from the critic before the update
         advantage, returns = reader.advantages(values, self)  # [N, 1 or K] and [N, R]
         samples = samples._replace(advantage=advantage, returns=returns)
         stale = reader.stale(renormalized=first)
@@ -227,30 +227,30 @@ class PolicyUpdate:
         rows, numbers = len(inputs[0]), sum(math.prod(values.shape[1:]) for values in inputs)
         if rows <= (piece := max(1, min(_ROWS, _NUMBERS // max(1, numbers)))) or self._whole:
             return forward(inputs, *past)
-        cuts = np.arange(0, rows, piece)  # rows at which pieces of one size begin
+        cuts = np.arange(0, rows, piece)  # first rows of equal pieces
         if begins is not None:
-            first = begins.nonzero()[:, 0].cpu().numpy()  # row at which each sequence begins
-            # Each cut moves back to where its sequence begins.
+            first = begins.nonzero()[:, 0].cpu().numpy()  # first row of each sequence
+            # Each cut moves back to the start of its sequence.
             cuts = np.unique(first[np.searchsorted(first, cuts, side="right") - 1])
         parts = [slice(*ends) for ends in zip(cuts, (*cuts[1:], rows), strict=True)]
         pieces = [forward([values[part] for values in inputs], *(values[part] for values in past)) for part in parts]
         return torch.cat(pieces)
 
     def _log_prob(self, samples: Samples, rows: torch.Tensor | slice) -> torch.Tensor:
-        """Log-probabilities [N, K] of the samples' actions: under the network of now in ``rows``, else as they were."""
-        some = samples if isinstance(rows, slice) else shuffled(samples, rows)  # no copy where all rows are meant
+        """Log-probabilities [N, K] of the samples' actions: by the current network in ``rows``, otherwise as stored."""
+        some = samples if isinstance(rows, slice) else shuffled(samples, rows)  # no copy if all rows are selected
         now, _ = evaluate(self.network, self.in_pieces(self.network.outputs, some.inputs, *some.past), some)
         return now if isinstance(rows, slice) else samples.log_prob.index_copy(0, rows, now)
 
     def _prepared(self, samples: Samples, rows: Rows) -> Samples:
-        """With advantages as they are learned from."""
+        """The samples, with advantages normalised if that is per buffer."""
         if self._own.normalize_advantage == "buffer":
             samples = samples._replace(advantage=rows.normalized(samples.advantage))
         return samples
 
     def _epoch(self, samples: Samples, rows: Rows, minibatches: int, batch: int) -> tuple[Samples, Sequence[int]]:
-        """Minibatches one behind the other, drawn anew, and their sizes here."""
-        # int64 [m * batch], or [P, m * batch]; what does not fill a minibatch is left out: another part each epoch.
+        """Newly drawn minibatches, one after another, and their local sizes."""
+        # int64 [m * batch], or [P, m * batch]; an incomplete minibatch is left out, with other rows in each epoch.
         order = rows.order(samples.begins)[..., : minibatches * batch]
         epoch, sizes = rows.minibatches(samples, order, batch)
         if self._own.normalize_advantage == "minibatch":
@@ -269,7 +269,7 @@ class PolicyUpdate:
         rows = reader.rows
         samples = self._prepared(samples, rows)
         batch = min(self.hyperparameters.batch_size, rows.count)
-        # Older samples make epochs longer, not more steps: those follow from the new ones alone.
+        # Older samples make epochs longer, but do not add steps: those depend only on the new ones.
         whole, steps = rows.count // batch, self._passes * max(1, reader.new // batch)
         summaries: list[torch.Tensor] = []
         taken = 0
@@ -290,12 +290,12 @@ class PolicyUpdate:
             summary = summarize_epoch(epoch, statistics, numbers.epsilon, self.objective)
             summaries.append(rows.summed(summary, len(epoch.returns), minibatches * batch))  # [6], or [P, 6]
             taken += minibatches
-            if self._target_kl is not None and bool(summaries[-1][3] > self._target_kl):  # who wants that waits for it
+            if self._target_kl is not None and bool(summaries[-1][3] > self._target_kl):  # waits for the device
                 break
         return torch.stack(summaries), taken
 
     def _losses(self, epochs: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Means over all epochs; of KL and clip fraction those of the last: how far that found the policy to be."""
+        """Means over all epochs; KL and clip fraction of the last epoch, which show how far the policy has moved."""
         mean, last = epochs.mean(dim=0), epochs[-1]
         return {
             keys.POLICY_LOSS: mean[..., 0],
@@ -307,12 +307,12 @@ class PolicyUpdate:
         }
 
     def _of_values(self, values: torch.Tensor, returns: torch.Tensor, rows: Rows) -> dict[str, torch.Tensor]:
-        """What the critic said [N, R]: each stream's mean, and the share of the returns' variance that it explains.
+        """The critic's values [N, R]: each stream's mean, and the share of the returns' variance that it explains.
 
-        1 = all, 0 = none, negative = worse than a constant: the mean over columns, of which one whose returns do not
-        vary counts as 0.
+        1 = all, 0 = none, negative = worse than a constant. The share is the mean over columns; a column whose returns
+        do not vary counts as 0.
         """
-        # Of each stream [width], or [P, width].
+        # For each stream [width], or [P, width].
         means = torch.split(rows.mean(values), [stream.width for stream in self.streams], dim=-1)
         names = [keys.value_estimate(stream.name) for stream in self.streams]
         estimates = {name: mean.mean(dim=-1) for name, mean in zip(names, means, strict=True)}

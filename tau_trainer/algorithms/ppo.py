@@ -2,30 +2,29 @@
 
 - Clipped surrogate, separate or shared critic, one optimizer for both, linear or constant schedules.
 - Loss = policy loss + 0.5 * value loss - beta * entropy. No value clipping: ML-Agents' has no effect either.
-- One probability ratio for each action component, all with the same advantage; the policy loss is their mean
-  (what ML-Agents does; the paper's single ratio of the whole action is the same where there is one component).
-- Advantages by GAE, normalised once a buffer or in each minibatch; ends by a limit are bootstrapped, real ends not.
-- Every epoch shuffles anew; ``floor(N / batch_size)`` minibatches, the rest of that epoch's order is left out.
-- Where a half of what is learned from is new (``updates_per_buffer`` 2), there are half as many epochs, so that every
+- One probability ratio for each action component, all with the same advantage; the policy loss is their mean (as in
+  ML-Agents; with one component, it is the same as the paper's single ratio of the whole action).
+- Advantages by GAE, normalised per buffer or per minibatch; ends by a limit are bootstrapped, real ends are not.
+- Every epoch shuffles again; ``floor(N / batch_size)`` minibatches, the rest of that epoch's order is left out.
+- If half of the experience in an update is new (``updates_per_buffer`` 2), there are half as many epochs, so that every
   decision is learned from ``num_epoch`` times in all. Reusing the last rollouts is GePPO's idea (Queeney, Paschalidis
-  and Cassandras 2021); here with the proximal policy described below in place of its clip range.
-- ``shrink_at`` shrinks and perturbs once (Ash and Adams 2020, section 4.1): half of each weight and half of one drawn
-  anew, of actor and critic, and an optimizer without moments. What a network learned first, from experience that was
-  mostly noise, makes it generalise worse than a fresh one does from the same experience (Igl et al. 2021).
+  and Cassandras 2021); here with the proximal policy described below instead of its clip range.
+- ``shrink_at`` shrinks and perturbs once (Ash and Adams 2020, section 4.1): half of each weight plus half of a newly
+  drawn one, for actor and critic, and an optimizer without moments. A network that first learned from experience that
+  was mostly noise generalises worse than a fresh one does from the same later experience (Igl et al. 2021).
 - Gaussian entropy is the mean over dimensions, branch entropies are summed, as in ML-Agents' ``Policy/Entropy``.
-- The observation statistics take in a rollout *after* it was learned from. Only the very first comes before, and the
-  log-probabilities of its actions are computed again with them.
+- The observation statistics take in a rollout *after* it was learned from. Only the very first is taken in before, and
+  the log-probabilities of its actions are recomputed with these statistics.
 
 **Component credit.** A reward stream as wide as the action has a value, an advantage and a return for each component.
-Given the observation, components are drawn independently, so where a component's reward depends on that component
-alone (as in the Tau task) the gradient is the same in expectation and free of the noise that the other components'
-rewards add.
+Given the observation, components are drawn independently. So if a component's reward depends on that component alone
+(as in the Tau task), the gradient is the same in expectation, and free of the noise from the other components' rewards.
 
 **Recurrent networks** learn from sequences of up to ``sequence_length`` decisions of one agent in one episode.
-Gradients flow through time within a sequence, which begins with the state that was stored when its first decision was
-made; no burn-in freshens it (as in ML-Agents; Kapturowski et al. 2019 compare both). Sequences are shuffled as wholes
-and laid end to end, and a minibatch has ``batch_size`` decisions all the same: where it cuts a sequence, the rest
-begins with its own stored state. So nothing is padded to full length; short episodes cost no more than they bring.
+Gradients flow through time within a sequence, which starts with the state that was stored at its first decision; no
+burn-in refreshes it (as in ML-Agents; Kapturowski et al. 2019 compare both). Sequences are shuffled as wholes and laid
+end to end, and a minibatch still has ``batch_size`` decisions: if it cuts a sequence, the rest starts with its own
+stored state. So nothing is padded to full length, and short episodes cost no more than their length.
 """
 
 from __future__ import annotations
@@ -55,20 +54,21 @@ if TYPE_CHECKING:
     from tau_trainer.settings import PPOHyperparameters
 
 _FRESH = 0.5
-"""Share of the weights drawn anew."""
+"""Share of the newly drawn weights."""
 
 
 class RolloutReader(Reader):
-    """Samples in order of arrival; of recurrent networks in the order of :meth:`Rollout.sequences`.
+    """Samples in order of arrival; for recurrent networks, in the order of :meth:`Rollout.sequences`.
 
     Args:
-        rollout: what is learned from.
-        network: who learns; its device is the samples'.
-        version: of its policy. Data of older policies is compared with the policy that the update starts from: else
+        rollout: the experience to learn from.
+        network: the network to train; its device is the samples'.
+        version: of its policy. Data of older policies is compared with the policy that the update starts from:
+        otherwise
             much of it would be outside the clip range before the first step. That is the proximal policy of the
             decoupled objective (Hilton et al. 2022) without its weight pi_proximal / pi_behavior: stale data counts as
             if it were fresh.
-        generator: what minibatches are drawn from.
+        generator: draws the minibatches.
         sequence_length: steps of a sequence; None: the network has no memory.
     """
 
@@ -85,11 +85,11 @@ class RolloutReader(Reader):
         self.rows, self.new = Rows(len(rollout), generator), len(rollout) - rollout.older
         self._sequences = None if sequence_length is None else rollout.sequences(sequence_length)
         self._arrived: tuple[Inputs, torch.Tensor] | None = None
-        """Inputs and recurrent states [N, towers, M] in order of arrival, where the network has a memory."""
+        """Inputs and recurrent states [N, towers, M] in order of arrival, if the network has a memory."""
 
     @override
     def observe(self, normalizer: Normalizer) -> None:
-        # Older ones were taken in by the update before.
+        # The previous update took in the older ones.
         new = tuple(sensor[self._rollout.older :] for sensor in self._rollout.observations)
         normalizer.merge(self._network.vectors(new))
 
@@ -99,7 +99,7 @@ class RolloutReader(Reader):
         samples = Samples(
             inputs=network.prepare(rollout.observations),
             state=nothing,
-            # Raw samples, before the clip to what the environment gets.
+            # Raw samples, before they are clipped for the environment.
             continuous=self._tensor(rollout.column("continuous")),
             discrete=self._tensor(rollout.column("discrete").astype(np.int64)),
             mask=nothing if rollout.mask is None else self._tensor(network.action.forbidden(rollout.mask)),
@@ -111,7 +111,7 @@ class RolloutReader(Reader):
         if self._sequences is None:
             return samples
         order, begins = self._sequences
-        # Of what arrived, for states after bootstrapped transitions.
+        # In order of arrival, for states after bootstrapped transitions.
         self._arrived = samples.inputs, self._tensor(rollout.column(MEMORY))
         samples = samples._replace(state=self._arrived[1])
         return shuffled(samples, self._tensor(order))._replace(begins=self._tensor(begins))
@@ -119,7 +119,7 @@ class RolloutReader(Reader):
     @override
     def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
         rollout, lambd = self._rollout, update.hyperparameters.lambd
-        # Row of each sample among what arrived.
+        # Row of each sample in the order of arrival.
         order = slice(None) if self._sequences is None else self._tensor(self._sequences[0])
         current = exact(torch.empty_like(values))  # float64 [N, R], in order of arrival
         current[order] = exact(values)
@@ -128,7 +128,7 @@ class RolloutReader(Reader):
         # Rows of decisions, of bootstrapped ends, and a 0 for real ends.
         table = torch.cat((current, exact(bootstrap), current.new_zeros(1, current.shape[1])))
         after, beyond = (table.index_select(0, self._tensor(rows)) for rows in (rollout.after, rollout.beyond))
-        # 0 where a trace ends; row of the next decision of the same agent.
+        # 0 at the end of a trace; row of the next decision of the same agent.
         goes_on, following = self._tensor(rollout.goes_on).to(current.dtype), self._tensor(rollout.next)
         advantages, widths = list[torch.Tensor](), [stream.width for stream in update.streams]
         columns = (torch.split(values, widths, dim=1) for values in (current, after, beyond))
@@ -143,12 +143,12 @@ class RolloutReader(Reader):
     @override
     def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
         stale = np.flatnonzero(self._rollout.version < self._version)
-        if renormalized or (len(stale) and self._sequences is not None):  # a sequence is of one policy or of none
+        if renormalized or (len(stale) and self._sequences is not None):  # recompute whole sequences
             return slice(None)
         return self._tensor(stale) if len(stale) else None
 
     def _states_after(self, update: PolicyUpdate) -> tuple[torch.Tensor, ...]:
-        """Recurrent state [M, towers, M] after the transitions that are bootstrapped; nothing without a memory."""
+        """Recurrent state [M, towers, M] after the bootstrapped transitions; empty without a memory."""
         if self._arrived is None:
             return ()
         inputs, state = self._arrived
@@ -164,12 +164,12 @@ class PPO(OnPolicy):
     """The learner of one behavior.
 
     Args:
-        setup: what it is made from.
+        setup: see :class:`Setup`.
         fused: plain networks learn through hand-written minibatches; False = torch's own differentiation throughout,
             the same numbers.
 
     Attributes:
-        policy_update: of its network.
+        policy_update: updates its network.
     """
 
     name = "ppo"
@@ -188,7 +188,7 @@ class PPO(OnPolicy):
         self.holds_lock = not self.policy_update.scripted or bool(self._beside)
 
     def new_update(self) -> PolicyUpdate:
-        """For the network and its parameters as they lie now."""
+        """An update for the network and the current place of its parameters."""
         hyper, steps = self._hyperparameters, self.settings.max_steps
         update = PolicyUpdate(self.network, self.parameters, hyper, self.streams, steps, self.ranks)
         if not self._fused:
@@ -196,7 +196,7 @@ class PPO(OnPolicy):
         return update
 
     def lie_in(self, **vectors: torch.Tensor) -> None:
-        """Learn in these vectors from now on: see :meth:`FlatParameters.lie_in`."""
+        """Move the parameters to these vectors and learn there: see :meth:`FlatParameters.lie_in`."""
         self.parameters.lie_in(**vectors)
         self.policy_update = self.new_update()
 
@@ -215,7 +215,7 @@ class PPO(OnPolicy):
         return statistics
 
     def _shrink(self) -> None:
-        """See the module. The observation statistics stay: they are no weights."""
+        """See the module. The observation statistics stay, because they are not weights."""
         optimizer, fresh = self.parameters.optimizer, self.build_network().to(self.device)
         drawn = dict(fresh.named_parameters())
         for name, weights in self.parameters.views(optimizer.parameters).items():
@@ -233,21 +233,21 @@ class PPO(OnPolicy):
         return losses | self.policy_update.told(numbers) | {keys.MINIBATCHES: float(learned.minibatches)}
 
     def reader(self, rollout: Rollout) -> Reader:
-        """How an update reads a rollout, of which this rank has its part of each minibatch."""
+        """The reader of a rollout for an update; with several ranks, this rank takes its part of each minibatch."""
         reader = self.read(rollout)
         if not self.ranks.alone:
             reader.rows = SplitRows(self.ranks, len(rollout), self.generator)
         return reader
 
     def read(self, rollout: Rollout) -> RolloutReader:
-        """All of it."""
+        """A reader of the whole rollout."""
         return RolloutReader(rollout, self.network, self.version, self.generator, self._sequence_length)
 
     def learn_read(self, reader: Reader, numbers: Numbers, publish: Publish | None = None) -> Learned:
-        """The same, whatever is read. Raises NonFiniteError; then the network is not as before."""
+        """Update from any reader. Raises NonFiniteError; then the network is not as before."""
 
         def show() -> None:
-            if publish is not None and self.parameters.finite():  # NaN shall not act
+            if publish is not None and self.parameters.finite():  # NaN must not act
                 publish(self.policy(self.weights(), self.version + 1))
 
         learned = self.policy_update.learn(reader, numbers, None if publish is None else show, self.on_batch)
@@ -266,6 +266,6 @@ class PPO(OnPolicy):
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         super().load(arrays, facts, fresh=fresh)
-        # A run that has learned without goes on without: there may be too little left of it to learn anew.
+        # A run that was trained without shrinking continues without: too little of it may be left to learn again.
         self._shrunk = not fresh and bool(facts.get("shrunk", True))
         self.policy_update.loaded()

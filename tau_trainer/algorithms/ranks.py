@@ -1,8 +1,8 @@
-"""Processes that train one policy together (data parallel): what they add up, and which share is whose.
+"""Processes that train one policy together (data parallel): their sums, and the share of each.
 
 Every rank has the same weights, and a share of the copies of a batched environment, or of the rows of each minibatch.
-Whatever is drawn for all is drawn alike by all, from generators that stand alike, and each takes its own; whatever is a
-mean over all is added up over all ranks. So the ranks are one learner of everything, to the order in which numbers are
+All ranks make common random draws alike, from generators in the same state, and each takes its own part; means over
+everything are sums over all ranks. So the ranks are one learner of all experience, up to the order in which numbers are
 added.
 """
 
@@ -23,21 +23,21 @@ from tau_trainer.errors import SettingsError
 
 LOOPBACK = "127.0.0.1"
 _PATIENCE = timedelta(minutes=30)
-"""For a rank that says nothing. One that ends is noticed at once, by whoever started it."""
+"""Time limit for a silent rank. If a rank ends, the process that started it notices at once."""
 _START = timedelta(seconds=120)
 _VARIABLES = {"GLOO_SOCKET_IFNAME": "{}", "NCCL_SOCKET_IFNAME": "={}"}
-"""Where gloo and NCCL read which network they use, and how its name is written; ``=``: no other that begins so."""
+"""Variables in which gloo and NCCL read their network, with the format of its name; ``=``: match the whole name."""
 _chosen: dict[str, str] = {}
-"""What :func:`listen_on` has set of these."""
+"""The values that :func:`listen_on` has set."""
 
 
 class Ranks:
     """This process among those that train together; alone, unless it was :meth:`joined`.
 
     Attributes:
-        rank: its number; 0 writes and talks.
-        count: of all.
-        death: says which rank has died and how, where one has; a sum then has failed, or never ends.
+        rank: its number; 0 writes files and messages.
+        count: number of ranks.
+        death: returns which rank has died and how, if one has; a sum has then failed, or never ends.
         broken: whether a sum has failed.
     """
 
@@ -48,50 +48,50 @@ class Ranks:
 
     @classmethod
     def joined(cls, rank: int, count: int, store: TCPStore, device: torch.device, address: str) -> Ranks:
-        """Meet the others, who do the same: by NCCL on GPUs, else by gloo. Blocks until all are there.
+        """Meet the other ranks, which call the same: by NCCL on GPUs, otherwise by gloo. Blocks until all have joined.
 
-        ``address``: this machine's, as the others reach it.
+        ``address``: this machine's, from the others' point of view.
         """
         listen_on(address)
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=_PATIENCE)
         ranks = cls(rank, count)
-        if backend != "gloo":  # what the loop asks must not wait for the device
+        if backend != "gloo":  # queries of the loop must not wait for the device
             ranks._control = dist.new_group(backend="gloo", timeout=_PATIENCE)
         return ranks
 
     @staticmethod
     def leave() -> None:
-        """No longer be among them."""
+        """Leave the group of ranks."""
         if dist.is_initialized():
             dist.destroy_process_group()
 
     @property
     def alone(self) -> bool:
-        """Whether there is nobody else."""
+        """Whether there are no other ranks."""
         return self.count == 1
 
     @property
     def first(self) -> bool:
-        """Whether it is the one that writes."""
+        """Whether it is the rank that writes files and messages."""
         return self.rank == 0
 
     def share(self, copies: int) -> slice:
-        """Which of so many copies are its own. Raises SettingsError: they cannot be shared out evenly."""
+        """Its share of ``copies``. Raises SettingsError if they cannot be divided evenly."""
         each, rest = divmod(copies, self.count)
         if rest:
             raise SettingsError(
-                f"environment.num_envs {copies} cannot be shared out to {self.count} devices; make it a multiple of "
-                f"{self.count}"
+                f"environment.num_envs {copies} cannot be divided evenly among {self.count} devices; make it a "
+                f"multiple of {self.count}"
             )
         return slice(self.rank * each, (self.rank + 1) * each)
 
     def part(self, rows: int) -> slice:
-        """Which of so many rows are its own: as evenly as can be."""
+        """Its share of ``rows``, as even as possible."""
         return slice(rows * self.rank // self.count, rows * (self.rank + 1) // self.count)
 
     def add(self, values: torch.Tensor) -> torch.Tensor:
-        """``values`` of all ranks added up, in place; the same numbers on every rank."""
+        """Sum of ``values`` over all ranks, in place; the same numbers on every rank."""
         if not self.alone:
             try:
                 dist.all_reduce(values)
@@ -105,18 +105,18 @@ class Ranks:
         return values if self.alone else self.add(values).div_(self.count)
 
     def agree(self, number: int) -> int:
-        """What rank 0 says. On the CPU: the device is not waited for."""
+        """The number of rank 0. On the CPU: the device is not waited for."""
         return number if self.alone else int(self.copied(torch.tensor([number])))
 
     def copied(self, values: torch.Tensor) -> torch.Tensor:
-        """Rank 0's numbers over those of ``values``, which are on the CPU, in place."""
+        """Copy rank 0's numbers into ``values``, which are on the CPU, in place."""
         if not self.alone:
             dist.broadcast(values, 0, group=self._control)
         return values
 
 
 def meeting_place(host: str, count: int) -> TCPStore:
-    """Where so many ranks meet, at a free port of ``host`` and nowhere else."""
+    """A meeting place for ``count`` ranks, at a free port of ``host`` only."""
     listening = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     port = listening.getsockname()[1]
     return TCPStore(
@@ -131,15 +131,15 @@ def meeting_place(host: str, count: int) -> TCPStore:
 
 
 def found_at(host: str, port: int, count: int) -> TCPStore:
-    """The meeting place that another process has opened there."""
+    """The meeting place that another process has opened at this address."""
     return TCPStore(host, port, count, is_master=False, timeout=_START)
 
 
 def listen_on(address: str) -> None:
-    """Let gloo and NCCL use the network of ``address``, which this machine has, unless a user says which.
+    """Let gloo and NCCL use the network of ``address``, an address of this machine, unless the user has set one.
 
-    By itself gloo uses the address that the machine's own name stands for. On many machines that is a loopback one,
-    which no other machine reaches; on loopback alone, that name may stand for an address that others reach.
+    By default gloo uses the address of the machine's own host name. On many machines that is a loopback address, which
+    no other machine reaches; on loopback alone, the name may resolve to an address that others reach.
     """
     name = interface_of(address)
     for variable, form in _VARIABLES.items():
@@ -148,7 +148,7 @@ def listen_on(address: str) -> None:
 
 
 class _Interface(ctypes.Structure):
-    """The beginning of C's ``struct ifaddrs``."""
+    """The first fields of C's ``struct ifaddrs``."""
 
 
 _Interface._fields_ = [
@@ -160,7 +160,10 @@ _Interface._fields_ = [
 
 
 def interface_of(address: str) -> str | None:
-    """The name of this machine's network interface that has ``address``; None: none has, or the system does not say."""
+    """The name of this machine's network interface with ``address``.
+
+    None: there is none, or the system does not tell.
+    """
     if sys.platform == "win32":
         return None
     family, start = (socket.AF_INET6, 8) if ":" in address else (socket.AF_INET, 4)  # in a struct sockaddr
@@ -186,10 +189,10 @@ def interface_of(address: str) -> str | None:
 
 
 def device_of(rank: int, count: int, device: torch.device) -> torch.device:
-    """Where a rank computes on this machine. Raises SettingsError: there are not enough GPUs."""
+    """The device of a rank on this machine. Raises SettingsError if there are not enough GPUs."""
     if device.type != "cuda" or count == 1:
         return device
     have = torch.cuda.device_count()
     if have < count:
-        raise SettingsError(f"--devices {count}: this machine has {have} GPUs; give at most so many, or --device cpu")
+        raise SettingsError(f"--devices {count}: this machine has {have} GPUs; use at most {have}, or --device cpu")
     return torch.device("cuda", rank)

@@ -1,10 +1,10 @@
-"""Which rows of a rollout a minibatch is made of, and what counts as all of them.
+"""Rows of a rollout: which of them form a minibatch, and statistics over all of them.
 
-Rows are a rollout's decisions in the order in which a reader lays them out. One process has all of them. Of ranks that
-learn together each has those of its own copies, [T, E, A] without agents that had left; or, of a rollout of engines,
-all. Which rows make a minibatch is drawn for all rows, alike on every rank; each takes its own of them, so a minibatch
-has the same rows as in one process, and sums over it are sums over ranks. Of members of a population that learn by the
-same products each has as many rows as the others, and draws, normalises and counts for itself.
+Rows are a rollout's decisions in the order in which a reader lays them out. A single process has all of them. Ranks
+that learn together have either those of their own copies, [T, E, A] without agents that had left, or, for a rollout of
+engines, all of them. The rows of a minibatch are drawn from all rows, alike on every rank; each takes its own of them,
+so a minibatch has the same rows as in a single process, and sums over it are sums over ranks. Members of a population
+that share their matrix products have equal numbers of rows, and each draws, normalises and counts separately.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tau_trainer.algorithms.ranks import Ranks
 
 
 class Rows:
-    """A process's rows of a rollout, which are all there are.
+    """The rows of a process that has all of them.
 
     Attributes:
-        count: of all ranks; of one member.
-        members: ``(P,)`` where rows are those of ``P`` members, else nothing.
-        wholes: bool [count], where rows begin that are drawn as one; None: sequences are.
+        count: number of rows over all ranks; of one member.
+        members: ``(P,)`` if rows belong to ``P`` members, otherwise empty.
+        wholes: bool [count], starts of row blocks that are drawn as one; None: sequences are.
 
     Args:
-        generator: what minibatches are drawn from.
+        generator: draws the minibatches.
     """
 
     members: tuple[int, ...] = ()
@@ -37,34 +37,34 @@ class Rows:
         self.count, self._generator = count, generator
 
     def order(self, begins: torch.Tensor) -> torch.Tensor:
-        """All rows, drawn anew, int64 [count]; sequences as wholes, see :func:`shuffled_order`."""
+        """All rows in a new random order, int64 [count]; sequences stay whole, see :func:`shuffled_order`."""
         return shuffled_order(begins if self.wholes is None else self.wholes, self.count, self._generator)
 
     def minibatches(self, samples: Samples, order: torch.Tensor, batch: int) -> tuple[Samples, list[int]]:
-        """Of an order of all rows (int64 [m * batch]) those that are here, and how many of each minibatch."""
+        """The local samples of an order of all rows (int64 [m * batch]), and their number in each minibatch."""
         return shuffled(samples, order.to(samples.returns.device)), [batch] * (len(order) // batch)
 
     def normalized(self, values: torch.Tensor, sizes: Sequence[int] = (0,), batch: int | None = None) -> torch.Tensor:
-        """[n, k] shifted and scaled to mean 0 and deviation 1 (biased) over all ranks' rows, each column for itself.
+        """[n, k] shifted and scaled to mean 0 and deviation 1 (biased) over all ranks' rows, each column separately.
 
         Args:
-            values: those that are here.
-            sizes: how many of them belong to each minibatch, which then counts for itself; as it is: all to one.
+            values: the local ones.
+            sizes: local number of rows of each minibatch, which is then normalised separately; by default all form one.
             batch: rows of a minibatch, over all ranks.
         """
-        parts = len(sizes) * (self.members[0] if self.members else 1)  # minibatches, of each member apart
+        parts = len(sizes) * (self.members[0] if self.members else 1)  # minibatches of each member
         return normalized(values.view(parts, -1, values.shape[1])).view(values.shape)
 
     def variance(self, values: torch.Tensor) -> torch.Tensor:
-        """Biased, of numbers [n, k] over all ranks' rows: [k], or [P, k]."""
+        """Biased variance of numbers [n, k] over all ranks' rows: [k], or [P, k]."""
         return exact(values).view(*self.members, -1, values.shape[1]).var(dim=-2, correction=0)
 
     def mean(self, values: torch.Tensor) -> torch.Tensor:
-        """Of numbers [n, k] over all ranks' rows: [k], or [P, k]."""
+        """Mean of numbers [n, k] over all ranks' rows: [k], or [P, k]."""
         return exact(values).view(*self.members, -1, values.shape[1]).mean(dim=-2)
 
     def summed(self, row: torch.Tensor, here: int, of: int) -> torch.Tensor:
-        """A row of :func:`~.losses.summarize_epoch` about ``here`` rows as one about all ``of`` them."""
+        """Turn a row of :func:`~.losses.summarize_epoch` about ``here`` local rows into one about all ``of``."""
         return row
 
 
@@ -72,12 +72,12 @@ class SharedRows(Rows):
     """A rank's rows among all.
 
     Attributes:
-        places: int64 [n], rising: where the rank's own rows stand among all.
+        places: int64 [n], ascending: places of the rank's own rows among all.
 
     Args:
-        ranks: who has them.
+        ranks: the ranks that share the rows.
         present: bool [T, e, A]: which decisions of the rank's own copies count.
-        generator: stands alike on every rank.
+        generator: must be in the same state on every rank.
     """
 
     def __init__(self, ranks: Ranks, present: torch.Tensor, generator: torch.Generator) -> None:
@@ -85,11 +85,11 @@ class SharedRows(Rows):
         # int64 [T, ranks]: decisions that count.
         each = torch.zeros(len(present), ranks.count, dtype=torch.int64, device=present.device)
         each[:, ranks.rank] = present.sum(dim=(1, 2))
-        # [T, ranks]: rows that stand before a rank's of a step. `add` is in place: now `each` is of all ranks.
+        # [T, ranks]: rows before a rank's in a step. `add` works in place: now `each` is over all ranks.
         before = ranks.add(each).flatten().cumsum(0).view_as(each) - each
         flat = present.flatten(1)  # bool [T, e A]
-        within = flat.cumsum(1)[flat] - 1  # int64 [n]: which of its step's rows here
-        # By time, then by rank: as one process lays out all copies.
+        within = flat.cumsum(1)[flat] - 1  # int64 [n]: index among the local rows of its step
+        # By time, then by rank: the order in which a single process lays out all copies.
         self.places = before[flat.nonzero()[:, 0], ranks.rank] + within
         super().__init__(int(each.sum()), generator)
 
@@ -108,7 +108,7 @@ class SharedRows(Rows):
         part = torch.arange(len(sizes), device=values.device).repeat_interleave(  # int64 [n]: minibatch of each row
             torch.tensor(sizes, device=values.device), output_size=len(values)
         )
-        # float64 [parts, k]: the order of ranks' sums hardly shows.
+        # float64 [parts, k], so that the order of ranks' sums hardly matters.
         mean = self._mean(values.to(torch.float64), part, len(sizes), batch)
         apart = values - mean[part]
         deviation = self._mean(apart.square(), part, len(sizes), batch).sqrt()
@@ -126,9 +126,9 @@ class SharedRows(Rows):
     @override
     def summed(self, row: torch.Tensor, here: int, of: int) -> torch.Tensor:
         weight = torch.full_like(row, here / of)
-        # The entropy of a minibatch is its share already, and its gradient's norm the same on every rank.
+        # The entropy of a minibatch is a share already, and its gradient's norm is the same on every rank.
         weight[2], weight[5] = 1.0, 1.0 / self._ranks.count
-        # Where, not a product: means of a rank without rows are NaN.
+        # `where` instead of a product: means of a rank without rows are NaN.
         return self._ranks.add(torch.where(weight > 0.0, row * weight, 0.0))
 
     def _mean(self, values: torch.Tensor, part: torch.Tensor, parts: int, batch: int) -> torch.Tensor:
@@ -138,12 +138,12 @@ class SharedRows(Rows):
 
 
 class SplitRows(SharedRows):
-    """All rows, which every rank has; of each minibatch a rank learns from a part.
+    """All rows, on every rank; a rank learns from a part of each minibatch.
 
     Args:
-        ranks: who learns together.
-        count: of rows.
-        generator: stands alike on every rank.
+        ranks: the processes that learn together.
+        count: number of rows.
+        generator: must be in the same state on every rank.
     """
 
     def __init__(self, ranks: Ranks, count: int, generator: torch.Generator) -> None:
@@ -158,7 +158,7 @@ class SplitRows(SharedRows):
 
     @override
     def normalized(self, values: torch.Tensor, sizes: Sequence[int] = (0,), batch: int | None = None) -> torch.Tensor:
-        if batch is None:  # of all rows, which are here
+        if batch is None:  # over all rows, which are local
             return Rows.normalized(self, values)
         return super().normalized(values, sizes, batch)
 
@@ -172,11 +172,11 @@ class SplitRows(SharedRows):
 
 
 class MemberRows(Rows):
-    """Rows of ``P`` members: one member behind the other [P, count], in an epoch by minibatches [m, P, batch].
+    """Rows of ``P`` members: member after member [P, count]; in an epoch by minibatches [m, P, batch].
 
     Args:
-        count: of each member.
-        generators: of each member.
+        count: rows of each member.
+        generators: one for each member.
     """
 
     def __init__(self, count: int, generators: Sequence[torch.Generator]) -> None:
@@ -186,7 +186,7 @@ class MemberRows(Rows):
 
     @override
     def order(self, begins: torch.Tensor) -> torch.Tensor:
-        """Of each member, by its own rows' numbers: int64 [P, count]."""
+        """A random order for each member, with its own row numbers: int64 [P, count]."""
         return torch.stack([shuffled_order(begins, self.count, each) for each in self._generators])
 
     @override

@@ -1,4 +1,4 @@
-"""Numbers that change over a run: by schedules of their own, or with ML-Agents' floors."""
+"""Numbers that change over a run: by their own schedules, or with ML-Agents' floors."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def scheduled(
     """The value at ``progress`` (0 = start, 1 = ``max_steps``; values outside are clamped).
 
     ``linear`` is ML-Agents' polynomial decay of power 1: ``(initial - floor) * (1 - progress) + floor``. An initial
-    value below the floor stays where it is instead of rising to it. A number that is a schedule itself follows that,
-    by steps out of ``max_steps``.
+    value below the floor stays as it is instead of rising to the floor. A number that is a schedule itself follows that
+    schedule, by steps out of ``max_steps``.
     """
     progress = min(max(progress, 0.0), 1.0)
     if not isinstance(number, int | float):

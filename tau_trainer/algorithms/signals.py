@@ -1,7 +1,7 @@
-"""Reward streams that are learned beside the policy: each with an optimizer and a random order of its own.
+"""Reward streams that are learned together with the policy, each with its own optimizer and random order.
 
-A stream that pays for what is new pays by what its model knew before it learned from that, as in ML-Agents: else it
-would call familiar what it has just been shown. One that compares with demonstrations learns first, so that the policy
+A stream that rewards novelty pays first, and only then learns from the same experience, as in ML-Agents: otherwise its
+model would already know the new states. A stream that compares with demonstrations learns first, so that the policy
 follows the newest discriminator (Ho and Ermon 2016, algorithm 1).
 """
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from tau_trainer.settings.signals import ModelledSignalSettings
 
 LogProb = Callable[[Experience], torch.Tensor]
-"""Log-probability [n] of the actions of transitions under the policy of now."""
+"""Log-probability [n] of the actions of transitions under the current policy."""
 
 _ROWS = 2048
-"""That are paid at once."""
+"""Number of transitions to pay at once."""
 
 
 def experience_of(rollout: Rollout, network: ActorCritic, device: torch.device) -> Experience:
-    """All transitions of a rollout, but for their log-probability."""
+    """All transitions of a rollout, without their log-probability."""
     inputs = network.arrange(rollout.observations)
     following = network.arrange(tuple(rollout.next_observations(i) for i in range(len(rollout.observations))))
     forbidden = np.zeros((len(rollout), network.action.choices.mask_size), np.bool_)  # bool [n, M]
@@ -52,26 +52,26 @@ def experience_of(rollout: Rollout, network: ActorCritic, device: torch.device) 
         as_tensor(rollout.column("continuous")).to(device),
         torch.from_numpy(rollout.column("discrete").astype(np.int64)).to(device),
         torch.from_numpy(forbidden).to(device),
-        torch.zeros(0, device=device),  # whoever asks for rewards or a loss fills it in: the policy changes
+        torch.zeros(0, device=device),  # filled in for rewards or a loss, because the policy changes
     )
 
 
 def log_prob(network: ActorCritic, some: Experience) -> torch.Tensor:
-    """Log-probability [n] of whole actions under the policy of now, of networks without memory."""
+    """Log-probability [n] of whole actions under the current policy, for networks without memory."""
     outputs = network.outputs(network.normalize(some.inputs))  # means and logits [n, c + M]
     forbidden = some.forbidden if some.forbidden.shape[1] else None
-    # Components are independent given the observation: logs add up.
+    # Components are independent given the observation, so logs add up.
     return action_log_prob(network.action, outputs, some.continuous, some.discrete, forbidden).sum(dim=1)
 
 
 class Signal:
-    """One of them.
+    """A learned reward stream.
 
     Args:
         name: of the stream.
         setup: of the algorithm.
-        network: what acts.
-        log_prob: under its policy of now.
+        network: the network that acts.
+        log_prob: of actions under its current policy.
 
     Raises:
         DataError: the demonstrations cannot be read, or are of other agents.
@@ -101,9 +101,9 @@ class Signal:
     def learn_and_pay(
         self, fresh: Experience, everything: Experience, *, soft: bool
     ) -> tuple[torch.Tensor, dict[str, float]]:
-        """Learn from what is new, and pay: see :meth:`rewards` and :meth:`passes`.
+        """Learn from the new transitions, and pay: see :meth:`rewards` and :meth:`passes`.
 
-        What was new is paid once, so a signal that pays for that pays for ``fresh`` alone; others for everything.
+        Novelty is paid once, so a signal that rewards it pays only for ``fresh``; others pay for everything.
         """
         self.model.observe(fresh, expert=False)
         if self.settings.novelty:
@@ -124,9 +124,9 @@ class Signal:
         return self._means(statistics)
 
     def steps(self, draw: Callable[[Rows], Experience], count: int, steps: int) -> dict[str, float]:
-        """So many gradient steps, each from a minibatch that is drawn anew; numbers by TensorBoard name.
+        """Take ``steps`` gradient steps, each from a newly drawn minibatch; numbers by TensorBoard name.
 
-        ``draw``: gives the transitions of these numbers, below ``count``.
+        ``draw``: returns the transitions with these numbers, below ``count``.
         """
         drawn = torch.randint(count, (steps, self._batch), generator=self.generator).numpy()
         return self._means([self._step(draw(rows)) for rows in drawn])
@@ -160,9 +160,9 @@ class Signal:
 
     @torch.no_grad()
     def rewards(self, played: Experience, *, soft: bool) -> torch.Tensor:
-        """What is paid for transitions, float32 [n, 1], before the stream's strength.
+        """Rewards for transitions, float32 [n, 1], before the stream's strength.
 
-        ``soft``: to an algorithm that adds the policy's entropy itself.
+        ``soft``: whether the algorithm adds the policy's entropy itself.
         """
         paid = []
         for begin in range(0, len(played.goes_on), _ROWS):
@@ -174,21 +174,21 @@ class Signal:
         return torch.cat(paid)[:, None]
 
     def backup(self) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """A copy of everything, to go back to."""
+        """A copy of all state."""
         return self.parameters.backup(), self.generator.get_state()
 
     def restore(self, backup: tuple[list[torch.Tensor], torch.Tensor]) -> None:
-        """Go back to a :meth:`backup`."""
+        """Restore a :meth:`backup`."""
         self.parameters.restore(backup[0])
         self.generator.set_state(backup[1])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that is needed to go on bit for bit."""
+        """The full state for an exact resume."""
         arrays = self.parameters.state() | {"random.generator": self.generator.get_state().numpy()}
         return {f"signal.{self.name}.{key}": values for key, values in arrays.items()}
 
     def load(self, arrays: Arrays, *, fresh: bool) -> None:
-        """Go on from :meth:`state`; ``fresh``: with random numbers of its own. Raises CheckpointError."""
+        """Restore :meth:`state`; ``fresh``: with its own random numbers. Raises CheckpointError."""
         begin = f"signal.{self.name}."
         found = {key.removeprefix(begin): values for key, values in arrays.items() if key.startswith(begin)}
         random = fitting(found, "random.generator", tuple(self.generator.get_state().shape))

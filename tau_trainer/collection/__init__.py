@@ -1,1 +1,1 @@
-"""How experience is gathered: engines that survive, and decisions in batches."""
+"""Collects experience: engines that are restarted, and decisions in batches."""

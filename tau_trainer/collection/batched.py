@@ -1,4 +1,4 @@
-"""The second runner's loop: act, step, store. Thousands of copies, and nothing leaves the device."""
+"""The loop of batched environments: act, step, store. Thousands of copies, and nothing leaves the device."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from tau_trainer.errors import EngineError, TauError, is_out_of_memory
 
 
 class Scores:
-    """Returns and lengths of episodes that ended, added up on the device: of every agent for itself.
+    """Returns and lengths of episodes that ended, added up on the device, for each agent.
 
     Attributes:
         returns: float32 [E, A] of open episodes.
         lengths: float32 [E, A].
-        sums: float64 [A, 4], where the device has it: episodes that ended since :meth:`take`, and the sums of their
-            returns, of the returns' squares, and of their lengths.
+        sums: float64 [A, 4], if the device supports it: number of episodes that ended since :meth:`take`, and the sums
+            of their returns, of the returns' squares, and of their lengths.
     """
 
     def __init__(self, env: BatchedEnv) -> None:
         shape = env.num_envs, env.num_agents
         self.returns, self.lengths = (torch.zeros(shape, device=env.device) for _ in range(2))
-        exact = torch.float32 if env.device.type == "mps" else torch.float64  # which Apple's GPUs do not have
+        exact = torch.float32 if env.device.type == "mps" else torch.float64  # not supported by Apple's GPUs
         self.sums = torch.zeros(env.num_agents, 4, dtype=exact, device=env.device)
 
     def add(self, rewards: torch.Tensor, ended: torch.Tensor, present: torch.Tensor) -> None:
-        """One step: float32 [E, A], bool [E, A] whose episode ended with it, bool [E, A] who had not left before."""
+        """Add one step: rewards float32 [E, A], and bool [E, A] whether episodes ended and agents were there."""
         self.returns += rewards
         self.lengths += present
         ends = ended.to(torch.float32)  # float: a product costs less than picking rows
-        returns = (self.returns * ends).to(self.sums.dtype)  # 0 for episodes that go on
+        returns = (self.returns * ends).to(self.sums.dtype)  # 0 for open episodes
         # [E, A, 4] summed over copies.
         self.sums += torch.stack((ends, returns, returns.square(), self.lengths * ends), dim=2).sum(dim=0)
-        self.returns *= 1.0 - ends  # those that ended begin at 0
+        self.returns *= 1.0 - ends  # ended ones restart at 0
         self.lengths *= 1.0 - ends
 
     def take(self) -> torch.Tensor:
-        """:attr:`sums`, which begin anew."""
+        """Return :attr:`sums`, and reset them to 0."""
         taken, self.sums = self.sums, torch.zeros_like(self.sums)
         return taken
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What is needed to go on counting, by attribute."""
+        """The state to continue the count, by attribute."""
         return {"returns": self.returns, "lengths": self.lengths, "sums": self.sums}
 
 
 Policies = Mapping[str, tuple[BatchedLearner, torch.Tensor]]
-"""Who acts for whom: a learner, and its agents' numbers, int64 [a], ascending; together they are all agents."""
+"""A learner, and the numbers of its agents, int64 [a], ascending, by policy; together they are all agents."""
 
 
 def on_device(policies: Mapping[str, tuple[BatchedLearner, Sequence[int]]], env: BatchedEnv) -> Policies:
-    """The same with the agents' numbers where the environment is."""
+    """The same with the agents' numbers on the environment's device."""
     return {
         name: (learner, torch.tensor(sorted(agents), device=env.device)) for name, (learner, agents) in policies.items()
     }
@@ -72,7 +72,7 @@ def act_together(
     *,
     deterministic: Collection[str] = (),
 ) -> tuple[torch.Tensor, dict[str, Acted]]:
-    """Actions of all agents, [E, A, ...] in their order, and what each policy decided, by its name.
+    """Actions of all agents, [E, A, ...] in their order, and the decisions of each policy, by name.
 
     ``observations`` [E, A, *obs], ``mask`` bool [E, A, k] and ``present`` bool [E, A] are of all agents.
     ``deterministic``: policies that take their most likely action.
@@ -95,8 +95,8 @@ class BatchedCollector:
     """Plays all copies of an environment with the policies of its agents.
 
     Args:
-        env: is begun here.
-        policies: who acts for whom: a learner, and the agents' numbers; together they are all agents, each once. A
+        env: is reset here.
+        policies: a learner and the numbers of its agents, by policy; together they are all agents, each once. A
             learner sees its agents in the environment's order.
         kept: policies whose rollouts are kept; None: all.
 
@@ -104,7 +104,7 @@ class BatchedCollector:
         deterministic: policies that take their most likely action.
         steps: of every copy so far.
         scores: of all episodes.
-        seconds: time spent ``acting`` and ``stepping``; of devices that work on by themselves, time to ask them.
+        seconds: time spent ``acting`` and ``stepping``; for asynchronous devices, the time to launch the work.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class BatchedCollector:
         self.seconds = {"acting": 0.0, "stepping": 0.0}
 
     def go_on(self, steps: int, state: State, scores: Mapping[str, torch.Tensor]) -> None:
-        """Stand where another collector stood after ``steps``: the environment's state, and :meth:`Scores.state`."""
+        """Continue from another collector's state after ``steps`` (of the environment, and :meth:`Scores.state`)."""
         self.steps, self._env.state = steps, state
         self._observations = self._env.observe(state)
         for name, values in scores.items():
@@ -131,10 +131,10 @@ class BatchedCollector:
 
     @torch.no_grad()
     def collect(self, steps: int) -> dict[str, TensorRollout]:
-        """Play so many steps of every copy; what each policy that is kept lived through."""
+        """Play ``steps`` steps of every copy; returns the rollout of each policy that is kept."""
         env, rows = self._env, {name: _Rows() for name in self._kept}
         for _ in range(steps):
-            # As they are before the step: what is decided upon.
+            # Values before the step, which decisions are based on.
             observations, mask, present = self._observations, env.mask, env.state["present"]
             with self._timed("acting"):
                 actions, acted = act_together(
@@ -153,17 +153,17 @@ class BatchedCollector:
                     terminated=step.terminated,
                     truncated=step.truncated,
                     present=present,
-                    # Nothing to bootstrap from where nothing is cut.
+                    # Without cuts there is nothing to bootstrap from.
                     final=step.final_observations if env.truncates or learner.sees_ends else None,
                 )
-            # With `present` of before the step: who ended with it had played.
+            # With `present` before the step, because agents whose episode ended with it had played.
             self.scores.add(step.rewards, step.terminated | step.truncated, present)
             self._observations = step.observations
         self.steps += steps
         return {name: rows[name].rollout(self._policies[name][1], self._observations, env.mask) for name in self._kept}
 
     def _stepped(self, actions: torch.Tensor) -> BatchedStep:
-        """The environment's step. Raises EngineError for what an author's own code raises."""
+        """The environment's step. Raises EngineError for errors of the user's own code."""
         try:
             return self._env.step(actions)
         except Exception as error:
@@ -181,7 +181,7 @@ class BatchedCollector:
 
 
 class _Rows:
-    """One policy's share of the steps so far."""
+    """The collected steps of one policy."""
 
     def __init__(self) -> None:
         self.acted: list[Acted] = []

@@ -1,4 +1,4 @@
-"""Decisions: one forward pass for everything that is ready, for all environments that wait, and what is remembered."""
+"""Decisions: one forward pass for all waiting environments, and the experience that is stored of them."""
 
 from __future__ import annotations
 
@@ -19,26 +19,31 @@ from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray, Observations,
 
 _NOBODY: Rows = np.zeros(0, np.intp)
 _ROUND: Final = 500
-"""Messages about a behavior after which it is looked who was in none of them: such an agent is *silent*."""
+"""Number of messages about a behavior in a round. An agent that is in none of them is *silent*."""
 _PATIENCE: Final = 20
-"""Rounds after which a silent agent is let go. At the slowest *Decision Requester*, one decision in 20 steps, they are
-500 decisions of the agent, and at one message a step 200 seconds of the game without a word. An agent that comes back
-later is welcome as a new one: all that this costs is the outcome of one decision."""
+"""Number of rounds after which a silent agent is released.
+
+With the slowest *Decision Requester*, one decision in 20 steps, they are 500 decisions of the agent, and with one
+message per step 200 seconds of the game without a message. An agent that returns later counts as a new one: this costs
+only the outcome of one decision.
+"""
 _MOST_SILENT: Final = 32 << 20
-"""Bytes that silent agents may take. If they take more, those that have been silent for longest are let go at once: a
-game in which agents vanish all the time needs no more memory the longer it runs. An agent that decides at least once
-in 500 messages is never among them."""
+"""Bytes that silent agents may take. If they take more, those that have been silent the longest are released at once.
+
+So a game in which agents vanish all the time does not need more memory over time. An agent that decides at least once
+in 500 messages is never released early.
+"""
 _BYTES_AN_AGENT: Final = 400
-"""Beside what its open decision takes: measured, with the room that tables have to grow."""
+"""Memory of an agent in addition to its open decision: measured, including the spare room of growing tables."""
 
 
 class Actor:
-    """What acts for a (behavior, team): a policy, its random numbers, and what it carries of each agent.
+    """Acts for a (behavior, team): a policy, its random numbers, and its state for each agent.
 
     Attributes:
         policy: may be replaced at any time, from any thread; the next forward pass uses the new one.
-        state: the policy's ``state_columns`` by memory row, for recurrence and for noise that remembers.
-        parties: environments that ask. One alone is answered at once: there is nobody to share a pass with.
+        state: the policy's ``state_columns`` by memory row, for recurrence and for noise with a state.
+        parties: number of environments that ask. A single one is answered at once, because no others share the pass.
     """
 
     def __init__(self, policy: Policy, rng: np.random.Generator, *, deterministic: bool = False) -> None:
@@ -54,7 +59,7 @@ class Actor:
         return self.policy.spec
 
     def forget(self, rows: Rows) -> None:
-        """Episodes of these rows ended, or their engine was lost: they begin without a past."""
+        """Episodes of these rows ended, or their engine was lost: they restart without a past."""
         if self.state.columns:
             self.state.clear(rows)
 
@@ -72,7 +77,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Agents of one environment and one behavior that ask."""
+    """Agents of one environment and one behavior that ask for decisions."""
 
     rows: Rows
     obs: Observations
@@ -81,11 +86,12 @@ class _Request:
 
 
 class DecisionBatcher:
-    """Gathers the requests of one turn of the event loop and answers them with one forward pass an actor.
+    """Gathers the requests of one turn of the event loop and answers them with one forward pass per actor.
 
     Attributes:
-        actors: who acts for each (behavior's key, team).
-        passes: forward passes so far. decisions: decisions asked for so far.
+        actors: the actor of each (behavior's key, team).
+        passes: number of forward passes so far.
+        decisions: number of decisions requested so far.
     """
 
     def __init__(self) -> None:
@@ -97,7 +103,7 @@ class DecisionBatcher:
     def decide(
         self, behavior: str, team: int, rows: Rows, obs: Observations, mask: BoolArray | None
     ) -> asyncio.Future[Decision]:
-        """Ask for ``n`` decisions.
+        """Request ``n`` decisions.
 
         Args:
             behavior: key of the behavior whose actor decides.
@@ -130,7 +136,7 @@ class DecisionBatcher:
         self.decisions += sum(sizes)
         try:
             decision = actor.decide(_join([request.rows for request in requests]), *_together(requests, sizes))
-        except Exception as error:  # every environment that waits must learn of it, whatever it is
+        except Exception as error:  # every waiting environment must get every error
             for request in requests:
                 request.answer.set_exception(error)
             return
@@ -161,7 +167,7 @@ def _together(requests: list[_Request], sizes: list[int]) -> tuple[Observations,
 
 
 class ExperienceSink(Protocol):
-    """What a TauAgent needs of who learns: a learner has it, and so has the collecting side of one elsewhere."""
+    """The part of a learner that a TauAgent needs: of a local learner, or the collecting side of a remote one."""
 
     @property
     def name(self) -> str:
@@ -173,26 +179,26 @@ class ExperienceSink(Protocol):
 
     @property
     def settings(self) -> TrainerSettings:
-        """Of the behavior."""
+        """Settings of the behavior."""
 
     @property
     def actor(self) -> Actor:
-        """What acts."""
+        """The acting side."""
 
     @property
     def memory(self) -> Memory:
-        """Where experience waits."""
+        """Memory for experience."""
 
     @property
     def done(self) -> bool:
-        """Whether nothing more is remembered."""
+        """True once no more transitions are stored."""
 
     def new_rows(self, count: int) -> Rows:
-        """Rows in the memory for ``count`` agents more."""
+        """Rows in the memory for ``count`` more agents."""
 
     @property
     def decisions(self) -> int:
-        """Made so far."""
+        """Number of decisions so far."""
 
     def count(self, decisions: int) -> None:
         """Count decisions."""
@@ -201,7 +207,7 @@ class ExperienceSink(Protocol):
         """Count the undiscounted returns [k], those of groups included, of episodes that ended, in this order."""
 
     async def wait_for_learner(self) -> None:
-        """Hand over what is ready, and wait where learning is behind."""
+        """Hand over experience that is ready, and wait if learning is behind."""
 
 
 class TauAgent:
@@ -221,32 +227,32 @@ class TauAgent:
 
     @property
     def learns(self) -> bool:
-        """Whether what it does is learned from and counted."""
+        """Whether its decisions are learned from and counted."""
         return True
 
     def act_with(self, actor: Actor) -> None:
-        """Have ``actor`` decide from now on for this team, in all environments."""
+        """Let ``actor`` decide from now on for this team, in all environments."""
         self._actor.parties -= 1
         self._actor = self._batcher.actors[self.learner.name, self.team] = actor
         self._actor.parties += 1
 
     def meet(self, spec: BehaviorSpec) -> None:
-        """The behavior of an environment that began again. Raises SettingsError if it was changed meanwhile."""
+        """Accept the behavior of a restarted environment. Raises SettingsError if the behavior has changed."""
         if spec != self.spec:
             raise SettingsError(
-                f"behavior '{spec.short_name}' has other sensors or actions than before its engine began again; "
+                f"behavior '{spec.short_name}' has other sensors or actions than before its engine restarted; "
                 "start another run to train it as it is now"
             )
         self.spec = spec
 
     def see(self, obs: Observations) -> Observations:
-        """The sensors that the policy may see."""
+        """The observations of the sensors that the policy sees."""
         return tuple(obs[i] for i in self._visible)
 
     def ask(self, batch: StepBatch, rows: Rows, ended: Rows) -> asyncio.Future[Decision] | None:
-        """Have the policy decide for the agents of ``batch`` [n]; those in ``ended`` have no past any more.
+        """Request decisions for the agents of ``batch`` [n]; those in ``ended`` lose their past.
 
-        None: nobody asks.
+        None: there are no agents in the batch.
         """
         self.forget(ended)
         if not len(batch):
@@ -254,11 +260,11 @@ class TauAgent:
         return self._batcher.decide(self.learner.name, self.team, rows, self.see(batch.obs), batch.action_mask)
 
     def forget(self, rows: Rows) -> None:
-        """Agents of these rows begin without a past."""
+        """Let agents of these rows restart without a past."""
         self._actor.forget(rows)
 
     def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> bool:
-        """Hand on what was decided for ``batch`` [n]; rewards that are ``known`` are for the decision before.
+        """Store the decisions for ``batch`` [n]; rewards in ``known`` are for the previous decisions.
 
         Returns:
             Whether these decisions count.
@@ -276,24 +282,26 @@ class TauAgent:
         self.learner.memory.end(rows, known, self.see(obs), truncated)
 
     def counted(self, acted: BoolArray, ended: Terminals, plays_on: BoolArray | None) -> BoolArray:
-        """Which of the episodes that ended [m] count, bool [m].
+        """Which of the ended episodes [m] count, bool [m].
 
         Args:
             acted: bool [m], whether a decision was made in it.
-            ended: the agents that :meth:`ask` was told of last.
+            ended: the agents of the last call of :meth:`ask`.
             plays_on: see :class:`~tau_trainer.memory.Known`.
         """
         return acted
 
     async def wait_for_learner(self) -> None:
-        """Let the learner take what it needs; wait where learning is behind."""
+        """Let the learner take the experience that it needs; wait if learning is behind."""
         await self.learner.wait_for_learner()
 
     def let_go(self) -> Rows:
-        """Rows of agents that have vanished without an end, given back; nearly always nobody's. Call once a message.
+        """Release the rows of agents that have vanished without an end, and return them; usually none.
 
-        An agent is let go after 10,000 messages about its behavior without it. If all those that were in none of the
-        newest 500 take more than 32 MB, the longest silent of them go earlier.
+        Call once per message.
+
+        An agent is released after 10,000 messages about its behavior without it. If all agents that were in none of the
+        newest 500 messages take more than 32 MB, those that have been silent the longest are released earlier.
         """
         self._messages += 1
         if self._messages < _ROUND:
@@ -301,7 +309,7 @@ class TauAgent:
         self._messages = 0
         silent, rounds = self.table.silent()
         kept = self.learner.memory.columns
-        # Open decisions stand in two logs: the one that is written, and the one before, which is learned from.
+        # Open decisions are in two logs: the one that is being written, and the previous one, which is learned from.
         most = _MOST_SILENT // (_BYTES_AN_AGENT + 2 * sum(column.size for column in kept))
         longest_first = np.argsort(-rounds, kind="stable")
         count = max(int(np.count_nonzero(rounds >= _PATIENCE)), len(silent) - most, 0)
@@ -313,7 +321,7 @@ class TauAgent:
         return rows
 
     def abandon(self) -> None:
-        """The environment was lost or begins anew: decisions without an outcome are no experience."""
+        """The environment was lost or restarts: discard decisions without an outcome."""
         self._messages = 0
         self.learner.memory.abandon(self.table.rows)
         self.forget(self.table.rows)

@@ -1,4 +1,4 @@
-"""Agent ids to rows: the numbers under which everything about an agent is kept, from its reward to its experience."""
+"""Maps agent ids to rows: the indices of all data about an agent, from its reward to its experience."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tau_trainer.columns import Column, ColumnTable, Rows
 from tau_trainer.specs import IntArray
 
 _DENSE = 1 << 16
-"""Ids below this are looked up in an array, others in a dictionary."""
+"""Smaller ids are looked up in an array, others in a dictionary."""
 
 
 class RowTable:
     """Gives every agent id of one environment a row; a released row is given to the next new id.
 
-    Unity keeps an agent's id over its episodes and counts upward for respawned agents, so a table that never let go
-    would grow for ever.
+    Unity keeps an agent's id over its episodes and counts upward for respawned agents, so a table that never released
+    rows would grow forever.
     """
 
     def __init__(self, new_rows: Callable[[int], Rows]) -> None:
-        """``new_rows(count)``: rows that nobody has yet, in the learner's memory, which several environments feed."""
+        """``new_rows(count)``: returns unused rows in the learner's memory, which several environments feed."""
         self._new_rows = new_rows
         self._dense = ColumnTable((Column("row", (), np.intp, fill=-1),), 64)
         self._sparse: dict[int, int] = {}
@@ -29,8 +29,8 @@ class RowTable:
             (
                 Column("agent", (), np.int32),
                 Column("given", (), np.bool_),
-                Column("met", (), np.bool_),  # in the round of now
-                Column("silent", (), np.int32),  # rounds that went by since
+                Column("met", (), np.bool_),  # in the current round
+                Column("silent", (), np.int32),  # rounds since then
             )
         )
         self._own: list[int] = []
@@ -43,19 +43,19 @@ class RowTable:
 
     @property
     def rows(self) -> Rows:
-        """All rows that were ever given out here."""
+        """All rows that were ever assigned here."""
         return np.array(self._own, np.intp)
 
     def __call__(self, ids: IntArray) -> Rows:
-        """Rows of ``ids`` [n], new ones where an id has none. The result is the caller's to read, not to write."""
+        """Rows of ``ids`` [n], with new ones for unknown ids. The caller must not write to the result."""
         if len(ids) == len(self._last_ids) and (ids == self._last_ids).all():
-            return self._last_rows  # most exchanges bring the same agents
+            return self._last_rows  # most exchanges have the same agents
         rows = self._find(ids)
         missing = rows < 0
         if missing.any():
             rows[missing] = self._give(ids[missing])
         self._by_row["met"][rows] = True
-        if len(ids) >= len(self._last_ids):  # rather those who ask than the few whose episode ended
+        if len(ids) >= len(self._last_ids):  # prefer agents that ask over the few that ended
             self._last_ids, self._last_rows = ids, rows
         return rows
 
@@ -68,7 +68,7 @@ class RowTable:
         return rows
 
     def _one(self, agent: int) -> int:
-        # The dense table may have grown beyond the ids that it is for.
+        # The dense table may be larger than the range of ids that it is for.
         if not 0 <= agent < _DENSE:
             return self._sparse.get(agent, -1)
         return int(self._dense["row"][agent]) if agent < len(self._dense) else -1
@@ -89,7 +89,7 @@ class RowTable:
         return rows
 
     def release(self, ids: IntArray) -> None:
-        """Let go of ids that ended without asking again; unknown ids are ignored."""
+        """Release ids that ended without asking again; unknown ids are ignored."""
         rows = self._find(ids)
         known, rows = ids[rows >= 0], rows[rows >= 0]
         self._free.extend(rows.tolist())
@@ -101,9 +101,9 @@ class RowTable:
             del self._sparse[agent]
 
     def silent(self) -> tuple[IntArray, IntArray]:
-        """A round is over: ids [n] that have rows and that nobody asked for in it, and for how many rounds by now.
+        """End a round: returns the ids [n] with rows that did not ask in it, and their number of silent rounds.
 
-        A round begins with the call before, or as the table was cleared.
+        A round starts with the previous call, or when the table was cleared.
         """
         rows, table = self.rows, self._by_row
         table.fit(rows)
@@ -111,11 +111,11 @@ class RowTable:
         table["silent"][rows[table["met"][rows]]] = 0
         table["silent"][silent] += 1
         table["met"][rows] = False
-        self._forget()  # so that who asks next is marked again
+        self._forget()  # so that the next request marks agents again
         return table["agent"][silent], table["silent"][silent]
 
     def clear(self) -> None:
-        """Let go of all ids: the environment is a fresh one."""
+        """Release all ids, because the environment is a new one."""
         self._by_row.clear()
         self._dense.clear()
         self._sparse.clear()

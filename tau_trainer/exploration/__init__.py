@@ -1,4 +1,4 @@
-"""How agents leave the best known action: policies over values, and noise on continuous actions."""
+"""Exploration: policies over values, and noise on continuous actions, that deviate from the best known action."""
 
 from __future__ import annotations
 

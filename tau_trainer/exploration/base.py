@@ -1,10 +1,10 @@
-"""The contract of exploration: what changes with time, what is kept by agent, and the choice itself.
+"""The contract of exploration: numbers that change with time, state of each agent, and the choice itself.
 
-Learning counts decisions and the values that were chosen: the *clock*, a float64 buffer of the network, which travels
-with its weights, is in checkpoints and goes on exactly. Whoever acts works out its numbers from that and from settings
-of its own, so actors in other processes need no clock, and each may explore in its own way.
+Learning counts decisions and chosen values: the *clock*, a float64 buffer of the network, which is sent with its
+weights, stored in checkpoints and restored exactly. The process that acts computes its numbers from the clock and from
+its own settings, so actors in other processes need no clock, and each may explore in its own way.
 
-Values are chosen from as they lie: arrays with a generator of numpy's, or tensors with one of their device.
+Values may be arrays with one of numpy's generators, or tensors with a generator of their device.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 Values: TypeAlias = Any
 """An array or a tensor."""
 Source: TypeAlias = "np.random.Generator | torch.Generator"
-"""Of randomness: numpy's for arrays, torch's for tensors."""
+"""A source of randomness: numpy's for arrays, torch's for tensors."""
 
 
 class Exploration:
-    """One kind of exploration; immutable. A subclass fulfils :meth:`choose` or :meth:`perturb`.
+    """One kind of exploration; immutable. A subclass implements :meth:`choose` or :meth:`perturb`.
 
     Args:
         settings: its keys.
-        actions: what is drawn: continuous actions, and the sizes of branches.
+        actions: the random choices: continuous actions, and the sizes of branches.
     """
 
     state_columns: tuple[Column, ...] = ()
-    """What is kept by agent from decision to decision; rows hold ``fill`` where an episode begins."""
+    """State to keep for each agent from decision to decision; rows hold ``fill`` at the start of an episode."""
     counts: bool = False
-    """Whether its numbers are one for each value of each branch, from how often each was chosen."""
+    """Whether it has a number for each value of each branch, from the count of its choices."""
 
     def __init__(self, settings: ExplorationSettings, actions: ActionSpec) -> None:
         self.actions = actions
-        ends = np.cumsum(actions.discrete_branches, dtype=np.int64).tolist()  # behind each branch's last value
+        ends = np.cumsum(actions.discrete_branches, dtype=np.int64).tolist()  # end of each branch
         self._bounds = [(end - size, end) for end, size in zip(ends, actions.discrete_branches, strict=True)]
 
     def clock(self) -> Float64Array:
@@ -51,7 +51,7 @@ class Exploration:
         return np.concatenate((np.zeros(1), np.ones(self.actions.mask_size if self.counts else 0)))
 
     def tick(self, clock: Float64Array, discrete: NDArray[np.integer[Any]]) -> Float64Array:
-        """The clock after ``n`` decisions more, of which ``discrete`` [n, b] are the branches' values."""
+        """The clock after ``n`` more decisions, whose branches' values are ``discrete`` [n, b]."""
         clock = clock.copy()
         clock[0] += len(discrete)
         if self.counts:
@@ -60,11 +60,11 @@ class Exploration:
         return clock
 
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
-        """What changes with time (epsilon, sigma, widths), float32.
+        """The numbers that change with time (epsilon, sigma, widths), float32.
 
         Args:
             decisions: so far.
-            counts: [M] how often each value of each branch was chosen, where it :attr:`counts`.
+            counts: [M] number of times that each value of each branch was chosen, if it :attr:`counts`.
         """
         return np.zeros(0, np.float32)
 
@@ -73,17 +73,17 @@ class Exploration:
 
         Args:
             values: float [n, k], finite.
-            forbidden: bool [n, k], nowhere a whole row; None forbids nothing.
-            numbers: of :meth:`numbers`; where it :attr:`counts`, the [k] of this branch.
+            forbidden: bool [n, k], never a whole row; None forbids nothing.
+            numbers: from :meth:`numbers`; if it :attr:`counts`, the [k] of this branch.
             rng: source of randomness.
 
         Returns:
-            [n], an index each.
+            [n], an index for each row.
         """
-        raise NotImplementedError(f"{type(self).__name__} chooses nothing: it is for continuous actions")
+        raise NotImplementedError(f"{type(self).__name__} does not choose: it is for continuous actions")
 
     def decide(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
-        """Choose in every branch by what a network says: integers [n, b] from values and forbidden [n, M]."""
+        """Choose in every branch from a network's outputs: integers [n, b] from values and forbidden [n, M]."""
         if isinstance(values, np.ndarray):
             chosen = np.empty((len(values), len(self._bounds)), np.int32)  # [n, b]
         else:
@@ -95,28 +95,28 @@ class Exploration:
         return chosen
 
     def _decide(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
-        """:meth:`choose` by what a network says."""
+        """:meth:`choose` from a network's outputs."""
         return self.choose(values, forbidden, numbers, rng)
 
     def perturb(
         self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
     ) -> tuple[FloatArray, Arrays]:
-        """Disturb continuous actions; whoever asks clips them to [-1, 1] afterwards.
+        """Disturb continuous actions; the caller clips them to [-1, 1] afterwards.
 
         Args:
-            actions: float32 [n, c] in [-1, 1]; not to be written to.
-            numbers: of :meth:`numbers`.
+            actions: float32 [n, c] in [-1, 1]; must not be written to.
+            numbers: from :meth:`numbers`.
             state: [n, *shape] for each of :attr:`state_columns`.
             rng: source of randomness.
 
         Returns:
             The actions, and the state after them.
         """
-        raise NotImplementedError(f"{type(self).__name__} disturbs nothing: it is for discrete actions")
+        raise NotImplementedError(f"{type(self).__name__} does not disturb actions: it is for discrete ones")
 
 
 def greedy(values: Values, forbidden: Values | None) -> Values:
-    """[n]: the best of each row [n, k] that is not forbidden."""
+    """[n]: the best value of each row [n, k] that is not forbidden."""
     if forbidden is None:
         return values.argmax(1)
     if isinstance(values, np.ndarray):
@@ -125,17 +125,17 @@ def greedy(values: Values, forbidden: Values | None) -> Values:
 
 
 def uniform(values: Values, forbidden: Values | None, rng: Source) -> Values:
-    """[n]: any of each row [n, k] that is not forbidden."""
+    """[n]: a uniformly random index of each row [n, k] that is not forbidden."""
     if not isinstance(rng, np.random.Generator):
-        # The largest of uniform numbers is any of those allowed.
+        # The largest of uniform numbers is a uniform choice among the allowed ones.
         return greedy(values.new_empty(values.shape).uniform_(generator=rng), forbidden)
     if forbidden is None:
         return rng.integers(values.shape[1], size=len(values))
-    return greedy(rng.random(values.shape, dtype=np.float32), forbidden)  # only then is a number for each value needed
+    return greedy(rng.random(values.shape, dtype=np.float32), forbidden)  # only here each value needs a number
 
 
 def mixed(share: float, seldom: Callable[[], Values], often: Values, rng: Source) -> Values:
-    """[n]: of ``often`` [n], but in a ``share`` of the rows of ``seldom``."""
+    """[n]: ``often`` [n], but ``seldom`` in a ``share`` of the rows."""
     if isinstance(rng, np.random.Generator):
         return np.where(rng.random(len(often)) < share, seldom(), often)
     import torch
@@ -145,7 +145,7 @@ def mixed(share: float, seldom: Callable[[], Values], often: Values, rng: Source
 
 
 def drawn(logarithms: Values, forbidden: Values | None, rng: Source) -> Values:
-    """[n]: one of each row in proportion to the exponential of ``logarithms`` [n, k], none of which is ever made."""
+    """[n]: one index of each row, drawn in proportion to ``exp(logarithms)`` [n, k], which is not computed."""
     return greedy(logarithms + gumbel(rng, logarithms), forbidden)
 
 

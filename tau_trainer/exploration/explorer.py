@@ -1,4 +1,4 @@
-"""Explorations by name, and one of them for a loop of one's own."""
+"""Explorations by name, and an Explorer for your own training loop."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _AnyExploration = by_type({**VALUE_EXPLORATIONS, **NOISES})
 
 
 def make_exploration(settings: ExplorationSettings, actions: ActionSpec) -> Exploration:
-    """The exploration that ``settings`` name, for a network that draws ``actions``."""
+    """The exploration that ``settings`` name, for a network with the choices ``actions``."""
     exploration: Exploration = _KINDS[settings.type](settings, actions)
     return exploration
 
 
 class Explorer:
-    """A policy over values, or noise, for a loop of one's own, with its clock and its random numbers.
+    """A policy over values, or noise, for your own training loop, with its clock and its random numbers.
 
     >>> explorer = Explorer({"type": "eps_greedy", "eps": 0.2}, actions=4, seed=7)
     >>> explorer.choose([[0.0, 1.0, 2.0, 3.0]]).shape
@@ -46,11 +46,11 @@ class Explorer:
 
     Args:
         settings: as ``hyperparameters: exploration`` in a file.
-        actions: how many there are: ``k`` discrete ones, or for noise ``c`` continuous ones.
+        actions: number of actions: ``k`` discrete ones, or for noise ``c`` continuous ones.
         seed: of the random numbers.
 
     Raises:
-        pydantic.ValidationError: the settings are none.
+        pydantic.ValidationError: the settings are not valid.
     """
 
     def __init__(self, settings: ExplorationSettings | Mapping[str, Any], actions: int, seed: int = 0) -> None:
@@ -63,16 +63,16 @@ class Explorer:
 
     @property
     def numbers(self) -> list[float]:
-        """What changes with time: epsilon, widths; empty where nothing does."""
+        """Current values of the changing numbers: epsilon, widths; empty if there are none."""
         numbers: list[float] = self.exploration.numbers(self.clock[0], self.clock[1:]).tolist()
         return numbers
 
     def choose(self, values: ArrayLike, forbidden: BoolArray | None = None) -> IndexArray:
-        """An action for each of ``n`` rows, and count them.
+        """Choose an action for each of ``n`` rows, and count it.
 
         Args:
             values: [n, k]; for ``softmax`` probabilities.
-            forbidden: bool [n, k]; a row that is forbidden as a whole counts as free. None forbids nothing.
+            forbidden: bool [n, k]; a row that is forbidden as a whole counts as unmasked. None forbids nothing.
         """
         if forbidden is not None:  # bool [n, k]
             forbidden = forbidden & ~forbidden.all(axis=1, keepdims=True)
@@ -82,9 +82,9 @@ class Explorer:
         return chosen
 
     def perturb(self, actions: ArrayLike) -> FloatArray:
-        """Continuous actions [n, c] in [-1, 1] with noise, as far as that is within it; counts them.
+        """Add noise to continuous actions [n, c] in [-1, 1], clip them to that range, and count them.
 
-        Row ``i`` goes on with its own noise of the call before; see :meth:`reset`.
+        Row ``i`` continues its own noise from the previous call; see :meth:`reset`.
         """
         actions = np.asarray(actions, np.float32)
         self._table.reserve(len(actions))
@@ -94,21 +94,21 @@ class Explorer:
         noisy, after = self.exploration.perturb(actions, numbers, state, self._rng)
         for column in self._table.columns:
             self._table[column.name][: len(actions)] = after[column.name]
-        # Noise counts decisions alone.
+        # Noise counts only decisions.
         self.clock = self.exploration.tick(self.clock, np.zeros((len(actions), 0), np.int32))
         return noisy.clip(-1.0, 1.0)
 
     def reset(self, rows: NDArray[np.integer[Any]] | slice = slice(None)) -> None:
-        """Episodes of these rows begin."""
+        """Report that episodes of these rows start."""
         self._table.clear(rows)
 
     def state(self) -> dict[str, Any]:
-        """Everything to go on from, as JSON can hold it."""
+        """All state for a resume, as JSON values."""
         rows = {column.name: self._table[column.name].tolist() for column in self._table.columns}
         return {"clock": self.clock.tolist(), "random": self._rng.bit_generator.state, "rows": rows}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state`."""
+        """Restore :meth:`state`."""
         self.clock = np.asarray(state["clock"], np.float64)
         self._rng.bit_generator.state = state["random"]
         self._table = ColumnTable(self.exploration.state_columns)

@@ -1,4 +1,4 @@
-"""Noise on continuous actions: annealed Gaussian, and Ornstein and Uhlenbeck's, which remembers where it was.
+"""Noise on continuous actions: annealed Gaussian, and Ornstein and Uhlenbeck's, which has a state.
 
 Formulas and defaults are those of Note.RL. Time is counted in decisions of all agents together.
 """
@@ -45,9 +45,9 @@ class GaussianWhiteNoise(Exploration):
 
 
 class OrnsteinUhlenbeck(GaussianWhiteNoise):
-    """``x += theta (mu - x) dt + sigma sqrt(dt) N(0, 1)`` on every action, each agent's and action's own.
+    """``x += theta (mu - x) dt + sigma sqrt(dt) N(0, 1)`` on every action, separately for each agent and action.
 
-    An episode begins at ``x ~ N(mu, sigma)``.
+    An episode starts at ``x ~ N(mu, sigma)``.
     """
 
     def __init__(self, settings: OrnsteinUhlenbeckSettings, actions: ActionSpec) -> None:
@@ -59,9 +59,9 @@ class OrnsteinUhlenbeck(GaussianWhiteNoise):
     def perturb(
         self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
     ) -> tuple[FloatArray, Arrays]:
-        x, begun = state[_NOISE].copy(), state[_BEGUN]  # a copy: the state before may be kept for learning
+        x, begun = state[_NOISE].copy(), state[_BEGUN]  # a copy, because learning may keep the previous state
         mu = np.float32(self._own.mu)
-        if not begun.all():  # rows where an episode begins
+        if not begun.all():  # rows whose episode starts
             fresh = np.flatnonzero(~begun)
             x[fresh] = mu + numbers * rng.standard_normal((len(fresh), x.shape[1]), dtype=np.float32)
         noise = rng.standard_normal(x.shape, dtype=np.float32)

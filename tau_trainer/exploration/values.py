@@ -1,7 +1,7 @@
 """Policies over the values of discrete actions, with the formulas and defaults of Note.RL and border.
 
-Where Note.RL makes probabilities, the best of the logarithms and Gumbel noise is taken here instead: the same draw, and
-nothing is exponentiated that float32 could not hold.
+Where Note.RL computes probabilities, this takes the best of the logarithms plus Gumbel noise instead: the same draw,
+without exponentials that overflow float32.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Greedy(Exploration):
 
 
 class Softmax(Exploration):
-    """A draw from probabilities that are given; of what a network says, from its softmax."""
+    """A draw from given probabilities; for a network's outputs, from their softmax."""
 
     @override
     def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
-        """``values``: probabilities. Raises ValueError where they are none."""
+        """``values``: probabilities. Raises ValueError if they are not."""
         if not (values >= 0.0).all() or not (values.sum(axis=1) > 0.0).all():
-            raise ValueError("softmax draws from probabilities: no row may be negative or nothing but zeros")
-        with np.errstate(divide="ignore"):  # log 0 is -inf, which Gumbel noise never lifts
+            raise ValueError("softmax draws from probabilities: no value may be negative, and no row may be all zeros")
+        with np.errstate(divide="ignore"):  # log 0 is -inf, which Gumbel noise does not change
             return drawn(np.log(values), forbidden, rng)
 
     @override
@@ -49,7 +49,7 @@ class Softmax(Exploration):
 
 
 class EpsGreedy(Exploration):
-    """Any action with probability epsilon, else the best; epsilon may fall, linearly or exponentially."""
+    """A random action with probability epsilon, otherwise the best; epsilon may fall, linearly or exponentially."""
 
     def __init__(self, settings: EpsGreedySettings, actions: ActionSpec) -> None:
         super().__init__(settings, actions)
@@ -60,7 +60,7 @@ class EpsGreedy(Exploration):
         settings, eps = self._own, at(self._own.eps, decisions)
         if settings.eps_min is not None and eps > 0:
             share, linear = settings.fallen(decisions), settings.annealing == "linear"
-            # To eps_min, evenly or by a constant factor.
+            # To eps_min, linearly or by a constant factor.
             eps = eps + share * (settings.eps_min - eps) if linear else eps * (settings.eps_min / eps) ** share
         return np.array([eps], np.float32)
 
@@ -70,7 +70,7 @@ class EpsGreedy(Exploration):
 
 
 class AdaptiveEpsGreedy(EpsGreedy):
-    """The same with an epsilon that decays towards its least."""
+    """The same with an epsilon that decays towards its minimum."""
 
     def __init__(self, settings: AdaptiveEpsGreedySettings, actions: ActionSpec) -> None:
         Exploration.__init__(self, settings, actions)
@@ -91,12 +91,12 @@ class Boltzmann(Exploration):
 
     @override
     def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
-        with np.errstate(over="ignore"):  # infinity is clipped as well
+        with np.errstate(over="ignore"):  # infinity is clipped too
             return drawn((values / self._tau).clip(*self._clip), forbidden, rng)
 
 
 class MaxBoltzmann(Boltzmann):
-    """The same in a share of the decisions, else the best action."""
+    """The same in a share of the decisions, otherwise the best action."""
 
     def __init__(self, settings: MaxBoltzmannSettings, actions: ActionSpec) -> None:
         super().__init__(settings, actions)
@@ -120,7 +120,7 @@ class BoltzmannGumbel(Exploration):
     @override
     def numbers(self, decisions: float, counts: Float64Array) -> FloatArray:
         """[M]: ``C / sqrt(count)``."""
-        return (self._c / np.sqrt(counts)).astype(np.float32)  # counts begin at 1, so nothing is divided by 0
+        return (self._c / np.sqrt(counts)).astype(np.float32)  # counts start at 1, so there is no division by 0
 
     @override
     def choose(self, values: Values, forbidden: Values | None, numbers: FloatArray, rng: Source) -> Values:
@@ -128,7 +128,7 @@ class BoltzmannGumbel(Exploration):
 
 
 class GumbelSoftmax(Exploration):
-    """The largest of :meth:`soft`, which is a draw from the values' softmax; any action in a share of the rows."""
+    """The largest of :meth:`soft`, which is a draw from the values' softmax; a random action in a share of the rows."""
 
     def __init__(self, settings: GumbelSoftmaxSettings, actions: ActionSpec) -> None:
         super().__init__(settings, actions)
@@ -139,7 +139,7 @@ class GumbelSoftmax(Exploration):
         scores = (values + gumbel(rng, values)) / self._temperature
         if forbidden is not None:
             scores = np.where(forbidden, -np.inf, scores)  # probability 0
-        # Of differences to the largest: nothing overflows.
+        # Relative to the largest, so that nothing overflows.
         powers: FloatArray = np.exp(scores - scores.max(axis=1, keepdims=True))
         powers /= powers.sum(axis=1, keepdims=True)
         return powers

@@ -1,4 +1,4 @@
-"""Where experience waits for the learner."""
+"""Memories that hold experience for the learner."""
 
 from __future__ import annotations
 

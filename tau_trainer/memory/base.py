@@ -1,4 +1,4 @@
-"""What every memory promises, and what it hands out."""
+"""The contract of a memory, and the work that it hands out."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from tau_trainer.columns import Column, Rows
 from tau_trainer.specs import BoolArray, FloatArray, IntArray, Observations
 
 Values = Mapping[str, NDArray[Any] | None]
-"""An array [n, ...] for each column; None where the column's ``fill`` stands for everybody."""
+"""An array [n, ...] for each column; None means the column's ``fill`` for all rows."""
 WorkData = Mapping[str, Any]
-"""Plain arrays and numbers by name: they can be sent to another process as they are."""
+"""Plain arrays and numbers by name, which can be sent to another process as they are."""
 
 
 class Known(NamedTuple):
-    """What is known as ``n`` agents of one behavior in one environment decide together, or as their episodes end."""
+    """Facts about ``n`` agents of one behavior in one environment, when they decide together or their episodes end."""
 
     rewards: Mapping[str, FloatArray]
-    """float32 [n, R] for each reward stream that the engine or the AgentTrainer pays, since the agent's message before.
-    What its group got is in it only where :attr:`group_reward` is None."""
+    """float32 [n, R] for each stream that the engine or the AgentTrainer pays, since the agent's previous message.
+
+    Includes the group's reward only if :attr:`group_reward` is None.
+    """
     group_reward: FloatArray | None = None
-    """float32 [n]: what the agent's group got since then, apart from the agent's own; None: nothing."""
+    """float32 [n]: the reward of the agent's group since then, apart from the agent's own; None: no such reward."""
     group: IntArray | int = 0
-    """int32 [n], see :data:`~tau_trainer.columns.GROUP`; a number: of all."""
+    """int32 [n], see :data:`~tau_trainer.columns.GROUP`; a single number applies to all."""
     plays_on: BoolArray | None = None
-    """bool [n], of ends: whether others of the agent's group are still in an episode; None: nowhere."""
+    """bool [n], for ends: whether other agents of the group are still in an episode; None: none are."""
     moment: int = 0
     """See :data:`~tau_trainer.columns.MOMENT`; ends and decisions of one message have the same."""
     team: int = 0
@@ -38,18 +40,18 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work(Mapping[str, Any]):
-    """What one update learns from: a mapping of its data, and what is asked of the algorithm."""
+    """The experience of one update: a mapping of its data, and instructions for the algorithm."""
 
     data: WorkData
-    """Not to be read after :attr:`release`."""
+    """Must not be read after :attr:`release`."""
     release: Callable[[], None] = lambda: None
-    """The lease: gives the arrays back to the memory. Further calls do nothing."""
+    """Ends the lease: gives the arrays back to the memory. Further calls do nothing."""
     source: int = 0
-    """Whose it is, where several collect."""
+    """The collector of the data, if there are several."""
     gradient_steps: int | None = None
-    """To take now, and then the data may hold no transition; None: as many as the algorithm finds due."""
+    """Number of steps to take now, in which case the data may be empty; None: the algorithm decides."""
     anew: bool = False
-    """Whether all environments began anew before it."""
+    """Whether all environments restarted before it."""
 
     def __getitem__(self, name: str) -> Any:
         return self.data[name]
@@ -62,11 +64,11 @@ class Work(Mapping[str, Any]):
 
     @classmethod
     def of(cls, data: WorkData) -> Work:
-        """``data`` as work, if it is none yet."""
+        """``data`` as work, unless it is work already."""
         return data if isinstance(data, Work) else cls(data)
 
     def sent(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Facts that JSON can hold, and arrays: see :meth:`received`."""
+        """Facts as JSON values, and arrays: see :meth:`received`."""
         numbers = {name: value for name, value in self.data.items() if isinstance(value, int)}
         arrays = {name: value for name, value in self.data.items() if isinstance(value, np.ndarray)}
         asked = {"source": self.source, "gradient_steps": self.gradient_steps, "anew": self.anew}
@@ -80,16 +82,16 @@ class Work(Mapping[str, Any]):
 
 
 class Memory(Protocol):
-    """Where experience waits for the learner. Rows are the caller's numbers for its agents.
+    """Holds experience for the learner. Rows are the caller's numbers for its agents.
 
-    A decision opens a record; the agent's next message closes it with the reward and with what came after.
+    A decision opens a record; the agent's next message closes it with the reward and the next observation.
     """
 
     columns: tuple[Column, ...]
-    """What a decision brings beside its reward: observations, actions, and what the algorithm declares."""
+    """Values of a decision in addition to its reward: observations, actions, and the algorithm's own columns."""
 
     lost: int
-    """Decisions that were given up so far."""
+    """Number of decisions that were given up so far."""
 
     @property
     def open_rows(self) -> Rows:
@@ -101,7 +103,8 @@ class Memory(Protocol):
         Args:
             rows: integers [n], each at most once.
             known: its rewards are for the action *before* this observation; ignored for a row without an open record.
-            values: [n, *shape] for every column but :data:`~tau_trainer.columns.KNOWN`; None = the column's ``fill``.
+            values: [n, *shape] for every column except :data:`~tau_trainer.columns.KNOWN`; None = the column's
+            ``fill``.
             version: of the policy that acted.
         """
 
@@ -110,13 +113,13 @@ class Memory(Protocol):
 
         Args:
             rows: integers [m], each at most once.
-            known: with the last rewards, and whether the groups of the agents play on.
+            known: with the last rewards, and whether the agents' groups continue.
             obs: the episode's last observation, [m, *shape] for each sensor.
-            truncated: bool [m], True where a limit cut the episode: the rest is bootstrapped from ``obs``.
+            truncated: bool [m], True if a limit cut the episode: the rest is bootstrapped from ``obs``.
         """
 
     def abandon(self, rows: Rows) -> None:
         """Give up decisions whose outcome will never be known (the engine was lost)."""
 
     def clear(self) -> None:
-        """Forget everything that was not handed out."""
+        """Forget all experience that was not handed out."""

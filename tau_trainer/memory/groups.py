@@ -1,14 +1,14 @@
-"""Who of a rollout decided together, and whose return goes on after an agent's last decision.
+"""Groups of a rollout: agents that decided together, and returns that continue after an agent's last decision.
 
-Agents that decide at the same moment in the same group are a *set*. Whoever is in it counts, also with a decision whose
-outcome is not known yet: what it saw and did is. An agent without a group is a set by itself.
+Agents that decide at the same moment in the same group are a *set*. All its agents count, even if the outcome of a
+decision is not known yet: the observation and the action are known. An agent without a group is a set by itself.
 
-In a group rewards are everybody's, so who leaves it early is credited with what comes later (Cohen et al. 2021, section
-4.1): its last decision has the return of a mate that decided with it and stayed, its *heir*. That needs no moment at
-which both are seen again, so agents may decide at different rates and die in between.
+In a group, rewards belong to all agents, so an agent that leaves early is credited with later rewards (Cohen et al.
+2021, section 4.1): its last decision has the return of another agent that decided with it and stayed, its *heir*. That
+needs no later moment of both, so agents may decide at different rates and die in between.
 
-Of networks with a memory agents' decisions are *sequences*, and those that share sets must be learned from together: a
-*block* is up to so many sets of a group, one after the other, and every sequence lies within one.
+For networks with a memory, agents' decisions are *sequences*, and those that share sets must be learned from together:
+a *block* is a limited number of consecutive sets of a group, and every sequence is within one block.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tau_trainer.memory.trajectories import Rollout
 from tau_trainer.specs import IndexArray, IntArray, Observations
 
 _GOES_ON, _ENDS_WITH_ALL, _CUT, _LEFT = 3, 2, 1, 0
-"""How well a transition knows what its group gets later."""
+"""How well a transition knows the later rewards of its group."""
 
 
 def together(moment: NDArray[np.int64], group: IntArray) -> IndexArray:
-    """Who decided together: numbers from 0 for ``k`` decisions, the same for agents of one group in one moment.
+    """Number the sets of agents that decided together, from 0, for ``k`` decisions.
 
     Args:
         moment: [k], see :data:`~tau_trainer.columns.MOMENT`.
         group: [k], see :data:`~tau_trainer.columns.GROUP`; an agent without one decides alone.
 
     Returns:
-        [k]: by moments, groups, and those who are alone.
+        [k]: the set of each decision, by moment and group; agents without a group have a set each.
     """
     alone = np.where(group == 0, 1 + np.arange(len(group)), 0)
     _, joint = np.unique(np.stack((moment, alone, group), axis=1), axis=0, return_inverse=True)
@@ -45,22 +45,22 @@ def together(moment: NDArray[np.int64], group: IntArray) -> IndexArray:
 class Groups:
     """The sets of a rollout whose memory keeps moments and groups.
 
-    *Entities* are all ``D`` decisions of the log in order of arrival, transitions or not, and behind them the ``F``
-    last observations that something is bootstrapped from, which are sets of their own.
+    *Entities* are all ``D`` decisions of the log in order of arrival, whether they are transitions or not, followed by
+    the ``F`` last observations that are bootstrapped from, which are sets of their own.
 
     Args:
-        rollout: what they are of.
-        longest: sets of a block, which follow each other; None: there are no blocks.
+        rollout: the rollout.
+        longest: number of consecutive sets in a block; None: there are no blocks.
 
     Attributes:
         decisions: ``D``.
         sets: ``S``.
         joint: int [D + F], the set of each entity.
-        entity: int [N], which entity each transition is.
-        block: int [D], with blocks the number of each decision's.
-        turn: int [D + F], with blocks the place of each entity where all lie by block, agent and time; last
-            observations lie behind.
-        fresh: bool [D + F], with blocks whether a sequence begins with it.
+        entity: int [N], the entity of each transition.
+        block: int [D], with blocks: the block number of each decision.
+        turn: int [D + F], with blocks: the place of each entity if all are ordered by block, agent and time; last
+            observations come at the end.
+        fresh: bool [D + F], with blocks: whether a sequence starts with it.
     """
 
     block: Rows
@@ -77,7 +77,7 @@ class Groups:
         self.decisions, first = len(decided), int(decided.max(initial=-1)) + 1
         self._set: Rows = decided[self.entity]  # [N]
         moment, group = rollout.bootstrap_moments, rollout.column(GROUP.name)
-        # Who really ended is apart from those that a limit cut in the same moment.
+        # Separate real ends from those that a limit cut in the same moment.
         seen_last = together(2 * moment[self._finals] + self._ended[self.last], group[self.last])
         self.joint: Rows = np.concatenate((decided, first + seen_last))
         self.sets = first + int(seen_last.max(initial=-1)) + 1
@@ -86,15 +86,15 @@ class Groups:
             self.fresh = np.concatenate((self.fresh, np.ones(len(seen_last), np.bool_)))
 
     def _in_blocks(self, decided: Rows, longest: int) -> Rows:
-        """The set of each decision [D], numbered anew so that those of a block follow each other."""
+        """The set of each decision [D], renumbered so that the sets of a block follow one another."""
         row, group, moment, before = (
             self._rollout.whole(name)[1:] for name in ("row", GROUP.name, MOMENT.name, "previous")
         )
-        group = np.where(group == 0, -1 - row, group)  # who is alone is a group of its own
+        group = np.where(group == 0, -1 - row, group)  # an agent without a group is one of its own
         _, first = np.unique(decided, return_index=True)
         order = np.lexsort((moment[first], group[first]))
         decided = np.argsort(order)[decided]
-        # Where nobody goes on from what came before, a block begins in any case.
+        # If no agent continues from an earlier decision, a new block starts.
         followers = np.flatnonzero((before > 0) & (group[before - 1] == group))
         going_on = np.zeros(len(order) + 1, np.intp)
         np.add.at(going_on, decided[before[followers] - 1] + 1, 1)
@@ -111,7 +111,7 @@ class Groups:
 
     @cached_property
     def heir(self) -> Rows:
-        """[N], the transition whose return each one has: its own, or that of a mate that stays longer."""
+        """[N], the transition whose return each one has: its own, or that of an agent that stays longer."""
         rollout = self._rollout
         rank = np.full(len(rollout), _ENDS_WITH_ALL)
         rank[rollout.truncated] = _CUT
@@ -127,12 +127,12 @@ class Groups:
 
     @cached_property
     def after(self) -> Rows:
-        """[N], the set that came after each transition; ``sets``: nothing did, or the heir knows."""
+        """[N], the set after each transition; ``sets``: there is none, or the heir has it."""
         return np.where(self._ended, self.sets, self.beyond)
 
     @cached_property
     def beyond(self) -> Rows:
-        """The same, as if limits had brought about all ends, where the memory keeps ``ends``."""
+        """The same, but with all ends treated as limits, if the memory keeps ``ends``."""
         after = np.full(len(self._rollout), self.sets)
         after[self._followed] = self.joint[self._successor[self._followed] - 1]
         after[self.last] = self.joint[self.decisions :]
@@ -140,7 +140,7 @@ class Groups:
 
     @cached_property
     def next(self) -> Rows:
-        """[N]: the transition whose return comes after each one's rewards; any valid one where there is none."""
+        """[N]: the transition whose return follows each one's rewards; any valid one if there is none."""
         return self.heir[self._rollout.next]
 
     def observations(self) -> Observations:
@@ -150,7 +150,7 @@ class Groups:
         return tuple(np.concatenate((rollout.whole(f"obs_{i}")[1:], sensor)) for i, sensor in enumerate(last))
 
     def summed(self, rewards: NDArray[Any]) -> NDArray[Any]:
-        """[N, R] of rewards of each transition: those of all that decided with it and whose outcome is known."""
+        """[N, R]: for each transition, the sum of rewards of all that decided with it and whose outcome is known."""
         total = np.zeros((self.sets, rewards.shape[1]), np.float64)
         np.add.at(total, self._set, rewards)
         return total[self._set]
@@ -167,7 +167,7 @@ class Groups:
 
     @cached_property
     def last(self) -> Rows:
-        """[F]: transitions that are bootstrapped from what their agent saw last."""
+        """[F]: transitions that are bootstrapped from their agent's last observation."""
         rollout = self._rollout
         alone = self.heir == np.arange(len(rollout))
         ended = rollout.truncated | rollout.left | (self._ended & (rollout.bootstrap >= 0))
@@ -175,11 +175,11 @@ class Groups:
 
     @cached_property
     def _ended(self) -> NDArray[np.bool_]:
-        """Bool [N]: a real end, and with it that of all its group."""
+        """Bool [N]: whether it is a real end, of the agent and its whole group."""
         ended: NDArray[np.bool_] = self._rollout.terminated & ~self._rollout.left
         return ended
 
     @cached_property
     def _finals(self) -> Rows:
-        """[F]: where those observations stand among the rollout's bootstrap observations."""
+        """[F]: indices of those observations among the rollout's bootstrap observations."""
         return self._rollout.bootstrap[self.last]

@@ -1,4 +1,4 @@
-"""Several rollouts as one: successive takes of a memory, and those of several memories."""
+"""Joins several rollouts into one: successive takes of a memory, and those of several memories."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tau_trainer.memory.base import Work, WorkData
 from tau_trainer.memory.trajectories import WENT_ON
 
 _MOMENT_BITS, _SOURCES = 48, 1024
-"""That a source's own moments have room in; more sources than there are."""
+"""Bits for a source's own moments; the next number is larger than any number of sources."""
 
 
 def joined(older: WorkData, newer: WorkData) -> WorkData:
-    """What two successive takes handed out, as one: decisions that were open in between go on.
+    """Join the data of two successive takes; decisions that were open in between continue.
 
-    Where the memory was cleared in between, trajectories are cut there.
+    If the memory was cleared in between, trajectories are cut there.
     """
-    last = len(older["row"]) - 1  # the newer log's own sentinel is left out
+    last = len(older["row"]) - 1  # without the newer log's own sentinel
     result: dict[str, Any] = {"horizon": newer["horizon"], "open": newer["open"] + last, "carried": older["carried"]}
     for name in (older.keys() | newer.keys()) - result.keys():
         skip = 0 if name.startswith("final.") else 1  # no sentinel twice
@@ -30,17 +30,17 @@ def joined(older: WorkData, newer: WorkData) -> WorkData:
     previous[last + 1 :] += np.where(newer["previous"][1:] > 0, last, 0)  # 0 stays 0: no decision before
     result["final.record"][len(older["final.record"]) :] += last
     still_open = older["open"]
-    if newer["carried"] == len(still_open):  # they go on as the newer log's first; of two successors the later counts
+    if newer["carried"] == len(still_open):  # they continue as the newer log's first; a later successor counts
         previous[last + 1 : last + 1 + len(still_open)] = older["previous"][still_open]
     return result | {"older": last}
 
 
 def gathered(parts: Sequence[Work]) -> WorkData:
-    """What memories of several sources handed out, source by source, as one rollout.
+    """Join the data of several sources' memories, source by source, into one rollout.
 
-    Successive takes of a source are joined; nothing goes on from one source to the next. Rows and moments are a
-    source's own, so those of different ones are made different. Which decisions were open as a source's part began
-    is told by a column, since they no longer come first.
+    Successive takes of a source are joined; nothing continues from one source to the next. Rows and moments belong to a
+    source, so those of different sources are made different. Open decisions at the start of a source's part are no
+    longer first, so a column marks them.
     """
     whole: dict[str, Any] = {}
     for part, before in zip(parts, (None, *parts), strict=False):
@@ -59,7 +59,7 @@ def gathered(parts: Sequence[Work]) -> WorkData:
 
 
 def _column(name: str, data: WorkData, other: WorkData) -> NDArray[Any]:
-    """A column, or zeros like the other's where no decision brought a value for it."""
+    """A column, or zeros like the other's if no decision had a value for it."""
     values: NDArray[Any] | None = data.get(name)
     if values is not None:
         return values

@@ -1,7 +1,7 @@
 """Experience that is learned from many times: the newest rows, drawn at random.
 
-What agents do is collected and closed by :class:`~tau_trainer.memory.rollout.RolloutMemory`, as for every algorithm.
-The learning side moves the transitions that come out of it in here, so only these ever travel to another process.
+:class:`~tau_trainer.memory.rollout.RolloutMemory` collects and closes agents' experience, as for every algorithm. The
+learning side moves the resulting transitions into this memory, so only transitions travel to another process.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from tau_trainer.memory.trajectories import Rollout
 from tau_trainer.specs import BoolArray
 
 _AFTER = Column("after", (), np.intp)
-"""Where what came after a row is found: a place, or ``-1 - spare``. Its own place where nothing comes after."""
+"""Column with the place of the next observation: a place, or ``-1 - spare``; a row's own place if there is none."""
 _NOBODY: Rows = np.zeros(0, np.intp)
 
 
 class Links(NamedTuple):
-    """Which of ``n`` rows came after which. Row numbers count from 0 among the ``n``; -1: none of them."""
+    """Links between ``n`` rows that follow one another. Row numbers count from 0 among the ``n``; -1: none of them."""
 
     following: Rows
-    """[n]: the row that came after each."""
+    """[n]: the row after each."""
     last: Arrays
-    """[m, *shape] of each followed column: what came after rows that no row came after."""
+    """[m, *shape] of each followed column: the next observations of rows without a following row."""
     bootstrapped: Rows
-    """[m]: the rows that :attr:`last` came after."""
+    """[m]: the rows before :attr:`last`."""
     resumed: Rows
-    """[j]: what the decisions have become that were open when the rows before were added."""
+    """[j]: the rows of decisions that were open when the previous rows were added."""
     waiting: Rows
-    """[k]: the rows that the decisions came after that are open now."""
+    """[k]: the rows before the decisions that are open now."""
     carried: Rows
     """[k]: which of the ``j`` they are."""
 
     @classmethod
     def of(cls, rollout: Rollout, last: Arrays) -> Links:
-        """Those of a rollout's transitions."""
+        """The links of a rollout's transitions."""
         return cls(rollout.following, last, rollout.bootstrapped, rollout.resumed, *rollout.waiting)
 
 
 class Replay:
-    """A ring of rows: once it is full, every new one takes the place of the oldest.
+    """A ring of rows: once it is full, every new row replaces the oldest.
 
-    Rows have *places*, 0 to ``len - 1``, in no particular order of time. A column has the type that was declared, so
-    images stay bytes. Room that was never written takes no memory.
+    Rows have *places*, 0 to ``len - 1``, in no particular order of time. Columns have their declared types, so images
+    stay bytes. Room that was never written takes no memory.
 
-    What came after a row is most often a row itself, later the next one of the same agent. So large columns are kept
-    once, with the place of what came after. What is no row, or none yet, is kept aside: an episode's last observation
-    that a limit cut, and that of a decision that is still open.
+    The next observation of a row usually belongs to another row, later the next one of the same agent. So large columns
+    are stored once, with the place of the next observation. Observations that belong to no row, or to none yet, are
+    kept aside: the last one of an episode that a limit cut, and that of a decision that is still open.
 
     Args:
-        columns: what a row consists of.
-        capacity: rows that are kept.
-        followed: further columns of which a row also has what came after it, by the name of that.
-        episodes: whether it is to know which rows are one episode.
+        columns: columns of a row.
+        capacity: number of rows to keep.
+        followed: further columns of which a row also has the next value, by the name of that.
+        episodes: whether to track the rows of each episode.
     """
 
     def __init__(
@@ -76,52 +76,52 @@ class Replay:
         self.capacity = capacity
         self.episodes = Episodes(capacity) if episodes else None
         self.linked = episodes or bool(followed)
-        """Whether it must be told which row came after which."""
+        """Whether it needs the links between rows."""
         self._table = ColumnTable((*self.columns, _AFTER), capacity)
         self._spares = ColumnTable(followed.values())
         self._size = 0
         self._next = 0
         self._used = 0
-        """Values that were aside at the same time, at most."""
+        """Largest number of values that were aside at the same time."""
         self._free: list[int] = []
-        """Of these, those that are free again."""
+        """Free places among these."""
         self._left: list[int] = []
-        """Those that will be free when the next rows come, for then nobody takes back the last ones any more."""
+        """Places that become free when the next rows arrive, because the last ones can then no longer be undone."""
         self._waiting: dict[int, Rows] = {}
-        """Of each collector, places of the rows that its open decisions came after; -1: none."""
+        """By collector: places of the rows before its open decisions; -1: none."""
         self.newest = _NOBODY
         """Places of the rows that were added last."""
 
     def __len__(self) -> int:
-        """Rows that it holds."""
+        """Number of rows that it holds."""
         return self._size
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row that is taken."""
+        """Bytes of a row returned by :meth:`take`."""
         values = [self._table[column.name] for column in (*self.columns, *self.followed.values())]
         return sum(column.itemsize * int(np.prod(column.shape[1:], dtype=np.int64)) for column in values)
 
     @property
     def spares(self) -> int:
-        """Values of followed columns that are kept aside."""
+        """Number of values of followed columns that are kept aside."""
         return self._used - len(self._free) - len(self._left)
 
     def append(self, values: Arrays, links: Links | None = None, source: int = 0) -> Callable[[], None]:
-        """Add ``n`` rows, ``[n, *shape]`` for every column; of more than fit, the last ones.
+        """Add ``n`` rows, ``[n, *shape]`` for every column; if more than fit, only the last ones.
 
-        ``links``: needed where it is :attr:`linked`. ``source``: which of several collectors the rows are from;
-        each one's open decisions go on with its own next rows.
+        ``links``: required if it is :attr:`linked`. ``source``: the collector of the rows, if there are several; its
+        open decisions continue with its own next rows.
 
         Returns:
-            What takes these rows out again and puts the overwritten ones back, until the next rows are added.
+            A function that removes these rows again and restores the overwritten ones, until the next rows are added.
         """
         count = len(values[self.columns[0].name])
         kept = min(count, self.capacity)
-        places = (self._next + np.arange(kept)) % self.capacity  # places wrap around: the oldest go
-        written = places[places < self._size]  # those that hold a row already
+        places = (self._next + np.arange(kept)) % self.capacity  # places wrap around: the oldest rows go first
+        written = places[places < self._size]  # those that already hold a row
         self.newest = places
-        # Copies, to be put back.
+        # Copies, to restore them.
         before = self._size, self._next, {name: values.take(written, axis=0) for name, values in self._arrays().items()}
         relink = self._link(places, written, count, links, source) if links is not None else lambda: None
         for column in self.columns:
@@ -139,48 +139,48 @@ class Replay:
         return undo
 
     def forget(self, source: int = 0) -> None:
-        """Take a collector's next rows to have nothing to do with its last: decisions in between were lost."""
+        """Do not link a collector's next rows to its last: decisions in between were lost."""
         self._waiting.pop(source, None)
 
     def forget_all(self) -> None:
-        """The same of all collectors: their environments began anew."""
+        """The same for all collectors, because their environments restarted."""
         self._waiting = {}
 
     def _link(self, places: Rows, written: Rows, count: int, links: Links, source: int) -> Callable[[], None]:
-        """Say what came after new rows, and after those that waited for it; returns what takes that back.
+        """Link new rows, and those that waited for them, to their next observations; returns a function that undoes it.
 
         Args:
             places: of the newest of the ``count`` rows.
-            written: those of them in which rows are that go.
-            count: of rows.
+            written: those of them that hold rows to overwrite.
+            count: number of rows.
             links: of all of them.
-            source: whose they are.
+            source: their collector.
         """
         after, first = self._table["after"], count - len(places)  # rows before `first` do not fit
-        table = np.concatenate((np.full(first, -1, np.intp), places, [-1]))  # by row, and nowhere for none
+        table = np.concatenate((np.full(first, -1, np.intp), places, [-1]))  # by row; the last entry means none
         self._free += self._left
         self._left = _spares_of(after[written])
         before = self._waiting
-        # Of rows that go, nobody waits for what came after.
+        # Overwritten rows no longer wait for their next observation.
         self._waiting = {other: np.where(np.isin(rows, written), -1, rows) for other, rows in before.items()}
         waiting = self._waiting.get(source, _NOBODY)
-        # Another number than was left open: decisions in between were lost, so nothing is linked to them.
+        # If the number of open decisions differs, decisions in between were lost, so nothing is linked to them.
         waiting = waiting if len(waiting) == len(links.resumed) else np.full(len(links.resumed), -1)
-        now = table[links.resumed]  # places of what was still open when the rows before were added
-        known = (waiting >= 0) & (now >= 0)  # both are here
+        now = table[links.resumed]  # places of decisions that were open at the previous call
+        known = (waiting >= 0) & (now >= 0)  # both are stored
         resolved, unresolved = waiting[known], after[waiting[known]]
-        self._left += _spares_of(unresolved)  # what was aside for them: the open decision's observation
+        self._left += _spares_of(unresolved)  # their values aside: the open decision's observation
         after[resolved] = now[known]
         ahead = table[links.following]
-        after[places] = np.where(ahead >= 0, ahead, table[:-1])[first:]  # itself where nothing came after
+        after[places] = np.where(ahead >= 0, ahead, table[:-1])[first:]  # itself if there is no next observation
         here = links.bootstrapped >= first  # bool [m]
         spares = self._keep({name: values[here] for name, values in links.last.items()}, int(here.sum()))
         after[table[links.bootstrapped[here]]] = -1 - spares  # below 0: aside
-        since = np.concatenate((waiting, [-1]))[links.carried]  # open in both: it waits since earlier
+        since = np.concatenate((waiting, [-1]))[links.carried]  # open in both: it has waited since earlier
         self._waiting[source] = np.where(links.waiting >= 0, table[links.waiting], since)
         separate: Callable[[], None] | None = None
         if self.episodes is not None:
-            came_before = np.full(count + 1, -1, np.intp)  # and one for rows that nothing follows
+            came_before = np.full(count + 1, -1, np.intp)  # one more for rows without a following row
             came_before[links.following] = table[:-1]
             came_before[links.resumed[known]] = resolved
             open_places = np.concatenate(list(self._waiting.values()))
@@ -197,7 +197,7 @@ class Replay:
         return undo
 
     def _keep(self, values: Arrays, count: int) -> Rows:
-        """Put values [count, *shape] aside; where they are."""
+        """Put values [count, *shape] aside; returns their places."""
         lacking = max(0, count - len(self._free))  # new spare places
         self._spares.reserve(self._used + lacking)
         free = self._free + list(range(self._used, self._used + lacking))
@@ -209,12 +209,12 @@ class Replay:
         return taken
 
     def recent(self, most: int) -> Rows:
-        """Places of the rows that were added last, at most so many."""
+        """Places of the newest rows, at most ``most``."""
         count = min(most, self._size)
         return (self._next - 1 - np.arange(count)) % max(self._size, 1)  # the newest first
 
     def take(self, places: Rows) -> dict[str, NDArray[Any]]:
-        """Copies of the rows in ``places`` [n]: ``[n, *shape]`` for every column, and what came after."""
+        """Copies of the rows in ``places`` [n]: ``[n, *shape]`` per column, and the next values of followed ones."""
         rows = {column.name: self._table[column.name].take(places, axis=0) for column in self.columns}
         if not self.followed:
             return rows
@@ -226,10 +226,10 @@ class Replay:
         return rows
 
     def walk(self, starts: Rows, longest: int) -> tuple[Rows, BoolArray]:
-        """From some places on through what came after them, up to ``longest`` rows each. Must be linked.
+        """Follow links from some places, up to ``longest`` rows each. The ring must be linked.
 
         Returns:
-            The places of these sequences, laid end to end, [n], and where one begins, bool [n].
+            The places of these sequences, end to end, [n], and their starts, bool [n].
         """
         places = self.follow(starts, longest)
         begins = np.zeros(places.shape, np.bool_)
@@ -237,7 +237,7 @@ class Replay:
         return places[places >= 0], begins[places >= 0]
 
     def follow(self, starts: Rows, longest: int) -> Rows:
-        """The same side by side: places [n, longest], -1 behind the end of a sequence."""
+        """The same side by side: places [n, longest], -1 after the end of a sequence."""
         after = self._table["after"]
         places = np.full((len(starts), longest), -1, np.intp)
         places[:, 0] = here = starts
@@ -247,7 +247,7 @@ class Replay:
             going &= (following >= 0) & (following != here)  # neither aside nor itself
             if not going.any():
                 break
-            here = np.where(going, following, here)  # who has stopped stays where it is
+            here = np.where(going, following, here)  # ended sequences stay in place
             places[going, step] = here[going]
         return places
 
@@ -261,18 +261,18 @@ class Replay:
         return {column.name: self._table[column.name] for column in columns}
 
     def state(self) -> tuple[dict[str, NDArray[Any]], int]:
-        """Every column (views, but for where what came after is), and the place that the next row takes."""
+        """Every column (views, except for the places of next observations), and the place of the next row."""
         arrays = {name: values[: self._size] for name, values in self._arrays().items()}
         if self.linked:
             after = arrays["after"].copy()
             aside = np.flatnonzero(after < 0)
             spares = {f"aside.{key.name}": self._spares[key.name][-1 - after[aside]] for key in self.followed.values()}
-            after[aside] = -1 - np.arange(len(aside))  # whatever happened before: the same rows, the same state
+            after[aside] = -1 - np.arange(len(aside))  # so that the same rows give the same state
             arrays |= {"after": after, **spares}
         return arrays, self._next
 
     def load(self, arrays: Arrays, following: int) -> None:
-        """Go on from :meth:`state`: places, and so what a draw means, are as they were.
+        """Restore :meth:`state`: all places stay the same, so draws have the same meaning.
 
         Raises:
             ValueError: an array is missing, has another shape, or the ring had another capacity.
@@ -285,7 +285,7 @@ class Replay:
         kept = rows_held(arrays, asides) if asides else spares
         aside = {column.name: arrays[f"aside.{column.name}"] for column in self.followed.values()}
         if self.linked and (kept != spares or not _linked(arrays["after"], size, spares)):
-            raise ValueError("the replay memory cannot be read: what came after its rows is not there")
+            raise ValueError("the replay memory cannot be read: the observations after its rows are missing")
         self.clear()
         for name in self._arrays():
             self._table[name][:size] = arrays[name]
@@ -297,7 +297,7 @@ class Replay:
             after = arrays["after"][places]
             followed = (after >= 0) & (after != places)
             came_before = np.full(size, -1, np.intp)
-            # By age, as rows are added again.
+            # By age, in the order in which rows are added.
             came_before[(after[followed] - oldest) % self.capacity] = places[followed]
             self.episodes.clear(oldest)
             self.episodes.add(came_before, _NOBODY)
@@ -316,5 +316,5 @@ def _spares_of(after: Rows) -> list[int]:
 
 
 def _linked(after: NDArray[Any], size: int, aside: int) -> bool:
-    """Whether every place and everything aside exists, the latter once."""
+    """Whether every place and every value aside exists, the latter exactly once."""
     return bool((after < size).all()) and np.array_equal(np.sort(-1 - after[after < 0]), np.arange(aside))

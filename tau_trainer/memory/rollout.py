@@ -1,9 +1,9 @@
-"""On-policy experience of any number of agents, kept in order of arrival.
+"""On-policy experience of any number of agents, in order of arrival.
 
-A decision opens a *record* (observation, action, whatever the algorithm declares); the agent's next known closes
-it: now its reward and what came after are known, and it is a *transition*. A table holds each row's open record. All
-calls are a handful of vectorised writes, whatever the number of agents, and :meth:`RolloutMemory.take` copies only
-what is still open.
+A decision opens a *record* (observation, action, and the algorithm's own columns); the agent's next message closes it:
+now its reward and its next observation are known, and it is a *transition*. A table holds each row's open record. All
+calls are a few vectorised writes, independent of the number of agents, and :meth:`RolloutMemory.take` copies only open
+records.
 """
 
 from __future__ import annotations
@@ -27,34 +27,39 @@ RECORD = (
     Column("step", (), np.int32),
     Column("state", (), np.uint8),
 )
-"""What every record has: the version of the policy that acted, whose it is, the record of the same agent's decision
-before (0 = none), its place within the horizon, and a :class:`RecordState`."""
+"""Columns of every record.
+
+The version of the policy that acted, the agent's row, the record of the same agent's previous decision (0 = none), its
+place within the horizon, and a :class:`RecordState`.
+"""
 
 GROUP_REWARD = Column("group_reward")
-"""What a record has where the groups of agents are paid apart from them."""
+"""Column of a record if groups are paid separately from their agents."""
 
 _SPARE = 4096
-"""Records beyond the expected ones that a log has room for: open decisions, and those that came with the last one.
-Room that nobody uses takes no memory."""
+"""Room in a log for unexpected records: open decisions, and those that arrived together with the last one.
+
+Unused room takes no memory.
+"""
 
 
 class RecordState(IntEnum):
-    """What is known of a record beyond its successor."""
+    """State of a record beyond its successor."""
 
     LIVE = 0
     """Waits for its reward, or has a successor."""
     TERMINATED = 1
-    """The episode really ended here: nothing comes after."""
+    """The episode really ended here, without a next observation."""
     TRUNCATED = 2
     """A limit cut the episode: bootstrap from the final observation."""
     VOID = 3
     """The engine was lost before the outcome was known: not a transition."""
     LEFT = 4
-    """The agent's episode really ended here, and its group plays on: what that will get is still to come."""
+    """The agent's episode really ended here, but its group continues: the group's later rewards are still to come."""
 
 
 class _Log:
-    """Records in order of arrival. Record 0 is a sentinel that takes what agents without an open record bring."""
+    """Records in order of arrival. Record 0 is a sentinel for values of agents without an open record."""
 
     def __init__(
         self, columns: Sequence[Column], rewards: Sequence[Column], finals: Sequence[Column], room: int
@@ -68,13 +73,13 @@ class _Log:
         self.size = 1
         self.final_size = 0
         self.carried = 0
-        """Records at the beginning that were open when the log before was taken."""
+        """Number of records at the start that were open when the previous log was taken."""
         self.given: set[str] = set()
-        """Columns that need no value, from the first one on that there was."""
+        """Optional columns for which there have been values."""
         self.records["step"][0] = -1  # the first decision of an agent has record 0 before it, and step -1 + 1 = 0
 
     def give(self, column: Column) -> None:
-        """From now on there are values for ``column``: until now its fill was meant, whatever the log held before."""
+        """Mark ``column`` as having values from now on; earlier records get its fill."""
         if column.name not in self.given:
             self.given.add(column.name)
             self.records[column.name][: self.size] = column.fill
@@ -83,19 +88,19 @@ class _Log:
 class RolloutMemory:
     """Memory of on-policy algorithms.
 
-    One thread writes (:meth:`append`, :meth:`end`, :meth:`abandon`, :meth:`take`); :class:`Work` that was taken
-    belongs to whoever holds it and may be read in another thread while writing goes on in other arrays.
+    One thread writes (:meth:`append`, :meth:`end`, :meth:`abandon`, :meth:`take`); a :class:`Work` that was taken
+    belongs to its holder and may be read in another thread while writing continues in other arrays.
 
     Args:
         observations: the sensors that the policy sees, a column each.
-        columns: what else is kept of a decision (actions, masks, log-probabilities, recurrent state, ...), and those of
+        columns: further columns of a decision (actions, masks, log-probabilities, recurrent state, ...), and those of
             :data:`~tau_trainer.columns.KNOWN` that the algorithm reads.
         rewards: width ``R`` of each reward stream that is paid.
-        capacity: transitions that are expected in one rollout; more is possible, the arrays grow.
+        capacity: expected number of transitions in one rollout; more are possible, because the arrays grow.
         horizon: longest stretch of one agent's transitions before the trace is cut and bootstrapped
             (ML-Agents' ``time_horizon``).
-        ends: whether the last observation of an episode that really ended is kept too, as if a limit had cut it. Where
-            groups are among the columns, that of an agent whose group plays on is kept anyway.
+        ends: whether to keep also the last observation of an episode that really ended, as if a limit had cut it. If
+            groups are among the columns, that of an agent whose group continues is always kept.
     """
 
     def __init__(
@@ -124,16 +129,16 @@ class RolloutMemory:
         self.lost = 0
 
     def __len__(self) -> int:
-        """Records in the log, open ones included."""
+        """Number of records in the log, including open ones."""
         return self._log.size - 1
 
     @property
     def completed(self) -> int:
-        """Transitions that :meth:`take` would hand out now."""
+        """Number of transitions that :meth:`take` would hand out now."""
         return self._completed
 
     def waiting(self, column: Column) -> NDArray[Any]:
-        """[k, *shape]: a column that decisions brought values for, of all that :func:`len` counts. Not for keeps."""
+        """[k, *shape]: a column with values, for all records that :func:`len` counts. A view; do not keep it."""
         return self._log.records[column.name][1 : self._log.size]
 
     @property
@@ -149,7 +154,7 @@ class RolloutMemory:
         log, begin = self._log, self._log.size  # records begin ... end - 1 are these decisions
         end = begin + count
         log.records.reserve(end)
-        previous = self._close(rows, known)  # before they open: the same agents' last decisions, int [n]
+        previous = self._close(rows, known)  # first, the same agents' previous decisions, int [n]
         records = log.records
         if self._facts:
             values = {**values, **{column.name: getattr(known, column.name) for column in self._facts}}
@@ -161,7 +166,7 @@ class RolloutMemory:
             elif column.name in log.given:
                 records[column.name][begin:end] = column.fill
         step = records["step"][previous] + 1  # place in the horizon, 0 ... horizon - 1
-        step[step == self.horizon] = 0  # the trace is cut behind the last one, and begins anew
+        step[step == self.horizon] = 0  # the trace is cut after the last one, and a new one starts
         records["version"][begin:end] = version
         records["row"][begin:end] = rows
         records["previous"][begin:end] = previous
@@ -180,7 +185,7 @@ class RolloutMemory:
         if known.plays_on is not None:
             left = known.plays_on & ~truncated
             states[left] = RecordState.LEFT
-            kept |= left & (GROUP in self._facts)  # its group's future is bootstrapped from there
+            kept |= left & (GROUP in self._facts)  # the group's future is bootstrapped from it
         self._log.records["state"][records] = states
         self._open["record"][rows] = 0
         kept &= records > 0  # an agent that never decided has no record to end
@@ -190,7 +195,7 @@ class RolloutMemory:
     def abandon(self, rows: Rows) -> None:
         """See :meth:`.Memory.abandon`.
 
-        The transition before each is bootstrapped from the abandoned observation, so nothing else of the trajectory is
+        The transition before each is bootstrapped from the abandoned observation, so the rest of the trajectory is not
         lost.
         """
         self._open.fit(rows)
@@ -200,13 +205,13 @@ class RolloutMemory:
         self._open["record"][rows] = 0
 
     def clear(self) -> None:
-        """Forget everything that was not handed out."""
+        """Forget all experience that was not handed out."""
         self._log.clear()
         self._open.clear()
         self._completed = 0
 
     def take(self) -> Work:
-        """Hand out all transitions and go on with an empty log in which the open records are open again.
+        """Hand out all transitions and continue with an empty log, in which the open records are open again.
 
         Cheap: arrays are handed over, not copied. Read them with :class:`~tau_trainer.memory.trajectories.Rollout`.
         """
@@ -215,7 +220,7 @@ class RolloutMemory:
         rows = self.open_rows
         records = self._open["record"][rows]  # ascending by agent, not by time
         self._carry(taken, fresh, records)
-        self._open["record"][rows] = np.arange(1, 1 + len(rows))  # in the new log they are the first
+        self._open["record"][rows] = np.arange(1, 1 + len(rows))  # they are the first in the new log
         self._log, self._completed = fresh, 0
         free, leases = self._free, [taken]
 
@@ -231,7 +236,7 @@ class RolloutMemory:
         return _Log(self.columns, self._rewards, finals, self._room)
 
     def _data(self, log: _Log) -> dict[str, NDArray[Any]]:
-        """Views of what was written. A column that nobody brought a value for is left out."""
+        """Views of the written records. A column without values is left out."""
         optional = (*self.columns, GROUP_REWARD)
         kept = [column.name for column in log.records.columns if column not in optional or column.name in log.given]
         data = {name: log.records[name][: log.size] for name in kept}
@@ -252,23 +257,23 @@ class RolloutMemory:
         target.carried = len(records)
 
     def _close(self, rows: Rows, known: Known) -> Rows:
-        """Give rewards to the open records of ``rows`` and return them (0 where there is none)."""
+        """Give rewards to the open records of ``rows`` and return them (0 if there is none)."""
         self._open.fit(rows)
         log = self._log
-        records: Rows = self._open["record"][rows]  # [n]; 0: there is none
+        records: Rows = self._open["record"][rows]  # [n]; 0: none
         for column in self._rewards:
-            # Record 0 takes the rewards of rows without an open one; nobody reads it.
+            # Record 0 takes the rewards of rows without an open one; it is never read.
             log.records[column.name][records] = known.rewards[column.name.removeprefix("reward.")]
         if known.group_reward is not None:
             log.give(GROUP_REWARD)
             log.records[GROUP_REWARD.name][records] = known.group_reward
         elif GROUP_REWARD.name in log.given:
             log.records[GROUP_REWARD.name][records] = 0
-        self._completed += int(np.count_nonzero(records))  # sentinels are no transitions
+        self._completed += int(np.count_nonzero(records))  # without sentinels
         return records
 
     def _keep_final(self, records: Rows, obs: Sequence[NDArray[Any]], known: Known) -> None:
-        """Keep ``obs``, one [m, *shape] for each sensor, as what came after ``records`` [m]."""
+        """Keep ``obs``, one [m, *shape] for each sensor, as the next observations of ``records`` [m]."""
         log = self._log
         begin, end = log.final_size, log.final_size + len(records)
         log.finals.reserve(end)

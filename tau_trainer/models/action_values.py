@@ -1,4 +1,4 @@
-"""The networks of deep Q-learning: values of actions, and a copy of them that lags behind."""
+"""The networks of deep Q-learning: values of actions, and a slowly following copy of them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class ActionValues(torch.nn.Module):
-    """Everything that deep Q-learning learns.
+    """All networks that deep Q-learning trains.
 
     The network's logits are the values of all actions. *Dueling* ones (Wang et al. 2016) are advantages, and the
-    critic's tower says what the observation itself is worth; which action is best, and by how much, follows from
-    advantages alone, so whoever acts or exports needs nothing else.
+    critic's tower gives the value of the observation itself. The best action, and by how much it is best, depends only
+    on advantages, so acting and exporting need nothing else.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
@@ -52,8 +52,8 @@ class ActionValues(torch.nn.Module):
             generator=generator,
         )
         self.target = copy.deepcopy(self.network).requires_grad_(False)
-        """What goes in, :attr:`network` has prepared."""
-        # It sees what was normalised, and nobody explores with it.
+        """Its inputs are prepared by :attr:`network`."""
+        # Its inputs are normalised already, and it does not explore.
         self.target.normalizer = self.target.exploration = None
         delattr(self.target, CLOCK)
         self.dueling = dueling
@@ -62,7 +62,7 @@ class ActionValues(torch.nn.Module):
         for branch, (begin, end) in enumerate(branch_bounds(sizes)):
             shares[begin:end, branch] = 1.0 / (end - begin)
         self.shares: torch.Tensor
-        """[M, b]: one over the size of the branch that a value belongs to, else 0."""
+        """[M, b]: one over the size of the branch that a value belongs to, 0 for other branches."""
         self.register_buffer("shares", shares, persistent=False)
 
     def values(
@@ -73,12 +73,12 @@ class ActionValues(torch.nn.Module):
         begins: torch.Tensor | None = None,
         noise: Noise | None = None,
     ) -> torch.Tensor:
-        """What each value of each branch is worth, [n, M]; ``network`` is ours or the target, arguments are its."""
+        """The values of all branches, [n, M]; ``network`` is ours or the target, the other arguments are its inputs."""
         if not self.dueling:
             return network.outputs(inputs, state, begins, noise)
         answer = network(inputs, state, begins, noise)
         advantages: torch.Tensor = answer.outputs  # [n, M]
-        means = torch.mm(advantages, self.shares)  # [n, b], of each branch
-        # Q = V + A - mean A (Wang et al. 2016, equation 9), each branch for itself.
+        means = torch.mm(advantages, self.shares)  # [n, b], one for each branch
+        # Q = V + A - mean A (Wang et al. 2016, equation 9), separately in each branch.
         worth: torch.Tensor = advantages - torch.mm(means, (self.shares > 0).float().t()) + answer.values
         return worth

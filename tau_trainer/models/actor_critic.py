@@ -1,6 +1,6 @@
 """The network of a policy and its values: normalise, encode, hidden layers (the last one by goal), memory, heads.
 
-Actor and critic are two *towers* with layers of their own, or share one.
+Actor and critic are two *towers* with separate layers, or share one.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from tau_trainer.settings.exploration import ExplorationSettings
 
 ACTOR = 0
-"""The actor's tower. The critic's is the last."""
+"""Index of the actor's tower. The critic's is the last."""
 MEMORY = "memory"
 """Column of the recurrent state, [towers, M]."""
 CLOCK = "clock"
-"""Buffer of a network that has an exploration: what that counts, float64; see :mod:`tau_trainer.exploration.base`."""
+"""Buffer of a network with an exploration: its counts, float64; see :mod:`tau_trainer.exploration.base`."""
 
 
 class Answer(NamedTuple):
-    """What a network says about ``n`` observations."""
+    """A network's outputs for ``n`` observations."""
 
     outputs: torch.Tensor
     """[n, c + M]: means of continuous actions, then logits of all branches; see :class:`ActionHead`."""
@@ -55,11 +55,11 @@ class ActorCritic(torch.nn.Module):
         settings: its shape.
         streams: name of each reward stream and its width.
         shared_critic: one tower for both.
-        acting: how actions come from what it says.
+        acting: how its outputs become actions.
         generator: source of the initial weights.
 
     Raises:
-        SettingsError: a sensor is nothing that a network reads, or the settings need a memory that is not there.
+        SettingsError: networks do not support a sensor, or the settings name an unknown memory.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ActorCritic(torch.nn.Module):
         self._explore(acting.exploration)
 
     def _see(self, spec: BehaviorSpec, towers: int, *, normalize: bool) -> None:
-        """Which sensors are vectors, and whether those are normalised; nothing is encoded or remembered yet."""
+        """Set up the vector sensors and their normaliser; no encoders or memories yet."""
         self.spec = spec
         self.towers = towers
         self.noisy = False
@@ -95,39 +95,39 @@ class ActorCritic(torch.nn.Module):
         self.encoders, self.memories = torch.nn.ModuleList(), torch.nn.ModuleList()
 
     def _explore(self, settings: ExplorationSettings | None) -> None:
-        """Disturb the best action so; None: outputs are sampled from."""
+        """Set how the best action is disturbed; None: actions are sampled from the outputs."""
         self.exploration: Exploration | None = None
         if settings is not None:
             self.exploration = make_exploration(settings, self.action.choices)
-            self.register_buffer(CLOCK, torch.from_numpy(self.exploration.clock()))  # float64: it counts beyond 2^24
+            self.register_buffer(CLOCK, torch.from_numpy(self.exploration.clock()))  # float64: counts beyond 2^24
 
     @property
     def plain(self) -> bool:
-        """Whether it is hidden layers and nothing else: then there are faster paths."""
+        """Whether it has only hidden layers: then faster paths work."""
         special = self.encoders or self.memories or self.noisy or type(self.action) is not ActionHead
         return not special and isinstance(self.body, MLP)
 
     @property
     def state_columns(self) -> tuple[Column, ...]:
-        """What must be kept of each agent from decision to decision: the column :data:`MEMORY`, or nothing."""
+        """State to keep for each agent from decision to decision: the column :data:`MEMORY`, or nothing."""
         if not self.memories:
             return ()
         return (Column(MEMORY, (self.towers, self._memory(ACTOR).state_size)),)
 
     def tick(self, discrete: NDArray[np.integer[Any]]) -> None:
-        """Count decisions whose branches had these values [n, b], where exploration depends on it."""
+        """Count decisions whose branches had these values [n, b], if exploration depends on it."""
         if self.exploration is not None:
             self.get_buffer(CLOCK).copy_(torch.from_numpy(self.exploration.tick(self._clock(), discrete)))
 
     def exploring(self) -> FloatArray:
-        """What exploration changes with time, as of now: epsilon, widths; empty where there is nothing."""
+        """Current values of exploration's changing numbers: epsilon, widths; empty if there are none."""
         if self.exploration is None:
             return np.zeros(0, np.float32)
         clock = self._clock()
         return self.exploration.numbers(float(clock[0]), clock[1:])
 
     def begin_anew(self) -> None:
-        """Explore as if nothing had been decided yet."""
+        """Reset exploration to its start."""
         if self.exploration is not None:
             self.get_buffer(CLOCK).copy_(torch.from_numpy(self.exploration.clock()))
 
@@ -142,21 +142,21 @@ class ActorCritic(torch.nn.Module):
         return np.concatenate(rows, axis=1) if rows else np.zeros((len(obs[0]), 0), np.float32)
 
     def part_of(self, sensor: int) -> slice:
-        """Where the values of a vector sensor stand in :meth:`vectors`. Raises ValueError for any other sensor."""
+        """Columns of a vector sensor in :meth:`vectors`. Raises ValueError for any other sensor."""
         before = self._vectors[: self._vectors.index(sensor)]
         begin = sum(self.spec.observations[i].size for i in before)
         return slice(begin, begin + self.spec.observations[sensor].size)
 
     def prepare(self, obs: Observations) -> Inputs:
-        """Observations [n, *shape] of each sensor as the layers take them, on the network's device."""
+        """Observations [n, *shape] of each sensor in the form for the layers, on the network's device."""
         return self.normalize([as_tensor(values) for values in self.arrange(obs)])
 
     def arrange(self, obs: Observations) -> list[NDArray[Any]]:
-        """Vectors side by side, then every other sensor as it is: what :meth:`normalize` takes."""
+        """Vectors side by side, then every other sensor as it is: the input of :meth:`normalize`."""
         return [self.vectors(obs), *(obs[i] for i in self._encoded)]
 
     def normalize(self, arranged: Sequence[torch.Tensor]) -> Inputs:
-        """What was arranged as the layers take it, on the network's device."""
+        """Arranged observations in the form for the layers, on the network's device."""
         weight = self.action.weight
         # Images stay bytes: their encoder turns them to floats on the device.
         x, *others = (part.to(weight.device, weight.dtype if part.is_floating_point() else None) for part in arranged)
@@ -172,9 +172,9 @@ class ActorCritic(torch.nn.Module):
         """Outputs, values and the new state.
 
         Args:
-            inputs: of :meth:`prepare`.
-            state: [n, towers, M]; None = as at the beginning of an episode.
-            begins: bool [n]; the rows are sequences then, which are gone through step by step: see
+            inputs: from :meth:`prepare`.
+            state: [n, towers, M]; None = as at the start of an episode.
+            begins: bool [n]; if given, the rows are sequences, which are run step by step: see
                 :meth:`Recurrent.unrolled`. There is no new state then (M = 0).
             noise: of noisy weights; None = without.
         """
@@ -192,7 +192,7 @@ class ActorCritic(torch.nn.Module):
         begins: torch.Tensor | None = None,
         noise: Noise | None = None,
     ) -> torch.Tensor:
-        """The actor alone: means and logits [n, c + M]."""
+        """Only the actor: means and logits [n, c + M]."""
         result: torch.Tensor = self.action(self.features(inputs, state, begins, noise), noise)
         return result
 
@@ -203,13 +203,13 @@ class ActorCritic(torch.nn.Module):
         begins: torch.Tensor | None = None,
         noise: Noise | None = None,
     ) -> torch.Tensor:
-        """What the actor's head gets, [n, H]."""
+        """The inputs of the actor's head, [n, H]."""
         return self._tower(inputs, state, begins, ACTOR, noise)[0]
 
     def values(
         self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The critic alone: values [n, R]."""
+        """Only the critic: values [n, R]."""
         result: torch.Tensor = self.value(self._tower(inputs, state, begins, self.towers - 1)[0])
         return result
 
@@ -229,7 +229,7 @@ class ActorCritic(torch.nn.Module):
         return state
 
     def _write_vectors(self, graph: GraphWriter, observations: Sequence[str]) -> str:
-        """All vector sensors side by side, normalised; an empty text where there are none."""
+        """All vector sensors side by side, normalised; an empty text if there are none."""
         x = graph.concat([observations[i] for i in self._vectors], "observation") if self._vectors else ""
         return x if self.normalizer is None else self.normalizer.write(graph, x)
 
@@ -241,7 +241,7 @@ class ActorCritic(torch.nn.Module):
         tower: int,
         noise: Noise | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        x = goal = inputs[0]  # [n, D]; the goal is asked for only where encoders say it
+        x = goal = inputs[0]  # [n, D]; the goal is only used if encoders give it
         if self.encoders:
             x, goal = self._encoder(tower)(inputs)
         x = self.body(x, tower, noise)
@@ -250,7 +250,7 @@ class ActorCritic(torch.nn.Module):
         if not self.memories:
             return x, x.new_zeros(len(x), 0)
         memory = self._memory(tower)
-        before = x.new_zeros(len(x), memory.state_size) if state is None else state[:, tower]  # zeros begin an episode
+        before = x.new_zeros(len(x), memory.state_size) if state is None else state[:, tower]  # zeros at the start
         if begins is not None:
             return memory.unrolled(x, before, begins), x.new_zeros(len(x), 0)
         features, after = memory(x, before)
@@ -268,8 +268,8 @@ class ActorCritic(torch.nn.Module):
 
 
 def as_tensor(values: NDArray[Any]) -> torch.Tensor:
-    """An array as a tensor on the CPU, without a copy where torch allows it (it may not wrap read-only memory)."""
-    # Policies hold read-only weights, which torch warns of.
+    """An array as a tensor on the CPU, without a copy if torch allows it (it may not wrap read-only memory)."""
+    # Policies have read-only weights, and torch warns about them.
     source = values if values.flags.writeable else values.copy()
     return torch.from_numpy(np.ascontiguousarray(source))
 
@@ -277,7 +277,7 @@ def as_tensor(values: NDArray[Any]) -> torch.Tensor:
 def make_memories(
     inputs: int, settings: MemorySettings, towers: int, generator: torch.Generator
 ) -> tuple[torch.nn.ModuleList, int]:
-    """A recurrent memory for each tower, and how many features come out."""
+    """A recurrent memory for each tower, and the number of their features."""
     make = plugins.load("memories", settings.type)
     with drawn_from(generator):
         memories = [make(inputs, settings) for _ in range(towers)]

@@ -1,7 +1,7 @@
-"""What networks are made of: every block computes in torch and writes the same as nodes of an ONNX graph.
+"""Building blocks of networks: every block computes in torch and writes the same computation as nodes of an ONNX graph.
 
-Plug-ins bring encoders and recurrent memories under a name (:mod:`tau_trainer.plugins`); our own encoders are in
-:mod:`.encoders`, and what every network has in :mod:`.normalizer`, :mod:`.mlp` and :mod:`.heads`.
+Plug-ins provide encoders and recurrent memories under a name (:mod:`tau_trainer.plugins`); our own encoders are in
+:mod:`.encoders`, and the parts of every network in :mod:`.normalizer`, :mod:`.mlp` and :mod:`.heads`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LISTS = "lists"
 """The encoder of lists of entities."""
 VISUAL = "visual:"
-"""What the names of image encoders begin with; ``network_settings.vis_encode_type`` is the rest."""
+"""Prefix of the names of image encoders; ``network_settings.vis_encode_type`` is the rest."""
 
 Kind = Literal["vector", "image", "list"]
 
@@ -37,7 +37,7 @@ _KINDS: dict[tuple[DimensionProperty, ...], Kind] = {
     (_UNSAID, _UNSAID, _UNSAID): "image",
     (_VARIABLE, _NONE): "list",
 }
-"""What a sensor of more than one dimension is by what may be assumed of them, as in ML-Agents."""
+"""The kind of a sensor with several dimensions, by their properties, as in ML-Agents."""
 
 
 class Encoder(torch.nn.Module, ABC):
@@ -52,11 +52,11 @@ class Encoder(torch.nn.Module, ABC):
 
     @abstractmethod
     def write(self, graph: GraphWriter, x: str) -> str:
-        """The same as nodes, named after ``x``: float32 [batch, C, H, W], scaled to [0, 1] as Unity's are."""
+        """The same as nodes, named after ``x``: float32 [batch, C, H, W], scaled to [0, 1] like Unity's."""
 
 
 class ListEncoder(torch.nn.Module, ABC):
-    """Turns all lists of entities together into features, beside what is known of everything else.
+    """Turns all lists of entities together into features, in addition to the features of everything else.
 
     A list is [n, most, entity]: rows of zeros are absent. Made from ``(Sequence[ObservationSpec], features of
     everything else, NetworkSettings)``.
@@ -71,7 +71,7 @@ class ListEncoder(torch.nn.Module, ABC):
 
     @abstractmethod
     def write(self, graph: GraphWriter, lists: Sequence[str], seen: str) -> str:
-        """The same as nodes; ``seen`` is an empty text where there is nothing else to see."""
+        """The same as nodes; ``seen`` is an empty text if there are no other features."""
 
 
 class Recurrent(torch.nn.Module, ABC):
@@ -91,7 +91,7 @@ class Recurrent(torch.nn.Module, ABC):
         """One step as nodes, from and to [batch, ...]."""
 
     def along(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-        """``T`` steps, one after the other: features [T, n, size] from inputs [T, n, inputs] and the state [n, M]."""
+        """``T`` steps, one after another: features [T, n, size] from inputs [T, n, inputs] and the state [n, M]."""
         said = []
         for step in x:
             features, state = self(step, state)
@@ -99,27 +99,27 @@ class Recurrent(torch.nn.Module, ABC):
         return torch.stack(said)
 
     def unrolled(self, x: torch.Tensor, state: torch.Tensor, begins: torch.Tensor) -> torch.Tensor:
-        """Sequences of any lengths that lie end to end: features [n, size], gradients flow through time.
+        """Sequences of any lengths, end to end: features [n, size]; gradients flow through time.
 
         Args:
             x: inputs [n, inputs] of all sequences.
-            state: [n, M], of which only those at the beginning of a sequence count.
-            begins: bool [n], where a sequence begins; the first row begins one in any case.
+            state: [n, M]; only those at the start of a sequence count.
+            begins: bool [n], starts of sequences; the first row always starts one.
         """
-        # int64 [sequences]: first rows; row 0 begins one in any case.
+        # int64 [sequences]: first rows; row 0 always starts one.
         first = torch.cat((torch.zeros(1, dtype=torch.int64, device=x.device), begins[1:].nonzero()[:, 0] + 1))
         sequence = torch.cat((begins.new_zeros(1), begins[1:])).cumsum(0)  # int64 [n]: number of each row's sequence
         step = torch.arange(len(x), device=x.device) - first[sequence]  # int64 [n]: step within it
-        # [T, sequences, in]; what is padded behind short ones is never read.
+        # [T, sequences, in]; the padding after short ones is never read.
         padded = x.new_zeros(int(step.max()) + 1, len(first), x.shape[1]).index_put((step, sequence), x)
-        return self.along(padded, state[first])[step, sequence]  # back to rows that lie end to end
+        return self.along(padded, state[first])[step, sequence]  # back to rows without padding
 
 
 def kind_of(sensor: ObservationSpec) -> Kind:
-    """What a sensor is.
+    """The kind of a sensor.
 
     Raises:
-        SettingsError: something that no network reads.
+        SettingsError: networks do not support the sensor.
     """
     if len(sensor.shape) == 1 or not sensor.size:
         return "vector"
@@ -134,22 +134,22 @@ def kind_of(sensor: ObservationSpec) -> Kind:
 
 
 def make_encoder(sensor: ObservationSpec, settings: NetworkSettings) -> Encoder:
-    """The encoder of images that ``vis_encode_type`` asks for. Raises SettingsError where they do not suit it."""
+    """The encoder of images that ``vis_encode_type`` names. Raises SettingsError if the images do not suit it."""
     encoder: Encoder = plugins.load("encoders", VISUAL + settings.vis_encode_type)(sensor, settings)
     return encoder
 
 
 def make_list_encoder(sensors: Sequence[ObservationSpec], seen: int, settings: NetworkSettings) -> ListEncoder:
-    """The encoder of lists of entities, beside so many features of everything else."""
+    """The encoder of lists of entities, in addition to ``seen`` features of everything else."""
     encoder: ListEncoder = plugins.load("encoders", LISTS)(sensors, seen, settings)
     return encoder
 
 
 @contextmanager
 def drawn_from(generator: torch.Generator) -> Iterator[None]:
-    """Inside, torch's own random numbers follow from ``generator``: for blocks that initialise themselves.
+    """Inside, torch's own random numbers come from ``generator``: for blocks that initialise themselves.
 
-    One thread at a time: torch's generator is the whole process's, which may have several runs.
+    One thread at a time: torch's generator belongs to the whole process, which may have several runs.
     """
     with _DRAWING, torch.random.fork_rng(devices=[]):  # the caller's own random numbers stay as they were
         torch.default_generator.manual_seed(int(torch.randint(2**62, (), generator=generator)))

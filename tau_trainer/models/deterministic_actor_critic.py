@@ -1,4 +1,4 @@
-"""The networks of deterministic policy gradients: an actor without a sigma, Qs, and copies of both that lag behind."""
+"""The networks of deterministic policy gradients: an actor without a sigma, Qs, and slowly following copies of both."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class DeterministicActorCritic(torch.nn.Module):
-    """Everything that DDPG, TD3 and MADDPG learn.
+    """All networks that DDPG, TD3 and MADDPG train.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
         settings: shape of all networks.
         exploration: how the actor's best action is disturbed.
-        streams: how many reward streams there are.
-        estimates: of Q.
+        streams: number of reward streams.
+        estimates: number of Qs.
         generator: source of the initial weights.
-        joint: what a central Q sees, if that is more than the actor does; its actions are all continuous.
+        joint: the behavior that a central Q sees, if that is more than the actor sees; its actions are all continuous.
     """
 
     PARTS = ("network.", "q.", "target.", "q_target.")
-    """What the names of its parameters begin with: what is learned, and in the same order what follows it."""
+    """Prefixes of the names of its parameters: the trained ones, and in the same order the ones that follow them."""
 
     def __init__(
         self,
@@ -55,6 +55,6 @@ class DeterministicActorCritic(torch.nn.Module):
         seen = joint or spec
         self.q = TwinQ(seen, seen.actions, settings, streams, generator, estimates)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
-        """What goes in, :attr:`network` has prepared."""
-        self.target.normalizer = None  # what goes in is normalised already
+        """Its inputs are prepared by :attr:`network`."""
+        self.target.normalizer = None  # its inputs are normalised already
         self.q_target = copy.deepcopy(self.q).requires_grad_(False)

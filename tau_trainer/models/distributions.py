@@ -1,7 +1,7 @@
 """Log-probabilities and entropy of hybrid actions, differentiable, and masks of their branches (``True``: forbidden).
 
-Continuous actions are independent Gaussians around a mean with a sigma that does not depend on the observation (or,
-squashed, the tanh of Gaussians of which it does); every discrete branch is a categorical distribution of its own.
+Continuous actions are independent Gaussians around a mean, with a sigma that does not depend on the observation (or, if
+squashed, the tanh of Gaussians whose sigma does); every discrete branch is a separate categorical distribution.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ MASKED_LOGIT = -1e8
 LOG_SIGMA_RANGE = -20.0, 2.0
 """Limits of a log sigma that depends on the observation (Haarnoja et al. 2018, and ML-Agents)."""
 LEAST_LOG_SIGMA = -4.0
-"""Of Gaussians that imitate: recordings of a player who never errs would make them so narrow that nothing else is
-learned."""
+"""Lower limit of log sigma for Gaussians that imitate.
+
+Recordings of a player without errors would make them so narrow that nothing else is learned.
+"""
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 GAUSSIAN_ENTROPY = 0.5 + LOG_SQRT_2PI
 """Entropy of a Gaussian with sigma 1, in nats."""
 LARGEST_SQUASHED = 1.0 - 1e-6
-"""An action nearer to the end of its range than that counts as this: the end itself is the tanh of infinity."""
+"""Actions closer to the end of their range count as this one: the end itself is the tanh of infinity."""
 
 
 def branch_bounds(branches: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
@@ -38,17 +40,17 @@ def branch_bounds(branches: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def effective_mask(mask: BoolArray, branches: tuple[int, ...]) -> BoolArray:
-    """The mask that acting and learning use: a branch with every action forbidden counts as free of masks.
+    """The mask that acting and learning use: a branch with every action forbidden counts as unmasked.
 
-    A game that forbids everything in a branch does not care what is chosen there, and ML-Agents' engine side takes
-    any index then; a distribution over nothing does not exist.
+    A game that forbids everything in a branch ignores its value, and ML-Agents' engine side then takes any index; a
+    distribution over nothing does not exist.
 
     Args:
         mask: bool [n, sum of branches].
         branches: size of each branch.
 
     Returns:
-        ``mask`` itself where no branch is forbidden as a whole, else a corrected copy.
+        ``mask`` itself if no branch is forbidden as a whole, otherwise a corrected copy.
     """
     for begin, end in branch_bounds(branches):
         blocked = mask[:, begin:end].all(axis=1)
@@ -71,7 +73,7 @@ def evaluate_actions(
     Args:
         actions: sizes.
         outputs: float32 [n, c + sum of branches]: means, then logits.
-        log_sigma: float32 [c], or [n, c] where rows are of several networks.
+        log_sigma: float32 [c], or [n, c] if rows are of several networks.
         continuous: float32 [n, c], raw samples.
         discrete: int64 [n, b].
         mask: bool [n, sum of branches], True = forbidden, no branch forbidden as a whole; or None.
@@ -91,7 +93,7 @@ def evaluate_actions(
     for branch, (begin, end) in enumerate(branch_bounds(actions.discrete_branches)):
         all_log_prob = torch.log_softmax(logits[:, begin:end], dim=1)  # [n, size]
         log_probs.append(all_log_prob.gather(1, discrete[:, branch : branch + 1]))
-        # -sum p log p; what is forbidden has p = 0 and a finite log p.
+        # -sum p log p; forbidden values have p = 0 and a finite log p.
         entropy = entropy - (all_log_prob.exp() * all_log_prob).sum(dim=1)
     return torch.cat(log_probs, dim=1), entropy
 
@@ -100,7 +102,7 @@ def squashed_log_prob(raw: torch.Tensor, noise: torch.Tensor, log_sigma: torch.T
     """Log-density of ``tanh(raw)`` with ``raw = mean + sigma * noise``, all [n, c].
 
     The density of the Gaussian over the slope of tanh (Haarnoja et al. 2018, appendix C). The logarithm of that slope,
-    ``1 - tanh(x)²``, is ``2 (log 2 - x - softplus(-2 x))``, which is exact where tanh has long been rounded to 1.
+    ``1 - tanh(x)²``, is ``2 (log 2 - x - softplus(-2 x))``, which is exact even if tanh is rounded to 1.
     """
     slope = 2.0 * (math.log(2.0) - raw - torch.nn.functional.softplus(-2.0 * raw))  # log(1 - tanh²), [n, c]
     return -0.5 * noise * noise - log_sigma - LOG_SQRT_2PI - slope
@@ -114,9 +116,10 @@ def action_log_prob(
     forbidden: torch.Tensor | None,
     least_log_sigma: float = LOG_SIGMA_RANGE[0],
 ) -> torch.Tensor:
-    """Log-probability [n, c + b] of actions as the memory has them, whatever they are: squashed, of levels, or neither.
+    """Log-probability [n, c + b] of stored actions of any kind: squashed, of levels, or neither.
 
-    Arguments as in :func:`evaluate_actions`, with ``outputs`` and sizes of ``head``; sigmas count as at least so wide.
+    Arguments as in :func:`evaluate_actions`, with ``outputs`` and sizes of ``head``; ``least_log_sigma`` is a lower
+    limit.
     """
     choices = head.choices
     if not head.squashed:
@@ -131,6 +134,6 @@ def action_log_prob(
         return log_prob
     branches = ActionSpec(0, choices.discrete_branches)
     logits = outputs[:, head.logits :]
-    nothing = logits[:, :0]  # no continuous actions in what follows
+    nothing = logits[:, :0]  # without continuous actions below
     others, _ = evaluate_actions(branches, logits, nothing[0], nothing, discrete, forbidden)
     return torch.cat((log_prob, others), dim=1)

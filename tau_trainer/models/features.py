@@ -1,4 +1,4 @@
-"""What a model beside the policy makes of an agent's observations: features, from layers and encoders of its own."""
+"""Features of an agent's observations for models other than the policy, from their own layers and encoders."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Features(torch.nn.Module):
-    """Encoders and hidden layers of one shape with a policy's, without a memory.
+    """Encoders and hidden layers of the same shape as a policy's, without a memory.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
-        settings: of the network; its ``memory`` means nothing.
+        settings: of the network; its ``memory`` is ignored.
         generator: source of the initial weights.
-        beside: how many further numbers go into the hidden layers.
+        beside: number of further inputs of the hidden layers.
     """
 
     def __init__(
@@ -38,23 +38,23 @@ class Features(torch.nn.Module):
         self.encoders, size, goal = make_encoders(spec, settings, 1, generator)
         self.body, self.hyper = make_body(size + beside, goal, settings, 1, generator)
         self.size: int = self.body.size if self.hyper is None else self.hyper.size
-        """``H``, features that come out."""
+        """``H``, number of output features."""
 
     def take_in(self, vectors: torch.Tensor) -> None:
-        """Let the statistics take in vectors [n, D] as they came, where there are any."""
+        """Let the statistics take in raw vectors [n, D], if there are any."""
         if self.normalizer is not None:
             self.normalizer.take_in(vectors)
 
     def prepare(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """What :meth:`ActorCritic.arrange` made of observations, as floats: vectors normalised, images in [0, 1]."""
-        # Bytes of images have nothing between them, floats do: what lies between two images is one.
+        """Observations from :meth:`ActorCritic.arrange` as floats: vectors normalised, images in [0, 1]."""
+        # Bytes become floats, so that values between two images are images too.
         vectors, *others = (x.float() / 255.0 if x.dtype == torch.uint8 else x.float() for x in inputs)
         if self.normalizer is not None:
             vectors = self.normalizer(vectors)
         return [vectors, *others]
 
     def forward(self, prepared: Sequence[torch.Tensor], beside: torch.Tensor | None = None) -> torch.Tensor:
-        """Features [n, H] of what was prepared and of further numbers [n, beside]."""
+        """Features [n, H] of prepared observations and of further numbers [n, beside]."""
         x = goal = prepared[0]
         if self.encoders:
             x, goal = self.encoders[0](list(prepared))
@@ -67,7 +67,7 @@ class Features(torch.nn.Module):
 
 
 class Readout(torch.nn.Module):
-    """Linear outputs [n, outputs], behind a hidden layer of so many units unless that is 0.
+    """Linear outputs [n, outputs], after a hidden layer of ``hidden`` units unless that is 0.
 
     Args:
         gain: factor on the initial weights of the last layer.

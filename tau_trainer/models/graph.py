@@ -1,7 +1,7 @@
 """Collects the nodes of an ONNX graph, of operator set 9.
 
-Nothing is traced and no exporter of a framework takes part, so a file depends on the blocks' own pages alone: its
-names, operators and versions cannot change with a torch release.
+Nothing is traced and no framework's exporter is used, so a file depends only on the blocks' own code: its names,
+operators and versions cannot change with a torch release.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 NORM_EPSILON = 1e-5
-"""What layer normalisation adds to a variance."""
+"""Epsilon that layer normalisation adds to a variance."""
 
 
 class GraphWriter:
@@ -37,7 +37,7 @@ class GraphWriter:
     def add_many(
         self, kind: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: int | float | list[int]
     ) -> list[str]:
-        """Append a node; an output that nobody needs is named with an empty text."""
+        """Append a node; give an output that is not needed an empty name."""
         name = next(output for output in outputs if output)
         node = helper.make_node(kind, list(inputs), list(outputs), name=f"{name}.{kind}")
         node.attribute.extend(helper.make_attribute(key, value) for key, value in sorted(attributes.items()))
@@ -45,10 +45,10 @@ class GraphWriter:
         return list(outputs)
 
     def constant(self, name: str, values: NDArray[np.generic]) -> str:
-        """Store ``values`` in the file. Raises NonFiniteError where they hold NaN or infinity."""
+        """Store ``values`` in the file. Raises NonFiniteError if they contain NaN or infinity."""
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise NonFiniteError(
-                f"The policy's {name} holds NaN or infinity and cannot be exported; go back to an earlier checkpoint."
+                f"The policy's {name} contains NaN or infinity and cannot be exported; use an earlier checkpoint."
             )
         self.initializers.append(numpy_helper.from_array(np.array(values, order="C"), name))
         return name
@@ -109,5 +109,5 @@ class GraphWriter:
         return self.add("Concat", parts, output, axis=1) if len(parts) > 1 else self.add("Identity", parts, output)
 
     def reshape(self, x: str, output: str, shape: Sequence[int]) -> str:
-        """``x`` in another shape; -1 = what is left, 0 = as before."""
+        """``x`` in another shape; -1 = the remaining size, 0 = unchanged."""
         return self.add("Reshape", [x, self.constant(f"{output}.shape", np.array(shape, np.int64))], output)

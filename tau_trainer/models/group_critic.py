@@ -1,16 +1,15 @@
 """A critic that sees all agents of a group at once (Cohen et al. 2021, section 4; ML-Agents ``MultiAgentNetworkBody``).
 
-Every agent is an entity: what it sees is embedded, alone or beside what it did, and all attend to each other, so a
-group may have any size. The *value* is that of what all see. The *baseline* of an agent is what its group is worth if
-the others do what they did and nothing is known of its own action: there it is embedded alone, and they with their
-actions.
+Every agent is an entity: its observation is embedded, alone or together with its action, and all attend to each other,
+so a group may have any size. The *value* comes from all observations. The *baseline* of an agent is the value of its
+group given the others' actions but not its own: for that it is embedded without its action, and the others with theirs.
 
-With a **memory** every agent has one for the critic too, of what it saw itself, and what it remembers stands beside
-what it sees, in all embeddings. Its state is kept with each decision as the actor's is, by who acts. ML-Agents has the
-memory behind the attention, one state for an agent's values and one for its baselines, and works them out in the
-update. There every agent remembers its whole group; here the group's critic hears what each one remembers. So groups
-that change their members need no memory of their own, a set is worth the same whoever asks, and learning may begin
-anywhere.
+With a **memory**, every agent also has one for the critic, of its own observations, and the memory's output is embedded
+together with the observation. Its state is stored with each decision like the actor's, by the process that acts.
+ML-Agents has the memory after the attention, with one state for an agent's values and one for its baselines, and
+computes them in the update. There every agent remembers its whole group; here the group's critic sees what each one
+remembers. So groups that change their members need no memory of their own, a set has the same value for all agents, and
+learning may start anywhere.
 """
 
 from __future__ import annotations
@@ -37,28 +36,28 @@ if TYPE_CHECKING:
 
 
 CRITIC = 1
-"""Where the state of the critic's memory stands in the column of both; the actor's is the first."""
+"""Index of the critic's memory in the shared state column; the actor's is the first."""
 
 
 class GroupCritic(torch.nn.Module):
     """Values of groups and baselines of their members, by the same layers.
 
-    Below ``s`` groups have ``k`` members in all and at most ``m``; ``A`` numbers say what an agent did, ``R`` its
-    worth.
+    Below, ``s`` groups have ``k`` members in all and at most ``m``; ``A`` numbers describe an agent's action, ``R`` its
+    value.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
-        choices: what is drawn for an agent (:attr:`ActionHead.choices`).
+        choices: the random choices of an agent (:attr:`ActionHead.choices`).
         settings: of the network; ``hidden_units`` is the width of an entity too.
         streams: name of each reward stream and its width.
         generator: source of the initial weights.
 
     Raises:
-        SettingsError: a sensor is nothing that a network reads, or the heads do not share ``hidden_units`` evenly.
+        SettingsError: networks do not support a sensor, or the heads cannot divide ``hidden_units`` evenly.
     """
 
     most: torch.Tensor
-    """float64 []: members of the largest group so far."""
+    """float64 []: number of members of the largest group so far."""
 
     def __init__(
         self,
@@ -72,8 +71,8 @@ class GroupCritic(torch.nn.Module):
         width = settings.hidden_units
         if width % HEADS:
             raise SettingsError(
-                f"network_settings.hidden_units is {width}, which the {HEADS} heads of the group's critic cannot share "
-                f"evenly; make it a multiple of {HEADS}"
+                f"network_settings.hidden_units is {width}, which the {HEADS} heads of the group's critic cannot "
+                f"divide evenly; make it a multiple of {HEADS}"
             )
         self.branches = choices.discrete_branches
         self.encoders, seen, _ = make_encoders(spec, settings, 1, generator)
@@ -98,7 +97,7 @@ class GroupCritic(torch.nn.Module):
         self.register_buffer("most", torch.ones((), dtype=torch.float64))
 
     def done(self, continuous: torch.Tensor, discrete: torch.Tensor) -> torch.Tensor:
-        """What agents did, [n, A]: raw samples [n, c], and their choices [n, b] one-hot."""
+        """Agents' actions, [n, A]: raw samples [n, c], and their choices [n, b] one-hot."""
         parts = [continuous]
         for i, size in enumerate(self.branches):
             chosen = torch.nn.functional.one_hot(discrete[:, i], size)
@@ -108,11 +107,11 @@ class GroupCritic(torch.nn.Module):
     def perceived(
         self, inputs: Inputs, state: torch.Tensor | None = None, begins: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """What each agent sees and remembers, [k, F], and its new state [k, M]; M is 0 without a memory.
+        """Features of each agent's observation and memory, [k, F], and its new state [k, M]; M is 0 without a memory.
 
         Args:
-            inputs: of :meth:`ActorCritic.prepare`, [k, ...].
-            state: [k, M]; None = as at the beginning of an episode.
+            inputs: from :meth:`ActorCritic.prepare`, [k, ...].
+            state: [k, M]; None = as at the start of an episode.
             begins: bool [k], see :meth:`ActorCritic.forward`.
         """
         seen = self.encoders[0](inputs).features if self.encoders else inputs[0]
@@ -133,8 +132,8 @@ class GroupCritic(torch.nn.Module):
         """Values and baselines.
 
         Args:
-            features: [k, F] of :meth:`perceived`, the members of a group one behind the other.
-            done: [k, A], see :meth:`done`; None: no baselines are wanted.
+            features: [k, F] from :meth:`perceived`, the members of a group in a row.
+            done: [k, A], see :meth:`done`; None: no baselines.
             sizes: int64 [s], members of each group, at least 1.
 
         Returns:
@@ -144,9 +143,9 @@ class GroupCritic(torch.nn.Module):
         present = torch.arange(most, device=sizes.device) < sizes[:, None]
         slots = present.flatten().nonzero()[:, 0]
         embedded = [self.alone(features)]
-        if done is not None and most > 1:  # who is alone has no mates whose actions could count
+        if done is not None and most > 1:  # a single agent has no others whose actions count
             embedded.append(self.acted(torch.cat((features, done), dim=1)))
-        # [s, m, e, width], zeros where nobody is: everybody alone, and where that is wanted with its action.
+        # [s, m, e, width], zeros for empty places: each agent without its action and, for baselines, with it.
         entities = normed(torch.nn.functional.silu(torch.stack(embedded, dim=1)))
         if len(slots) < present.numel():
             padded = entities.new_zeros(present.numel(), *entities.shape[1:])
@@ -166,10 +165,11 @@ class GroupCritic(torch.nn.Module):
     def _attention(
         self, entities: torch.Tensor, present: torch.Tensor
     ) -> tuple[Sequence[torch.Tensor], Sequence[Sequence[torch.Tensor]]]:
-        """What is asked for, once for each of ``e`` kinds of entities [s, m, e, width].
+        """Attention scores, for each of ``e`` kinds of entities [s, m, e, width].
 
         Returns:
-            Of each kind its values by head, [s, h, m, width / h]. And of each kind that asks and each that is asked how
+            For each kind, its values by head, [s, h, m, width / h]. And for each kind of query and each kind of key,
+            how
             well they match, [s, h, m, m].
         """
         layers = self.query, self.key, self.value
@@ -190,13 +190,13 @@ class GroupCritic(torch.nn.Module):
         match: Sequence[Sequence[torch.Tensor]],
         present: torch.Tensor,
     ) -> torch.Tensor:
-        """[s, m, width]: what is heard on average where member ``i`` is there without its action.
+        """[s, m, width]: the mean answer if member ``i`` is there without its action.
 
-        Below ``j`` is who asks, ``k`` who is asked, ``h`` a head. All ``m`` such lists of entities share what each one
-        asks, is asked for and answers, also behind :attr:`out`. List ``i`` differs where ``i`` asks, ``j = i``, and
-        where it is asked, ``k = i``: there scores are put in, and answers are made as if it were there with its action
-        and what differs is added, so that they are one product for a group. Only sums of what is positive are divided
-        by, so nothing cancels, however much of the attention one member has.
+        Below, ``j`` is the query, ``k`` the key, ``h`` a head. All ``m`` lists of entities share queries, keys and
+        values, also after :attr:`out`. List ``i`` differs for the query ``j = i`` and the key ``k = i``: there, scores
+        are replaced, and answers are computed as if it were there with its action, plus the difference, so that they
+        are one product per group. Only sums of positive numbers are divided by, so nothing cancels, however much of the
+        attention one member has.
         """
         groups, members, _, width = entities.shape
         (alone_alone, alone_acted), (acted_alone, acted_acted) = match
@@ -205,11 +205,11 @@ class GroupCritic(torch.nn.Module):
         scores.diagonal(dim1=1, dim2=2).copy_(alone_acted.mT)
         scores.diagonal(dim1=1, dim2=4).copy_(torch.where(itself, alone_alone, acted_alone).transpose(1, 2))
         attention = torch.softmax(scores, dim=4)
-        # What was asked and who asks, behind `out`: [s, h, k, width] and [s, j, width].
+        # Values and queries after `out`: [s, h, k, width] and [s, j, width].
         heard, asking = self._behind_out(value[1]), entities[:, :, 1] + self.out.bias
         answer = attention.flatten(3).flatten(1, 2) @ heard.flatten(1, 2)
         answer = answer.view(groups, members, members, width) + asking[:, None]
-        # What differs, [s i, h + 1, width], and how much of it is heard, [s i, j, h + 1].
+        # The difference, [s i, h + 1, width], and its weight, [s i, j, h + 1].
         apart = self._behind_out(value[0] - value[1]).transpose(1, 2), entities[:, :, :1] - entities[:, :, 1:]
         at_own = attention.diagonal(dim1=1, dim2=4).permute(0, 3, 1, 2)
         weights = at_own, itself.to(at_own.dtype).expand(groups, -1, -1)[..., None]
@@ -220,14 +220,14 @@ class GroupCritic(torch.nn.Module):
         return (share.repeat_interleave(members, dim=0)[:, None] @ normed(answer)).view(groups, members, width)
 
     def _behind_out(self, values: torch.Tensor) -> torch.Tensor:
-        """[s, h, m, width] of values by head [s, h, m, width / h]: what each head adds to the answer."""
+        """[s, h, m, width] from values by head [s, h, m, width / h]: each head's part of the answer."""
         groups, _, members, size = values.shape
         weights = self.out.weight.view(-1, HEADS, size).permute(1, 2, 0)
         each = values.transpose(0, 1).reshape(HEADS, groups * members, size) @ weights
         return each.view(HEADS, groups, members, -1).transpose(0, 1)
 
     def _worth(self, pooled: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
-        """[n, R] of [n, width]; the head is told how large the group is beside the largest so far, -1 to 1."""
+        """[n, R] from [n, width]; the head also gets the group's size relative to the largest so far, -1 to 1."""
         share = (sizes * (2.0 / self.most) - 1.0).to(pooled.dtype)[:, None]
         features = self.body(pooled, 0)
         result: torch.Tensor = self.worth(torch.cat((features, share), dim=1))
@@ -235,7 +235,7 @@ class GroupCritic(torch.nn.Module):
 
 
 class GroupActorCritic(ActorCritic):
-    """An actor as everywhere, whose values are those of its group.
+    """An ordinary actor with the values of its group.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
@@ -258,7 +258,7 @@ class GroupActorCritic(ActorCritic):
     @property
     @override
     def state_columns(self) -> tuple[Column, ...]:
-        """Of the actor, and of the critic."""
+        """State columns of the actor and of the critic."""
         return tuple(Column(column.name, (2, column.shape[1])) for column in super().state_columns)
 
     @override

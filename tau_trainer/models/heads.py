@@ -1,4 +1,4 @@
-"""What an actor says, Gaussians and logits of every discrete branch, and what a critic says."""
+"""Heads: the actor's outputs, Gaussians and logits of every discrete branch, and the critic's."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ MAX_LOG_SIGMA = 80.0
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """How actions come from what a network says. As it stands: continuous ones from Gaussians, branches from logits."""
+    """How a network's outputs become actions. By default, continuous ones come from Gaussians, branches from logits."""
 
     squashed: bool = False
-    """Whether continuous actions are; see :class:`ActionHead`."""
+    """Whether continuous actions are squashed; see :class:`ActionHead`."""
     deterministic: bool = False
     """Whether they have no sigma; they are squashed, too."""
     exploration: ExplorationSettings | None = None
-    """Outputs are not sampled from: the best action is disturbed so. None: they are."""
+    """If set, the best action is disturbed in this way, instead of sampling from the outputs. None: sample."""
     noisy: bool = False
-    """Whether the weights of hidden layers and heads are; see :class:`NoisyPart`."""
+    """Whether the weights of hidden layers and heads are noisy; see :class:`NoisyPart`."""
     head: Callable[..., ActionHead] | None = None
-    """Makes what says it, of :class:`ActionHead`'s arguments; None: that class itself."""
+    """Makes the head, with :class:`ActionHead`'s arguments; None: that class itself."""
 
 
 SAMPLED = Acting()
 
 
 class Head(torch.nn.Module):
-    """``x @ weight + bias``, beginning at zero; ``noisy``: with :class:`NoisyPart`."""
+    """``x @ weight + bias``, initially zero; ``noisy``: with :class:`NoisyPart`."""
 
     def __init__(self, inputs: int, outputs: int, *, noisy: bool) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Head(torch.nn.Module):
         self.noisy = NoisyPart(inputs, outputs) if noisy else None
 
     def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
-        """Outputs [n, outputs] from features [n, inputs]; None: without noise."""
+        """Outputs [n, outputs] from features [n, inputs]; ``noise`` None: without noise."""
         outputs = torch.addmm(self.bias, x, self.weight)
         return outputs if self.noisy is None or noise is None else outputs + self.noisy(x, noise)
 
@@ -69,16 +69,16 @@ class Head(torch.nn.Module):
 class ActionHead(Head):
     """Outputs [n, c + M]: a mean for each continuous action, then logits of all branches.
 
-    The Gaussians' log sigma [c] does not depend on the observation. Where they are *squashed* it does: outputs are
-    [n, 2c + M], a log sigma for each continuous action behind the means, and the action is the sample's tanh. Where
-    they are *deterministic* there is no sigma at all: outputs are [n, c + M], and the action is the mean's tanh.
+    The Gaussians' log sigma [c] does not depend on the observation. If they are *squashed*, it does: outputs are [n, 2c
+    + M], with a log sigma for each continuous action after the means, and the action is the sample's tanh. If they are
+    *deterministic*, there is no sigma: outputs are [n, c + M], and the action is the mean's tanh.
 
     Args:
-        inputs: features that go in.
+        inputs: number of input features.
         actions: sizes.
-        levels: values that a continuous action can take, each of which gets a logit; None = a Gaussian.
-        acting: how actions come from the outputs. With an exploration logits are values, of which a model file takes
-            the best where others would draw.
+        levels: number of values of a continuous action, each with a logit; None = a Gaussian.
+        acting: how the outputs become actions. With an exploration, logits are values, and a model file takes the best
+            of them instead of a random one.
     """
 
     def __init__(
@@ -93,15 +93,15 @@ class ActionHead(Head):
         branches = actions.discrete_branches if levels is None else (levels,) * leveled + actions.discrete_branches
         choices = ActionSpec(actions.continuous_size - leveled, branches)
         size = choices.continuous_size
-        # Columns before the logits: means, and sigmas where they are squashed.
+        # Columns before the logits: means, and sigmas if squashed.
         logits = 2 * size if acting.squashed and not acting.deterministic else size
         super().__init__(inputs, logits + choices.mask_size, noisy=acting.noisy)
         self.greedy = acting.exploration is not None
         self.actions, self.levels = actions, levels
         self.choices = choices
-        """What is drawn: ``actions``, or with ``levels`` a branch for each continuous action, before the others."""
+        """The random choices: ``actions``; with ``levels``, first a branch for each continuous action."""
         self.leveled = leveled
-        """How many of the branches of :attr:`choices` are continuous actions."""
+        """Number of the branches of :attr:`choices` that are continuous actions."""
         self.deterministic = acting.deterministic and size > 0
         self.squashed = (acting.squashed or acting.deterministic) and size > 0
         self.logits = logits
@@ -109,21 +109,21 @@ class ActionHead(Head):
         if not self.squashed:
             self.log_sigma = torch.nn.Parameter(torch.zeros(size))  # sigma 1 at first
         with torch.no_grad():
-            # Small weights of means and logits alike: first actions are near zero, first choices nearly even.
+            # Small weights for means and logits: first actions are near zero, first choices nearly uniform.
             kaiming_normal_(self.weight[:, : self.logits], generator, MEAN_GAIN)
             kaiming_normal_(self.weight[:, self.logits :], generator, LOGITS_GAIN)
 
     def forbidden(self, mask: BoolArray) -> BoolArray:
-        """The mask [n, sum of branches] over all of :attr:`choices` as acting and learning use it (``masks.py``)."""
+        """The mask [n, sum of branches] over all of :attr:`choices`, as acting and learning use it."""
         mask = effective_mask(mask, self.actions.discrete_branches)
         free = self.choices.mask_size - self.actions.mask_size
         # bool [n, free]: levels of continuous actions are never forbidden.
         return mask if not free else np.concatenate([np.zeros((len(mask), free), np.bool_), mask], axis=1)
 
     def remembered(self, actions: Actions) -> tuple[FloatArray, IntArray]:
-        """What the environment got [n] as learning keeps it: ``continuous`` and ``discrete`` of :attr:`choices`.
+        """Actions [n] of an environment in the form for learning: ``continuous`` and ``discrete`` of :attr:`choices`.
 
-        The reverse of :meth:`Decision.to_env`; what lies outside [-1, 1] counts as its nearest end.
+        The reverse of :meth:`Decision.to_env`; values outside [-1, 1] count as the nearest end.
         """
         continuous = actions.continuous.clip(-1.0, 1.0)
         if self.levels is not None:
@@ -135,7 +135,7 @@ class ActionHead(Head):
         """Everything from the features to the actions that Unity reads.
 
         Raises:
-            NonFiniteError: a weight or a width is no number that a model file can hold.
+            NonFiniteError: a weight or a width is not a number that a model file can hold.
         """
         if self.actions.continuous_size and self.levels is not None:
             self._write_levels(graph, x, self.levels)
@@ -166,7 +166,7 @@ class ActionHead(Head):
             graph.add("Div", [graph.clip(raw, f"{raw}_clipped", -ACTION_LIMIT, ACTION_LIMIT), limit], output)
 
     def _sigma(self, graph: GraphWriter, x: str) -> str:
-        """The Gaussians' widths, which depend on the features ``x`` only where they are squashed."""
+        """The Gaussians' widths, which depend on the features ``x`` only if they are squashed."""
         if self.squashed:
             part = self._part(slice(self.logits // 2, self.logits))
             clipped = graph.clip(graph.linear(*part, x, "log_sigma"), "log_sigma_clipped", *LOG_SIGMA_RANGE)
@@ -174,16 +174,16 @@ class ActionHead(Head):
         log_sigma = self.log_sigma.detach().cpu().numpy()
         if (log_sigma > MAX_LOG_SIGMA).any():
             raise NonFiniteError(
-                f"The policy's log_sigma reaches {log_sigma.max():.3g}, whose exponential is no number that a model "
-                "file can hold; go back to an earlier checkpoint."
+                f"The policy's log_sigma reaches {log_sigma.max():.3g}, and a model file cannot hold its "
+                "exponential; use an earlier checkpoint."
             )
         return graph.constant("sigma", np.exp(log_sigma)[None])
 
     def _write_discrete(self, graph: GraphWriter, x: str) -> None:
         """Per branch: masked logits, a draw from their softmax, and the most likely action.
 
-        LogSoftmax (known to Barracuda and Sentis) stands where ML-Agents' files have Log(Softmax), which gives minus
-        infinity for what is masked.
+        It uses LogSoftmax (supported by Barracuda and Sentis) where ML-Agents' files have Log(Softmax), which gives
+        minus infinity for masked values.
         """
         branches = self.actions.discrete_branches
         first = self.logits + self.choices.mask_size - self.actions.mask_size
@@ -225,7 +225,10 @@ class ActionHead(Head):
         graph.output_constant(names.CONTINUOUS_SHAPE, [count])
 
     def _write_choice(self, graph: GraphWriter, logits: str, name: str, samples: list[str], best: list[str]) -> None:
-        """A draw from a branch's softmax, and the most likely value, each int64 [n, 1]; of values the best, twice."""
+        """A draw from a branch's softmax, and the most likely value, each int64 [n, 1].
+
+        For action values, the best twice.
+        """
         from onnx import TensorProto  # only those who write a model file need the package
 
         best.append(graph.add("ArgMax", [logits], f"{name}.best", axis=1, keepdims=1))
@@ -238,14 +241,14 @@ class ActionHead(Head):
 
 
 class QuantileHead(ActionHead):
-    """Values of actions as distributions of which every quantile can be asked, and their means over fixed fractions.
+    """Values of actions as distributions with any quantile, and their means over fixed fractions.
 
     Dabney et al. 2018, equations 4 and 5: features, times an embedding of the fraction tau, then a hidden layer and the
-    values. The paper draws the fractions of that mean; the midpoints of ``K`` equal parts say the same without noise,
-    so a policy is the same wherever it acts, and so is its file.
+    values. The paper draws the fractions of that mean; the midpoints of ``K`` equal parts give the same without noise,
+    so a policy and its file are the same everywhere.
 
     Args:
-        inputs: features ``H`` that go in.
+        inputs: number of input features, ``H``.
         actions: see :class:`ActionHead`, as ``levels`` and ``acting``.
         numbers: ``E`` cosines of a fraction, ``K`` and ``cvar``, the worst share of a distribution that counts.
     """
@@ -266,7 +269,7 @@ class QuantileHead(ActionHead):
         for layer in (self.embedding, self.hidden):
             kaiming_normal_(layer.weight, generator)
         self.fractions: torch.Tensor
-        """[K]: of the mean."""
+        """[K]: fractions of the mean."""
         self.register_buffer("fractions", numbers.cvar * (torch.arange(samples) + 0.5) / samples, persistent=False)
 
     @override
@@ -276,11 +279,11 @@ class QuantileHead(ActionHead):
         return super().forward(self._seen(x, self.fractions[None]).mean(dim=1), noise)
 
     def quantiles(self, x: torch.Tensor, fractions: torch.Tensor) -> torch.Tensor:
-        """What each value is worth [n, N, M] at fractions tau [n, N], from features [n, H]."""
+        """Values [n, N, M] at fractions tau [n, N], from features [n, H]."""
         return self._seen(x, fractions) @ self.weight + self.bias
 
     def _seen(self, x: torch.Tensor, fractions: torch.Tensor) -> torch.Tensor:
-        """What goes into the last layer, [n, N, H]; fractions [n, N], or [1, N] for all alike."""
+        """Inputs of the last layer, [n, N, H]; fractions [n, N], or [1, N] for all rows alike."""
         merged = x[:, None] * self._embedded(fractions)
         return torch.nn.functional.silu(merged @ self.hidden.weight + self.hidden.bias)
 
@@ -308,13 +311,13 @@ class QuantileHead(ActionHead):
 class ValueHead(Head):
     """Linear values [n, R] of all streams side by side.
 
-    They begin at zero: random ones would be taken for knowledge of what lies behind a horizon, and where rewards are
-    small they send agents the wrong way for good.
+    They start at zero: random values would count as knowledge of the time beyond a horizon, and if rewards are small,
+    they would mislead agents for good.
 
     Args:
-        inputs: features that go in.
+        inputs: number of input features.
         streams: name of each reward stream and its width.
-        noisy: whether weights are; see :class:`NoisyPart`.
+        noisy: whether weights are noisy; see :class:`NoisyPart`.
     """
 
     def __init__(self, inputs: int, streams: Mapping[str, int], *, noisy: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""A hidden layer whose weights another network makes from the agent's goal (Ha et al. 2016), as in ML-Agents."""
+"""A hidden layer whose weights another network computes from the agent's goal (Ha et al. 2016), as in ML-Agents."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tau_trainer.settings import NetworkSettings
 
 _FEW = 2
-"""Where a goal is shared by so many rows in the mean, each goal's weights are made once."""
+"""Mean number of rows per goal from which each goal's weights are computed only once."""
 _AT_ONCE = 2**24
-"""Weights that are made at once: 64 MiB."""
+"""Number of weights to compute at once: 64 MiB."""
 
 
 class HyperLayer(torch.nn.Module):
@@ -28,14 +28,14 @@ class HyperLayer(torch.nn.Module):
     ``W`` comes from two hidden layers with swish, a normalisation and a linear layer over the goal.
 
     Args:
-        inputs: features ``I`` that go in.
-        goals: features ``G`` of the goal.
-        units: features ``H`` that come out, and width of the layers that make the weights.
-        towers: how many.
+        inputs: number of input features, ``I``.
+        goals: number of features of the goal, ``G``.
+        units: number of output features, ``H``, and width of the layers that compute the weights.
+        towers: number of towers.
     """
 
     normalized = False
-    """Whether the activation is, see :func:`activate`; for whoever makes it to set."""
+    """Whether the activation is normalized, see :func:`activate`; set it after construction."""
 
     def __init__(self, inputs: int, goals: int, units: int, towers: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -45,25 +45,25 @@ class HyperLayer(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.zeros(towers, 1, units))
         for layer in (self.first, self.second):
             kaiming_normal_(layer.weight, generator)
-        bound = math.sqrt(1.0 / (units * inputs))  # as torch's own linear layers begin, with the inputs that W has
+        bound = math.sqrt(1.0 / (units * inputs))  # as torch initialises linear layers, for the inputs of W
         with torch.no_grad():
             self.made.weight.uniform_(-bound, bound, generator=generator)
 
     def forward(self, x: torch.Tensor, goal: torch.Tensor, tower: int, *, frozen: bool = False) -> torch.Tensor:
-        """Features [n, H] of one tower from inputs [n, I] and goals [n, G]; ``frozen``: gradients go to ``x`` alone."""
-        rows = max(1, _AT_ONCE // (self.inputs * self.size))  # goals whose weights are made at once
-        # Differing goals are found only where no gradient flows to them.
+        """Features [n, H] of one tower from inputs [n, I] and goals [n, G]; ``frozen``: gradients go only to ``x``."""
+        rows = max(1, _AT_ONCE // (self.inputs * self.size))  # goals whose weights are computed at once
+        # Group equal goals only if no gradient flows to them.
         groups = None if goal.requires_grad else _by_goal(goal, rows)
         if groups is None:
             each = zip(torch.split(x, rows), torch.split(goal, rows), strict=True)
-            # [part, H]: a product of its own for each row.
+            # [part, H]: a separate product for each row.
             products = [torch.bmm(part[:, None], self._weights(some, tower, frozen))[:, 0] for part, some in each]
             product = torch.cat(products)
         else:
             different, order, sizes = groups
             # One product for all rows of a goal.
             each = zip(torch.split(x[order], sizes), self._weights(different, tower, frozen), strict=True)
-            # Rows in their own order again.
+            # Restore the order of rows.
             product = torch.cat([part @ weights for part, weights in each])[order.argsort()]
         bias = self.bias[tower].detach() if frozen else self.bias[tower]
         return activate(product + bias, normalized=self.normalized)
@@ -103,12 +103,12 @@ def make_body(
     *,
     noisy: bool = False,
 ) -> tuple[MLP | NetArch, HyperLayer | None]:
-    """The hidden layers over ``inputs`` features; where ``goals`` of them make weights, the last layer's: never noisy.
+    """The hidden layers over ``inputs`` features. With ``goals``, they make the weights of the last layer: never noisy.
 
-    ML-Agents' ``ConditionalEncoder`` has one such layer too; behind a ``net_arch`` it is one more.
+    ML-Agents' ``ConditionalEncoder`` has one such layer too; after a ``net_arch`` it is an additional one.
 
     Raises:
-        SettingsError: a ``net_arch`` is to be noisy.
+        SettingsError: a noisy ``net_arch``.
     """
     units, layers = settings.hidden_units, settings.num_layers
     if settings.net_arch is not None:
@@ -123,7 +123,10 @@ def make_body(
 
 
 def _by_goal(goal: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor, list[int]] | None:
-    """Different goals [U, G], the rows ordered by goal [n], and how many have each; None where most rows differ."""
+    """Different goals [U, G], the rows ordered by goal [n], and the number of rows of each.
+
+    None if most rows differ.
+    """
     different, which, counts = torch.unique(goal, dim=0, return_inverse=True, return_counts=True)
     if 0 < len(different) <= min(most, len(goal) // _FEW):
         return different, which.argsort(), counts.tolist()

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 _GATES = 4
 _FORGET_BIAS = 2.0
-"""Of the forget gate at the start: ML-Agents has two biases, and each begins at 1."""
+"""Initial bias of the forget gate: ML-Agents has two biases, and each starts at 1."""
 _ONNX_ORDER = (0, 3, 1, 2)
-"""torch has the gates as input, forget, cell, output; ONNX as input, output, forget, cell."""
+"""torch orders the gates as input, forget, cell, output; ONNX as input, output, forget, cell."""
 
 
 class LSTM(Recurrent):
-    """One layer of ``memory_size / 2`` cells; its state is ``[h | c]`` and what it says is ``h``.
+    """One layer of ``memory_size / 2`` cells; its state is ``[h | c]`` and its output is ``h``.
 
-    Initial weights as ML-Agents': every gate's matrix by Glorot and Bengio (2010), uniform.
+    Initial weights as in ML-Agents: every gate's matrix by Glorot and Bengio (2010), uniform.
 
     Args:
-        inputs: features that go in.
+        inputs: number of input features.
         settings: its size.
     """
 
@@ -37,7 +37,7 @@ class LSTM(Recurrent):
         self.input = torch.nn.Linear(inputs, _GATES * self.size)
         self.hidden = torch.nn.Linear(self.size, _GATES * self.size, bias=False)
         with torch.no_grad():
-            # Each gate for itself: fan-out is of one gate.
+            # Each gate separately: fan-out is that of one gate.
             for gate in (*self.input.weight.chunk(_GATES), *self.hidden.weight.chunk(_GATES)):
                 torch.nn.init.xavier_uniform_(gate)
             self.input.bias.zero_()
@@ -53,12 +53,12 @@ class LSTM(Recurrent):
         return self._run(x, state)[0]
 
     def _run(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """All steps in torch's own kernel: what it says [T, n, H], and h and c [1, n, H] after the last."""
+        """All steps in torch's own kernel: outputs [T, n, H], and h and c [1, n, H] after the last step."""
         h, c = (half.contiguous()[None] for half in (state[:, : self.size], state[:, self.size :]))  # [1, n, H] each
         bias = self.input.bias
-        # Torch has two biases, and one would do.
+        # Torch has two biases, but one is enough.
         parameters = [self.input.weight, self.hidden.weight, bias, torch.zeros_like(bias)]
-        # Has biases, 1 layer, no dropout; cuDNN goes back through time only if it is told so; one way, time first.
+        # Has biases, 1 layer, no dropout; cuDNN needs the training flag for gradients; one direction, time first.
         return torch.lstm(x, (h, c), parameters, True, 1, 0.0, torch.is_grad_enabled(), False, False)
 
     @override

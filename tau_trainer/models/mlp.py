@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
 
 SIGMA = 0.5
-"""Width of the noise at first, before it is divided by the root of the inputs (section 3.2 of the paper)."""
+"""Initial width of the noise, before it is divided by the root of the inputs (section 3.2 of the paper)."""
 Noise = Callable[[int, int], torch.Tensor]
 """Standard normal numbers [rows, size]."""
 
 
 def activate(x: torch.Tensor, *, normalized: bool) -> torch.Tensor:
-    """Swish of [..., H]; normalized: ReLU of what has mean 0 and variance 1 in each row (Ba et al. 2016)."""
+    """Swish of [..., H]; normalized: ReLU after mean 0 and variance 1 in each row (Ba et al. 2016)."""
     if normalized:
         return torch.relu(torch.nn.functional.layer_norm(x, x.shape[-1:], eps=NORM_EPSILON))
-    # In place only where no gradient needs it.
+    # In place only if no gradient needs it.
     return torch.nn.functional.silu(x, inplace=not x.requires_grad)
 
 
 class NoisyPart(torch.nn.Module):
-    """What noise adds to ``x @ weight + bias``: widths of weights and bias, which are learned.
+    """Noise to add to ``x @ weight + bias``: widths of weights and bias, which are learned.
 
     The noise of a weight is ``f(in) f(out)`` with a normal number for each input and each output of the layer and
-    ``f(z) = sign(z) sqrt(abs(z))``. Every row has noise of its own, which that form allows without a matrix each.
+    ``f(z) = sign(z) sqrt(abs(z))``. Every row has its own noise, which that form allows without a matrix for each.
     """
 
     def __init__(self, inputs: int, units: int, towers: int = 1) -> None:
@@ -47,7 +47,7 @@ class NoisyPart(torch.nn.Module):
         """[n, units] for inputs [n, inputs]."""
         # f(in) [n, inputs], f(out) [n, units]: new for every row.
         before, behind = (_root(noise(len(x), size)) for size in self.weight.shape[1:])
-        # x (W f(in) f(out)) row by row, without a matrix each.
+        # x (W f(in) f(out)) row by row, without a matrix for each.
         return torch.addmm(self.bias[tower], x * before, self.weight[tower]) * behind
 
 
@@ -65,7 +65,7 @@ class Layer(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.zeros(towers, 1, units))
 
     def write(self, graph: GraphWriter, x: str, output: str, tower: int) -> str:
-        """One tower's as a node."""
+        """The layer of one tower as a node."""
         weight, bias = self.weight[tower].detach().cpu().numpy(), self.bias[tower, 0].detach().cpu().numpy()
         return graph.linear(weight, bias, x, output)
 
@@ -76,15 +76,15 @@ class MLP(torch.nn.ModuleList):
     The towers' weights are stacked, ``[towers, in, out]``, so that one batched product can serve all of them.
 
     Args:
-        inputs: features that go in.
+        inputs: number of input features.
         units: width ``H`` of every layer.
-        layers: 0 hands the input on.
-        towers: how many.
-        noisy: whether weights are.
+        layers: number of layers; 0 returns the input.
+        towers: number of towers.
+        noisy: whether weights are noisy.
     """
 
     normalized = False
-    """Whether the activation is, see :func:`activate`; for whoever makes it to set."""
+    """Whether the activation is normalized, see :func:`activate`; set it after construction."""
 
     def __init__(
         self, inputs: int, units: int, layers: int, towers: int, generator: torch.Generator, *, noisy: bool = False
@@ -92,7 +92,7 @@ class MLP(torch.nn.ModuleList):
         sizes = [inputs] + [units] * layers  # inputs of each layer, and the last one's outputs
         super().__init__(Layer(towers, sizes[index], units, noisy=noisy) for index in range(layers))
         self.size = sizes[-1]
-        """Features that come out."""
+        """Number of output features."""
         for layer in self.layers:
             kaiming_normal_(layer.weight, generator)
 
@@ -102,7 +102,7 @@ class MLP(torch.nn.ModuleList):
         return [layer for layer in self if isinstance(layer, Layer)]
 
     def forward(self, x: torch.Tensor, tower: int, noise: Noise | None = None) -> torch.Tensor:
-        """Features [n, H] of one tower from inputs [n, in]; None: without noise."""
+        """Features [n, H] of one tower from inputs [n, in]; ``noise`` None: without noise."""
         for layer in self.layers:
             linear = torch.addmm(layer.bias[tower], x, layer.weight[tower])
             if layer.noisy is not None and noise is not None:
@@ -111,9 +111,9 @@ class MLP(torch.nn.ModuleList):
         return x
 
     def together(self, x: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
-        """Features [towers, n, H] of all towers from their inputs [towers, n, in], in one product a layer.
+        """Features [towers, n, H] of all towers from their inputs [towers, n, in], in one product per layer.
 
-        ``frozen``: gradients go to the inputs alone.
+        ``frozen``: gradients go only to the inputs.
         """
         for layer in self.layers:
             weight, bias = (layer.weight.detach(), layer.bias.detach()) if frozen else (layer.weight, layer.bias)
@@ -121,7 +121,7 @@ class MLP(torch.nn.ModuleList):
         return x
 
     def write(self, graph: GraphWriter, x: str, tower: int = 0) -> str:
-        """The same as nodes; not of normalized layers, which no actor has."""
+        """The same as nodes; not for normalized layers, which actors do not have."""
         for index, layer in enumerate(self.layers):
             x = graph.swish(layer.write(graph, x, f"body_{index}.linear", tower), f"body_{index}")
         return x

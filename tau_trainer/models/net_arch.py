@@ -1,8 +1,8 @@
-"""Hidden layers one by one, by hironaka's grammar: widths with ReLU, BatchNorm, residual blocks.
+"""Hidden layers one by one, in hironaka's notation: widths with ReLU, BatchNorm, residual blocks.
 
-A number is a linear layer, ``b`` a BatchNorm of what stands before it, and ReLU comes behind both of them; ``rN`` is
+A number is a linear layer, ``b`` a BatchNorm of the layer before it, and ReLU comes after both of them; ``rN`` is
 ``relu(skip(x) + second(relu(first(x))))`` of width N (He et al. 2016), where ``skip`` is a linear layer if the width
-changes, and ReLU comes behind its BatchNorm too.
+changes, and ReLU comes after its BatchNorm too.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _RELU_GAIN = 2.0**0.5
 class BatchNorm(torch.nn.Module):
     """Mean 0 and variance 1 for every feature, then a learned scale and shift (Ioffe and Szegedy 2015).
 
-    While gradients are recorded, mean and variance are the batch's, and running ones follow it by a tenth, with
-    torch's numbers; whoever acts, asks a target or reads a model file meets the running ones.
+    While gradients are recorded, mean and variance are the batch's, and running ones follow them by a tenth, with
+    torch's numbers; acting, targets and model files use the running ones.
 
     Args:
-        size: features.
+        size: number of features.
     """
 
     mean: torch.Tensor
@@ -77,7 +77,7 @@ class Dense(torch.nn.Linear):
 
 
 class Residual(torch.nn.Module):
-    """``skip(x) + second(relu(first(x)))``; the second layer begins at zero, so that the block does."""
+    """``skip(x) + second(relu(first(x)))``; the second layer starts at zero, so that the block starts as ``skip``."""
 
     def __init__(self, inputs: int, units: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Residual(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[n, units] of inputs [n, inputs]."""
-        # Zero at first: the block hands on what skip says.
+        # Zero at first: the block returns the output of `skip`.
         changed: torch.Tensor = self.second(torch.relu(self.first(x)))
         return changed + (x if self.skip is None else self.skip(x))
 
@@ -101,12 +101,12 @@ class Residual(torch.nn.Module):
 
 
 class NetArch(torch.nn.ModuleList):
-    """The hidden layers of one or more towers, with weights of their own.
+    """The hidden layers of one or more towers, with separate weights.
 
     Args:
-        inputs: features that go in.
-        net_arch: what :func:`expanded` takes.
-        towers: how many.
+        inputs: number of input features.
+        net_arch: argument of :func:`expanded`.
+        towers: number of towers.
         generator: source of the initial weights.
     """
 
@@ -115,21 +115,21 @@ class NetArch(torch.nn.ModuleList):
         super().__init__(_layers(inputs, parts, generator) for _ in range(towers))
         widths = [int(str(part).removeprefix("r")) for part in parts if part != "b"]
         self.size = widths[-1] if widths else inputs
-        """Features that come out."""
+        """Number of output features."""
 
     def forward(self, x: torch.Tensor, tower: int, noise: Noise | None = None) -> torch.Tensor:
-        """Features [n, H] of one tower from inputs [n, in]. There is no noise in them."""
+        """Features [n, H] of one tower from inputs [n, in]. The layers have no noise."""
         features: torch.Tensor = self[tower](x)
         return features
 
     def together(self, x: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
         """Features [towers, n, H] of all towers from their inputs [towers, n, in].
 
-        ``frozen``: gradients go to the inputs alone.
+        ``frozen``: gradients go only to the inputs.
         """
         if not frozen:
             return torch.stack([layers(features) for layers, features in zip(self, x, strict=True)])
-        # Weights without gradient, for Qs that only show the way.
+        # Weights without gradient, for Qs that only guide the actor.
         fixed = [{name: parameter.detach() for name, parameter in layers.named_parameters()} for layers in self]
         calls = zip(self, fixed, x, strict=True)
         return torch.stack([torch.func.functional_call(layers, weights, (rows,)) for layers, weights, rows in calls])
@@ -146,7 +146,7 @@ class NetArch(torch.nn.ModuleList):
 
 
 def _layers(inputs: int, parts: Sequence[int | str], generator: torch.Generator) -> torch.nn.Sequential:
-    """One tower; ReLU waits for the BatchNorm that may come behind a layer."""
+    """One tower; ReLU comes after the BatchNorm that may follow a layer."""
     layers: list[torch.nn.Module] = []
     waits = False
     for part in parts:

@@ -1,4 +1,4 @@
-"""Running mean and variance of observations, and normalising with them."""
+"""Running mean and variance of observations, and normalisation with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Normalizer(torch.nn.Module):
 
     Batches are merged with the parallel formula of Chan, Golub and LeVeque (1983), so one batch of 10,000 rows gives
     the same as 10,000 batches of one. The statistics start as one imagined row with mean 0 and variance 1, as in
-    ML-Agents: before any data normalising changes nothing, and a constant input never divides by zero.
+    ML-Agents: before any data, normalising changes nothing, and a constant input never divides by zero.
 
     Args:
         size: ``D``, floats in one observation.
@@ -43,7 +43,7 @@ class Normalizer(torch.nn.Module):
 
     @property
     def untouched(self) -> bool:
-        """Whether no observation was ever merged."""
+        """Whether no observation has been merged yet."""
         return float(self.count) == 1.0
 
     @property
@@ -57,7 +57,7 @@ class Normalizer(torch.nn.Module):
         if rows == 0:
             return
         count, mean, squares = (values.cpu().numpy() for values in (self.count, self.mean, self.squares))
-        batch_mean = batch.mean(axis=0, dtype=np.float64)  # float64 sums whatever the batch has
+        batch_mean = batch.mean(axis=0, dtype=np.float64)  # float64 sums for any type of batch
         centred = batch - batch_mean  # [n, D]
         batch_squares = np.einsum("nd,nd->d", centred, centred)  # sums of squares without an array of squares
         # Chan et al. 1983, equation 1.5: mean and sum of squares of two samples together.
@@ -72,18 +72,18 @@ class Normalizer(torch.nn.Module):
         count: int | None = None,
         add: Callable[[torch.Tensor], torch.Tensor] = lambda values: values,
     ) -> None:
-        """The same for a tensor [n, D] that is on this module's device, which is not waited for.
+        """The same for a tensor [n, D] on this module's device, which is not waited for.
 
         Args:
             rows: of this process.
-            count: of all processes that take in theirs; None: it is alone.
-            add: adds up over them.
+            count: number of rows over all processes that take in theirs; None: there is only this process.
+            add: sums over the processes.
         """
         count = len(rows) if count is None else count
         if count == 0:
             return
         mean = add(rows.sum(dim=0, dtype=torch.float64)) / count  # two passes, each added up over processes
-        squares = add((rows - mean).square_().sum(dim=0))  # distances from the mean of all, so that sums may be added
+        squares = add((rows - mean).square_().sum(dim=0))  # distances from the common mean, so that sums add up
         total, delta = self.count + count, mean - self.mean
         self.mean += delta * (count / total)
         self.squares += squares + delta.square() * (self.count * count / total)
@@ -92,7 +92,7 @@ class Normalizer(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Normalised observations [n, D]."""
         centred = x - self.mean.to(x.dtype)
-        # One reciprocal instead of n divisions; centred is ours to write.
+        # One reciprocal instead of n divisions; `centred` may be overwritten.
         return centred.mul_(self.std.to(x.dtype).reciprocal()).clamp_(-OBSERVATION_CLIP, OBSERVATION_CLIP)
 
     def write(self, graph: GraphWriter, x: str) -> str:

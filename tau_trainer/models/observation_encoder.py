@@ -1,4 +1,4 @@
-"""From all sensors of an agent to the features that hidden layers see, and to those of its goals among them."""
+"""From all sensors of an agent to the inputs of hidden layers, including the features of its goals."""
 
 from __future__ import annotations
 
@@ -15,29 +15,33 @@ if TYPE_CHECKING:
     from tau_trainer.settings import NetworkSettings
 
 Inputs = list[torch.Tensor]
-"""What :meth:`ActorCritic.prepare` makes of observations: vectors, normalised and side by side [n, D], then every
-other sensor as it is (floats with the network's precision)."""
+"""Inputs of the layers, from :meth:`ActorCritic.prepare`.
+
+Vectors, normalised and side by side [n, D], then every other sensor as it is (floats with the network's precision).
+"""
 
 
 class Seen(NamedTuple):
-    """What one tower makes of ``n`` observations."""
+    """One tower's features of ``n`` observations."""
 
     features: torch.Tensor
     """[n, size]: vectors, then those of each image, then those of all lists of entities together."""
     goal: torch.Tensor
-    """[n, goal_size]: the parts of them that belong to goals. Vectors are as they came in, so it can be seen of them
-    that no gradient flows back."""
+    """[n, goal_size]: the features that belong to goals.
+
+    Vectors are the original inputs, which shows that no gradient flows back.
+    """
 
 
 class ObservationEncoder(torch.nn.Module):
-    """The encoders of one tower, and what they say side by side.
+    """The encoders of one tower, with their features side by side.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
         settings: of the network.
 
     Raises:
-        SettingsError: a sensor is nothing that a network reads, or does not suit the settings.
+        SettingsError: networks do not support a sensor, or it does not suit the settings.
     """
 
     def __init__(self, spec: BehaviorSpec, settings: NetworkSettings) -> None:
@@ -63,10 +67,10 @@ class ObservationEncoder(torch.nn.Module):
             self.lists = make_list_encoder(lists, self.size, settings)
             self._add(lists, self.lists.size)
         self.goal_size = sum(part.stop - part.start for part in self._goals)
-        """How many of the features belong to goals."""
+        """Number of features that belong to goals."""
 
     def forward(self, inputs: Inputs) -> Seen:
-        """What is seen."""
+        """The features."""
         vectors, *others = inputs
         x = vectors
         if self.images:
@@ -74,15 +78,15 @@ class ObservationEncoder(torch.nn.Module):
             seen = [encoder(others[place]) for place, encoder in zip(self._images, self.images, strict=True)]
             x = torch.cat([x, *seen], dim=1)
         if self.lists is not None:
-            # Entities are seen beside everything else.
+            # Entities are encoded together with everything else.
             x = torch.cat([x, self.lists([others[place] for place in self._lists], x)], dim=1)
         known = vectors.shape[1]
-        # Of the vectors themselves where goals are vectors: these need no gradient.
+        # For vector goals, the vectors themselves: these need no gradient.
         goals = [(vectors if part.stop <= known else x)[:, part] for part in self._goals]
         return Seen(x, torch.cat(goals, dim=1) if goals else x[:, :0])
 
     def write(self, graph: GraphWriter, vectors: str, others: Sequence[str]) -> str:
-        """The features as nodes; ``vectors`` is an empty text where there are none."""
+        """The features as nodes; ``vectors`` is an empty text if there are none."""
         parts = [vectors] if vectors else []
         for place, encoder in zip(self._images, self.images, strict=True):
             assert isinstance(encoder, Encoder)
@@ -98,16 +102,16 @@ class ObservationEncoder(torch.nn.Module):
         return graph.concat([graph.columns(features, f"goal_{i}", part) for i, part in enumerate(self._goals)], "goal")
 
     def _add(self, sensors: Sequence[ObservationSpec], size: int) -> None:
-        """Note so many further features, of these sensors."""
+        """Register ``size`` further features, of these sensors."""
         if any(sensor.observation_type is ObservationType.GOAL_SIGNAL for sensor in sensors):
             self._goals.append(slice(self.size, self.size + size))
         self.size += size
 
 
 def sensors_of(spec: BehaviorSpec) -> tuple[list[int], list[int]]:
-    """Which of the sensors that are not hidden are vectors, and which need an encoder; one of size 0 is neither.
+    """Indices of the visible sensors that are vectors, and of those that need an encoder; size 0 counts as neither.
 
-    Raises SettingsError for what no network reads.
+    Raises SettingsError for sensors that networks do not support.
     """
     seen = [i for i, sensor in enumerate(spec.observations) if sensor.size and not sensor.hidden]
     vectors = [i for i in seen if kind_of(spec.observations[i]) == "vector"]
@@ -117,12 +121,12 @@ def sensors_of(spec: BehaviorSpec) -> tuple[list[int], list[int]]:
 def make_encoders(
     spec: BehaviorSpec, settings: NetworkSettings, towers: int, generator: torch.Generator
 ) -> tuple[torch.nn.ModuleList, int, int]:
-    """The encoders of each tower, how many features there are, and how many of them make weights as a goal does.
+    """The encoders of each tower, the number of features, and the number of them that make weights for a goal.
 
-    There are no encoders where networks see vectors alone and no goal makes weights.
+    There are no encoders if networks see only vectors and no goal makes weights.
 
     Raises:
-        SettingsError: a sensor is nothing that a network reads, or does not suit the settings.
+        SettingsError: networks do not support a sensor, or it does not suit the settings.
     """
     vectors, others = sensors_of(spec)
     goals = any(sensor.observation_type is ObservationType.GOAL_SIGNAL for sensor in spec.observations)

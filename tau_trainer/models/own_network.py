@@ -1,7 +1,7 @@
-"""A user's own network where ours stand: acting, masks, exploration, checkpoints and export are as with those.
+"""A user's own network in place of ours: acting, masks, exploration, checkpoints and export work as usual.
 
-Once it is exported, what acts is watched as it acts, and only layers and operations of a short list can be written to a
-model file. Training asks for none of that.
+To export it, its computation is recorded while it acts, and only layers and operations from a short list can be written
+to a model file. Training has no such limit.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class OwnNetwork(ActorCritic):
-    """Asks a module of the user's what an actor says.
+    """Uses a user's module for the actor's outputs.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
-        module: from observations (see :func:`seen`) to outputs [n, c + M]: what continuous actions are before a tanh,
-            then a number for each value of each branch.
-        normalize: whether vectors are, before the module gets them.
+        module: maps observations (see :func:`seen`) to outputs [n, c + M]: continuous actions before a tanh, then a
+            number for each value of each branch.
+        normalize: whether to normalise vectors before the module gets them.
         exploration: how the best action is disturbed; None: continuous actions are taken as they are, and branches
-            drawn as from logits.
+            are drawn with the outputs as logits.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class OwnNetwork(ActorCritic):
         self.module = module
         size = spec.actions.continuous_size + spec.actions.mask_size
         self.action = ActionHead(size, spec.actions, torch.Generator(), acting=Acting(deterministic=True))
-        with torch.no_grad():  # it hands on what the module says
+        with torch.no_grad():  # passes the module's outputs through
             self.action.weight.copy_(torch.eye(size))
         self.action.requires_grad_(False)
         self._explore(exploration)
@@ -83,8 +83,8 @@ class OwnNetwork(ActorCritic):
         if tuple(outputs.shape) != due:
             raise SettingsError(
                 f"{type(self.module).__name__}.action answers {due[0]} observations of '{self.spec.short_name}' with "
-                f"shape {list(outputs.shape)}; {list(due)} is due, a number for each continuous action and each value "
-                "of each branch"
+                f"shape {list(outputs.shape)}, but must return {list(due)}: a number for each continuous action and "
+                "each value of each branch"
             )
         return outputs
 
@@ -100,25 +100,25 @@ class OwnNetwork(ActorCritic):
             outputs = self.outputs(inputs)
         name = writer.name(outputs)
         if name is None:
-            raise ExportError(f"The policy of {type(self.module).__name__} does not depend on what it sees.")
+            raise ExportError(f"The policy of {type(self.module).__name__} does not depend on its observations.")
         self.action.write(graph, name)
         return None
 
 
 @contextmanager
 def named_failure(what: str) -> Iterator[None]:
-    """Whatever a user's own code raises inside is told as a SettingsError that names it."""
+    """Turn any exception of a user's own code inside into a SettingsError that names it."""
     try:
         yield
     except TauError:
         raise
     except Exception as error:
         reason = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
-        raise SettingsError(f"{what} failed: {reason}; mend it (--debug shows where)") from error
+        raise SettingsError(f"{what} failed: {reason}; fix it (--debug shows where)") from error
 
 
 def seen(inputs: Inputs) -> Any:
-    """What a user's module sees: vectors side by side, float32 [n, D]; a list of them and of other sensors if any."""
+    """Inputs of a user's module: vectors side by side, float32 [n, D]; with other sensors, a list of them all."""
     return inputs if len(inputs) > 1 else inputs[0]
 
 
@@ -133,29 +133,29 @@ _NODES: Final = {
     "mul": "Mul",
     "div": "Div",
 }
-"""What is one node of ONNX, by torch's name."""
+"""Operations that are one node of ONNX, by torch's name."""
 _SWAPPED: Final = {"__rsub__": "Sub", "__rdiv__": "Div"}
-"""The same of a number and a tensor."""
+"""The same for a number and a tensor."""
 _UNCHANGED: Final = ("dropout", "contiguous", "clone", "detach")
 _FACTS: Final = ("__get__", "size", "dim", "__len__")
-"""Asked of a tensor, these say nothing about what it holds."""
+"""Queries of a tensor that do not depend on its values."""
 _DEFAULTS: Final = {"inplace": False, "training": False, "alpha": 1, "beta": 1.0, "threshold": 20.0}
-"""Arguments that a node has no other value for; those that make no difference to numbers are not looked at."""
+"""Arguments that must have these values, because a node has no others; harmless arguments are not checked."""
 
 
 class _Writer(TorchFunctionMode):
-    """Writes what is done to tensors inside it, in this thread alone: others may act and learn meanwhile."""
+    """Records operations on tensors inside it, in this thread only: other threads may act and learn meanwhile."""
 
     def __init__(self, graph: GraphWriter, module: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
         self._graph = graph
         self._module = module
         self._kept = list(inputs.values())
-        """Everything that has a name, so that no other tensor gets its place in memory."""
+        """All named tensors, kept so that no other tensor gets their place in memory."""
         self._names = {id(tensor): name for name, tensor in inputs.items()}
 
     def name(self, tensor: object) -> str | None:
-        """What a tensor is called in the graph; None: it does not depend on the inputs."""
+        """The name of a tensor in the graph; None: it does not depend on the inputs."""
         return self._names.get(id(tensor))
 
     @override
@@ -170,7 +170,7 @@ class _Writer(TorchFunctionMode):
         return result
 
     def _written(self, kind: str, args: Any, options: Mapping[str, Any], output: str) -> str:
-        """The name of what this operation says, once it is in the graph."""
+        """Write this operation into the graph; returns the name of its output."""
         graph = self._graph
         if kind == "linear" and self.name(args[0]):
             _, weight, bias = (*args, None)[:3]
@@ -195,12 +195,12 @@ class _Writer(TorchFunctionMode):
                 return graph.add(_NODES[kind], given, output)
         raise ExportError(
             f"The policy of {type(self._module).__name__} cannot be written as a model file: its action uses "
-            f"'{kind.strip('_')}' in a way that is not known how to write; build it of Linear layers, usual "
-            "activations, sums and cat, or say `exports = False` in its class to train without a file"
+            f"'{kind.strip('_')}' in a way that export does not support; build it of Linear layers, usual "
+            "activations, sums and cat, or set `exports = False` in its class to train without a file"
         )
 
     def _of(self, value: Any, name: str) -> str:
-        """What depends on the inputs by its name; anything else as a constant."""
+        """The name of a value that depends on the inputs; other values become constants."""
         known = self.name(value)
         if known is not None:
             return known

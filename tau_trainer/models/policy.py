@@ -25,14 +25,17 @@ from tau_trainer.models.normalizer import OBSERVATION_CLIP
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations
 
 NUMPY_LIMIT = 200_000
-"""Largest product of batch rows and weights of one layer that numpy computes: below it numpy's matrix products are
-single-threaded and its smaller cost a call wins, above it torch obeys the number of threads that is asked for."""
+"""Largest product of batch rows and weights of one layer for numpy.
+
+Below it, numpy's single-threaded products win, because a call costs less; above it, torch wins, and it obeys the
+requested number of threads.
+"""
 
 _NOTHING: Arrays = {}
 
 
 def to_env(continuous: FloatArray) -> FloatArray:
-    """Continuous actions as the environment gets them: ``clip(raw, -3, 3) / 3``, float32 [n, c]."""
+    """Continuous actions in the environment's form: ``clip(raw, -3, 3) / 3``, float32 [n, c]."""
     limited = np.maximum(continuous, np.float32(-ACTION_LIMIT))
     np.minimum(limited, np.float32(ACTION_LIMIT), out=limited)
     limited /= np.float32(ACTION_LIMIT)
@@ -41,26 +44,31 @@ def to_env(continuous: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided for ``n`` agents."""
+    """The decisions for ``n`` agents."""
 
     continuous: FloatArray
-    """Raw sample, float32 [n, c]: what is learned from; the action itself where it is squashed; [n, 0] where continuous
-    actions have levels."""
+    """Raw sample for learning, float32 [n, c].
+
+    The action itself if it is squashed; [n, 0] if continuous actions have levels.
+    """
     discrete: IntArray
     """Index in each branch, int32 [n, b]; levels of continuous actions first."""
     version: int
-    """Of the policy that decided."""
+    """Version of the policy that decided."""
     extras: Arrays
-    """What else the algorithm may want to remember: ``log_prob`` [n, c + b] (where nothing is squashed and the network
-    has no exploration), ``memory`` (state before), values, ..."""
+    """Further values for the algorithm's memory.
+
+    ``log_prob`` [n, c + b] (unless actions are squashed or the network has an exploration), ``memory`` (state before),
+    values, ...
+    """
     state: Arrays
-    """The policy's :attr:`Policy.state_columns`, to be given back at these agents' next decision."""
+    """The policy's :attr:`Policy.state_columns`, to pass back at these agents' next decision."""
     leveled: int = 0
-    """So many of the branches, the first ones, are continuous actions."""
+    """Number of branches, the first ones, that are continuous actions."""
     levels: int = 0
     """Values that each of these can take, evenly spread over [-1, 1]."""
     squashed: bool = False
-    """Whether :attr:`continuous` is what the environment gets: a sample's tanh."""
+    """Whether :attr:`continuous` is already in the environment's form: a sample's tanh."""
 
     def __len__(self) -> int:
         return len(self.continuous)
@@ -72,7 +80,7 @@ class Decision:
         return replace(self, continuous=self.continuous[rows], discrete=self.discrete[rows], extras=extras, state=state)
 
     def to_env(self) -> Actions:
-        """The actions as the environment gets them."""
+        """The actions in the environment's form."""
         if self.squashed:
             return Actions(self.continuous, self.discrete)
         if not self.leveled:
@@ -86,10 +94,10 @@ class Policy(ABC):
 
     Attributes:
         spec: the behavior with the sensors that the policy sees, in the order of ``obs``.
-        weights: everything that acting depends on, by name, read-only: what is sent to another process.
+        weights: all values that acting depends on, by name, read-only; can be sent to another process.
         version: number of updates behind these weights.
-        state_columns: what must be kept of each agent from decision to decision.
-        explores: whether what it does when it is not deterministic is its own best, disturbed.
+        state_columns: state to keep for each agent from decision to decision.
+        explores: whether its non-deterministic action is its best action, disturbed.
     """
 
     spec: BehaviorSpec
@@ -112,10 +120,10 @@ class Policy(ABC):
 
         Args:
             obs: one [n, *shape] for each sensor.
-            mask: bool [n, sum of branches], True = forbidden; a branch that is forbidden as a whole counts as free.
-            rng: source of exploration; untouched where ``deterministic``.
-            state: [n, *shape] for each of :attr:`state_columns`; their ``fill`` at the beginning of an episode.
-            deterministic: mean and most likely branch values instead of samples; asks for no state of exploration.
+            mask: bool [n, sum of branches], True = forbidden; a branch that is forbidden as a whole counts as unmasked.
+            rng: source of exploration; not used if ``deterministic``.
+            state: [n, *shape] for each of :attr:`state_columns`; their ``fill`` at the start of an episode.
+            deterministic: mean and most likely branch values instead of samples; needs no state of exploration.
 
         Raises:
             NonFiniteError: an observation or an output is not a finite number.
@@ -123,17 +131,17 @@ class Policy(ABC):
 
     @abstractmethod
     def network(self) -> ActorCritic:
-        """The network with these weights, for those who export or examine it."""
+        """The network with these weights, for export or inspection."""
 
 
 def make_policy(template: ActorCritic, weights: Arrays, version: int) -> Policy:
-    """The policy of a network with ``weights`` (of :meth:`torch.nn.Module.state_dict`, as arrays nobody writes to)."""
+    """The policy of a network with ``weights``: its state dict as arrays that no one changes any more."""
     kind = MLPPolicy if template.plain else ModulePolicy
     return kind(template, weights, version)
 
 
 class _ActorPolicy(Policy):
-    """Samples from what an actor-critic network says, or takes the best and explores, where the network says how."""
+    """Samples from the outputs of an actor-critic network, or explores around the best action if the network does."""
 
     def __init__(self, template: ActorCritic, weights: Arrays, version: int) -> None:
         for values in weights.values():
@@ -146,7 +154,7 @@ class _ActorPolicy(Policy):
         if self._exploration is not None:
             self.state_columns += self._exploration.state_columns
             clock = weights[CLOCK]
-            self._numbers = self._exploration.numbers(float(clock[0]), clock[1:])  # once a policy
+            self._numbers = self._exploration.numbers(float(clock[0]), clock[1:])  # once per policy
         self._action = template.action
         self._size = self._action.choices.continuous_size
         self._bounds = branch_bounds(self._action.choices.discrete_branches)
@@ -172,7 +180,7 @@ class _ActorPolicy(Policy):
         deterministic: bool = False,
     ) -> Decision:
         outputs, after = self._forward(obs, state, None if deterministic else rng)
-        # The clip of a normaliser would hide an infinite observation, so inputs are looked at as well as outputs.
+        # A normaliser's clip would hide an infinite observation, so both inputs and outputs are checked.
         if not (all(all_finite(values) for values in obs) and all_finite(outputs)):
             raise NonFiniteError(self._describe_non_finite(obs))
         rows, squashed, exploration = len(outputs), self._action.squashed, self._exploration
@@ -191,7 +199,7 @@ class _ActorPolicy(Policy):
             if forbidden is not None:
                 logits = np.where(forbidden, np.float32(MASKED_LOGIT), logits)
             self._sample_discrete(logits, discrete, log_prob, source)
-        before = {name: state[name] for name in after}  # recurrent state before: where learning begins a sequence
+        before = {name: state[name] for name in after}  # recurrent state before the decision: start of a sequence
         extras = before if squashed or exploration is not None else {"log_prob": log_prob, **before}
         if exploration is not None:
             kept: Arrays = {key.name: state[key.name] for key in exploration.state_columns if key.name in state}
@@ -204,7 +212,10 @@ class _ActorPolicy(Policy):
 
     @abstractmethod
     def _forward(self, obs: Observations, state: Arrays, rng: np.random.Generator | None) -> tuple[FloatArray, Arrays]:
-        """What the action head says, logits unmasked, and the state after the decision; None: without any noise."""
+        """The outputs of the action head, logits unmasked, and the state after the decision.
+
+        ``rng`` None: without noise.
+        """
 
     def _sample_squashed(self, gaussians: FloatArray, rng: np.random.Generator | None) -> FloatArray:
         """Draw from Gaussians [n, 2c] (the mean without ``rng``) and squash: actions [n, c]; or from means [n, c]."""
@@ -220,7 +231,7 @@ class _ActorPolicy(Policy):
         """Draw from the Gaussians (the mean without ``rng``) and write the log-probabilities to their columns."""
         size = self._size
         if rng is None or size == 0:
-            log_prob[:, :size] = self._log_prob_peak  # the mean itself is what is done
+            log_prob[:, :size] = self._log_prob_peak  # the action is the mean itself
             return np.ascontiguousarray(mean)
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
         continuous = noise * self._sigma  # [n, c]
@@ -234,7 +245,10 @@ class _ActorPolicy(Policy):
     def _sample_discrete(
         self, logits: FloatArray, discrete: IntArray, log_prob: FloatArray, rng: np.random.Generator | None
     ) -> None:
-        """Choose in every branch by the Gumbel-max trick (the likeliest without ``rng``), log-probabilities too."""
+        """Choose in every branch by the Gumbel-max trick (the most likely without ``rng``).
+
+        Write log-probabilities too.
+        """
         rows = np.arange(len(logits))
         for branch, (begin, end) in enumerate(self._bounds):
             shifted = logits[:, begin:end] - logits[:, begin:end].max(axis=1, keepdims=True)  # no overflow
@@ -242,7 +256,7 @@ class _ActorPolicy(Policy):
             choice = scores.argmax(axis=1)
             discrete[:, branch] = choice
             total = np.exp(shifted).sum(axis=1)  # [n]
-            log_prob[:, self._size + branch] = shifted[rows, choice] - np.log(total)  # log softmax of what was chosen
+            log_prob[:, self._size + branch] = shifted[rows, choice] - np.log(total)  # log softmax of the choice
 
     def _describe_non_finite(self, obs: Observations) -> str:
         for sensor, values in zip(self.spec.observations, obs, strict=True):
@@ -254,7 +268,7 @@ class _ActorPolicy(Policy):
                 )
         return (
             f"Behavior '{self.spec.name}': the action outputs of policy version {self.version} are NaN or infinite; "
-            "go back to an earlier checkpoint and lower the learning rate."
+            "use an earlier checkpoint and lower the learning rate."
         )
 
 
@@ -266,7 +280,8 @@ class MLPPolicy(_ActorPolicy):
         layers = range(len(template.body))
         self._body = [(weights[f"body.{i}.weight"][ACTOR], weights[f"body.{i}.bias"][ACTOR, 0]) for i in layers]
         """Weight [in, H] and bias [H] of each hidden layer of the actor."""
-        # swish(z) = h + h * tanh(h) with h = z / 2, and tanh is numpy's fastest way there: halve the layers once.
+        # swish(z) = h + h * tanh(h) with h = z / 2, and tanh is numpy's fastest way to compute it: halve the layers
+        # once.
         half = np.float32(0.5)
         self._half_body = tuple((weight * half, bias * half) for weight, bias in self._body)
         self._head: tuple[FloatArray, FloatArray] = weights["action.weight"], weights["action.bias"]
@@ -281,9 +296,9 @@ class MLPPolicy(_ActorPolicy):
         return self.outputs(obs), _NOTHING
 
     def outputs(self, obs: Observations) -> FloatArray:
-        """What the action head says, logits unmasked: float32."""
+        """The outputs of the action head, logits unmasked: float32."""
         hidden = self._template.vectors(obs)
-        # NaN and infinity go through without warnings: they are looked for at the end.
+        # NaN and infinity pass without warnings here: they are checked at the end.
         with np.errstate(invalid="ignore", over="ignore"):
             if self._scale is not None:
                 hidden = hidden - self._scale[0]
@@ -332,7 +347,7 @@ class ModulePolicy(_ActorPolicy):
         noise = None if rng is None or not self._network.noisy else _normal(rng)
         if not self._template.state_columns:
             return self._network.outputs(inputs, noise=noise).numpy(), _NOTHING
-        # Both towers: the critic's has a past of its own.
+        # Both towers: the critic's has a state of its own.
         answer = self._network(inputs, as_tensor(state[MEMORY]), noise=noise)
         return answer.outputs.numpy(), {MEMORY: answer.state.numpy()}
 
@@ -345,6 +360,6 @@ def all_finite(values: NDArray[Any]) -> bool:
     """Whether no element is NaN or infinite."""
     if values.dtype.kind != "f":
         return True
-    # A sum costs a fraction of looking at each number; only where it is not finite itself is that worth it.
+    # A sum is much cheaper than a check of each number, which is only needed if the sum is not finite.
     with np.errstate(invalid="ignore", over="ignore"):
         return math.isfinite(values.sum()) or bool(np.isfinite(values).all())

@@ -1,4 +1,4 @@
-"""The networks of soft actor-critic: a policy with its values, a copy of the values that lags behind, and twin Qs."""
+"""The networks of soft actor-critic: a policy with its values, a slowly following copy of the values, and twin Qs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ TWINS = 2
 
 
 class TwinQ(torch.nn.Module):
-    """Two estimates of Q (or any number ``E``), each with layers of its own: [E, n, S, A] for all ``S`` streams.
+    """Two estimates of Q (or any number ``E``), each with separate layers: [E, n, S, A] for all ``S`` streams.
 
-    Continuous actions go in beside the features; ``A`` is 1 then, or with branches the sum of their sizes: a number
-    for each discrete action. Heads begin at zero, as those of values do.
+    Continuous actions are inputs together with the features, and ``A`` is 1; with branches, ``A`` is the sum of their
+    sizes: a number for each discrete action. Heads start at zero, like those of values.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
-        choices: what is drawn.
+        choices: the random choices.
         settings: shape of the layers.
-        streams: how many reward streams there are, ``S``.
+        streams: number of reward streams, ``S``.
         generator: source of the initial weights.
         estimates: ``E``.
     """
@@ -62,7 +62,7 @@ class TwinQ(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.zeros(estimates, 1, outputs))
 
     def see(self, inputs: Inputs) -> list[Seen]:
-        """What each of them makes of observations."""
+        """Each estimate's features of observations."""
         return [encoder(inputs) for encoder in self.encoders] or [Seen(inputs[0], inputs[0])] * self.estimates
 
     def forward(
@@ -73,16 +73,16 @@ class TwinQ(torch.nn.Module):
         *,
         frozen: bool = False,
     ) -> torch.Tensor:
-        """Q [E, n, S, A] of what they :meth:`see` and continuous actions [n, c] in [-1, 1].
+        """Q [E, n, S, A] from what they :meth:`see` and continuous actions [n, c] in [-1, 1].
 
         Args:
             seen: by each of them.
             continuous: the actions.
-            begins: bool [n], where sequences begin; a memory begins each of them empty, as in ML-Agents.
-            frozen: gradients go to the actions alone.
+            begins: bool [n], starts of sequences; a memory starts each of them empty, as in ML-Agents.
+            frozen: gradients go only to the actions.
         """
         if frozen:
-            # Encoders learn nothing either; the actions' gradient is not cut.
+            # Encoders do not learn either; the actions' gradient is kept.
             seen = [Seen(*(values.detach() for values in parts)) for parts in seen]
         x = torch.stack([torch.cat((parts.features, continuous), dim=1) for parts in seen])  # [E, n, features + c]
         x = self.body.together(x, frozen=frozen)  # [E, n, H]
@@ -99,20 +99,20 @@ class TwinQ(torch.nn.Module):
         memory = self.memories[tower]
         assert isinstance(memory, Recurrent)
         memory.requires_grad_(not frozen)  # torch's LSTM takes no detached copies of its weights
-        # The state that was stored is the policy's, not Q's.
+        # The stored state is the policy's, not Q's.
         features = memory.unrolled(x, x.new_zeros(len(x), memory.state_size), begins)
         memory.requires_grad_(True)
         return features
 
 
 class SoftActorCritic(torch.nn.Module):
-    """Everything that soft actor-critic learns.
+    """All networks that soft actor-critic trains.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
         settings: shape of all networks.
         streams: name of each reward stream and its width, 1.
-        entropy_coefficient: at the start.
+        entropy_coefficient: initial value.
         generator: source of the initial weights.
     """
 
@@ -127,7 +127,7 @@ class SoftActorCritic(torch.nn.Module):
         super().__init__()
         self.network = ActorCritic(spec, settings, streams, acting=Acting(squashed=True), generator=generator)
         self.target = copy.deepcopy(self.network).requires_grad_(False)
-        """Of which the values alone are asked; what goes in, :attr:`network` has prepared."""
+        """Only its values are used; its inputs are prepared by :attr:`network`."""
         self.target.normalizer = None
         choices = self.network.action.choices
         self.q = TwinQ(spec, choices, settings, len(streams), generator)
@@ -135,18 +135,18 @@ class SoftActorCritic(torch.nn.Module):
 
 
 class NormalizedSoftActorCritic(torch.nn.Module):
-    """A policy, twin Qs with layer normalisation, and a copy of the Qs that lags behind.
+    """A policy, twin Qs with layer normalisation, and a slowly following copy of the Qs.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
         settings: shape of all networks.
-        streams: how many reward streams there are.
-        entropy_coefficient: at the start.
+        streams: number of reward streams.
+        entropy_coefficient: initial value.
         generator: source of the initial weights.
     """
 
     scale: torch.Tensor
-    """float32 []: size of the returns that the Qs say now, by which they are divided."""
+    """float32 []: current size of returns, by which those of the Qs are divided."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class NormalizedSoftActorCritic(torch.nn.Module):
         self.network = ActorCritic(spec, settings, {}, shared_critic=True, acting=acting, generator=generator)
         choices = self.network.action.choices
         self.q = TwinQ(spec, choices, settings, streams, generator)
-        for layers in (self.q.body, self.q.hyper):  # a net_arch says itself what it normalises
+        for layers in (self.q.body, self.q.hyper):  # a net_arch has its own normalisation
             if isinstance(layers, MLP | HyperLayer):
                 layers.normalized = True
         self.q_target = copy.deepcopy(self.q).requires_grad_(False)
@@ -170,7 +170,7 @@ class NormalizedSoftActorCritic(torch.nn.Module):
 
     @torch.no_grad()
     def rescale(self, scale: float) -> None:
-        """Let the Qs say the same returns in another unit (van Hasselt et al. 2016, PopArt)."""
+        """Change the unit of the Qs, but not the returns that they represent (van Hasselt et al. 2016, PopArt)."""
         factor = self.scale / scale
         for head in (self.q.weight, self.q.bias, self.q_target.weight, self.q_target.bias):
             head.mul_(factor)
@@ -179,5 +179,5 @@ class NormalizedSoftActorCritic(torch.nn.Module):
 
 def log_coefficients(choices: ActionSpec, entropy_coefficient: float) -> torch.nn.Parameter:
     """Logarithms of the entropy coefficients: of all continuous actions together, then of each branch."""
-    logarithm = math.log(max(entropy_coefficient, 1e-8))  # 0 has no logarithm, and this is as good as none
+    logarithm = math.log(max(entropy_coefficient, 1e-8))  # 0 has no logarithm; this is close enough
     return torch.nn.Parameter(torch.full((int(choices.continuous_size > 0) + choices.discrete_size,), logarithm))

@@ -1,6 +1,6 @@
 """Binary rewards over a sliding window of steps: one ring buffer per agent, all of them in one array.
 
-A push costs a few vectorised operations whatever the number of agents.
+A push costs a few vectorised operations, independent of the number of agents.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import BoolArray, Float64Array
 
 VALUES: dict[str, tuple[float, float]] = {"01": (0.0, 1.0), "pm1": (-1.0, 1.0)}
-"""What failure and success are worth."""
+"""Values of failure and success."""
 
 
 class WindowAggregator:
     """Aggregates the last ``window`` successes of each row, for ``channels`` independent channels.
 
-    A window that is not yet full is judged by what it holds. ``majority`` means more than half: a tie is a failure.
+    A window that is not full yet is aggregated over its current content. ``majority`` means more than half: a tie is a
+    failure.
     """
 
     def __init__(self, settings: RewardSettings, channels: int = 1) -> None:
-        """``settings``: their ``aggregate``, ``window`` and ``values``; ``channels``: successes per push."""
+        """``settings``: ``aggregate``, ``window`` and ``values`` are used.
+
+        ``channels``: number of successes per push.
+        """
         self.aggregate, self.window = settings.aggregate, settings.window
         self.low, self.high = VALUES[settings.values]
         self._windows = ColumnTable(
@@ -50,7 +54,7 @@ class WindowAggregator:
         self._windows["next"][rows] = (position + 1) % self.window
         length = np.minimum(self._windows["length"][rows] + 1, self.window)
         self._windows["length"][rows] = length
-        # Summed over the window itself, so that nothing drifts over a long run.
+        # Summed over the window itself, so that no error accumulates over a long run.
         return self._judge(ring[rows].sum(axis=1, dtype=np.int64), length[:, None])
 
     def clear(self, rows: Rows | None = None) -> None:

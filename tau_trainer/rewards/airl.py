@@ -1,14 +1,14 @@
 """Adversarial inverse reinforcement learning (Fu, Luo and Levine 2018, arXiv 1710.11248).
 
 The discriminator is ``D = exp(f) / (exp(f) + pi(a|s))`` with ``f = g(s) + gamma h(s') - h(s)``: ``g`` is the reward and
-``h`` shapes it (section 5). It sees states alone, so that what it learns does not depend on how the game moves. What is
-paid is ``log D - log(1 - D) = f - log pi(a|s)``.
+``h`` shapes it (section 5). It sees only states, so that the reward does not depend on the game's dynamics. The paid
+reward is ``log D - log(1 - D) = f - log pi(a|s)``.
 
-**Ends.** Who plays worse than the expert is paid less than 0 a step, and would do well to end the episode soon. So a
-real end is a state as well, which is never left (Kostrikov et al. 2019, arXiv 1809.02925, section 4.2): its ``h`` is 0,
-its ``g`` the logarithm of how often the expert gets there over how often the policy does, which is what a discriminator
-of this one state would come to, and what it pays for ever comes with the last transition, ``gamma g / (1 - gamma)``. An
-episode that a limit cut goes on, as everywhere.
+**Ends.** A policy that plays worse than the expert is paid less than 0 per step, so ending the episode soon would pay
+off. So a real end is a state as well, which is never left (Kostrikov et al. 2019, arXiv 1809.02925, section 4.2): its
+``h`` is 0, and its ``g`` is the logarithm of the ratio of the expert's frequency of ends to the policy's, which is what
+a discriminator of this one state would converge to. All its future rewards are paid with the last transition, ``gamma g
+/ (1 - gamma)``. An episode that a limit cut continues, as everywhere.
 """
 
 from __future__ import annotations
@@ -31,27 +31,29 @@ LOSS, EXPERT_ESTIMATE, POLICY_ESTIMATE = (
     "Policy/AIRL Expert Estimate",
     "Policy/AIRL Policy Estimate",
 )
-"""Of the discriminator: its loss, and its mean on demonstrations and on the policy's transitions, as for GAIL."""
+"""Statistics of the discriminator: its loss, and its mean for expert and policy, as for GAIL."""
 LEAST_LOG_PROB = -20.0
-"""What is less likely counts as this: a Gaussian's density has no least logarithm, and one action would be all."""
+"""Lower limit of log-probabilities: a Gaussian's log-density has none, and a single action would dominate."""
 GRADIENT_PENALTY = 10.0
-"""Of the discriminator, as in Kostrikov et al. and for ML-Agents' gail: without it, demonstrations are told apart so
-surely that what is paid says nothing of better and worse."""
+"""Weight of the discriminator's gradient penalty, as in Kostrikov et al. and for ML-Agents' gail.
+
+Without it, the discriminator separates demonstrations so well that its reward does not tell better from worse.
+"""
 LEAST_PATIENCE = 1e-3
-"""Of ``1 - gamma``, when what an end pays for ever is summed up."""
+"""Lower limit of ``1 - gamma`` for the sum of all future rewards of an end."""
 
 
 class AIRL(LearnedReward):
-    """``g`` and ``h``: two networks of one shape, which see what the policy sees.
+    """``g`` and ``h``: two networks of one shape, with the observations of the policy.
 
     Args:
         spec: the behavior with the sensors that the policy sees.
         settings: of the signal.
-        generator: source of the initial weights, and of all chance later.
+        generator: source of the initial weights, and of all later random numbers.
     """
 
     ends: torch.Tensor
-    """float32 [2]: share of transitions that led to a real end, the expert's and the policy's."""
+    """float32 [2]: share of transitions that led to a real end, for the expert and for the policy."""
 
     def __init__(self, spec: BehaviorSpec, settings: AIRLSettings, generator: torch.Generator) -> None:
         super().__init__()
@@ -66,13 +68,13 @@ class AIRL(LearnedReward):
     def observe(self, some: Experience, *, expert: bool) -> None:
         if self.normalizer is not None:
             self.normalizer.merge(some.inputs[0].cpu().numpy())
-        count = (1.0 - some.goes_on).sum()  # half an end more, for one that was never seen is not impossible
+        count = (1.0 - some.goes_on).sum()  # plus half an end, because an unseen end is still possible
         self.ends[0 if expert else 1] = (count + 0.5) / (len(some.goes_on) + 1.0)
 
     @override
     def loss(self, played: Experience, expert: Experience | None) -> Loss:
         assert expert is not None
-        # [n] each: the logits f - log pi by which the discriminator tells both sides apart
+        # [n] each: the logits f - log pi by which the discriminator separates both sides
         of_own, of_expert = (self._f(side) - side.log_prob.clamp(min=LEAST_LOG_PROB) for side in (played, expert))
         # The logarithm of D over 1 - D is f - log pi, so this is -log D of the expert and -log(1 - D) of the policy.
         loss = torch.nn.functional.softplus(-of_expert).mean() + torch.nn.functional.softplus(of_own).mean()
@@ -86,7 +88,7 @@ class AIRL(LearnedReward):
         return self._f(played) + (1.0 - played.goes_on) * for_ever - played.log_prob.clamp(min=LEAST_LOG_PROB)
 
     def _steepness(self, played: Experience, expert: Experience) -> torch.Tensor:
-        """How far the gradient of ``f`` by the vectors is from 1 between both sides: mean square, []."""
+        """Mean square deviation of the norm of ``f``'s gradient from 1, by the vectors between both sides, []."""
         share = torch.rand(len(played.goes_on), 1, generator=self._generator).to(played.goes_on.device)
         pairs = [(played.inputs, expert.inputs), (played.following, expert.following)]
         between = [torch.lerp(mine[0], theirs[0], share).requires_grad_() for mine, theirs in pairs]
@@ -106,6 +108,6 @@ class AIRL(LearnedReward):
     def _both(self, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         vectors, *others = (x.to(torch.float32) if x.is_floating_point() else x for x in inputs)
         seen = [vectors if self.normalizer is None else self.normalizer(vectors), *others]
-        # [n] each: no actions go in, one stream comes out.
+        # [n] each: without action inputs, and with one output stream.
         g, h = self.networks(self.networks.see(seen), vectors.new_zeros(len(vectors), 0))[:, :, 0, 0]
         return g, h

@@ -1,12 +1,12 @@
 """The intrinsic curiosity module (Pathak et al. 2017, arXiv 1705.05363).
 
-Features of observations are learned so that from those before and after a step the action can be told (the inverse
-model), which leaves out what actions have no hold on. A forward model predicts the features after from those before
-and the action; half its squared error is what is paid (equation 6), at most ``1 / strength``, so 1 with the strength.
-Before it has learned anything it pays nothing: at first everything is new.
+Features of observations are learned such that the features before and after a step predict the action (the inverse
+model), which leaves out parts of the world that actions do not affect. A forward model predicts the features after a
+step from those before and the action; half its squared error is the reward (equation 6), at most ``1 / strength``, so 1
+after multiplication with the strength. Before the first learning it pays nothing, because everything would be new.
 
-Weights, sizes and limits are ML-Agents': both losses reach the features, the forward loss counts ``BETA`` and the
-inverse one the rest (equation 7), the hidden layer of either model has ``HIDDEN`` units.
+Weights, sizes and limits are ML-Agents': both losses train the features, the forward loss has the weight ``BETA`` and
+the inverse one the rest (equation 7), the hidden layer of either model has ``HIDDEN`` units.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORWARD_LOSS = "Losses/Curiosity Forward Loss"
 INVERSE_LOSS = "Losses/Curiosity Inverse Loss"
 BETA = 0.2
 LOSS_FACTOR = 10.0
-"""On the whole loss, beside which nothing stands: with Adam it says how small a gradient counts as none."""
+"""Factor on the whole loss. With Adam, it only decides how small a gradient counts as none."""
 HIDDEN = 256
 
 
@@ -42,7 +42,7 @@ class Curiosity(LearnedReward):
     """
 
     learned: torch.Tensor
-    """float32 []: 1 once it has learned from anything, until then 0."""
+    """float32 []: 1 once it has learned, 0 before."""
 
     def __init__(self, spec: BehaviorSpec, settings: CuriositySettings, generator: torch.Generator) -> None:
         super().__init__()
@@ -74,13 +74,13 @@ class Curiosity(LearnedReward):
         return error.clamp(max=self._most) * self.learned
 
     def _features(self, some: Experience) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of what was there before and after, [n, H] each."""
+        """Features before and after the steps, [n, H] each."""
         before = self.features.prepare(some.inputs)
         after = self.features.prepare(some.following)
         return self.features(before), self.features(after)
 
     def _error(self, some: Experience, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-        """Of the forward model, [n]."""
+        """Error of the forward model, [n]."""
         actions = flat_actions(some, self._actions)
         predicted = self.forward_model(torch.cat((before, actions), dim=1))
         error: torch.Tensor = 0.5 * (after - predicted).square().sum(dim=1)

@@ -1,13 +1,13 @@
 """Generative adversarial imitation learning (Ho and Ermon 2016, arXiv 1606.03476), with ML-Agents' numbers.
 
-A discriminator learns to tell what the expert saw from what the policy sees (``use_actions``: and did, and whether the
-episode really ended with it): ``D`` is near 1 for the expert. ``-log(1 - D)`` is paid, which is never negative and at
-most 16, the logarithm of ``EPSILON``. Its gradient by what lies between both sides is kept near 1 (Gulrajani et al.
-2017, arXiv 1704.00028).
+A discriminator learns to separate the expert's observations from the policy's (with ``use_actions``, also actions and
+real ends): ``D`` is near 1 for the expert. The reward is ``-log(1 - D)``, which is never negative and at most 16, the
+negative logarithm of ``EPSILON``. The norm of its gradient between both sides is kept near 1 (Gulrajani et al. 2017,
+arXiv 1704.00028).
 
-``use_vail`` puts a bottleneck into it (Peng et al. 2018, arXiv 1810.00821): the features become the mean of a Gaussian
-code, and the information that the code holds of them is kept near ``INFORMATION`` by a factor beta that grows while
-there is more (equations 8 and 10, dual gradient descent).
+``use_vail`` adds a bottleneck (Peng et al. 2018, arXiv 1810.00821): the features become the mean of a Gaussian code,
+and the information in the code is kept near ``INFORMATION`` by a factor beta that grows as long as there is more
+(equations 8 and 10, dual gradient descent).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ GRADIENT_PENALTY = 10.0
 EPSILON = 1e-7
 ESTIMATE_GAIN = 0.2
 CODE_GAIN = 0.1
-"""Factors on the initial weights of the layers that say D and the code's mean."""
+"""Factors on the initial weights of the layers for D and for the code's mean."""
 CODE_SIZE = 128
 INFORMATION = 0.5
-"""Nats that a code may hold, the expert's and the policy's together."""
+"""Nats that a code may hold, for the expert and the policy together."""
 BETA_RATE = 5e-4
-"""What beta grows by for each nat above that, in every step; it begins at 0, and never falls below."""
+"""Growth of beta for each nat above that, in every step; it starts at 0, and never falls below 0."""
 
 
 class GAIL(LearnedReward):
@@ -48,7 +48,7 @@ class GAIL(LearnedReward):
     Args:
         spec: see :class:`LearnedReward`.
         settings: of the signal.
-        generator: source of the initial weights, and of all chance later.
+        generator: source of the initial weights, and of all later random numbers.
     """
 
     beta: torch.Tensor
@@ -92,7 +92,7 @@ class GAIL(LearnedReward):
         }
         if self.code is None:
             return loss + penalty, statistics
-        # Of both codes' Gaussians from the standard one, summed: KL = (mu² + sigma² - 1 - log sigma²) / 2 each.
+        # KL of both codes' Gaussians from the standard one, summed: KL = (mu² + sigma² - 1 - log sigma²) / 2 each.
         variance = self.sigma.square()
         means = 0.5 * (code.square() + expert_code.square())
         kl = (means + variance - 1.0 - variance.log()).sum(dim=1).mean()
@@ -107,7 +107,7 @@ class GAIL(LearnedReward):
         return -torch.log(1.0 - estimate * (1.0 - EPSILON))
 
     def _seen(self, some: Experience) -> list[torch.Tensor]:
-        """What it sees of transitions, as floats: observations, and last what was done and whether it ended."""
+        """Its inputs as floats: observations, and last the actions and whether the episode ended."""
         seen = self.features.prepare(some.inputs)
         if self._actions is None:
             return seen
@@ -116,7 +116,7 @@ class GAIL(LearnedReward):
         return [*seen, torch.cat((done, ended), dim=1)]
 
     def _logits(self, seen: list[torch.Tensor], *, noisy: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """[n]: of D; and the mean of the code [n, CODE_SIZE], or of length 0."""
+        """The logit of D, [n]; and the mean of the code [n, CODE_SIZE], or of length 0."""
         beside: torch.Tensor | None = None
         if self._actions is not None:
             *seen, beside = seen
@@ -129,7 +129,7 @@ class GAIL(LearnedReward):
         return self.estimate(x)[:, 0], mean
 
     def _steepness(self, played: list[torch.Tensor], expert: list[torch.Tensor]) -> torch.Tensor:
-        """How far the norm of D's gradient by all that is seen is from 1 between both sides: mean square, []."""
+        """Mean square deviation of the norm of D's gradient from 1, by all inputs between both sides, []."""
         between = [
             torch.lerp(theirs, mine, self.uniform(mine)).requires_grad_()
             for mine, theirs in zip(played, expert, strict=True)

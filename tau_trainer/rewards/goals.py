@@ -1,4 +1,4 @@
-"""What reaching a goal is worth: the rules by which hindsight works rewards and ends out anew."""
+"""Rewards for goals: the rules by which hindsight recomputes rewards and ends."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A rule from outside, of which nothing is taken but what a rule promises. Is a :data:`RewardDone` itself."""
+    """A user's rule with checked results. Is a :data:`RewardDone` itself."""
 
     rule: Callable[[FloatArray, FloatArray], Any]
     name: str
-    """As the user knows it."""
+    """Its name in messages to the user."""
 
     def __call__(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Raises SettingsError where it fails or says something else."""
+        """Raises SettingsError if the rule fails or its results have the wrong form."""
         count = len(goal)
         try:
             reward, terminated = self.rule(achieved, goal)
             said = np.asarray(reward, np.float32), np.asarray(terminated, np.bool_)
-        except Exception as error:  # whatever somebody else's function raises
-            raise SettingsError(f"{self.name} failed: {type(error).__name__}: {error}; mend it") from error
+        except Exception as error:  # a user's function can raise anything
+            raise SettingsError(f"{self.name} failed: {type(error).__name__}: {error}; fix it") from error
         if said[0].shape != (count,) or said[1].shape != (count,):
             raise SettingsError(
                 f"{self.name} must return rewards [n] and ends [n] for {count} goals, not arrays of the shapes "
@@ -57,7 +57,7 @@ class Checked:
 
 
 def goal_rule(settings: HindsightSettings, environment: Sequence[str]) -> RewardDone:
-    """The rule that the settings name, else the environment's own.
+    """The rule that the settings name, or the environment's own.
 
     Args:
         settings: of hindsight.
@@ -72,7 +72,7 @@ def goal_rule(settings: HindsightSettings, environment: Sequence[str]) -> Reward
         name = f"hindsight.reward_done '{settings.reward_done}'"
         try:
             return Checked(plugins.resolve(settings.reward_done), name)
-        except Exception as error:  # whatever somebody else's module raises
+        except Exception as error:  # a user's module can raise anything
             raise SettingsError(f"{name} cannot be loaded: {error}; name a function as MODULE:FUNCTION") from error
     path = environment[0] if environment else ""
     prefix, colon, _ = path.partition(":")
@@ -81,6 +81,6 @@ def goal_rule(settings: HindsightSettings, environment: Sequence[str]) -> Reward
         if goals is not None:
             return Checked(goals(*environment), f"--env {path}: its reward for a goal")
     raise SettingsError(
-        "hindsight has to know what reaching a goal is worth, and the environment cannot be asked; say it with "
-        "hindsight.distance (a threshold), or name a function of yours with hindsight.reward_done"
+        "hindsight needs a reward rule for goals, but the environment does not have one; set "
+        "hindsight.distance (a threshold), or name your own function with hindsight.reward_done"
     )

@@ -1,7 +1,7 @@
-"""When a step counts as a success: by its reward, by the outcome of its episode, or by the distance to a target.
+"""Predicates of success: by the reward of a step, the outcome of its episode, or the distance to a target.
 
-A step is that of ``n`` agents with ``r`` reward components, each of which is judged. Nothing is remembered here; the
-sum of an episode is kept by the caller.
+A step is that of ``n`` agents with ``r`` reward components, each of which is judged. Nothing is stored here; the caller
+keeps the sum of an episode.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from tau_trainer.specs import BoolArray, Float64Array
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """What a predicate may look at: one step of ``n`` agents."""
+    """Inputs of a predicate: one step of ``n`` agents."""
 
     reward: Float64Array
     """float64 ``[n, r]``: reward of this step."""
     episode_return: Float64Array
-    """float64 ``[n, r]``: reward since the episode began, this step included."""
+    """float64 ``[n, r]``: reward since the start of the episode, including this step."""
     error: Float64Array | None
-    """float64 ``[n, r]``: absolute error of each component, where a target is known."""
+    """float64 ``[n, r]``: absolute error of each component, if a target is known."""
     done: BoolArray
     """bool ``[n]``: the episode ended with this step."""
 
 
 def succeeded(facts: StepFacts, settings: RewardSettings) -> BoolArray | None:
-    """Bool ``[n, r]`` by the settings' predicate; None where there is none.
+    """Bool ``[n, r]`` by the settings' predicate; None if there is none.
 
     Raises:
         ValueError: ``distance`` without a known target.
@@ -39,7 +39,7 @@ def succeeded(facts: StepFacts, settings: RewardSettings) -> BoolArray | None:
             return facts.reward > 0.0
         case "threshold":
             return facts.reward >= settings.success_threshold
-        case "outcome":  # means nothing before the end
+        case "outcome":  # False before the end
             return facts.done[:, None] & (facts.episode_return > settings.success_threshold)
         case "distance":
             if facts.error is None:

@@ -1,8 +1,8 @@
 """Random network distillation (Burda et al. 2018, arXiv 1810.12894).
 
-A network with random weights that never change is what a second one of the same shape learns to predict. Where it has
-been often it predicts well, so the squared distance of both features (section 2.2) is what is paid: for the observation
-that was decided upon, as in ML-Agents, and not divided by a running deviation as in the paper.
+A second network learns to predict the outputs of a fixed random network of the same shape. It predicts well for
+familiar observations, so the squared distance of both features (section 2.2) is the reward: for the observation of the
+decision, as in ML-Agents, and not divided by a running deviation as in the paper.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOSS = "Losses/RND Loss"
 
 
 class RND(LearnedReward):
-    """The network that never changes, and the one that predicts it.
+    """The fixed network, and the one that predicts it.
 
     Args:
         spec: see :class:`LearnedReward`.
@@ -36,7 +36,7 @@ class RND(LearnedReward):
         self.target, self.predictor = (Features(spec, settings.network_settings, generator) for _ in range(2))
         self.target.requires_grad_(False)
         self.target.normalizer = None
-        """What goes in, the predictor has prepared."""
+        """Its inputs are prepared by the predictor."""
 
     @override
     def observe(self, some: Experience, *, expert: bool) -> None:

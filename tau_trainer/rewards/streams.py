@@ -1,4 +1,4 @@
-"""Reward streams: what a value function predicts, each with a discount and a strength of its own."""
+"""Reward streams, which value functions predict: each with its own discount and strength."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class RewardStream:
     strength: float = 1.0
     """Factor on the reward."""
     episodic: bool = True
-    """Whether an episode's real end is the end of its returns; else it is bootstrapped as a limit's is."""
+    """Whether its returns stop at an episode's real end; otherwise they are bootstrapped there, as at a limit."""
 
     def rewards(self, rollout: Rollout) -> FloatArray:
-        """float32 [N, R], before ``strength``: what was paid for each transition, its group's share included."""
+        """float32 [N, R], before ``strength``: the reward of each transition, including its group's share."""
         paid, group_reward = rollout.rewards[self.name], rollout.group_reward
         return paid if self.name != EXTRINSIC or group_reward is None else paid + group_reward[:, None]
 
 
 def paid_streams(signals: Mapping[str, RewardSignalSettings], width: int) -> tuple[RewardStream, ...]:
-    """The streams that ``reward_signals`` ask for; ``width`` numbers in one extrinsic reward."""
+    """The streams of ``reward_signals``; ``width`` numbers in one extrinsic reward."""
     return tuple(
         RewardStream(name, width if name == EXTRINSIC else 1, signal.gamma, signal.strength, not signal.novelty)
         for name, signal in signals.items()

@@ -1,4 +1,4 @@
-"""What episodes earn of the reward streams that are learned from, known only where that is learned."""
+"""Sums of the learned reward streams over episodes, which only the learning side knows."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from tau_trainer.specs import Float64Array, FloatArray
 
 
 class EpisodeSums:
-    """Adds rewards up from rollout to rollout, of every agent.
+    """Adds up rewards from rollout to rollout, for every agent.
 
     Args:
-        streams: ``S``, how many there are.
+        streams: ``S``, the number of streams.
     """
 
     def __init__(self, streams: int) -> None:
         self._streams = streams
         self._open: dict[int, Float64Array] = {}
-        """By source: what each row's episode has earned so far, [rows, S]."""
+        """By source: the sum of each row's open episode so far, [rows, S]."""
 
     def add(self, rollout: Rollout, rewards: FloatArray, source: int = 0) -> Float64Array:
         """The sums [e, S] of the episodes that end in a rollout.
 
         Args:
-            rollout: what came since the last call.
+            rollout: the transitions since the last call.
             rewards: [N, S], of its transitions.
-            source: whose rows they are, where several collect.
+            source: the collector of the rows, if there are several.
         """
         if not len(rollout):
             return np.zeros((0, self._streams))

@@ -1,1 +1,4 @@
-"""Pairs of TauAgent and AgentTrainer, and everything that runs them. A process that only learns needs few of them."""
+"""Pairs of TauAgent and AgentTrainer, and the code that runs them.
+
+A process that only learns needs few of these modules.
+"""

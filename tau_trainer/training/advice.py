@@ -1,4 +1,4 @@
-"""Which algorithm suits how slow a game: one rule, the file that follows it, and the line that a run says by itself."""
+"""Advice on the algorithm for a game's speed: the rule, the file that follows it, and the hint that a run prints."""
 
 from __future__ import annotations
 
@@ -18,40 +18,42 @@ from tau_trainer.specs import BehaviorSpec, DimensionProperty
 SLOW = "sac_ln"
 """The trainer type for slow games, whose gradient steps fill the time in which the game plays."""
 USUAL = "ppo"
-"""What is learned with where the game is quicker than gradient steps."""
+"""The trainer type for games that are faster than gradient steps."""
 LEAST_STEPS = 1.0 / SACLNHyperparameters.auto_decisions[1]
-"""Gradient steps a decision that the algorithm for slow games takes at least: with less room it holds the game."""
+"""Fewest gradient steps per decision that the algorithm for slow games needs. With less time, it holds up the game."""
 PPO_KINDS: tuple[str, ...] = ()
 """Kinds of task (:func:`kinds_of`) for which ``docs/guides/slow-games.md`` says: use PPO."""
 HEADING = "Made by tau-train advise from {}."
 
 _ALIKE = ("ppo", "sac", SLOW)
-"""Trainer types that may take each other's place: for single agents, from the reward alone."""
+"""Trainer types that can replace each other: they train single agents, from the reward alone."""
 _KEPT = ("save_replay_buffer", "hindsight")
-"""Hyperparameters that say what is wanted, and not how it is learned."""
+"""Hyperparameters that describe the goal, not the way to learn it. They survive a change of the algorithm."""
 _AT_ONCE = 4
-"""Engines that a run is reminded of."""
+"""Engines for which a run prints the hint."""
 _TWICE = 2.0
 
 
 def advised_trainer(room: float, kinds: Collection[str] = ()) -> str:
-    """The trainer type for a game: this is the rule.
+    """The rule: the trainer type for a game.
 
-    The one for slow games where its gradient steps fit into the time in which the game plays: ``room`` is at least
-    :data:`LEAST_STEPS`. Else the game is quicker than the learner, which would hold it, and decisions cost little:
-    PPO, which learns more decisions in the same time. PPO too for the ``kinds`` of task in :data:`PPO_KINDS`.
+    If the gradient steps of the algorithm for slow games fit into the time in which the game plays (``room`` is at
+    least :data:`LEAST_STEPS`), use that algorithm. Otherwise the game is faster than the learner, which would hold it
+    up, and decisions are cheap: use PPO, which learns from more decisions in the same time. Use PPO also for the
+    ``kinds`` of task in :data:`PPO_KINDS`.
 
     Args:
-        room: gradient steps a decision that fit: 1 / (decisions a second x seconds of a gradient step), the sum over
-            behaviors below the line where there are several.
-        kinds: of the task.
+        room: number of gradient steps per decision that fit: 1 / (decisions per second x seconds per gradient step).
+        With
+            several behaviors, the product is summed over them.
+        kinds: kinds of the task, see :func:`kinds_of`.
     """
     fits = room >= LEAST_STEPS and not set(kinds) & set(PPO_KINDS)
     return SLOW if fits else USUAL
 
 
 def kinds_of(spec: BehaviorSpec, trainer: TrainerSettings) -> frozenset[str]:
-    """What kinds of task a behavior is, in words of the guide's table."""
+    """The kinds of task that a behavior belongs to, in the words of the guide's table."""
     sensors, signals = spec.observations, set(trainer.reward_signals) - {"extrinsic"}
     lists = [DimensionProperty.VARIABLE_SIZE in sensor.dimension_property for sensor in sensors]
     found = {
@@ -67,13 +69,13 @@ def kinds_of(spec: BehaviorSpec, trainer: TrainerSettings) -> frozenset[str]:
 
 
 def steps_a_decision(trainer: TrainerSettings) -> float:
-    """Gradient steps for each decision, at least, as the settings say; 0 where they do not."""
+    """Minimum number of gradient steps per decision, according to the settings; 0 if they do not set it."""
     facts = pace(trainer)
     return facts["updates"] * facts["minibatches_per_update"] / trainer.max_steps if facts else 0.0
 
 
 def trainers_of(settings: RunSettings) -> list[TrainerSettings]:
-    """Settings of all behaviors, and of those that the file does not name."""
+    """Settings of all named behaviors, and the default settings if there are any."""
     defaults = settings.default_settings
     return [*settings.behaviors.values(), *([] if defaults is None else [defaults])]
 
@@ -81,15 +83,15 @@ def trainers_of(settings: RunSettings) -> list[TrainerSettings]:
 def rewritten(
     data: Mapping[str, Any], settings: RunSettings, trainer: str | None, changes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A file's ``data`` with another trainer type, if it is :func:`replaceable`, and with ``changes`` made.
+    """A file's ``data`` with another trainer type (if :func:`replaceable`) and with ``changes`` applied.
 
-    Everything is kept but the old algorithm's hyperparameters, and ``init_path``, which leads to its weights.
+    Keeps everything except the old algorithm's hyperparameters and ``init_path``, which points to its weights.
 
     Args:
-        data: of the file.
-        settings: that were read from it.
-        trainer: the trainer type; None: those of the file.
-        changes: settings by dotted key.
+        data: content of the file.
+        settings: the settings read from ``data``.
+        trainer: the new trainer type; None keeps those of the file.
+        changes: new values by dotted key.
     """
     result, _ = apply_overrides(data, changes)
     if trainer is None:
@@ -99,7 +101,7 @@ def rewritten(
         result["default_settings"] = _retrained(result["default_settings"], usual, trainer)
     for name, read in settings.behaviors.items():
         section = _retrained(result["behaviors"][name], read, trainer)
-        if usual is not None and read.trainer_type == trainer != usual.trainer_type:  # what it has from there goes
+        if usual is not None and read.trainer_type == trainer != usual.trainer_type:  # drop the defaults' values
             numbers = read.hyperparameters.model_dump(mode="json", exclude_unset=True)
             section = {"trainer_type": trainer, **section, "hyperparameters": numbers}
         result["behaviors"][name] = section
@@ -107,7 +109,7 @@ def rewritten(
 
 
 def _retrained(section: dict[str, Any], read: TrainerSettings, trainer: str) -> dict[str, Any]:
-    """A behavior's section for another trainer type, in its order."""
+    """A behavior's section for another trainer type; the order of its keys stays."""
     if read.trainer_type == trainer:
         return section
     known = type(trainer_type(trainer).settings.model_validate({}).hyperparameters).model_fields
@@ -119,7 +121,7 @@ def _retrained(section: dict[str, Any], read: TrainerSettings, trainer: str) -> 
 
 
 def read_advised(data: Mapping[str, Any], name: str) -> RunSettings:
-    """The settings that :func:`rewritten` data are. Raises SettingsError where ``learn`` would refuse them."""
+    """Read the data of :func:`rewritten` as settings. Raises SettingsError if ``learn`` would refuse them."""
     document = Document(name, copy.deepcopy(dict(data)))
     settings, _ = interpret(document, {}, False, {}, lambda text: None, batched=False)
     problems = Problems(document)
@@ -130,19 +132,19 @@ def read_advised(data: Mapping[str, Any], name: str) -> RunSettings:
 
 
 def replaceable(settings: RunSettings) -> bool:
-    """Whether another algorithm can take the place of the file's: of all behaviors, as they may share defaults."""
+    """Whether another algorithm can replace those of the file: all of them, because behaviors can share defaults."""
     return all(trainer.trainer_type in _ALIKE for trainer in trainers_of(settings))
 
 
 def hint(share: float, settings: RunSettings) -> str | None:
-    """What a run says of itself once it has played for a minute; None: there is nothing to say.
+    """The hint that a run prints after a minute of play; None if there is nothing to say.
 
-    Only where other settings could be at least twice as fast, and are not in use: one engine plays, so that several
-    would share out the time that it takes, or an algorithm learns that does not use that time.
+    Given only if other settings could be at least twice as fast and are not in use yet: a single engine plays, so
+    several engines could share the time that the game takes, or the algorithm does not learn during that time.
 
     Args:
-        share: of the time of its engine, 0 to 1, in which the game was waited for.
-        settings: of the run.
+        share: share of the engine's time, 0 to 1, spent waiting for the game.
+        settings: settings of the run.
     """
     env, trainers = settings.env_settings, trainers_of(settings)
     kinds = {trainer.trainer_type for trainer in trainers}
@@ -150,7 +152,7 @@ def hint(share: float, settings: RunSettings) -> str | None:
         return None
     if 1.0 / (1.0 - share + share / _AT_ONCE) < _TWICE:
         return None
-    several = f"--num-envs {_AT_ONCE} plays {_AT_ONCE} at once where the machine has room for them"
+    several = f"--num-envs {_AT_ONCE} plays {_AT_ONCE} at once if the machine has room for them"
     if env.env_path is None:
         several = f"a build (--env GAME) can play {_AT_ONCE} at once (--num-envs {_AT_ONCE})"
     slow = f", and trainer_type: {SLOW} learns while the game plays" if replaceable(settings) else ""

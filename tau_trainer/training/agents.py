@@ -1,4 +1,4 @@
-"""The AgentTrainer: what the decisions of one environment's agents are worth, and whose episodes end."""
+"""The AgentTrainer: rewards, episodes and experience of the agents of one environment."""
 
 from __future__ import annotations
 
@@ -27,41 +27,47 @@ OnEpisodes = Callable[[str, FloatArray], None]
 _NOTHING: FloatArray = np.zeros(0, np.float32)
 _NOBODY: Rows = np.zeros(0, np.intp)
 _MOMENTS: Final = count(1)
-"""Numbers for messages about a behavior: all that feed one memory come from one process."""
+"""Numbers of messages about a behavior. Unique in a process: all that feed one memory run in the same process."""
 
 
 @dataclass(slots=True)
 class _Role:
-    """What an AgentTrainer keeps of one behavior."""
+    """The state that an AgentTrainer keeps of one behavior."""
 
     agent: TauAgent
     rewarder: Rewarder
     episodes: EpisodeScores = field(default_factory=EpisodeScores)
     decisions: int = 0
-    """That were counted."""
+    """Number of counted decisions."""
     group_paid: bool = False
-    """Whether a reward for a group was ever sent."""
+    """True once the engine has sent a reward for a group."""
 
     @property
     def paid_apart(self) -> bool:
-        """Whether what is learned from is something else than what the engine sends."""
+        """Whether the learned reward differs from the reward that the engine sends."""
         return not isinstance(self.rewarder, EngineReward)
 
     @property
     def strength(self) -> float:
-        """Factor on rewards before they are learned from; 0 where they are not."""
+        """Factor on rewards before they are learned from; 0 if the engine's reward is not learned from."""
         signal = self.agent.learner.settings.reward_signals.get(EXTRINSIC)
         return 0.0 if signal is None else signal.strength
 
     def others(self, group_reward: FloatArray, paid: FloatArray) -> dict[str, FloatArray]:
-        """Rewards [n] beside the agents' own that have to be summed up; ``paid`` [n, R] as a mean, by its strength."""
+        """Rewards [n] to sum up in addition to the agents' own.
+
+        ``paid`` [n, R] is averaged over R and scaled by its strength.
+        """
         others = {"group": group_reward} if self.group_paid else {}
         return others | {"paid": paid.mean(axis=1) * self.strength} if self.paid_apart else others
 
     def known(
         self, agents: StepBatch | Terminals, paid: FloatArray, moment: int, plays_on: BoolArray | None = None
     ) -> Known:
-        """What the memory is told of ``agents`` [n]. A rewarder pays [n, R] for own and group reward together."""
+        """The facts about ``agents`` [n] that the memory needs.
+
+        A rewarder pays [n, R] for own and group reward together.
+        """
         group_reward = agents.group_reward if self.group_paid and not self.paid_apart else None
         rewards = {EXTRINSIC: paid if group_reward is None else agents.reward[:, None]}
         return Known(rewards, group_reward, agents.group_id, plays_on, moment, self.agent.team)
@@ -69,7 +75,7 @@ class _Role:
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """A step of one behavior that was answered and waits to be recorded."""
+    """A step of one behavior that is answered but not yet recorded."""
 
     role: _Role
     batch: StepBatch
@@ -77,7 +83,7 @@ class _Answered:
     ended: Rows
     """Rows of the agents whose episode ended."""
     decision: Decision | None
-    """None where nobody asked."""
+    """None if no agent asked for a decision."""
     sent: Actions | None
 
 
@@ -85,8 +91,8 @@ class AgentTrainer:
     """Answers every step of one environment: rewards, episodes and experience of all its behaviors.
 
     Attributes:
-        state: where it stands; see :class:`~tau_trainer.training.pairs.states.PairState`.
-        decisions: decisions of its agents, earlier runs that were resumed included.
+        state: its state in the life cycle; see :class:`~tau_trainer.training.pairs.states.PairState`.
+        decisions: number of decisions of its agents, including those of earlier runs that were resumed.
         error: one sentence once it has failed.
     """
 
@@ -100,10 +106,10 @@ class AgentTrainer:
         on_episodes: OnEpisodes = lambda behavior, returns: None,
         callbacks: Callbacks = NOBODY,
     ) -> None:
-        """``number``: the pair's; both makers are called once for every behavior that shows.
+        """``number``: the number of the pair. Both makers are called once for every behavior, when it first appears.
 
-        ``keys``: under which rewards of single decisions are counted; None: they are not.
-        ``on_episodes``: told of every episode that ends; ``callbacks``: of those that begin, too.
+        ``keys``: names of the metrics for rewards of single decisions; None: these rewards are not counted.
+        ``on_episodes``: called for every episode that ends. ``callbacks``: called for episodes that begin and end.
         """
         self.id = number
         self.state = PairState.IDLE
@@ -119,7 +125,10 @@ class AgentTrainer:
         self._answered: list[_Answered] = []
 
     def enter(self, state: PairState) -> None:
-        """Go to ``state``. Raises RuntimeError for a step that no life takes (Completed to Training, say)."""
+        """Change to ``state``.
+
+        Raises RuntimeError for a transition that is not allowed (Completed to Training, for example).
+        """
         if not allowed(self.state, state):
             raise RuntimeError(f"an AgentTrainer cannot go from {self.state.value} to {state.value}")
         self.state = state
@@ -131,14 +140,14 @@ class AgentTrainer:
 
     @property
     def episodes(self) -> int:
-        """Episodes that ended."""
+        """Number of episodes that ended."""
         return sum(role.episodes.episodes for role in self._roles.values())
 
     async def decide(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec]) -> dict[str, Actions]:
-        """The actions of every behavior, in the order its agents asked: all that the environment waits for.
+        """The actions of every behavior, in the order in which its agents asked. The environment waits only for this.
 
-        All behaviors ask before any is answered, so that one forward pass an actor serves the whole step. What the
-        step means for learning is worked out by :meth:`record`, when the environment has its answer.
+        All behaviors ask before any is answered, so one forward pass per actor serves the whole step. :meth:`record`
+        works out rewards and experience after the environment has its answer.
         """
         asked = [self._ask(batch, specs[batch.behavior]) for batch in batches]
         actions: dict[str, Actions] = {}
@@ -154,16 +163,16 @@ class AgentTrainer:
         self, batch: StepBatch, spec: BehaviorSpec
     ) -> tuple[_Role, StepBatch, Rows, Rows, Future[Decision] | None]:
         role = self._roles.get(spec.name)
-        if role is None:  # a behavior shows itself for the first time
+        if role is None:  # the behavior appears for the first time
             role = self._roles[spec.name] = _Role(self._make_agent(spec), self._make_rewarder(spec))
-        elif role.agent.spec is not spec:  # of an environment that began again
+        elif role.agent.spec is not spec:  # the environment has restarted
             role.agent.meet(spec)
         ended = role.agent.table(batch.terminals.agent_ids) if len(batch.terminals) else _NOBODY
         rows = role.agent.table(batch.agent_ids)
         return role, batch, rows, ended, role.agent.ask(batch, rows, ended)
 
     def record(self) -> None:
-        """Rewards, episodes and experience of what :meth:`decide` has answered."""
+        """Record rewards, episodes and experience of the steps that :meth:`decide` has answered."""
         steps, self._answered = self._answered, []
         playing = self._playing(steps)
         for step in steps:
@@ -175,9 +184,10 @@ class AgentTrainer:
             self._let_go(step.role)
 
     def _playing(self, steps: Sequence[_Answered]) -> IntArray | None:
-        """Numbers of the groups, of all behaviors, in which somebody's episode goes on beyond ``steps``.
+        """Numbers of the groups, over all behaviors, in which at least one agent's episode continues after ``steps``.
 
-        Who decides for the first time is of the next episode of a group. None: nobody in a group ends.
+        An agent that decides for the first time belongs to the next episode of its group. None: no agent of a group
+        ends.
         """
         for step in steps:
             step.role.episodes.join(step.rows, step.batch.group_id)
@@ -191,7 +201,7 @@ class AgentTrainer:
     def _answer(
         self, role: _Role, agents: StepBatch | Terminals, rows: Rows, *, ended: bool
     ) -> tuple[BoolArray, FloatArray]:
-        """Who of these [n] has decided before in the episode, bool [n], and what is paid for that, [n, R]."""
+        """Whether each of these agents has decided before in its episode, bool [n], and the reward for that, [n, R]."""
         self._warn_of_groups(role, agents.group_reward)
         acted = role.episodes.acted(rows)
         sent = agents.reward + agents.group_reward
@@ -200,7 +210,7 @@ class AgentTrainer:
         return acted, paid
 
     def _step(self, step: _Answered, decision: Decision, sent: Actions, moment: int) -> None:
-        """Agents that decided: the reward of their decision before, and this one to remember."""
+        """Agents that decided: record the reward of their previous decision, and remember this one."""
         role, batch, rows = step.role, step.batch, step.rows
         acted, paid = self._answer(role, batch, rows, ended=False)
         role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, paid))
@@ -215,7 +225,7 @@ class AgentTrainer:
         self._score(role, role.rewarder.decided(rows, sent, batch.obs))
 
     def _end(self, step: _Answered, moment: int, playing: IntArray | None) -> None:
-        """Episodes that ended: their last reward, their return, and their rows."""
+        """Episodes that ended: record their last reward, their return, and their rows."""
         role, ended, rows = step.role, step.batch.terminals, step.ended
         acted, paid = self._answer(role, ended, rows, ended=True)
         plays_on = None if playing is None else (ended.group_id != 0) & np.isin(ended.group_id, playing)
@@ -225,7 +235,8 @@ class AgentTrainer:
         returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)
         name = role.agent.learner.name
         groups = np.where(ended.group_id[acted] != 0, returns["group"], np.nan) if role.group_paid else _NOTHING
-        # As in ML-Agents, what a group got is told by those who see its end, not by who left it before.
+        # As in ML-Agents, the group's return is reported by the agents that see the group's end, not by those that left
+        # before.
         at_end = groups if plays_on is None or not len(groups) else np.where(plays_on[acted], np.nan, groups)
         self._hub.episode(name, self.id, returns["own"], lengths, at_end)
         self._on_episodes(role.agent.spec.short_name, returns["own"])
@@ -244,11 +255,11 @@ class AgentTrainer:
 
     @staticmethod
     def _let_go(role: _Role) -> None:
-        """Agents that have vanished: their trajectory is cut where it was seen last, and their episode not counted."""
+        """Agents that have vanished: cut their trajectory where they were last seen, and do not count their episode."""
         rows = role.agent.let_go()
         if len(rows):
             nothing, acted = np.zeros(len(rows), np.float32), role.episodes.acted(rows)
-            role.rewarder.answered(rows, nothing, acted=acted, ended=True)  # whoever gets these rows begins anew
+            role.rewarder.answered(rows, nothing, acted=acted, ended=True)  # later agents in these rows start afresh
             role.episodes.clear(rows)
 
     def _warn_of_groups(self, role: _Role, group_reward: FloatArray) -> None:
@@ -259,13 +270,13 @@ class AgentTrainer:
                 return
             self._hub.warning(
                 f"'{learner.name}' gets rewards for its group, which {learner.settings.trainer_type} adds to each "
-                "agent's own: nobody learns what he did for the group, or gets what it earns after he has left; "
-                "trainer_type: poca does that",
+                "agent's own, so agents learn neither their own share of it nor from rewards after they leave; "
+                "trainer_type: poca does both",
                 pair=self.id,
             )
 
     def _score(self, role: _Role, result: RewardResult | None) -> None:
-        """Count rewards of single decisions."""
+        """Count the rewards of single decisions."""
         if result is None or self._keys is None or not role.agent.learns:
             return
         name = role.agent.learner.name
@@ -274,13 +285,13 @@ class AgentTrainer:
             (self._keys.success, result.success),
             (self._keys.aggregated, result.aggregated),
         ):
-            # NaN stands for what is still open, and for messages that answer no decision.
+            # NaN marks decisions whose reward is still open, and messages that answer no decision.
             known = values[~np.isnan(values)] if values is not None else _NOTHING
             if len(known):
                 self._hub.add(name, key, known, pair=self.id)
 
     def abandon(self) -> None:
-        """The environment was lost or reset: open decisions are no experience, all agents begin anew."""
+        """The environment was lost or reset: discard open decisions and start all agents from scratch."""
         self._answered = []
         for role in self._roles.values():
             role.agent.abandon()
@@ -288,11 +299,14 @@ class AgentTrainer:
             role.episodes.clear()
 
     def forget(self, learner: ExperienceSink) -> None:
-        """The behavior of ``learner`` was never there: its decisions do not count. Call while nothing plays."""
+        """Remove the behavior of ``learner`` as if it had never appeared; its decisions do not count.
+
+        Call while no pair plays.
+        """
         gone = [name for name, role in self._roles.items() if role.agent.learner is learner]
         self.decisions -= sum(self._roles.pop(name).decisions for name in gone)
 
     async def wait_for_learners(self) -> None:
-        """Let every learner take what it needs before the environment gets its answer."""
+        """Wait until every learner has taken the experience that it needs, before the environment gets its answer."""
         for role in self._roles.values():
             await role.agent.wait_for_learner()

@@ -1,4 +1,4 @@
-"""What the command line calls: a run in the foreground, with Ctrl-C."""
+"""Entry point of the command line: a run in the foreground that Ctrl-C ends."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def train(
     terminal: TerminalMode = "auto",
     command_line: Sequence[str] | None = None,
 ) -> RunReport:
-    """Run ``settings`` to the end, tell ``callbacks`` of it, and show how it goes; Ctrl-C ends it early, and saves.
+    """Run ``settings`` to the end, call ``callbacks``, and show the progress. Ctrl-C ends the run early and saves it.
 
     Args:
         settings: of the behaviors of an ML-Agents file, the pairs of a task, or a batched environment.
         command: ``parallel`` for the pairs of a task.
-        callbacks: told of the run, after those that the settings name.
-        terminal: what is shown.
-        command_line: how it was called; None: this process's.
+        callbacks: called after those that the settings name.
+        terminal: what to show.
+        command_line: the command line to record; None: this process's.
 
     Raises:
-        TauError: nothing could be trained; nothing is left behind.
+        TauError: nothing could be trained; no files are left behind.
     """
     start = ParallelTrainerManager().start
     session = start(settings, command, terminal=terminal, command_line=command_line, callbacks=callbacks)

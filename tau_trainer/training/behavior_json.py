@@ -10,11 +10,11 @@ import numpy as np
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 
 _DTYPES = {"float32": np.float32, "uint8": np.uint8}
-"""Types of a sensor's values."""
+"""Data types of a sensor's values."""
 
 
 def to_json(spec: BehaviorSpec) -> dict[str, Any]:
-    """Plain values of a spec."""
+    """The spec as plain JSON values."""
     return {
         "name": spec.name,
         "observations": [
@@ -43,7 +43,7 @@ def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
                 tuple(sensor["shape"]),
                 tuple(DimensionProperty(flag) for flag in sensor["dimension_property"]),
                 ObservationType(sensor["observation_type"]),
-                _DTYPES[sensor.get("dtype", "float32")],  # checkpoints of before there were images say nothing
+                _DTYPES[sensor.get("dtype", "float32")],  # older checkpoints do not name a type
                 sensor.get("hidden", False),
             )
             for sensor in values["observations"]

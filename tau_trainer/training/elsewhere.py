@@ -1,4 +1,7 @@
-"""Where actors and ranks run: here or on a cluster's nodes. Imports no torch, and Ray only for a cluster."""
+"""The machines on which actors and ranks run: this one or a cluster's nodes.
+
+Imports no torch, and Ray only for a cluster.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ if TYPE_CHECKING:
 def machines_of(
     command: RunKind, settings: RunSettings, say: Callable[[str], None]
 ) -> Iterator[tuple[RunSettings, Machines | None]]:
-    """Settings as they are on the nodes that play, and these; None: this machine alone.
+    """Settings adapted to the nodes that play, and these nodes; None: this machine alone.
 
-    A private cluster ends with the context. ``say``: is told what begins.
+    A private cluster ends with the context. ``say`` receives a sentence for each thing that starts.
 
     Raises:
-        ClusterError: there is no such cluster, or its nodes cannot play this.
-        SettingsError: neither could any other.
+        ClusterError: the cluster does not exist, or its nodes cannot play these settings.
+        SettingsError: no cluster could play these settings.
     """
     cluster = settings.cluster
     if cluster is None or settings.checkpoint_settings.inference:
@@ -49,7 +52,7 @@ def machines_of(
 
 @contextmanager
 def connected(cluster: ClusterSettings, say: Callable[[str], None]) -> Iterator[Connection]:
-    """A cluster that is connected to, or a private one, which ends with the context. Raises ClusterError."""
+    """Connect to a cluster, or start a private one that ends with the context. Raises ClusterError."""
     if cluster.private:
         say(f"starting a private Ray cluster on this machine ({cluster.address})")
     else:
@@ -64,7 +67,7 @@ def connected(cluster: ClusterSettings, say: Callable[[str], None]) -> Iterator[
 
 
 def playable(settings: RunSettings) -> RunSettings:
-    """With a build by its whole path: it is looked for on every node."""
+    """Settings with the absolute path of the build, because every node looks for it."""
     env = settings.env_settings
     if build_of(settings) is None:
         return settings
@@ -73,7 +76,7 @@ def playable(settings: RunSettings) -> RunSettings:
 
 
 def build_of(settings: RunSettings) -> str | None:
-    """The build that is played; None: none, but the editor, an environment of Python or a scene of our engine."""
+    """The build to play; None if it is the editor, a Python environment or a scene of our own engine."""
     path = settings.env_settings.env_path or ""
     prefix, colon, _ = path.partition(":")
     named = colon and (prefix == "headless" or prefix in plugins.names("environments"))
@@ -81,41 +84,44 @@ def build_of(settings: RunSettings) -> str | None:
 
 
 def _fitting(settings: RunSettings, room: int, described: str) -> RunSettings:
-    """As many actors as nodes have room for, where nobody says how many. Raises ClusterError: too many."""
+    """Settings with as many actors as the nodes have room for, unless the user set a number.
+
+    Raises ClusterError: too many.
+    """
     chosen = settings.async_trainer
     spare = int(chosen.eval_interval > 0) + settings.devices - 1
     if "actors" not in chosen.model_fields_set and chosen.exploration is None:
         chosen = chosen.model_copy(update={"actors": max(1, min(room - spare, 1000))})
         settings = settings.model_copy(update={"async_trainer": chosen})
-    evaluator = " and one that evaluates (eval_interval: 0 leaves it out)" if chosen.eval_interval else ""
-    learn = f", {settings.devices - 1} that learn beside this one" if settings.devices > 1 else ""
+    evaluator = " and one that evaluates (eval_interval: 0 removes it)" if chosen.eval_interval else ""
+    learn = f", {settings.devices - 1} that learn in addition to this one" if settings.devices > 1 else ""
     check_room(room, chosen.actors + spare, f"{chosen.actors} actors{evaluator}{learn}", f"{described}; lower --actors")
     return settings
 
 
 def _pairs_fitting(settings: RunSettings, room: int, described: str) -> RunSettings:
-    """Pairs as actors, as many at a time as nodes have room for, where nobody says how many.
+    """Settings with pairs as actors; as many play at a time as the nodes have room for, unless the user set a number.
 
-    Their task evaluates policies, so no environment does. Raises ClusterError: too many.
+    The task evaluates policies, so no actor does. Raises ClusterError: too many.
     """
     if settings.async_trainer.mode == "lock_step":
         raise SettingsError("parallel does not run in lock_step on a cluster; remove async_trainer.mode, or use learn")
     task, tau = task_of(settings), settings.tau
     if task is None or tau is None:
-        return settings  # there are no pairs without a task, which is told by whoever plans
+        return settings  # without a task there are no pairs; the plan reports that
     actors = settings.async_trainer.model_copy(update={"actors": task.pairs, "eval_interval": 0, "exploration": None})
-    learn = settings.devices - 1  # beside this machine
+    learn = settings.devices - 1  # in addition to this machine
     most = min(task.max_concurrent or max(1, room - learn), task.pairs)
     check_room(room, most + learn, f"{most} pairs at a time", f"{described}; lower --max-concurrent")
     concurrent, env = tau.model_copy(update={"max_concurrent": most}), settings.env_settings
-    each = env.model_copy(update={"num_envs": 1})  # it was the number of pairs, or nothing
+    each = env.model_copy(update={"num_envs": 1})  # num_envs was the number of pairs, or unset
     return settings.model_copy(update={"async_trainer": actors, "tau": concurrent, "env_settings": each})
 
 
 def check_room(room: int, wanted: int, what: str, remedy: str) -> None:
-    """Raises ClusterError where a cluster has no ``room`` for so many processes."""
+    """Raises ClusterError if a cluster has no ``room`` for ``wanted`` processes."""
     if wanted > room:
         raise ClusterError(
-            f"the cluster has room for {room} processes, and {what} are asked for: {remedy} or cluster.resources, or "
+            f"the cluster has room for {room} processes, but you ask for {what}: {remedy} or cluster.resources, or "
             "add nodes"
         )

@@ -1,10 +1,10 @@
-"""Environment parameters as they are now: fixed ones, and those with a curriculum, whose lessons follow each other.
+"""Current environment parameters: fixed ones, and those with a curriculum, which is a sequence of lessons.
 
-A lesson is over by ML-Agents' rules: the share of ``max_steps`` that is behind the named behavior, or the mean return
-of its latest episodes, is above the threshold; and there were ``min_lesson_length`` episodes in it, whatever is
-measured. Two of them are not copied: with ``min_lesson_length`` 0 a single lucky
-episode ends a lesson there, where here :data:`FEWEST_EPISODES` decide; and the smoothed mean moves with new episodes
-here, not with every message of the engine.
+A lesson ends by ML-Agents' rules: the finished share of the named behavior's ``max_steps``, or the mean return of its
+latest episodes, exceeds the threshold; and at least ``min_lesson_length`` episodes ended in it, for both measures. Two
+of these rules differ: with ``min_lesson_length`` 0, a single lucky episode ends a lesson in ML-Agents, but here
+:data:`FEWEST_EPISODES` episodes decide; and here the smoothed mean moves with new episodes, not with every message of
+the engine.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tau_trainer.settings.parameters import AnyParameter, CompletionCriteria, Cu
 from tau_trainer.specs import FloatArray
 
 FEWEST_EPISODES = 10
-"""Episodes that a reward is measured over where ``min_lesson_length`` is 0."""
+"""Number of episodes over which a reward is measured if ``min_lesson_length`` is 0."""
 SMOOTHING = 0.25
-"""Weight of the mean before, where ``signal_smoothing`` is set (ML-Agents)."""
+"""Weight of the previous mean if ``signal_smoothing`` is set (as in ML-Agents)."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -38,14 +38,14 @@ class _Course:
     name: str
     lessons: tuple[Lesson, ...]
     values: tuple[float | Sampler, ...]
-    """Of the lessons, as they travel."""
+    """One for each lesson, in the form that is sent to engines."""
     number: int = 0
-    """The lesson of now, from 0."""
+    """Index of the current lesson, from 0."""
     smoothed: float = 0.0
 
     @property
     def criteria(self) -> CompletionCriteria | None:
-        """When the lesson of now is over; None: never, it is the last."""
+        """When the current lesson ends; None for the last lesson, which never ends."""
         last = self.number + 1 == len(self.lessons)
         return None if last else self.lessons[self.number].completion_criteria
 
@@ -57,9 +57,9 @@ class Lessons:
     """All environment parameters of a run. Belongs to the event loop.
 
     Attributes:
-        goes_on: whether any lesson has another after it.
-        version: counts changes.
-        reset_version: the :attr:`version` of the last change after which environments have to begin anew.
+        goes_on: whether any current lesson is followed by another.
+        version: number of changes so far.
+        reset_version: the :attr:`version` of the latest change that requires environments to restart.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class Lessons:
         progress: Callable[[str], float] = lambda behavior: 0.0,
         begun: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """Made at every curriculum's first lesson. Raises SettingsError for a value that float32 cannot hold.
+        """Starts at every curriculum's first lesson. Raises SettingsError for a value that float32 cannot hold.
 
         Args:
             parameters: ``environment_parameters`` of the settings.
-            progress: of a behavior, the share of its ``max_steps`` that is behind it, 0 to 1.
-            begun: called with a sentence for each lesson that begins.
+            progress: returns the finished share of a behavior's ``max_steps``, 0 to 1.
+            begun: called with a sentence for each lesson that starts.
         """
         self.version = self.reset_version = 0
         self._progress = progress
@@ -97,7 +97,7 @@ class Lessons:
         return any(course.criteria is not None for course in self._courses)
 
     def _lengths(self) -> dict[str, int]:
-        """By behavior, the most episodes that a criterion asks for."""
+        """The largest number of episodes that a criterion needs, by behavior."""
         lengths: dict[str, int] = {}
         for course in self._courses:
             for lesson in course.lessons:
@@ -108,17 +108,17 @@ class Lessons:
 
     @property
     def parameters(self) -> Parameters:
-        """What environments are told now."""
+        """Current values to send to environments."""
         return self._fixed | {course.name: course.values[course.number] for course in self._courses}
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """The lesson of now of each parameter with a curriculum, from 0."""
+        """Index of the current lesson of each parameter with a curriculum, from 0."""
         return {course.name: course.number for course in self._courses}
 
     @property
     def told(self) -> tuple[str, ...]:
-        """The lessons of now, in words."""
+        """The current lessons, in words."""
         return tuple(str(course) for course in self._courses)
 
     def episodes(self, behavior: str, returns: FloatArray) -> None:
@@ -129,7 +129,7 @@ class Lessons:
             self._heard.add(behavior)
 
     def check(self) -> None:
-        """Begin the lessons whose time has come. Cheap: call it after every step."""
+        """Start the next lesson of each curriculum whose current one is over. Cheap: call it after every step."""
         over = [course for course in self._courses if self._over(course)]
         self._heard.clear()
         if not over:
@@ -143,7 +143,7 @@ class Lessons:
             course.number += 1
             self._begun(str(course))
         self.goes_on = self._going_on
-        for returns in self._returns.values():  # they were earned in other lessons
+        for returns in self._returns.values():  # they belong to earlier lessons
             returns.clear()
 
     def _over(self, course: _Course) -> bool:
@@ -161,12 +161,12 @@ class Lessons:
         return mean > criteria.threshold
 
     def state(self) -> dict[str, Any]:
-        """What JSON can hold of all this: what a checkpoint keeps."""
+        """The state that a checkpoint keeps, as JSON values."""
         courses = {course.name: {"lesson": course.number, "smoothed": course.smoothed} for course in self._courses}
         return {"courses": courses, "returns": {name: list(values) for name, values in self._returns.items()}}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state`; a curriculum that has become shorter goes on with its last lesson."""
+        """Restore :meth:`state`. If a curriculum has become shorter, it continues with its last lesson."""
         for course in self._courses:
             known = state["courses"].get(course.name)
             if known is not None:
@@ -178,16 +178,16 @@ class Lessons:
 
 
 def _length(criteria: CompletionCriteria) -> int:
-    """Episodes that a lesson has at least; a reward is measured over them."""
+    """Minimum number of episodes in a lesson; a reward is measured over them."""
     return criteria.min_lesson_length or (FEWEST_EPISODES if criteria.measure == "reward" else 0)
 
 
 def _travelling(name: str, value: AnyParameter) -> float | Sampler:
-    """A number or a sampler as it travels. Raises SettingsError for what float32 cannot hold."""
+    """A number or a sampler in the form that is sent. Raises SettingsError for values that float32 cannot hold."""
     parameter = _parameter(value)
     numbers = parameter.values if isinstance(parameter, Sampler) else (parameter,)
     if any(abs(number) > _LARGEST for number in numbers):
-        raise SettingsError(f"environment_parameters.{name} is beyond {_LARGEST:.3g}, the largest that can travel")
+        raise SettingsError(f"environment_parameters.{name} is beyond {_LARGEST:.3g}, the largest possible value")
     return parameter
 
 

@@ -1,6 +1,6 @@
 """ParallelTrainerManager: starts, watches and cancels runs for the command line and the Python API.
 
-Imports no torch, which takes seconds: what is wrong with a run for other reasons is told before.
+Imports no torch, which takes seconds to load, so that problems that do not need torch are reported at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SettingsT = TypeVar("SettingsT", bound=RunSettings)
 
 
 class ParallelTrainerManager:
-    """Starts runs and keeps an eye on them; :meth:`report` is the central report of all of them."""
+    """Starts runs and tracks them; :meth:`report` returns the reports of all of them."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
@@ -47,15 +47,16 @@ class ParallelTrainerManager:
         command_line: Sequence[str] | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Session:
-        """Begin a run in the background: of pairs, of recordings, or of a batched environment, as the settings say.
+        """Start a run of pairs, of recordings, or of a batched environment in the background, as the settings say.
 
-        One that nobody has called anything is called after its behavior or environment, with a number.
+        A run without a name is named after its behavior or environment, with a number.
 
-        ``recorders`` makes them from the run's folder; by default log.jsonl, TensorBoard, and the terminal in mode
-        ``terminal``. ``callbacks``: told of the run, after those that the settings name.
+        ``recorders`` makes the recorders from the run's folder; by default log.jsonl, TensorBoard, and the terminal in
+        mode
+        ``terminal``. ``callbacks``: called after those that the settings name.
 
         Raises SettingsError (RunExistsError), DataError, LaunchError, PortInUseError, CheckpointError and
-        RunFinishedError (a run that cannot be resumed, or need not) before anything is left behind.
+        RunFinishedError (a run that cannot or need not be resumed). In all these cases no files are left behind.
         """
         begin: Begin
         check_chosen(settings, *(["env_settings"] if settings.checkpoint_settings.inference else []))
@@ -83,15 +84,15 @@ class ParallelTrainerManager:
         return session
 
     def status(self) -> dict[str, RunSnapshot]:
-        """All runs now, by run-id."""
+        """Snapshots of all runs, by run-id."""
         return {run_id: session.status() for run_id, session in self.sessions.items()}
 
     def cancel(self, run_id: str) -> None:
-        """Ask a run to end. Raises KeyError for one that was never started here."""
+        """Ask a run to end. Raises KeyError for a run that was not started here."""
         self.sessions[run_id].cancel()
 
     def report(self) -> dict[str, RunReport]:
-        """Wait for all runs; their reports by run-id. Runs that could not train are left out."""
+        """Wait for all runs and return their reports by run-id. Runs that could not train are left out."""
         reports = {}
         for run_id, session in self.sessions.items():
             with contextlib.suppress(TauError):
@@ -101,7 +102,7 @@ class ParallelTrainerManager:
 
 @contextmanager
 def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collector]:
-    """What gathers the experience of pairs."""
+    """The collector that gathers the experience of pairs."""
     logs = Path(tempfile.mkdtemp(prefix="tau-train-")) if run.plays else run.folder.engine_logs
     try:
         with machines_of(command, settings, run.say) as (settings, machines):
@@ -133,7 +134,7 @@ def _pairs(command: RunKind, settings: RunSettings, run: Run) -> Iterator[Collec
 
 @contextmanager
 def _recordings(settings: RunSettings, run: Run) -> Iterator[Collector]:
-    """What learns from recordings."""
+    """The collector that learns from recordings."""
     run.say(f"reading recordings, seed {run.seed}")
     with run.abandonable():
         import torch
@@ -145,7 +146,7 @@ def _recordings(settings: RunSettings, run: Run) -> Iterator[Collector]:
 
 
 def _starting(plan: RunPlan) -> str:
-    """The first line of a run: what begins, before everything that takes long."""
+    """The first line of a run, printed before everything that takes long."""
     if plan.population:
         return f"preparing {plan.pairs} pairs as one computation ({plan.environment}), seed {plan.seed}"
     of = f" of {plan.pairs}" if plan.max_concurrent < plan.pairs else ""
@@ -154,7 +155,7 @@ def _starting(plan: RunPlan) -> str:
 
 
 def _called(settings: SettingsT) -> SettingsT:
-    """With a run id: where nobody chose one, after what is played or learned, with a number."""
+    """Settings with a run id. If the user chose none, it is named after the environment or behavior, with a number."""
     if isinstance(settings, BatchedSettings):
         name = settings.environment.name.rpartition(":")[2]
     else:
@@ -164,6 +165,6 @@ def _called(settings: SettingsT) -> SettingsT:
 
 
 def lasting(settings: SettingsT) -> SettingsT:
-    """Settings to begin a run with again: whether this start resumed or replaced one is no part of them."""
+    """Settings to start the run with again: without the flags by which this start resumed or replaced a run."""
     once = settings.checkpoint_settings.model_copy(update={"resume": False, "force": False, "load_model": False})
     return settings.model_copy(update={"checkpoint_settings": once})

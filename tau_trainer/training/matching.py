@@ -1,4 +1,4 @@
-"""Matches between policies: of runs, checkpoints and model files, scripts and chance."""
+"""Matches between policies from runs, checkpoints and model files, scripts and random players."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ def match(
     stopped: Callable[[], bool] = lambda: False,
     say: Say = lambda text: None,
 ) -> dict[tuple[str, str], Games]:
-    """Everybody against everybody on an environment with teams.
+    """Play a tournament on an environment with teams: every contestant plays every other one.
 
     Args:
-        settings: whose environment is played, with a seed.
-        contestants: folders of runs or checkpoints, model files, or names of players; two at least.
-        games: of each pair, or a few more, as many in the place of each team.
-        deterministic: everybody with a policy takes its most likely action. Else they draw, as a model in Unity does:
-            runs, checkpoints and model files alike. A policy of values has nothing to draw, and takes the best.
-        stopped: asked after every step, whether somebody wants it to end.
-        say: told sentences for the person who watches.
+        settings: name the environment to play, with a seed.
+        contestants: folders of runs or checkpoints, model files, or names of players; at least two.
+        games: number of games of each pair of contestants, or a few more; each plays half of them in each team.
+        deterministic: all policies take their most likely action. Otherwise they draw, as a model in Unity does: runs,
+            checkpoints and model files alike. A policy of action values does not draw; it always takes the best action.
+        stopped: called after every step; returns True to end the match.
+        say: receives sentences to show to the user.
 
     Returns:
-        By pair, what the first of it has scored.
+        By pair, the score of its first contestant.
 
     Raises:
-        TauError: the environment or a player cannot be had.
+        TauError: the environment or a player is not available.
     """
     names = _names(contestants)
     seed = settings.env_settings.seed
     players: dict[str, Contestant] = {}
     for name, contestant in zip(names, contestants, strict=True):
-        place = seed + len(players)  # so that nobody draws as another does
+        place = seed + len(players)  # so that no two players draw the same
         players[name] = _contestant(contestant, place, deterministic=deterministic)
     parameters = Lessons(settings.environment_parameters or {}).parameters
     with opened(settings, say) as environment:
@@ -63,7 +63,7 @@ def match(
 
 
 def _names(contestants: Sequence[str | Path]) -> list[str]:
-    """Short, where that tells them apart."""
+    """Short names if they are unique, otherwise full paths."""
     short = [some.name if isinstance(some, Path) else some for some in contestants]
     return short if len({*short}) == len(short) else [str(some) for some in contestants]
 
@@ -71,7 +71,7 @@ def _names(contestants: Sequence[str | Path]) -> list[str]:
 def _contestant(contestant: str | Path, seed: int, *, deterministic: bool) -> Contestant:
     if isinstance(contestant, Path) and contestant.suffix == ".onnx":
         if not contestant.is_file():
-            raise SettingsError(f"{contestant}: there is no such model")
+            raise SettingsError(f"{contestant}: there is no such model file")
         return partial(_model_player, contestant, seed, deterministic)
     player = contestant if isinstance(contestant, str) else stored_player(contestant)
     return make_players(player, seed, deterministic=deterministic)
@@ -84,7 +84,7 @@ def _model_player(path: Path, seed: int, deterministic: bool, spec: BehaviorSpec
         raise SettingsError(str(error)) from error
     if deterministic and policy.only_draws:
         raise SettingsError(
-            f"{path}: this model can only draw its actions, so it cannot play with --deterministic; leave that out, or "
+            f"{path}: this model can only draw its actions, so it cannot play with --deterministic; remove that, or "
             "name the run that it came from"
         )
     return Actor(policy, np.random.default_rng([seed, 2]), deterministic=deterministic)

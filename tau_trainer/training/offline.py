@@ -1,7 +1,7 @@
-"""Experience from recordings: no engine, no pairs, and the folder of any other run.
+"""Training from recordings: no engine and no pairs, but the same run folder as any other run.
 
-What is written is what :class:`.PairsCollector` writes, so that such a run can be played (``--inference``), exported,
-reported on, and begun from (``--initialize-from``).
+It writes the same files as :class:`.PairsCollector`, so you can play such a run (``--inference``), export it, report on
+it, and start another from it (``--initialize-from``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tau_trainer.algorithms.offline.base import Offline
 
 _STEPS = 100
-"""Gradient steps between two looks at the clock and at Ctrl-C; a resumed run takes them in the same portions."""
+"""Gradient steps between two checks of the clock and of Ctrl-C; a resumed run takes them in the same portions."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _Learner:
     algorithm: Offline
     best: ScoredPolicy | None = None
     mean_return: float | None = None
-    """Of the newest evaluation."""
+    """Of the latest evaluation."""
     episodes: int = 0
 
     @property
@@ -66,10 +66,10 @@ class _Learner:
 
 
 class RecordingsCollector(Collector):
-    """Learns behavior after behavior from what was recorded.
+    """Trains the behaviors one after another from recordings.
 
     Raises:
-        SettingsError, DataError, CheckpointError: it cannot begin.
+        SettingsError, DataError, CheckpointError: the run cannot start.
     """
 
     command = "learn"
@@ -117,7 +117,7 @@ class RecordingsCollector(Collector):
         worth = f" of mean return {returns.mean():.4g}" if len(returns) else ""
         self.run.say(
             f"'{name}' learns from {len(algorithm.replay):,} decisions{worth}; {aside:,} more are set aside to see "
-            "how well it generalises"
+            "how well it generalizes"
         )
         learner = _Learner(name, settings, algorithm)
         self._restore(learner)
@@ -132,11 +132,11 @@ class RecordingsCollector(Collector):
     def _restore(self, learner: _Learner) -> None:
         if not self.run.folder.resumed:
             origins = Origins(self.settings)
-            if not self.settings.behaviors:  # the recording says what it is called
+            if not self.settings.behaviors:  # the recording names the behavior
                 origins.check({learner.name: learner.name})
             origin = origins.of(learner.name, learner.name)
             if origin is None and origins.run:
-                said = f"'{learner.name}' begins from zero: the run '{origins.run}' saved nothing of it"
+                said = f"'{learner.name}' starts from scratch: the run '{origins.run}' saved nothing of it"
                 self.run.hub.warning(said)
             if origin is not None:
                 learner.algorithm.load(origin.tensors, origin.manifest["learner"]["algorithm"], fresh=True)
@@ -147,7 +147,7 @@ class RecordingsCollector(Collector):
         if found.checkpoint is None:
             raise CheckpointError(
                 f"the run in '{self.run.folder.path}' saved nothing of '{learner.name}' that can be read, so there is "
-                "nothing to go on from; begin it again with --force"
+                "nothing to resume; start it again with --force"
             )
         values = found.checkpoint.manifest["learner"]
         learner.algorithm.load(found.checkpoint.tensors, values["algorithm"], fresh=False)
@@ -156,7 +156,7 @@ class RecordingsCollector(Collector):
 
     @override
     def advance(self) -> bool:
-        """A few gradient steps of the first behavior that is still to learn."""
+        """Take a few gradient steps of the first behavior that has not finished learning."""
         learner = next((learner for learner in self.learners if not learner.done), None)
         if learner is None or self.run.ending:
             for learner in self.learners:
@@ -164,7 +164,7 @@ class RecordingsCollector(Collector):
                     self._break_off(learner)
             return False
         if self.settings.env_settings.env_path is not None and not learner.steps:
-            self._evaluate(learner)  # where it begins, and whether that is the right environment
+            self._evaluate(learner)  # the starting point, and a check that it is the right environment
         self._learn(learner)
         return True
 
@@ -190,18 +190,18 @@ class RecordingsCollector(Collector):
             self.checkpoint(learner)
 
     def _break_off(self, learner: _Learner) -> None:
-        """The run ends before this one is done."""
+        """The run ends before this behavior is done: save it."""
         if learner.steps % learner.settings.checkpoint_every:
             if self.settings.env_settings.env_path is None:
-                self._judge(learner)  # playing takes longer than whoever pressed Ctrl-C would wait
+                self._judge(learner)  # playing takes too long after Ctrl-C
             self.checkpoint(learner)
 
     def _judge(self, learner: _Learner) -> None:
-        """What the policy is worth: on what was set aside, and in the environment where one is named."""
+        """Score the policy: on the set-aside recordings, and in the environment if one is named."""
         held = learner.algorithm.assess()
         self.run.hub.add_all(learner.name, held)
         loss = held.get(keys.held_out(keys.POLICY_LOSS))
-        # A clone is as good as it foretells the player; the others are to be better than him.
+        # A clone is as good as its predictions of the player; the other algorithms aim to be better than the player.
         score = -loss if loss is not None and learner.algorithm.name == "bc" else None
         if self.settings.env_settings.env_path is not None:
             score = self._evaluate(learner)
@@ -219,8 +219,8 @@ class RecordingsCollector(Collector):
         found = evaluate(self.settings, policies, wanted, parameters, self.run.asked.is_set)
         if learner.name not in found:
             raise SettingsError(
-                f"the environment shows no behavior '{learner.name}', only {', '.join(found)}; give the "
-                "behavior in the settings its name"
+                f"the environment has no behavior '{learner.name}', only {', '.join(found)}; use its "
+                "name in the settings"
             )
         episodes = found[learner.name]
         if episodes.mean_return is not None:
@@ -230,10 +230,10 @@ class RecordingsCollector(Collector):
         return learner.mean_return if learner.mean_return is not None else -np.inf
 
     def checkpoint(self, learner: _Learner) -> None:
-        """Write a checkpoint of a behavior; of one that keeps its best alone, only where it is the best so far."""
+        """Write a checkpoint of a behavior. With ``save_best_only``, write it only if the policy is the best so far."""
         best = learner.best
         if learner.settings.save_best_only and best is not None and best.decisions != learner.steps:
-            text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
+            text = f"'{learner.name}' is no better than in its latest checkpoint, which is kept (save_best_only)"
             self.run.hub.event("checkpoint", behavior=learner.name, step=learner.steps, message=text)
             return
         policy = None if self.run.hurried.is_set() else learner.algorithm.snapshot()
@@ -243,7 +243,7 @@ class RecordingsCollector(Collector):
 
     @override
     def save(self) -> None:
-        """Every behavior was saved as it came to its end."""
+        """Do nothing: every behavior was saved when it finished."""
 
     def _state(self, learner: _Learner) -> tuple[Arrays, Mapping[str, Any]]:
         arrays, facts = learner.algorithm.state()
@@ -266,7 +266,7 @@ class RecordingsCollector(Collector):
         return Conclusion([self._export(learner) for learner in self.learners], chosen=chosen)
 
     def _best(self, learner: _Learner) -> ScoredPolicy | None:
-        """The best policy, where that is what is exported; None: the last one is."""
+        """The best policy if it is to be exported; None: export the last one."""
         return learner.best if self.settings.checkpoint_settings.export == "best" else None
 
     def _export(self, learner: _Learner) -> Export:
@@ -278,12 +278,12 @@ class RecordingsCollector(Collector):
         return Export(learner.name, partial(export_onnx, policy, learner.algorithm.spec), made_of, reward)
 
     def _described(self, learner: _Learner) -> str:
-        """What is exported, in words."""
+        """The exported policy, in words."""
         best = self._best(learner)
         if best is None:
             return f"the last policy, of gradient step {learner.steps:,}"
         plays, score = self.settings.env_settings.env_path is not None, best.rank[1]
-        worth = f"mean reward {score:.3f}" if plays else f"a loss of {-score:.4g} on what was set aside"
+        worth = f"mean reward {score:.3f}" if plays else f"a loss of {-score:.4g} on the set-aside recordings"
         return f"the best policy, of gradient step {best.decisions:,} of {learner.steps:,}, with {worth}"
 
     @property
@@ -311,7 +311,7 @@ class RecordingsCollector(Collector):
 
 
 def _trainers(settings: RunSettings) -> list[tuple[str, OfflineTrainerSettings]]:
-    """By name; empty: the name that the recording says."""
+    """Trainer settings with the behavior's name; an empty name means the name in the recording."""
     named: list[tuple[str, TrainerSettings | None]] = [*settings.behaviors.items()]
     return [
         (name, cast("OfflineTrainerSettings", trainer)) for name, trainer in named or [("", settings.default_settings)]

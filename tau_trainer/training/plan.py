@@ -1,4 +1,4 @@
-"""From settings to what will be run: how many pairs, on which engines, told what, for how long."""
+"""From settings to a plan of the run: number of pairs, their engines and parameters, and the number of decisions."""
 
 from __future__ import annotations
 
@@ -32,54 +32,57 @@ from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.task import Task, task_of
 
 BATCHED_PREFIX = "batched:"
-"""Of an ``--env`` whose copies are tensors."""
+"""Prefix of an ``--env`` whose copies are tensors."""
 RunKind = Literal["parallel", "learn"]
 
 _SEED_RANGE = 1 << 24
-"""Seeds travel as float32 parameters, which hold whole numbers exactly up to here."""
+"""Seeds are sent as float32 parameters, which hold whole numbers exactly up to this value."""
 _BYTES_A_WEIGHT = 16
-"""The weight, its gradient, and Adam's two moments, as float32."""
+"""Bytes per weight: the weight, its gradient, and Adam's two moments, as float32."""
 _STALL_FACTOR = 3.0
 _STALL_LEAST_S = 120.0
 
 
 class NoEngines:
-    """An :class:`EnvironmentSource` that makes none: a population's comes with its policies, a node makes its own."""
+    """An :class:`EnvironmentSource` that makes no environments.
+
+    The policies of a population bring their own environment, and a node of a cluster makes its own.
+    """
 
     invitation: str | None = None
     warnings: tuple[str, ...] = ()
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> Environment:
-        """Nobody asks."""
+        """Never called."""
         raise AssertionError("there are no engines here")
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """Everything about a run that follows from its settings before anything is started."""
+    """Everything about a run that follows from its settings, known before anything starts."""
 
     command: RunKind
     settings: RunSettings
     task: Task | None
-    """What is to be done beyond the engine's own reward; None: an ordinary behavior."""
+    """The task, which goes beyond the engine's own reward; None: an ordinary behavior."""
     pairs: int
     max_concurrent: int
     shared: bool
-    """All pairs feed one learner a behavior; else each has its own."""
+    """If True, all pairs feed one learner per behavior; otherwise each pair has its own."""
     deterministic: bool
     seed: int
     source: EnvironmentSource
     """Makes each pair's environment."""
     log_folder: Path
-    """Where engines and learners' processes may write."""
+    """Folder in which engines and learners' processes can write logs."""
     parameters: Mapping[str, AnyParameter]
-    """What environments are told, curricula included."""
+    """Parameters sent to environments, curricula included."""
     origins: Origins | None
-    """Where learners begin; None: where the run that is there has come to."""
+    """The saved policies from which learners start; None: they continue from the existing run's own state."""
     stall_s: float
-    """Seconds without any progress after which the run is given up."""
+    """Seconds without any progress after which the run is aborted."""
     engine_args: tuple[str, ...] = ()
-    """What its task tells engines on their command line."""
+    """Arguments that its task adds to the engines' command line."""
     population: bool = False
     """Whether all pairs are one computation, without engines: see :mod:`.pairs.population`."""
 
@@ -95,32 +98,32 @@ class RunPlan:
 
     @property
     def lock_step(self) -> bool:
-        """Whether actors and learning take turns, so that the same seed is the same run."""
+        """Whether actors and learning take turns, so that the same seed gives the same run."""
         return self.asynchronous and self.settings.async_trainer.mode == "lock_step"
 
     @property
     def environment(self) -> str:
-        """What is played on, as a person calls it."""
+        """The name of the environment, for people."""
         path = self.settings.env_settings.env_path
         if self.settings.env_settings.attached:
-            return "engines that join"
+            return "engines that connect"
         return "the Unity editor" if path is None else path if ":" in path else Path(path).name
 
     @property
     def subject(self) -> str:
-        """What is learned from: the task's data, else the environment."""
+        """The source of learning: the task's data, or the environment."""
         return self.task.subject if self.task is not None else self.environment
 
     def quota(self, gone: int = 0) -> int:
-        """Decisions of each pair of `parallel`: its share of all behaviors' max_steps, or as many in a population.
+        """Decisions of each pair of `parallel`: its share of all behaviors' max_steps, or all of them in a population.
 
-        ``gone``: decisions of pairs that only an earlier run had, where this one goes on from it.
+        ``gone``: decisions of pairs that only an earlier session of this resumed run had.
         """
         trainers = list(self.settings.behaviors.values()) or [self.settings.default_settings or PPOTrainerSettings()]
         return -(-(sum(trainer.max_steps for trainer in trainers) - gone) // (1 if self.population else self.pairs))
 
     def max_steps(self, behavior: str) -> int:
-        """Decisions of one learner of a behavior (its short name), after which it is done: at once if it only plays."""
+        """Decisions after which a learner of a behavior (its short name) is done; 0 if it only plays."""
         if self.inference:
             return 0
         share = 1 if self.shared or self.population else self.pairs
@@ -128,13 +131,13 @@ class RunPlan:
 
     @property
     def max_policy_age(self) -> int:
-        """0 where learning and collection take turns."""
+        """Largest allowed age of a policy, in versions; 0 if learning and collection take turns."""
         return 0 if self.deterministic else self.settings.collection.max_policy_age
 
     def fresh_seed(self, pair: int, generation: int) -> dict[str, float]:
-        """What engine ``pair`` of a run that can be repeated is told besides at its ``generation``-th beginning.
+        """The extra seed parameter for engine ``pair`` of a repeatable run at its ``generation``-th start.
 
-        So a resumed run and one that was never interrupted tell their engines the same.
+        It makes a resumed run send its engines the same seeds as a run that was never interrupted.
         """
         if not (self.deterministic or self.lock_step):
             return {}
@@ -143,7 +146,7 @@ class RunPlan:
 
 
 def is_offline(settings: RunSettings) -> bool:
-    """Whether these settings learn from recordings alone, and learn at all."""
+    """Whether these settings learn, and from recordings alone."""
     learns = not settings.checkpoint_settings.inference
     return learns and any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings))
 
@@ -157,24 +160,24 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
                 _check_recordings(*recordings)
             _check_opponents(name, trainer)
     if command == "parallel" and any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings)):
-        raise SettingsError("`parallel` trains pairs, and the file's trainer_type learns from recordings; use `learn`")
+        raise SettingsError("`parallel` trains pairs, but the file's trainer_type learns from recordings; use `learn`")
     at_self_play = [name for name, trainer in _trainers(settings) if trainer.self_play is not None]
     if command == "parallel" and at_self_play:
         raise SettingsError(
-            f"{at_self_play[0]}.self_play is for teams in a game, and `parallel` trains pairs at a task; use `learn`"
+            f"{at_self_play[0]}.self_play is for teams in a game, but `parallel` trains pairs at a task; use `learn`"
         )
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.engines, None, True
     spare, population, elsewhere = 0, False, False
     engine_args: tuple[str, ...] = ()
     parameters = dict(settings.environment_parameters or {})
-    Lessons(parameters)  # refuses numbers that cannot travel, before anything is started
+    Lessons(parameters)  # refuses numbers that cannot be sent, before anything starts
     again = settings.checkpoint_settings.resume or settings.checkpoint_settings.inference
     if settings.execution == "async" and not settings.checkpoint_settings.inference:
         elsewhere = settings.cluster is not None
         if command == "parallel" and not elsewhere:
             raise SettingsError("execution: async is for `learn`, whose actors share a policy; use `tau-train learn`")
-        pairs, spare = settings.async_trainer.actors, 1  # and one that evaluates
+        pairs, spare = settings.async_trainer.actors, 1  # one that evaluates
     if command == "parallel":
         if task is None:
             named = ", ".join(f"`{name}`" for name in plugins.names("tasks"))
@@ -185,14 +188,14 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         if env.attached:
             if limit is not None and limit < env.engines:
                 raise SettingsError(
-                    f"max_concurrent is {limit}, and whoever has not joined would hold one of these places; leave it "
-                    f"out, or let at most {limit} join: --env attach:{limit}"
+                    f"max_concurrent is {limit}, but an engine that has not connected yet takes one of these places; "
+                    f"remove it, or let at most {limit} connect: --env attach:{limit}"
                 )
             pairs = limit = env.engines
         population = (env.env_path or "").startswith(BATCHED_PREFIX)
         if population and elsewhere:
             raise SettingsError(
-                f"--env {env.env_path} is one computation on this machine; leave --cluster out, or use headless:tau"
+                f"--env {env.env_path} is one computation on this machine; remove --cluster, or use headless:tau"
             )
         if population:
             _check_population(settings, task)
@@ -221,7 +224,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
 
 
 def _check_population(settings: RunSettings, task: Task) -> None:
-    """Raises SettingsError for what pairs without engines cannot do."""
+    """Raises SettingsError for settings that pairs without engines do not support."""
     path, trainers = settings.env_settings.env_path, [trainer for _, trainer in _trainers(settings)]
     game = f"{BATCHED_PREFIX}{task.batched}"
     wrong = {
@@ -230,19 +233,19 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         ),
         f"--env {path} trains independent pairs as one computation; add --policy independent, or share one policy with "
         "--env headless:tau": task.shared,
-        f"--env {path} shows one behavior, and the settings name {len(settings.behaviors)}; leave the others out": (
+        f"--env {path} has one behavior, but the settings name {len(settings.behaviors)}; remove the others": (
             len(settings.behaviors) > 1
         ),
-        f"--env {path} trains all pairs at once; leave --max-concurrent (tau.max_concurrent) out": (
+        f"--env {path} trains all pairs at once; remove --max-concurrent (tau.max_concurrent)": (
             task.max_concurrent is not None
         ),
-        f"--env {path} trains all pairs in one process; leave --devices (devices) out": settings.devices > 1,
-        f"--env {path} starts no engine; leave --env-args out": bool(settings.env_settings.env_args),
-        f"--env {path} reads no environment_parameters; leave them out": bool(settings.environment_parameters),
-        f"--env {path} trains by ppo alone; set trainer_type: ppo, or use --env headless:tau": any(
+        f"--env {path} trains all pairs in one process; remove --devices (devices)": settings.devices > 1,
+        f"--env {path} starts no engine; remove --env-args": bool(settings.env_settings.env_args),
+        f"--env {path} does not use environment_parameters; remove them": bool(settings.environment_parameters),
+        f"--env {path} trains only with ppo; set trainer_type: ppo, or use --env headless:tau": any(
             trainer.trainer_type != "ppo" for trainer in trainers
         ),
-        f"--env {path} is learned from its own reward alone; remove behavioral_cloning and whatever stands beside "
+        f"--env {path} learns only from its own reward; remove behavioral_cloning and all signals except "
         "extrinsic in reward_signals, or use --env headless:tau": any(
             trainer.behavioral_cloning is not None or trainer.reward_signals.keys() & LEARNED.keys()
             for trainer in trainers
@@ -254,7 +257,7 @@ def _check_population(settings: RunSettings, task: Task) -> None:
 
 
 def plan_problems(settings: RunSettings) -> list[str]:
-    """All that ``learn`` refuses before it starts anything; :func:`make_plan` and others raise but the first."""
+    """All reasons for which ``learn`` refuses to start; :func:`make_plan` and others raise only the first."""
     chosen = settings.checkpoint_settings
     trainers = _trainers(settings)
     steps: list[Callable[[], object]] = [
@@ -281,14 +284,14 @@ def plan_problems(settings: RunSettings) -> list[str]:
 
 
 def _trainers(settings: RunSettings) -> list[tuple[str, TrainerSettings]]:
-    """By the key that a person finds them under."""
+    """Trainer settings with the key under which the user finds them."""
     trainers = [(f"behaviors.{name}", trainer) for name, trainer in settings.behaviors.items()]
     other = settings.default_settings
     return trainers if other is None else [*trainers, ("default_settings", other)]
 
 
 def _recordings(name: str, trainer: TrainerSettings) -> list[tuple[str, str]]:
-    """Every demo_path of a behavior: the key that a person finds it under, and where it leads."""
+    """Every demo_path of a behavior: its key in the settings, and the path."""
     sections: dict[str, object] = {f"{name}.reward_signals.{key}": each for key, each in trainer.reward_signals.items()}
     sections |= {f"{name}.behavioral_cloning": trainer.behavioral_cloning, name: trainer}
     paths = {f"{key}.demo_path": getattr(section, "demo_path", None) for key, section in sections.items()}
@@ -296,7 +299,7 @@ def _recordings(name: str, trainer: TrainerSettings) -> list[tuple[str, str]]:
 
 
 def _check_recordings(key: str, path: str) -> None:
-    """Raises DataError for a demonstration that is not there, before anything is started."""
+    """Raises DataError for a missing demonstration, before anything starts."""
     try:
         demonstration_files([path])
     except DataError as error:
@@ -304,25 +307,25 @@ def _check_recordings(key: str, path: str) -> None:
 
 
 def _check_recorder(name: str) -> None:
-    """Raises SettingsError for a recorder that nobody brings, or whose package is not installed."""
+    """Raises SettingsError for an unknown recorder, or one whose package is not installed."""
     recorder = plugins.load("recorders", name)
     if isinstance(recorder, type) and issubclass(recorder, Tracker):
         recorder.check_installed()
 
 
 def _check_opponents(name: str, trainer: TrainerSettings) -> None:
-    """Raises SettingsError for a model that is not there, before anything is started."""
+    """Raises SettingsError for a missing model file, before anything starts."""
     for path in () if trainer.self_play is None else trainer.self_play.opponents:
         if not Path(path).is_file():
             raise SettingsError(f"{name}.self_play.opponents: there is no file '{path}'; name a model (.onnx)")
 
 
 def _check_memory(name: str, network: NetworkSettings) -> None:
-    """Raises SettingsError for hidden layers that this machine cannot hold, before they take all of its memory."""
+    """Raises SettingsError for hidden layers that do not fit into this machine's memory, before they fill it."""
     memory, weights = memory_bytes(), network.hidden_units**2 * (network.num_layers - 1)
     if memory is not None and weights * _BYTES_A_WEIGHT > memory:
         raise SettingsError(
-            f"{name}.network_settings asks for {network.num_layers} layers of {network.hidden_units:,} units: learning "
-            f"them takes {weights * _BYTES_A_WEIGHT / 1e9:,.0f} GB, and this machine has {memory / 1e9:,.0f}; "
+            f"{name}.network_settings asks for {network.num_layers} layers of {network.hidden_units:,} units: training "
+            f"them takes {weights * _BYTES_A_WEIGHT / 1e9:,.0f} GB, but this machine has {memory / 1e9:,.0f}; "
             "lower hidden_units"
         )

@@ -29,20 +29,20 @@ def record(
     stopped: Callable[[], bool] = lambda: False,
     say: Say = lambda text: None,
 ) -> list[tuple[Path, Demonstration]]:
-    """Play, and write ``output``, or a file for each behavior where there are several.
+    """Play, and write ``output``; with several behaviors, write a file for each.
 
     Args:
-        settings: whose environment is played.
+        settings: name the environment to play.
         player: a run's folder, or the name of a player.
-        output: the file.
-        episodes: of each behavior; those that are open at the end are left out.
-        most: decisions after which it ends at any rate; then open episodes are kept.
+        output: the file to write.
+        episodes: number of episodes of each behavior; unfinished episodes at the end are left out.
+        most: maximum number of decisions; if it is reached, unfinished episodes are kept.
         deterministic: a run's policy takes its most likely action.
-        stopped: asked after every step, whether somebody wants it to end.
-        say: told sentences for the person who watches.
+        stopped: called after every step; returns True to end the recording.
+        say: receives sentences to show to the user.
 
     Raises:
-        TauError: the environment or the player cannot be had, nothing was recorded, or the file cannot be written.
+        TauError: the environment or the player is not available, nothing was recorded, or the file cannot be written.
     """
     settings = resolve_seed(settings)
     policies = stored_policies(player, settings) if isinstance(player, Path) else player

@@ -1,4 +1,4 @@
-"""Whether a run can go on, or be played, as it is asked to: found out before anything of it is touched."""
+"""Checks whether a run can be resumed or played as requested, before any of its files is touched."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class _Learner(TypedDict):
 
 
 class _Manifest(TypedDict):
-    """What is read of a manifest before a run goes on. A stranger may have written it; older ones have less."""
+    """The fields read from a manifest before a run is resumed.
+
+    Its author may be a stranger; older ones have fewer fields.
+    """
 
     learner: _Learner
     pairs: dict[int, StrictInt]
@@ -37,11 +40,11 @@ _READABLE = TypeAdapter(_Manifest)
 
 
 def check_resume(folder: RunFolder, plan: RunPlan) -> None:
-    """Try everything that resuming needs but the engines.
+    """Check everything that resuming needs, except the engines.
 
     Raises:
-        CheckpointError: nothing was saved, all of it is damaged, or it does not fit the settings that are asked for.
-        RunFinishedError: it has had all its decisions.
+        CheckpointError: nothing was saved, all of it is damaged, or it does not fit the requested settings.
+        RunFinishedError: the run has already reached max_steps.
     """
     checkpoints = _whole(folder)
     for checkpoint in checkpoints:
@@ -54,32 +57,32 @@ def check_resume(folder: RunFolder, plan: RunPlan) -> None:
     if enough := [checkpoint.name for checkpoint in checkpoints if _learned_enough(checkpoint, plan)]:
         if _finished(checkpoints, plan):
             raise RunFinishedError(
-                f"'{enough[0]}' in '{folder.path}' has learned enough, so there was nothing to do; raise --criterion "
-                f"to go on, or write the run's models again with: tau-train export {folder.path}"
+                f"'{enough[0]}' in '{folder.path}' has already reached its criterion, so there was nothing to do; "
+                f"raise --criterion to continue, or write the run's models again with: tau-train export {folder.path}"
             )
     elif _finished(checkpoints, plan):
         raise RunFinishedError(
-            f"the run in '{folder.path}' has had all its decisions, so there was nothing to do; raise --max-steps to "
-            f"go on, or write its models again with: tau-train export {folder.path}"
+            f"the run in '{folder.path}' has already reached max_steps, so there was nothing to do; raise --max-steps "
+            f"to continue, or write its models again with: tau-train export {folder.path}"
         )
 
 
 def _whole(folder: RunFolder) -> list[Checkpoint]:
-    """What the run goes on from."""
+    """The checkpoints from which the run continues."""
     whole = newest_moment(folder.checkpoints)
     for name in learner_names(folder.checkpoints):
         latest = None if name in whole.checkpoints else latest_checkpoint(folder.checkpoints, name)
         if latest is not None and latest.checkpoint is None:
             raise CheckpointError(
                 f"no checkpoint of '{name}' can be read: {' '.join(latest.warnings)} "
-                "Put back a copy of one, or begin the run again with --force."
+                "Restore one from a copy, or start the run again with --force."
             )
     if not whole.checkpoints:
-        where = "a checkpoint of all its policies was whole" if whole.passed else "anything was saved"
-        said = f"{' '.join(whole.warnings)} Put back a copy of it, or " if whole.warnings else ""
+        where = "a checkpoint of all its policies was complete" if whole.passed else "anything was saved"
+        said = f"{' '.join(whole.warnings)} Restore it from a copy, or " if whole.warnings else ""
         raise CheckpointError(
-            f"the run in '{folder.path}' ended before {where}, so there is nothing to go on from; "
-            f"{said}begin it again with --force"
+            f"the run in '{folder.path}' ended before {where}, so there is nothing to resume; "
+            f"{said}start it again with --force"
         )
     return [*whole.checkpoints.values()]
 
@@ -91,8 +94,8 @@ def _check_manifest(checkpoint: Checkpoint) -> None:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise CheckpointError(
-            f"'{checkpoint.path}': '{where}' in its manifest cannot be read ({first['msg']}); put back a copy of the "
-            "checkpoint, or begin the run again with --force"
+            f"'{checkpoint.path}': '{where}' in its manifest cannot be read ({first['msg']}); restore the checkpoint "
+            "from a copy, or start the run again with --force"
         ) from None
 
 
@@ -100,24 +103,24 @@ def _check_sharing(checkpoint: Checkpoint, plan: RunPlan, *, shared: bool) -> No
     if shared != plan.shared:
         kinds = {True: "one policy for all pairs (shared)", False: "a policy for each pair (independent)"}
         raise CheckpointError(
-            f"'{checkpoint.path}' is of a run with {kinds[shared]}, and now {kinds[plan.shared]} is asked for; "
-            f"resume it with --policy {'shared' if shared else 'independent'}, or begin a new run with another --run-id"
+            f"'{checkpoint.path}' is of a run with {kinds[shared]}, but you ask for {kinds[plan.shared]}; resume "
+            f"it with --policy {'shared' if shared else 'independent'}, or start a new run with another --run-id"
         )
 
 
 def _check_task(checkpoint: Checkpoint, plan: RunPlan) -> None:
     asked = plan.task.identity if plan.task is not None else {}
-    for what, known in checkpoint.manifest.get("task", {}).items():  # older checkpoints say nothing
+    for what, known in checkpoint.manifest.get("task", {}).items():  # older checkpoints have no "task"
         if asked.get(what, known) != known:
             raise CheckpointError(
-                f"'{checkpoint.path}' learned from another {what} (or from one that was read otherwise then); "
-                "resume it with the one that it began with, or begin a new run with another --run-id"
+                f"'{checkpoint.path}' learned from another {what} (or from one that was read differently); "
+                "resume it with the one that it started with, or start a new run with another --run-id"
             )
 
 
 def _finished(checkpoints: list[Checkpoint], plan: RunPlan) -> bool:
     if not plan.shared and len(checkpoints) < plan.pairs:
-        return False  # a pair that is new
+        return False  # a new pair has not trained yet
     return all(
         _learned_enough(checkpoint, plan)
         or checkpoint.manifest["learner"]["decisions"] >= plan.max_steps(_behavior(checkpoint))

@@ -1,4 +1,4 @@
-"""Runs that have ended: their policies, evaluated or exported again. Imports torch only to load a policy."""
+"""Finished runs: evaluate or export their policies again. Imports torch only to load a policy."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 def _open(run: Path) -> tuple[RunFolder, RunSettings]:
     folder = RunFolder(run, resumed=True)
     if not folder.configuration.is_file():
-        raise SettingsError(f"there is no run in '{run}'; give the folder that training made, such as results/tau3")
+        raise SettingsError(f"there is no run in '{run}'; name a folder that training wrote, such as results/tau3")
     if _batched(folder):
         raise SettingsError(
-            f"the run in '{run}' is of a batched environment, and its policies play in no other; see them play with: "
+            f"the run in '{run}' is of a batched environment, and its policies play only there; watch them with: "
             f"tau-train batch --inference --results-dir {run.parent} --run-id {run.name}"
         )
     return folder, load_settings(folder.configuration)
@@ -41,11 +41,11 @@ def _batched(folder: RunFolder) -> bool:
 
 
 def _newest(folder: RunFolder) -> Iterator[Checkpoint]:
-    """The newest whole checkpoint of every learner. Raises CheckpointError if there is none."""
+    """The latest whole checkpoint of every learner. Raises CheckpointError if there is none."""
     found = [latest_checkpoint(folder.checkpoints, name).checkpoint for name in learner_names(folder.checkpoints)]
     whole = [checkpoint for checkpoint in found if checkpoint is not None]
     if not whole:
-        raise CheckpointError(f"'{folder.path}' holds no whole checkpoint; train it first, or go on with --resume")
+        raise CheckpointError(f"'{folder.path}' has no complete checkpoint; train it, or continue it with --resume")
     yield from whole
 
 
@@ -67,16 +67,16 @@ def load_policy(
         algorithm.load(tensors, learner["algorithm"], fresh=False)
         best = stored_best(algorithm, tensors, learner)
     except (CheckpointError, SettingsError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        # A stranger's manifest may say anything.
+        # The manifest may be a stranger's, so it can contain anything.
         raise CheckpointError(
             f"'{checkpoint.path}' does not fit the settings ({error}); use those of the run's own configuration.yaml, "
-            "or begin a new run with another --run-id"
+            "or start a new run with another --run-id"
         ) from error
     return ScoredPolicy(algorithm.snapshot(), learner["decisions"]), best, spec
 
 
 def stored_policies(run: Path, settings: RunSettings) -> dict[str, Policy]:
-    """The policy of each behavior of a run, by short name: the best one where there is one and it is what is exported.
+    """The policy of each behavior of a run, by short name: the one that its settings choose to export.
 
     Raises SettingsError, CheckpointError.
     """
@@ -91,7 +91,7 @@ def stored_policies(run: Path, settings: RunSettings) -> dict[str, Policy]:
 def _candidates(
     folder: RunFolder, settings: RunSettings, export: ExportChoice | None, task: Task | None
 ) -> list[Candidate]:
-    """Of every learner what its newest checkpoint holds. Raises CheckpointError."""
+    """One candidate per learner, from its latest checkpoint. Raises CheckpointError."""
     wanted = export or settings.checkpoint_settings.export
     found = []
     for checkpoint in _newest(folder):
@@ -101,7 +101,7 @@ def _candidates(
 
 
 def candidates_of_run(run: Path) -> list[Candidate]:
-    """The policies of a run, as its settings choose them: of every learner those of its newest checkpoint.
+    """The policies of a run, chosen by its settings: one per learner, from its latest checkpoint.
 
     Raises SettingsError for a folder without a run, CheckpointError.
     """
@@ -109,9 +109,9 @@ def candidates_of_run(run: Path) -> list[Candidate]:
 
 
 def evaluate_run(run: Path, export: ExportChoice | None = None) -> Candidate:
-    """Evaluate the policy of a run on its task's test rows; evaluation.json gets the new scores.
+    """Evaluate the policy of a run on its task's test rows, and write the new scores to evaluation.json.
 
-    ``export``: the best or the last policy; None = as the run's settings say.
+    ``export``: the best or the last policy; None uses the run's settings.
 
     Raises SettingsError for a folder without such a run, CheckpointError, DataError.
     """
@@ -124,19 +124,19 @@ def evaluate_run(run: Path, export: ExportChoice | None = None) -> Candidate:
         )
     best = best_of(_candidates(folder, settings, export, task))
     assert best is not None
-    # What only the run itself knew (speed, wall time, pairs) stays.
+    # Keep the facts that only the run itself knew (speed, wall time, pairs).
     atomic_write_json(folder.evaluation, {**_evaluated(folder), **best.to_dict()})
     return best
 
 
 def _last_alone(export: ExportChoice | None) -> None:
-    """Raises SettingsError where another policy is asked for than the last, which is all that a batched run keeps."""
+    """Raises SettingsError if ``export`` asks for the best policy: a batched run keeps only its last."""
     if export == "best":
-        raise SettingsError("--export best: a batched run keeps its last policies alone; leave it out")
+        raise SettingsError("--export best: a batched run keeps only its last policies; remove this option")
 
 
 def evaluate_copies(run: Path, export: ExportChoice | None = None) -> dict[str, dict[str, float]] | None:
-    """What the policies of a batched run are worth in copies of its environment, by policy and metric key.
+    """Scores of a batched run's policies in copies of its environment, by policy and metric key.
 
     Returns:
         None: it is another kind of run.
@@ -153,7 +153,7 @@ def evaluate_copies(run: Path, export: ExportChoice | None = None) -> dict[str, 
 
 
 def _evaluated(folder: RunFolder) -> dict[str, Any]:
-    """What evaluation.json says so far; nothing where there is none that can be read."""
+    """The current content of evaluation.json; empty if there is no readable file."""
     with contextlib.suppress(OSError, ValueError):
         found = parse_json(folder.evaluation.read_bytes())
         return found if isinstance(found, dict) else {}
@@ -161,12 +161,12 @@ def _evaluated(folder: RunFolder) -> dict[str, Any]:
 
 
 def export_run(run: Path, output: Path | None = None, export: ExportChoice | None = None) -> list[tuple[Path, str]]:
-    """Export the newest checkpoint of every learner of a run as ONNX.
+    """Export the latest checkpoint of every learner of a run as ONNX.
 
     Args:
         run: its folder.
         output: another file or folder to write to.
-        export: the best or the last policy; None = as the run's settings say.
+        export: the best or the last policy; None uses the run's settings.
 
     Returns:
         The files, and which policy each holds, in words.
@@ -187,7 +187,7 @@ def export_run(run: Path, output: Path | None = None, export: ExportChoice | Non
     first = _evaluated(folder).get("policy")
     written = []
     for candidate in candidates:
-        # Of independent policies the best one stands under the behavior's own name too, as at the end of a run.
+        # The best of independent policies is also written under the behavior's own name, as at the end of a run.
         for name in dict.fromkeys([candidate.name, *([candidate.spec.short_name] if candidate.name == first else [])]):
             path = folder.onnx(name)
             if output is not None:

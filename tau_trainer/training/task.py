@@ -1,4 +1,4 @@
-"""What a task adds to a run: all of it is one object, and a run without a task is an ordinary one."""
+"""The Task: the single object through which a task extends a run. A run without a task is an ordinary run."""
 
 from __future__ import annotations
 
@@ -20,72 +20,77 @@ if TYPE_CHECKING:
 
 
 class Task(Evaluating, Protocol):
-    """What agents are given to do, where that is more than the engine's own reward."""
+    """A goal for agents that goes beyond the engine's own reward."""
 
     keys: TaskKeys
     """Names of its scalars."""
     columns: tuple[str, ...]
-    """Columns that the table of pairs shows for it: ``success``."""
+    """Columns that it adds to the live table of pairs, such as ``success``."""
     pairs: int
-    """Pairs that are asked for."""
+    """Number of pairs to train."""
     max_concurrent: int | None
-    """Pairs that may run at the same time; None = as many as make sense."""
+    """Maximum number of pairs that run at the same time; None chooses a suitable number."""
     shared: bool
-    """Whether all pairs feed one learner a behavior."""
+    """Whether all pairs feed one learner per behavior."""
     evaluates: bool
-    """Whether policies are to be evaluated."""
+    """Whether to evaluate policies."""
     subject: str
-    """What is learned from, in a word or two."""
+    """The source of learning, in a word or two."""
 
     def engine_args(self, given: Sequence[str]) -> tuple[str, ...]:
-        """What an engine is told on its command line, since specs cannot change later, besides the user's own words.
+        """Arguments to add to an engine's command line, because specs cannot change later.
 
-        Raises SettingsError where ``given`` says otherwise.
+        ``given``: the user's arguments.
+
+        Raises SettingsError if ``given`` contradicts them.
         """
 
     @property
     def editor_parameters(self) -> Mapping[str, float]:
-        """The same for the Unity editor, which has no command line, as environment parameters."""
+        """The same values as environment parameters, for the Unity editor, which has no command line."""
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What a run that goes on must find as it was, by what it is called: ``{"data set": digest}``."""
+        """Facts that must not change when a run is resumed, by name: ``{"data set": digest}``."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know before it begins."""
+        """Warnings to show to the user before the run starts."""
 
     def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
         """The behavior as the policy sees it."""
 
     def rewarder(self, spec: BehaviorSpec) -> Rewarder:
-        """The rewards of one pair for a behavior. Raises SettingsError where it lacks what they are made from."""
+        """The rewards of one pair for a behavior.
+
+        Raises SettingsError if the behavior lacks the data that they need.
+        """
 
     def check(self, spec: BehaviorSpec) -> None:
         """Raises SettingsError for a behavior that cannot be evaluated; called for :meth:`visible` ones."""
 
     @property
     def baselines(self) -> Mapping[str, BaselineScore]:
-        """What policies are compared with while they learn, by name, on the rows of :meth:`quick_scores`."""
+        """Baselines to compare policies with during training, by name, on the rows of :meth:`quick_scores`."""
 
     batched: str
-    """The batched environment that plays it, as ``--env batched:...`` calls it; empty: none does."""
+    """The batched environment that plays this task, as in ``--env batched:...``; empty if there is none."""
     copies: int
-    """Of that environment in each pair."""
+    """Number of copies of that environment in each pair."""
 
     @property
     def batched_spec(self) -> BehaviorSpec:
-        """The behavior that an engine would show in its place."""
+        """The behavior that an engine would have for this task."""
 
     def batched_env(self, seed: Tensor, device: str) -> BatchedEnv:
         """A copy for each seed, int64 [E]. Raises SettingsError, DataError."""
 
     def batched_target(self, env: BatchedEnv) -> Tensor:
-        """What the policy does not see and rewards need, of each copy now: [E, 1, c]."""
+        """The values that rewards need and the policy does not see, of each copy, now: [E, 1, c]."""
 
 
 def sized(settings: RunSettings) -> RunSettings:
-    """Settings with what a task's data say where a file says nothing, of a task that has a ``sized``.
+    """Settings completed from a task's data, if they leave values open and the task has a ``sized``.
 
     Raises DataError, SettingsError.
     """
@@ -98,7 +103,7 @@ def sized(settings: RunSettings) -> RunSettings:
 
 
 def task_of(settings: RunSettings) -> Task | None:
-    """The task that a section of the settings asks for. Raises DataError, SettingsError."""
+    """The task that a section of the settings names; None if there is none. Raises DataError, SettingsError."""
     for name in plugins.names("tasks"):
         section = getattr(settings, name, None)
         if section is not None:

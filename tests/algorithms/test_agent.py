@@ -312,7 +312,7 @@ def test_a_prioritized_memory_learns_them_and_weighs() -> None:
     assert len(agent.batches) > 3
     state = one.priorities.state()[0]
     assert len(np.unique(state)) > 3, "what was drawn has a priority of its own"
-    with pytest.raises(SettingsError, match=r"return a loss of each transition \[8\], for `prioritized` asks for it"):
+    with pytest.raises(SettingsError, match=r"return a loss of each transition \[8\], because `prioritized` needs it"):
         learner(Q, prioritized={}).update(experience(one, 2), 0.0, None)
 
 
@@ -328,7 +328,7 @@ def test_hindsight_asks_the_agent_what_a_goal_is_worth() -> None:
     assert reward.tolist() == [1.0, 0.0]
     assert ended.tolist() == [True, False]
     other = trainer_type(Q.place()).settings.model_validate({"hyperparameters": read.hyperparameters.model_dump()})
-    with pytest.raises(SettingsError, match="hindsight has to know what reaching a goal is worth"):
+    with pytest.raises(SettingsError, match="hindsight needs a reward rule for goals"):
         make_algorithm(Setup(spec(None, *sensors), other, 1, environment=("build",)))
 
 
@@ -361,7 +361,7 @@ def test_a_real_end_stays_one_whatever_an_agent_says() -> None:
 @pytest.mark.parametrize(
     ("agent", "text"),
     [
-        (Wide, r"Wide\.action answers 4 observations of 'Walker' with shape \[4, 4\]; \[4, 3\] is due"),
+        (Wide, r"Wide\.action answers 4 observations of 'Walker' with shape \[4, 4\], but must return \[4, 3\]"),
         (TooMany, r"TooMany\.loss returns 2 losses for 1 optimizers; return one for each"),
         (Square, r"Square\.loss returns a loss of shape \[8, 1\]; return a loss of each transition \[8\], or a single"),
     ],

@@ -109,7 +109,7 @@ def test_state_makes_another_module_the_same() -> None:
         ("model.action.bias", None, "has no tensor 'model.action.bias'; it was written by another kind of trainer"),
         ("optimizer.exp_avg", None, "has no tensor 'optimizer.exp_avg'"),
         ("normalizer.mean", None, "has no tensor 'normalizer.mean'"),
-        ("model.value.bias", np.zeros(3, np.float32), r"has shape \[3\], the settings ask for \[1\]"),
+        ("model.value.bias", np.zeros(3, np.float32), r"has shape \[3\], but the settings ask for \[1\]"),
         ("model.value.bias", np.array([np.nan], np.float32), r"'model\.value\.bias' of the checkpoint holds NaN"),
     ],
 )

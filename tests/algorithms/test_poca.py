@@ -274,7 +274,7 @@ def test_an_update_without_any_group_and_one_of_rewards_without_a_groups() -> No
 
 
 def test_what_it_cannot_do_is_said() -> None:
-    with pytest.raises(SettingsError, match=r"behavior 'Walker': poca learns from one reward for a decision"):
+    with pytest.raises(SettingsError, match=r"behavior 'Walker': poca learns from one reward per decision"):
         make_algorithm(Setup(behavior(HYBRID), POCATrainerSettings(), 1, reward_width=4))
     with pytest.raises(ValueError, match=r"sequence_length 64 is larger than hyperparameters\.batch_size 32"):
         POCATrainerSettings.model_validate(

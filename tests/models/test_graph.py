@@ -64,5 +64,5 @@ def test_layers_of_torch_say_the_same() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_numbers_that_no_file_can_hold_are_named(bad: float) -> None:
-    with pytest.raises(NonFiniteError, match=r"policy's body_0\.linear\.weight holds NaN or infinity"):
+    with pytest.raises(NonFiniteError, match=r"policy's body_0\.linear\.weight contains NaN or infinity"):
         GraphWriter().constant("body_0.linear.weight", np.array([0.0, bad], np.float32))

@@ -124,7 +124,7 @@ def test_the_file_says_the_same(tmp_path: Path, module: type[nn.Module], normali
     ],
 )
 def test_what_cannot_be_written_is_refused_with_a_remedy(tmp_path: Path, module: type[nn.Module], why: str) -> None:
-    with pytest.raises(ExportError, match=f"{why}.*say `exports = False`"):
+    with pytest.raises(ExportError, match=f"{why}.*set `exports = False`"):
         export_onnx(policy_of(module(), behavior()), behavior(), tmp_path / "own.onnx")
     assert not list(tmp_path.iterdir())
 

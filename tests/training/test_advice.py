@@ -172,7 +172,7 @@ def ball(**changes: Any) -> RunSettings:
 def test_a_run_that_waits_for_its_game_says_so() -> None:
     said = hint(0.92, ball(env_settings__env_path="game"))
     assert said == (
-        "The game takes 92% of the time: --num-envs 4 plays 4 at once where the machine has room for them, and "
+        "The game takes 92% of the time: --num-envs 4 plays 4 at once if the machine has room for them, and "
         f"trainer_type: {SLOW} learns while the game plays; `tau-train advise` measures what it brings."
     )
     assert "a build (--env GAME) can play 4 at once" in str(hint(0.92, ball()))

@@ -165,8 +165,8 @@ def test_group_rewards_are_learned_from_and_told_apart(bench: Bench, hub: Metric
     )
     hub.drain(5.0)
     assert [text for text in memory.warnings if "poca" in text] == [
-        "'Agent' gets rewards for its group, which ppo adds to each agent's own: nobody learns what he did for the "
-        "group, or gets what it earns after he has left; trainer_type: poca does that"
+        "'Agent' gets rewards for its group, which ppo adds to each agent's own, so agents learn neither their "
+        "own share of it nor from rewards after they leave; trainer_type: poca does both"
     ]
 
 

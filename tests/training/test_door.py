@@ -172,7 +172,7 @@ def test_the_first_that_plays_is_right_until_it_leaves_before_the_first_update(j
         refused(run.port + 1, OTHER.format(turned)),
         f"engine 0 left; another may join on port {run.port}",
         "the run starts over with engine 1: the engine that played 'Basic' left before the first update, and this one "
-        f"shows something else: behavior 'Basic' has other sensors or actions than in this run ({turned})",
+        f"differs: behavior 'Basic' has other sensors or actions than in this run ({turned})",
         refused(run.port),
     ]
 
@@ -187,7 +187,7 @@ def test_another_game_that_left_before_the_first_update_is_not_waited_for(join: 
         run.session.cancel()
     assert run.warnings[1:] == [
         "the run starts over with engine 0: the engine that played 'Else' left before the first update, and this one "
-        "shows something else: another behavior"
+        "differs: another behavior"
     ]
     assert [behavior.name for behavior in run.session.status().behaviors] == ["Basic"]
 

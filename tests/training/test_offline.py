@@ -79,7 +79,7 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
     assert (final["steps"], final["reward"]) == (best["decisions"], None), "nobody knows its reward"
     assert report.verdict == (
         f"Exported: the best policy, of gradient step {best['decisions']:,} of 400, with a loss of "
-        f"{-best['rank'][1]:.4g} on what was set aside."
+        f"{-best['rank'][1]:.4g} on the set-aside recordings."
     )
     again = learn(report.folder / "configuration.yaml", "again")
     for name, values in newest(again).tensors.items():

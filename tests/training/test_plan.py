@@ -87,7 +87,7 @@ def test_engines_that_may_join_all_have_a_place(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, **given)
     assert (plan.pairs, plan.max_concurrent) == (3, 3)
     assert plan.parameters["profile"] == 1.0, "nobody of ours starts them"
-    with pytest.raises(SettingsError, match=r"max_concurrent is 2, .* let at most 2 join: --env attach:2"):
+    with pytest.raises(SettingsError, match=r"max_concurrent is 2, .* let at most 2 connect: --env attach:2"):
         plan_of(tmp_path, **given, tau__max_concurrent=2)
 
 
@@ -120,7 +120,7 @@ def test_a_slow_game_is_given_time_before_it_counts_as_stalled(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("env", "environment"),
     [
-        ("attach", "engines that join"),
+        ("attach", "engines that connect"),
         ("headless:tau", "headless:tau"),
         ("gym:CartPole-v1", "gym:CartPole-v1"),
         ("editor", "the Unity editor"),

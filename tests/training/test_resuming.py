@@ -75,7 +75,7 @@ def test_other_data(stage: Stage, halfway: Path, tmp_path: Path) -> None:
 
 def test_nothing_was_saved(stage: Stage, halfway: Path) -> None:
     shutil.rmtree(halfway / "checkpoints")
-    refused(stage, halfway, "nothing to go on from; begin it again with --force")
+    refused(stage, halfway, "nothing to resume; start it again with --force")
 
 
 def test_only_damaged_checkpoints(stage: Stage, halfway: Path) -> None:
@@ -109,12 +109,14 @@ def test_a_manifest_that_a_stranger_wrote(stage: Stage, halfway: Path, place: st
             owner = owner[name]
         owner[last] = value
         path.write_text(json.dumps(head | {"digest": digest_of(head)}))
-    refused(stage, halfway, rf"'{place}.*' in its manifest cannot be read \(.*\); put back a copy of the checkpoint")
+    refused(stage, halfway, rf"'{place}.*' in its manifest cannot be read \(.*\); restore the checkpoint from a copy")
 
 
 def test_a_finished_run_is_left_as_it_is(stage: Stage, halfway: Path) -> None:
     again: Any = {"behaviors__TauAgent__max_steps": 400}
-    refused(stage, halfway, "has had all its decisions.*raise --max-steps.*tau-train export", RunFinishedError, **again)
+    refused(
+        stage, halfway, "has already reached max_steps.*raise --max-steps.*tau-train export", RunFinishedError, **again
+    )
 
 
 def test_a_finished_run_of_learn(stage: Stage, tmp_path: Path) -> None:
@@ -132,8 +134,8 @@ def test_a_pair_more_begins_from_zero_and_that_is_said(stage: Stage, tmp_path: P
     train(tau_settings(tmp_path, tau__policy="independent"))
     report = train(resumed(tmp_path, tau__policy="independent", tau__pairs=3), memory)
     assert report.outcome == "completed"
-    assert [text for text in memory.warnings if "from zero" in text] == [
-        "'TauAgent-pair2' begins from zero: the run that is resumed saved nothing of it"
+    assert [text for text in memory.warnings if "from scratch" in text] == [
+        "'TauAgent-pair2' starts from scratch: the run that is resumed saved nothing of it"
     ]
 
 

@@ -1,1 +1,1 @@
-"""Gradients that are written by hand for plain networks, where that is faster than torch's own."""
+"""Hand-written gradients for plain networks, where they are faster than torch's own."""

@@ -1,13 +1,13 @@
 """PPO's minibatch by hand: forward, loss, backward, clipping and optimizer on preallocated memory.
 
 Plain autograd spends most of a small minibatch on bookkeeping. Here an epoch is one call: both towers go through one
-batched product, gradients are written straight into one flat vector, statistics stay on the device. The functions are
-restricted to what TorchScript understands; scripted, a whole epoch runs without Python and **without holding the
-interpreter's lock**, so learning in a thread neither waits for an event loop nor delays it. Where TorchScript is
-missing the same functions run as ordinary Python.
+batched product, gradients are written straight into one flat vector, and statistics stay on the device. The functions
+use only what TorchScript supports. With TorchScript, a whole epoch runs without Python and **without holding the
+interpreter's lock**, so learning in a thread neither waits for an event loop nor delays it. Without TorchScript, the
+same functions run as ordinary Python.
 
-The formulas are those of :mod:`tau_trainer.algorithms.losses`; tests hold both against each other. ``B`` is the
-minibatch, ``H`` the hidden units, ``c`` continuous actions, ``b`` branches, ``M`` their sizes together, ``K = c + b``.
+The formulas are those of :mod:`tau_trainer.algorithms.losses`; tests compare both. ``B`` is the minibatch, ``H`` the
+hidden units, ``c`` continuous actions, ``b`` branches, ``M`` their sizes together, ``K = c + b``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tau_trainer.models.actor_critic import ActorCritic
 class Weights(NamedTuple):
     """Parameters, or their gradients: views of one flat vector. Shapes as in the module's own parameters."""
 
-    body_weight: list[torch.Tensor]  # a layer each, [towers, in, H]
+    body_weight: list[torch.Tensor]  # one per layer, [towers, in, H]
     body_bias: list[torch.Tensor]  # [towers, 1, H]
     action_weight: torch.Tensor  # [H, c + M]
     action_bias: torch.Tensor  # [c + M]
@@ -89,7 +89,7 @@ def new_workspace(network: ActorCritic, batch: int) -> Workspace:
 
 
 def named_weights(views: dict[str, torch.Tensor]) -> Weights:
-    """The parameters of a plain network, or their gradients, under the names that this module uses."""
+    """The parameters of a plain network, or their gradients, under this module's names."""
     layers = sum(name.startswith("body.") for name in views) // 2
     return Weights(
         body_weight=[views[f"body.{layer}.weight"] for layer in range(layers)],
@@ -146,7 +146,7 @@ def categorical(
     for branch, size in enumerate(numbers.branches):
         row = torch.log_softmax(space.outputs[:, begin : begin + size], dim=1)  # [B, size]
         column = numbers.continuous + branch
-        # [B, 1], of what was done.
+        # [B, 1], of the chosen values.
         space.log_prob[:, column : column + 1] = row.gather(1, discrete[:, branch : branch + 1])
         entropies.append((row.exp() * row).sum(dim=1, keepdim=True).neg_())  # H = -sum p log p
         all_log_prob.append(row)
@@ -164,8 +164,8 @@ def surrogate(
     torch.mul(space.ratio, advantage, out=space.surrogate)
     torch.clamp(space.ratio, 1.0 - numbers.epsilon, 1.0 + numbers.epsilon, out=space.clipped)
     space.clipped.mul_(advantage)
-    # The minimum passes a gradient where the unclipped objective is the smaller one, or where both are the same.
-    # There dL/d log r = -r A / (B K).
+    # The minimum passes a gradient if the unclipped objective is smaller than the clipped one, or equal to it.
+    # Then dL/d log r = -r A / (B K).
     active = torch.le(space.surrogate, space.clipped)  # bool [B, K]
     space.surrogate.mul_(active).mul_(-1.0 / float(log_ratio.numel()))
 
@@ -208,7 +208,7 @@ def backward_categorical(
 def backward_heads(
     weights: Weights, gradient: Weights, space: Workspace, actor: torch.Tensor, critic: torch.Tensor
 ) -> None:
-    """Gradients of both heads; ``actor`` and ``critic`` are what the heads saw."""
+    """Gradients of both heads; ``actor`` and ``critic`` are the inputs of the heads."""
     torch.mm(actor.t(), space.grad_outputs, out=gradient.action_weight)
     torch.sum(space.grad_outputs, dim=[0], out=gradient.action_bias)
     torch.mm(critic.t(), space.grad_values, out=gradient.value_weight)
@@ -221,7 +221,7 @@ def backward_body(weights: Weights, gradient: Weights, space: Workspace, observa
     towers = space.pre[last].size(0)
     torch.mm(space.grad_outputs, weights.action_weight.t(), out=space.grad[last][0])
     if towers == 1:
-        space.grad[last][0].addmm_(space.grad_values, weights.value_weight.t())  # a shared tower hears both heads
+        space.grad[last][0].addmm_(space.grad_values, weights.value_weight.t())  # a shared tower gets both gradients
     else:
         torch.mm(space.grad_values, weights.value_weight.t(), out=space.grad[last][1])
     for step in range(last + 1):
@@ -284,9 +284,9 @@ def run_epoch(
     samples: Samples,
     statistics: EpochStatistics,
 ) -> None:
-    """Learn from consecutive minibatches of shuffled ``samples``, as many as the workspace's rows fit into them."""
+    """Learn from consecutive minibatches of shuffled ``samples``, each as large as the workspace."""
     batch, minibatches = space.outputs.size(0), statistics.entropy.size(0)
-    taken = int(optimizer.step.item())  # asked once: it would cost more at every step
+    taken = int(optimizer.step.item())  # read once: reading it at every step costs more
     for index in range(minibatches):
         begin, end = index * batch, (index + 1) * batch
         mask = samples.mask
@@ -312,7 +312,7 @@ def run_epoch(
 
 
 class FusedEpochs:
-    """The fused path with the memory that it works in."""
+    """The fused path with its working memory."""
 
     def __init__(self, network: ActorCritic, parameters: FlatParameters) -> None:
         self._network, self._optimizer = network, parameters.optimizer
@@ -334,7 +334,7 @@ class FusedEpochs:
         batch: int,
         sizes: Sequence[int] | None = None,
     ) -> None:
-        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``; all of them are here."""
+        """Learn from consecutive minibatches of ``batch`` shuffled ``samples``, all of which are local."""
         if self._space is None or len(self._space.outputs) != batch:
             self._space = new_workspace(self._network, batch)
         self._epoch(numbers, self._weights, self._gradient, self._optimizer, self._space, samples, statistics)

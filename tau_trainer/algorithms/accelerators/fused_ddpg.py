@@ -1,8 +1,8 @@
-"""The gradient step of DDPG and TD3 by hand: for plain networks, as :mod:`.fused_sac` is for SAC.
+"""The gradient step of DDPG and TD3 by hand, for plain networks, as :mod:`.fused_sac` is for SAC.
 
-The formulas are those of :mod:`tau_trainer.algorithms.off_policy.ddpg`; tests hold both against each other. Scripted,
-all steps of an update run without Python and without the interpreter's lock. ``B`` is the minibatch, ``H`` the hidden
-units, ``E`` estimates of Q, ``c`` continuous actions, ``S`` reward streams.
+The formulas are those of :mod:`tau_trainer.algorithms.off_policy.ddpg`; tests compare both. With TorchScript, all steps
+of an update run without Python and without the interpreter's lock. ``B`` is the minibatch, ``H`` the hidden units,
+``E`` estimates of Q, ``c`` continuous actions, ``S`` reward streams.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Numbers(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """Flat vectors: what is learned, and what follows it."""
+    """Flat vectors: the trained one, and the target that follows it."""
 
     source: torch.Tensor
     target: torch.Tensor
 
 
 def named_weights(views: dict[str, torch.Tensor], actor: str, q: str) -> SoftWeights:
-    """The parameters of an actor and its Qs, or their gradients; what SAC has besides is empty."""
+    """The parameters of an actor and its Qs, or their gradients; fields that only SAC has are empty."""
     layers = sum(name.startswith(f"{q}.body.") for name in views) // 2
 
     def body(owner: str, kind: str) -> list[torch.Tensor]:
@@ -70,7 +70,7 @@ def named_weights(views: dict[str, torch.Tensor], actor: str, q: str) -> SoftWei
 
 
 def value_after(target: SoftWeights, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
-    """The least Q' [B, S] of what pi' does after each transition, with ``noise`` [B, c]."""
+    """The smallest Q' [B, S] of the action of pi' after each transition, with ``noise`` [B, c]."""
     following = batch.following[0]
     x = following  # [B, D], then [B, H]
     for layer in range(len(target.body_weight)):
@@ -117,7 +117,7 @@ def compute_policy_gradient(
     features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)
     actions = torch.tanh(torch.addmm(weights.action_bias, features[0], weights.action_weight))  # [B, c]
     y = torch.cat((observations, actions), dim=1)  # [B, D + c]
-    for layer in range(len(weights.q_body_weight)):  # of the first Q alone
+    for layer in range(len(weights.q_body_weight)):  # only the first Q
         torch.addmm(weights.q_body_bias[layer][0], y, weights.q_body_weight[layer][0], out=space.q_pre[layer][0])
         y = torch.ops.aten.silu(space.q_pre[layer][0])
     q = torch.addmm(weights.q_bias[0], y, weights.q_weight[0])  # [B, S]
@@ -147,7 +147,7 @@ def run_steps(
 ) -> None:
     """A gradient step for each row of ``statistics`` [steps, 2 + E + S], from as many minibatches of ``drawn``."""
     steps = statistics.size(0)
-    size, taken = noise.size(0) // steps, int(q.step.item())  # asked once: it would cost more at every step
+    size, taken = noise.size(0) // steps, int(q.step.item())  # read once: reading it at every step costs more
     for index in range(steps):
         begin, end, step = index * size, (index + 1) * size, taken + index + 1
         batch = minibatch(drawn, begin, end)
@@ -162,7 +162,7 @@ def run_steps(
 
 
 class FusedSteps:
-    """The fused path with the memory that it works in."""
+    """The fused path with its working memory."""
 
     def __init__(self, parameters: FlatParameters) -> None:
         actor, q, target, q_target = DeterministicActorCritic.PARTS

@@ -1,9 +1,8 @@
-"""DQN's gradient step by hand: for plain networks, as :mod:`.fused` is for PPO.
+"""DQN's gradient step by hand, for plain networks, as :mod:`.fused` is for PPO.
 
-The formulas are those of :class:`~tau_trainer.algorithms.off_policy.q_learning.QLearning`; tests hold both against each
-other.
-Scripted, all steps of an update run without Python and without the interpreter's lock. ``B`` is the minibatch, ``H``
-the hidden units, ``T`` towers (2 where they duel), ``b`` branches, ``M`` their sizes together.
+The formulas are those of :class:`~tau_trainer.algorithms.off_policy.q_learning.QLearning`; tests compare both. With
+TorchScript, all steps of an update run without Python and without the interpreter's lock. ``B`` is the minibatch, ``H``
+the hidden units, ``T`` towers (2 with dueling), ``b`` branches, ``M`` their sizes together.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from tau_trainer.models.action_values import ActionValues
 class ValueWeights(NamedTuple):
     """Parameters of one network, or their gradients: views of one flat vector. Shapes as in its own parameters."""
 
-    body_weight: list[torch.Tensor]  # a layer each, [T, in, H]
+    body_weight: list[torch.Tensor]  # one per layer, [T, in, H]
     body_bias: list[torch.Tensor]  # [T, 1, H]
     action_weight: torch.Tensor  # [H, M]
     action_bias: torch.Tensor  # [M]
-    value_weight: torch.Tensor  # [H, 1], or [H, 0] where nothing duels
+    value_weight: torch.Tensor  # [H, 1], or [H, 0] without dueling
     value_bias: torch.Tensor  # [1], or [0]
 
 
 class Activations(NamedTuple):
-    """Of one pass, overwritten by the next: [T, rows, H] a layer."""
+    """Activations of one pass, overwritten by the next: [T, rows, H] per layer."""
 
     pre: list[torch.Tensor]
     """Before each swish."""
@@ -46,28 +45,28 @@ class ValueNumbers(NamedTuple):
     limit: float
     """Of an error's gradient."""
     clip: float
-    """Of an error as the memory learns it."""
+    """Largest error that the memory learns."""
     double: bool
     tau: float
     interval: int
     """Gradient steps between two target updates."""
     max_grad_norm: float
-    """To which a gradient is scaled down; 0: never."""
+    """Largest norm of a gradient; larger ones are scaled down. 0: no limit."""
     learning_rate: float
 
 
 class Branches(NamedTuple):
-    """What follows from the sizes of branches."""
+    """Values that follow from the sizes of branches."""
 
     sizes: list[int]
     first: torch.Tensor
-    """int64 [b]: where each begins."""
+    """int64 [b]: first column of each branch."""
     shares: torch.Tensor
-    """[M, b]: one over the size of the branch that a value belongs to, else 0."""
+    """[M, b]: one over the size of the branch that a value belongs to, 0 for other branches."""
 
 
 def named_value_weights(views: dict[str, torch.Tensor], network: str) -> ValueWeights:
-    """The parameters of one network, or their gradients, under the names that this file uses."""
+    """The parameters of one network, or their gradients, under this file's names."""
     layers = sum(name.startswith(f"{network}.body.") for name in views) // 2
     return ValueWeights(
         body_weight=[views[f"{network}.body.{layer}.weight"] for layer in range(layers)],
@@ -80,7 +79,7 @@ def named_value_weights(views: dict[str, torch.Tensor], network: str) -> ValueWe
 
 
 def new_activations(weights: ValueWeights, rows: int) -> Activations:
-    """Memory for passes of so many rows."""
+    """Memory for passes of ``rows`` rows."""
     pre, post = ([bias.new_zeros(bias.size(0), rows, bias.size(2)) for bias in weights.body_bias] for _ in range(2))
     return Activations(pre, post)
 
@@ -93,7 +92,7 @@ def features_of(weights: ValueWeights, x: torch.Tensor, space: Activations) -> t
 
 
 def worth_of(weights: ValueWeights, features: torch.Tensor, shares: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-    """What actions are worth [n]: the mean over branches of the columns ``chosen`` [n, b]."""
+    """Values of actions [n]: the mean over branches of the columns ``chosen`` [n, b]."""
     scores = torch.addmm(weights.action_bias, features[0], weights.action_weight)  # [n, M]
     worth = scores.gather(1, chosen)  # [n, b]
     if weights.value_weight.size(1) > 0:
@@ -121,11 +120,11 @@ def compute_value_gradient(
 ) -> torch.Tensor:
     """Write the gradient of one minibatch's loss and its errors; returns the loss and the mean value, [2].
 
-    ``space`` has room for ``2 B`` rows where the network itself chooses what the target scores.
+    ``space`` has room for ``2 B`` rows if the network itself chooses the actions that the target scores.
     """
     x, rows = batch.inputs[0], batch.rewards.size(0)  # [B, D]
     following = features_of(target, batch.following[0], after)  # [T, B, H]
-    if numbers.double:  # what was seen and what came after, in one product a layer
+    if numbers.double:  # observations and next observations, in one product per layer
         x = torch.cat((x, batch.following[0]))  # [2B, D]
     features = features_of(weights, x, space)
     if numbers.double:
@@ -145,13 +144,13 @@ def compute_value_gradient(
         batch.errors.copy_(size.clamp(max=numbers.clip))
         loss, upstream = loss * batch.weights, upstream * batch.weights
     count = float(len(branches.sizes))
-    each = upstream.unsqueeze(1) / count  # [B, 1]: worth is the mean over branches
+    each = upstream.unsqueeze(1) / count  # [B, 1]: a value is the mean over branches
     grad_scores = torch.zeros(rows, branches.shares.size(0), device=x.device)  # [B, M]
     grad_scores.scatter_(1, chosen, each.expand(rows, chosen.size(1)))
     dueling = weights.value_weight.size(1) > 0
     grad = upstream.unsqueeze(1)  # at V [B, 1]
     if dueling:
-        # Every value's share of the mean that is taken off.
+        # Every value's share of the subtracted mean.
         grad_scores.addcmul_(each, branches.shares.sum(dim=1), value=-1.0)
         torch.mm(seen[1].t(), grad, out=gradient.value_weight)
         torch.sum(grad, dim=[0], out=gradient.value_bias)
@@ -161,7 +160,7 @@ def compute_value_gradient(
         at_features = torch.mm(grad_scores, weights.action_weight.t()).unsqueeze(0)  # [1, B, H]
         if dueling:
             at_features = torch.cat((at_features, torch.mm(grad, weights.value_weight.t()).unsqueeze(0)))  # [2, B, H]
-        # The rows behind only chose.
+        # The later rows only chose actions.
         pre, post = [layer[:, :rows] for layer in space.pre], [layer[:, :rows] for layer in space.post]
         source = x[:rows].unsqueeze(0).expand(at_features.size(0), rows, x.size(1))
         back(source, at_features, weights.body_weight, pre, post, gradient.body_weight, gradient.body_bias)
@@ -184,7 +183,7 @@ def run_value_steps(
 ) -> None:
     """A gradient step for each row of ``statistics`` [steps, 3], from as many minibatches of ``drawn``."""
     steps = statistics.size(0)
-    # Asked once: it would cost more at every step.
+    # Read once: reading it at every step costs more.
     size, taken = drawn.rewards.size(0) // steps, int(optimizer.step.item())
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
@@ -200,7 +199,7 @@ def run_value_steps(
 
 
 class FusedValueSteps:
-    """The fused path with the memory that it works in."""
+    """The fused path with its working memory."""
 
     def __init__(self, module: ActionValues, parameters: FlatParameters) -> None:
         self._optimizer = parameters.optimizer

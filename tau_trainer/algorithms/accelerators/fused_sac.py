@@ -1,8 +1,8 @@
-"""SAC's gradient step by hand: for plain networks, as :mod:`.fused` is for PPO.
+"""SAC's gradient step by hand, for plain networks, as :mod:`.fused` is for PPO.
 
-The formulas are those of :func:`tau_trainer.algorithms.off_policy.sac.losses`; tests hold both against each other.
-Scripted, all steps of an update run without Python and without the interpreter's lock. Both Qs, of what was done and of
-what the policy would do, go through one batched product a layer. ``B`` is the minibatch, ``H`` the hidden units, ``c``
+The formulas are those of :func:`tau_trainer.algorithms.off_policy.sac.losses`; tests compare both. With TorchScript,
+all steps of an update run without Python and without the interpreter's lock. Both Qs, for the stored actions and for
+the policy's new ones, go through one batched product per layer. ``B`` is the minibatch, ``H`` the hidden units, ``c``
 continuous actions, ``b`` branches, ``M`` their sizes together, ``S`` reward streams, ``A`` is 1 or ``M``.
 """
 
@@ -23,7 +23,7 @@ class SoftWeights(NamedTuple):
     """Parameters, or their gradients: views of one flat vector. Shapes as in the module's own parameters."""
 
     body_weight: list[torch.Tensor]
-    """Of policy and V, as those below."""
+    """Of policy and V; so are the next ones."""
     body_bias: list[torch.Tensor]
     action_weight: torch.Tensor  # [H, 2c + M]
     action_bias: torch.Tensor  # [2c + M]
@@ -33,11 +33,11 @@ class SoftWeights(NamedTuple):
     q_body_bias: list[torch.Tensor]  # [2, 1, H]
     q_weight: torch.Tensor  # [2, H, S A]
     q_bias: torch.Tensor  # [2, 1, S A]
-    log_coefficients: torch.Tensor  # [1 + b], without the 1 or the b where there are no such actions
+    log_coefficients: torch.Tensor  # [1 + b], without the 1 or the b if there are no such actions
 
 
 class SoftTarget(NamedTuple):
-    """The target, and what it follows."""
+    """The target, and the network that it follows."""
 
     weight: list[torch.Tensor]
     """Of V's layers and head, [in, out]."""
@@ -55,7 +55,7 @@ class SoftWorkspace(NamedTuple):
     post: list[torch.Tensor]
     """After each swish."""
     q_pre: list[torch.Tensor]
-    """[2, 2B, H]: of what was done, then of what the policy would do."""
+    """[2, 2B, H]: for the stored actions, then for the policy's new ones."""
     q_post: list[torch.Tensor]
 
 
@@ -67,15 +67,15 @@ class SoftNumbers(NamedTuple):
     gammas: torch.Tensor
     """[S]."""
     aims: torch.Tensor
-    """[b]: the entropy that each branch aims at."""
+    """[b]: the target entropy of each branch."""
     first: torch.Tensor
-    """int64 [b]: where each branch begins."""
+    """int64 [b]: first column of each branch."""
     tau: float
     learning_rate: float
 
 
 def named_soft_weights(views: dict[str, torch.Tensor]) -> SoftWeights:
-    """The parameters of a module, or their gradients, under the names that this file uses."""
+    """The parameters of a module, or their gradients, under this file's names."""
     layers = sum(name.startswith("q.body.") for name in views) // 2
 
     def body(owner: str, kind: str) -> list[torch.Tensor]:
@@ -147,11 +147,11 @@ def back_to_actions(weights: SoftWeights, grad: torch.Tensor, pre: list[torch.Te
         layer = len(pre) - 1 - step
         grad = torch.ops.aten.silu_backward(torch.mm(grad, weight.t()), pre[layer][0])
         weight = weights.q_body_weight[layer][0]
-    return torch.mm(grad, weight[weight.size(0) - size :].t())  # actions lie last in what Qs see
+    return torch.mm(grad, weight[weight.size(0) - size :].t())  # actions are the last inputs of Qs
 
 
 def weigh(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
-    """Errors of both Qs [2, B, S] times what each transition counts; a prioritized memory learns them."""
+    """Errors of both Qs [2, B, S] times the weight of each transition; a prioritized memory learns the errors."""
     if batch.weights.size(0) == 0:
         return error
     batch.errors.copy_(error.abs().mean(dim=[0, 2]))  # [B]: mean over Qs and streams
@@ -167,7 +167,7 @@ def compute_soft_gradient(
     batch: Transitions,
     noise: torch.Tensor,
 ) -> torch.Tensor:
-    """Write the gradient of one minibatch's losses; returns what :meth:`SAC.learn` reports, [6 + S]."""
+    """Write the gradient of one minibatch's losses; returns the numbers that :meth:`SAC.learn` reports, [6 + S]."""
     observations, size, rows, streams = batch.inputs[0], numbers.continuous, noise.size(0), numbers.gammas.size(0)
     scale = 1.0 / float(rows)
     # y = r + gamma V'(s')
@@ -193,15 +193,15 @@ def compute_soft_gradient(
         raw = outputs[:, :size] + noisy  # [B, c]
         action = torch.tanh(raw)
         # log pi = -e² / 2 - log sigma - log sqrt(2 pi) - 2 (log 2 - x - softplus(-2 x))
-        # Half of log pi, but for log sigma and constants.
+        # Half of log pi, without log sigma and constants.
         log_prob = torch.addcmul(raw + torch.nn.functional.softplus(raw * -2.0), noise, noise, value=-0.25)
         log_prob = (log_prob * 2.0 - log_sigma).sum(dim=1) - float(size) * (0.9189385332046727 + 2.0 * math.log(2.0))
         cost = log_prob * coefficients[0]
-        surplus = log_prob.mean() - float(size)  # above the aim, an entropy of -c
+        surplus = log_prob.mean() - float(size)  # above the target, an entropy of -c
         gradient.log_coefficients[0] = -surplus
         coefficient_loss = -weights.log_coefficients[0] * surplus
         entropy = log_sigma.mean() + 1.4189385332046727
-    # Q of what was done and of what the policy would do, in one product a layer
+    # Q of the stored actions and of the policy's new ones, in one product per layer
     done = torch.cat((observations, batch.continuous), dim=1)  # [B, D + c]
     both = torch.cat((done, torch.cat((observations, action), dim=1)))  # [2B, D + c]
     both = both.unsqueeze(0).expand(2, both.size(0), both.size(1))
@@ -242,7 +242,7 @@ def compute_soft_gradient(
         weighted = weigh(error, batch)
         upstream = (weighted * (scale / float(streams * count))).unsqueeze(3).expand(2, rows, streams, count)
         grad_q.view(2, rows, streams, -1).scatter_(3, chosen, upstream)
-        # A value counts as it is likely.
+        # Weigh each value by its probability.
         grad_drawn = (grad_drawn.view(rows, streams, -1) * probability.unsqueeze(1) / float(count)).view(rows, -1)
     else:
         expected = drawn
@@ -252,13 +252,13 @@ def compute_soft_gradient(
     value_error = values - (torch.minimum(expected[0], expected[1]) - cost.unsqueeze(1))  # [B, S]
     policy_loss = (cost - expected[0].mean(dim=1)).mean()
     if size > 0:
-        later = [units[:, rows:] for units in space.q_pre]  # [2, B, H]: of what the policy would do
+        later = [units[:, rows:] for units in space.q_pre]  # [2, B, H]: of the policy's actions
         alpha = coefficients[0] * scale
         # d log pi / d x = 2 tanh(x), and the slope of tanh is 1 - tanh²
         at_raw = back_to_actions(weights, grad_drawn, later, size) * (1.0 - action * action)
         at_raw = torch.addcmul(at_raw, action, alpha, value=2.0)
         grad_outputs[:, :size] = at_raw  # [B, c]
-        inside = outputs[:, size : 2 * size].eq(log_sigma)  # what was clamped gets no gradient
+        inside = outputs[:, size : 2 * size].eq(log_sigma)  # no gradient for clamped values
         grad_outputs[:, size : 2 * size] = (at_raw * noisy - alpha) * inside
     grad_values = value_error * (scale / float(streams))  # of 0.5 mean(e²)
     torch.mm(features[0].t(), grad_outputs, out=gradient.action_weight)
@@ -296,7 +296,7 @@ def run_soft_steps(
 ) -> None:
     """A gradient step for each row of ``statistics`` [steps, 6 + S], from as many minibatches of ``drawn``."""
     steps = statistics.size(0)
-    size, taken = noise.size(0) // steps, int(optimizer.step.item())  # asked once: it would cost more at every step
+    size, taken = noise.size(0) // steps, int(optimizer.step.item())  # read once: reading it at every step costs more
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
         batch = minibatch(drawn, begin, end)
@@ -308,7 +308,7 @@ def run_soft_steps(
 
 
 class FusedSoftSteps:
-    """The fused path with the memory that it works in."""
+    """The fused path with its working memory."""
 
     def __init__(self, module: SoftActorCritic, parameters: FlatParameters) -> None:
         self._optimizer = parameters.optimizer

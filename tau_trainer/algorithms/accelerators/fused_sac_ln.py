@@ -1,8 +1,8 @@
-"""The gradient step of ``sac_ln`` by hand: for plain networks, as :mod:`.fused_sac` is for SAC.
+"""The gradient step of ``sac_ln`` by hand, for plain networks, as :mod:`.fused_sac` is for SAC.
 
-The formulas are those of :func:`tau_trainer.algorithms.off_policy.sac_ln.losses`; tests hold both against each other.
-Letters as there and in :mod:`.fused_sac`: ``B`` is the minibatch, ``H`` the hidden units, ``D`` the observation, ``c``
-continuous actions, ``M`` the sizes of all branches, ``S`` reward streams, ``A`` is 1 or ``M``.
+The formulas are those of :func:`tau_trainer.algorithms.off_policy.sac_ln.losses`; tests compare both. Letters as there
+and in :mod:`.fused_sac`: ``B`` is the minibatch, ``H`` the hidden units, ``D`` the observation, ``c`` continuous
+actions, ``M`` the sizes of all branches, ``S`` reward streams, ``A`` is 1 or ``M``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class NormalizedWeights(NamedTuple):
     q_body_bias: list[torch.Tensor]  # [2, 1, H]
     q_weight: torch.Tensor  # [2, H, S A]
     q_bias: torch.Tensor  # [2, 1, S A]
-    log_coefficients: torch.Tensor  # [1 + b], without the 1 or the b where there are no such actions
+    log_coefficients: torch.Tensor  # [1 + b], without the 1 or the b if there are no such actions
 
 
 class NormalizedNetworks(NamedTuple):
-    """Everything that a gradient step changes."""
+    """All tensors that a gradient step changes."""
 
     weights: NormalizedWeights
     gradient: NormalizedWeights
@@ -47,14 +47,14 @@ class NormalizedWorkspace(NamedTuple):
     """Activations of one minibatch of ``B`` rows, overwritten by the next."""
 
     pre: list[torch.Tensor]
-    """The actor's before each swish, [1, 2B, H]: of the observations, then of those that came after."""
+    """The actor's, before each swish, [1, 2B, H]: for the observations, then for the next ones."""
     post: list[torch.Tensor]
     q_pre: list[torch.Tensor]
-    """The Qs' before normalisation, of what was done [2, B, H]."""
+    """The Qs', before normalisation, for the stored actions [2, B, H]."""
     q_post: list[torch.Tensor]
     """After each ReLU."""
     drawn_pre: list[torch.Tensor]
-    """The first Q's, of what the policy would do [1, B, H]."""
+    """The first Q's, for the policy's actions [1, B, H]."""
     drawn_post: list[torch.Tensor]
 
 
@@ -66,14 +66,14 @@ class NormalizedNumbers(NamedTuple):
     gammas: torch.Tensor
     """[S]."""
     aims: torch.Tensor
-    """[b]: the entropy that each branch aims at."""
+    """[b]: the target entropy of each branch."""
     first: torch.Tensor
-    """int64 [b]: where each branch begins."""
+    """int64 [b]: first column of each branch."""
     tau: float
     pace: torch.Tensor
-    """[1 + b]: how many times as fast as weights the logarithms of entropy coefficients move."""
+    """[1 + b]: speed of the logarithms of entropy coefficients, as a multiple of the weights' speed."""
     least: torch.Tensor
-    """[1 + b]: the smallest that they may be."""
+    """[1 + b]: lower bounds of these logarithms."""
     policy_pace: float
     """Share of the Qs' learning rate to which the policy's falls; 1: it does not."""
     policy_steps: float
@@ -82,7 +82,7 @@ class NormalizedNumbers(NamedTuple):
 
 
 def named_normalized_weights(views: dict[str, torch.Tensor]) -> NormalizedWeights:
-    """The parameters of a module, or their gradients, under the names that this file uses."""
+    """The parameters of a module, or their gradients, under this file's names."""
     layers = sum(name.startswith("q.body.") for name in views) // 2
 
     def body(owner: str, kind: str) -> list[torch.Tensor]:
@@ -137,7 +137,7 @@ def q_through(
 def q_back_layer(
     grad: torch.Tensor, pre: torch.Tensor, post: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor
 ) -> torch.Tensor:
-    """Gradient at what is normalised, from that at the features, all [E, n, H]."""
+    """Gradient at the normalised values, from that at the features, all [E, n, H]."""
     grad = torch.ops.aten.threshold_backward(grad, post, 0.0)
     found = torch.ops.aten.native_layer_norm_backward(
         grad, pre, [pre.size(2)], mean, scale, None, None, [True, False, False]
@@ -171,7 +171,7 @@ def q_back(
 def worth_of(
     target: SoftTarget, x: torch.Tensor, probability: torch.Tensor, branches: int, streams: int
 ) -> torch.Tensor:
-    """What the smaller target says [B, S] of inputs [B, D + c], expected over values of branches [B, M]."""
+    """Value [B, S] of inputs [B, D + c] by the smaller target, as the expectation over values of branches [B, M]."""
     rows = x.size(0)
     said = x.unsqueeze(0).expand(2, rows, x.size(1))
     for layer in range(len(target.weight)):
@@ -190,12 +190,12 @@ def compute_normalized_gradient(
     batch: Transitions,
     noise: torch.Tensor,
 ) -> torch.Tensor:
-    """Write the gradient of one minibatch's losses; returns what :meth:`SACLN.learn` reports, [5 + S]."""
+    """Write the gradient of one minibatch's losses; returns the numbers that :meth:`SACLN.learn` reports, [5 + S]."""
     weights, gradient, target = networks.weights, networks.gradient, networks.target
     size, rows, streams, count = numbers.continuous, noise.size(1), numbers.gammas.size(0), len(numbers.branches)
     scale = 1.0 / float(rows)
     coefficients = torch.exp(weights.log_coefficients)
-    # The actor, of the observations and of those that came after, in one product a layer.
+    # The actor, for the observations and the next ones, in one product per layer.
     seen = torch.cat((batch.inputs[0], batch.following[0]))  # [2B, D]
     x = seen.unsqueeze(0)
     features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)[0]
@@ -212,11 +212,11 @@ def compute_normalized_gradient(
         raw = outputs[:, :size] + noisy
         action = torch.tanh(raw)
         # log pi = -e² / 2 - log sigma - log sqrt(2 pi) - 2 (log 2 - x - softplus(-2 x))
-        # Half of log pi, but for log sigma and constants.
+        # Half of log pi, without log sigma and constants.
         half = torch.addcmul(raw + torch.nn.functional.softplus(raw * -2.0), both_noise, both_noise, value=-0.25)
         log_prob = (half * 2.0 - log_sigma).sum(dim=1) - float(size) * (0.9189385332046727 + 2.0 * math.log(2.0))
         cost = log_prob * coefficients[0]
-        surplus = log_prob[:rows].mean() - float(size)  # above the aim, an entropy of -c
+        surplus = log_prob[:rows].mean() - float(size)  # above the target, an entropy of -c
         gradient.log_coefficients[0] = -surplus
         coefficient_loss = -weights.log_coefficients[0] * surplus
         entropy = log_sigma[:rows].mean() + 1.4189385332046727
@@ -241,7 +241,7 @@ def compute_normalized_gradient(
     after = torch.cat((seen[rows:], action[rows:]), dim=1)  # [B, D + c]
     worth = worth_of(target, after, probability[rows:], count, streams) - cost[rows:].unsqueeze(1)  # [B, S]
     backup = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, worth)
-    # Q of what was done, and the first of what the policy would do.
+    # Q of the stored actions, and the first Q of the policy's actions.
     x_q = torch.cat((seen[:rows], batch.continuous), dim=1)
     x_q = x_q.unsqueeze(0).expand(2, rows, x_q.size(1))  # [2, B, D + c], a view
     q_features, means, scales = q_through(x_q, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)
@@ -276,7 +276,7 @@ def compute_normalized_gradient(
         weighted = weigh(error, batch)
         upstream = (weighted * (scale / float(streams * count))).unsqueeze(3).expand(2, rows, streams, count)
         grad_q.view(2, rows, streams, -1).scatter_(3, chosen, upstream)
-        # A value counts as it is likely.
+        # Weigh each value by its probability.
         grad_drawn = (grad_drawn.view(rows, streams, -1) * p.unsqueeze(1) / float(count)).view(rows, -1)
     else:
         expected, q = drawn, taken
@@ -297,12 +297,12 @@ def compute_normalized_gradient(
                 drawn_scales[layer],
             )
             weight = first_weight[layer]
-        at_actions = torch.mm(grad[0], weight[0, weight.size(1) - size :].t())  # actions lie last in what Qs see
+        at_actions = torch.mm(grad[0], weight[0, weight.size(1) - size :].t())  # actions are the last inputs of Qs
         alpha, squashed = coefficients[0] * scale, action[:rows]
         # d log pi / d x = 2 tanh(x), and the slope of tanh is 1 - tanh²
         at_raw = torch.addcmul(at_actions * (1.0 - squashed * squashed), squashed, alpha, value=2.0)
         grad_outputs[:, :size] = at_raw  # [B, c]
-        inside = outputs[:rows, size : 2 * size].eq(log_sigma[:rows])  # what was clamped gets no gradient
+        inside = outputs[:rows, size : 2 * size].eq(log_sigma[:rows])  # no gradient for clamped values
         grad_outputs[:, size : 2 * size] = (at_raw * noisy[:rows] - alpha) * inside
     torch.mm(features[:rows].t(), grad_outputs, out=gradient.action_weight)
     torch.sum(grad_outputs, dim=[0], out=gradient.action_bias)
@@ -322,7 +322,7 @@ def compute_normalized_gradient(
 
 
 def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, least: torch.Tensor) -> None:
-    """Let entropy coefficients, by their logarithms before and after a step, go ``pace`` times as far, not too low."""
+    """Move logarithms of entropy coefficients ``pace`` times as far as the step did, but not below ``least``."""
     torch.maximum(torch.addcmul(before, logarithms - before, pace), least, out=logarithms)
 
 
@@ -353,7 +353,7 @@ def run_normalized_steps(
 ) -> None:
     """A gradient step for each row of ``statistics`` [steps, 5 + S], from as many minibatches of ``drawn``."""
     steps, optimizer, target = statistics.size(0), networks.optimizer, networks.target
-    size, taken = noise.size(1) // steps, int(optimizer.step.item())  # asked once: it would cost more at every step
+    size, taken = noise.size(1) // steps, int(optimizer.step.item())  # read once: reading it at every step costs more
     weights, slower = networks.weights, numbers.policy_pace < 1.0
     policy = weights.body_weight + weights.body_bias + [weights.action_weight, weights.action_bias]
     for index in range(steps):
@@ -372,7 +372,7 @@ def run_normalized_steps(
 
 
 class FusedNormalizedSteps:
-    """The fused path with the memory that it works in."""
+    """The fused path with its working memory."""
 
     def __init__(self, module: NormalizedSoftActorCritic, parameters: FlatParameters) -> None:
         views = parameters.views(parameters.optimizer.parameters)

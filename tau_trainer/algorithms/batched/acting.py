@@ -1,4 +1,4 @@
-"""From a network's outputs to actions, on the device: samples, log-probabilities, and what the environment takes."""
+"""From a network's outputs to actions, on the device: samples, log-probabilities, and the environment's form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ActionSpace = spaces.Discrete | spaces.MultiDiscrete | spaces.Box
 
 
 class StackedHead(NamedTuple):
-    """What :func:`draw` asks of the heads of ``P`` networks whose rows lie one network's behind the other's."""
+    """The parts of ``P`` networks' heads that :func:`draw` needs; rows are ordered network after network."""
 
     choices: ActionSpec
     log_sigma: torch.Tensor
@@ -38,7 +38,10 @@ class Drawn(NamedTuple):
 
 
 def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> BehaviorSpec:
-    """A policy's spec: every observation is one vector. Raises SettingsError for actions that no network has."""
+    """A policy's spec: every observation is one vector.
+
+    Raises SettingsError for actions that networks do not support.
+    """
     where = f"policy '{name}'"
     match actions:
         case spaces.Discrete():
@@ -57,7 +60,7 @@ def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> Behavi
         case _:
             raise SettingsError(f"{where}: its actions {actions} are neither Discrete, MultiDiscrete nor a Box")
     if first:
-        raise SettingsError(f"{where}: its actions {actions} begin at {first}; let them begin at 0")
+        raise SettingsError(f"{where}: its actions {actions} start at {first}; let them start at 0")
     size = int(np.prod(observations.shape))
     if not size:
         raise SettingsError(f"{where}: its observations {observations} have size 0, so there is nothing to decide by")
@@ -65,7 +68,7 @@ def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> Behavi
 
 
 def forbidden_of(mask: torch.Tensor, branches: tuple[int, ...]) -> torch.Tensor:
-    """Bool [n, k], True = forbidden, from what is allowed; a branch that allows nothing counts as free of masks."""
+    """Bool [n, k], True = forbidden, from the allowed values; a branch that allows nothing is treated as unmasked."""
     forbidden = ~mask  # bool [n, k]
     parts = [forbidden[:, begin:end] for begin, end in branch_bounds(branches)]
     return torch.cat([part & ~part.all(dim=1, keepdim=True) for part in parts], dim=1)
@@ -74,13 +77,13 @@ def forbidden_of(mask: torch.Tensor, branches: tuple[int, ...]) -> torch.Tensor:
 def draw(
     head: ActionHead | StackedHead, outputs: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None
 ) -> Drawn:
-    """Actions by a head's outputs [n, c + M].
+    """Actions from a head's outputs [n, c + M].
 
     Args:
         head: neither squashed nor deterministic; one, or those of a population's members.
         outputs: means, then logits.
         forbidden: bool [n, M], or None.
-        noise: float32 [n, c + b]: of :func:`noise_of`; None: means and most likely values.
+        noise: float32 [n, c + b], from :func:`noise_of`; None: means and most likely values.
     """
     size = head.choices.continuous_size
     mean, logits = outputs[:, :size], outputs[:, size:]  # [n, c], [n, M]
@@ -88,21 +91,21 @@ def draw(
     continuous = mean
     if size:
         error = torch.zeros_like(mean) if noise is None else noise[:, :size]
-        log_sigma = sigma_of(head.log_sigma, len(outputs))  # [c], or [n, c] of members
-        continuous = mean + error * log_sigma.exp()  # not clipped: what is learned from is the sample itself
+        log_sigma = sigma_of(head.log_sigma, len(outputs))  # [c], or [n, c] for members
+        continuous = mean + error * log_sigma.exp()  # not clipped: learning needs the sample itself
         log_probs.append(-0.5 * error * error - log_sigma - LOG_SQRT_2PI)
     if forbidden is not None:
         logits = logits.masked_fill(forbidden, MASKED_LOGIT)
     chosen = []
     begin, branch = 0, size
-    for values, group in itertools.groupby(head.choices.discrete_branches):  # neighbours of one size at once
+    for values, group in itertools.groupby(head.choices.discrete_branches):  # adjacent branches of one size at once
         count = len(list(group))
         end = begin + count * values
         log_prob = logits[:, begin:end].reshape(-1, count, values).log_softmax(dim=2)  # [n, count, values]
         if noise is None:
             value = log_prob.argmax(dim=2, keepdim=True)
-        else:  # the first value at which the sum of probabilities is above a share of all that was drawn
-            sums = log_prob.exp().cumsum(dim=2)  # not quite 1 at the end, so the share is of the last sum
+        else:  # the first value whose cumulative probability exceeds a random share of the sum
+            sums = log_prob.exp().cumsum(dim=2)  # not exactly 1 at the end, so use the last sum
             value = (sums <= noise[:, branch : branch + count, None] * sums[..., -1:]).sum(dim=2, keepdim=True)
         chosen.append(value.squeeze(2))
         log_probs.append(log_prob.gather(2, value).squeeze(2))  # [n, count]
@@ -112,7 +115,7 @@ def draw(
 
 
 def noise_of(head: ActionHead, rows: int, generator: torch.Generator) -> torch.Tensor:
-    """What :func:`draw` needs for ``rows`` agents: standard normal, then uniform in [0, 1), one for each branch."""
+    """Random numbers for :func:`draw` and ``rows`` agents: standard normal, then uniform in [0, 1) for each branch."""
     size, device = head.choices.continuous_size, generator.device
     branches = len(head.choices.discrete_branches)
     parts = []
@@ -124,7 +127,7 @@ def noise_of(head: ActionHead, rows: int, generator: torch.Generator) -> torch.T
 
 
 class ToEnv:
-    """What the environment gets, of one agent's action space."""
+    """Converts decisions to actions of one agent's action space."""
 
     def __init__(self, space: ActionSpace, head: ActionHead, device: torch.device) -> None:
         self._space, self._levels = space, head.levels
@@ -141,5 +144,5 @@ class ToEnv:
         if self._levels is not None:
             share = drawn.discrete * (2.0 / (self._levels - 1)) - 1.0  # levels lie evenly over [-1, 1]
         else:
-            share = drawn.continuous.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT  # in [-1, 1], as engines get it
+            share = drawn.continuous.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT  # in [-1, 1], as for engines
         return self._middle + self._half * share.view(envs, agents, *self._space.shape)

@@ -1,6 +1,6 @@
-"""What learns one policy of a batched environment: one page, whoever fulfils it.
+"""The contract of a learner of one policy of a batched environment.
 
-Shapes: ``T`` steps of ``E`` copies, in which the policy has ``A`` agents. Nothing here asks a tensor for a number.
+Shapes: ``T`` steps of ``E`` copies, in which the policy has ``A`` agents. Nothing here reads a number from a device.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tau_trainer.specs import BehaviorSpec
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """What a policy does in one step."""
+    """The decisions of a policy in one step."""
 
     actions: torch.Tensor
-    """As the environment takes them: int64 [E, A], int64 [E, A, b] or float32 [E, A, c]."""
+    """In the environment's form: int64 [E, A], int64 [E, A, b] or float32 [E, A, c]."""
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """What its learner wants to see again, [E, A, ...] by name: log-probabilities, values, raw samples."""
+    """Values that its learner needs later, [E, A, ...] by name: log-probabilities, values, raw samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class TensorRollout:
     """``T`` steps as they were made; row ``t`` of one tensor belongs to row ``t`` of every other."""
 
     observations: torch.Tensor
-    """[T, E, A, *obs]: what was decided upon."""
+    """[T, E, A, *obs]: the observations of the decisions."""
     actions: torch.Tensor
     """[T, E, A, ...]: see :attr:`Acted.actions`."""
     mask: torch.Tensor | None
-    """bool [T, E, A, k]: what was allowed; None: everything."""
+    """bool [T, E, A, k]: the allowed values; None: all."""
     rewards: torch.Tensor
     """float32 [T, E, A]."""
     terminated: torch.Tensor
@@ -49,59 +49,62 @@ class TensorRollout:
     truncated: torch.Tensor
     """bool [T, E, A]."""
     present: torch.Tensor
-    """bool [T, E, A]: whose decision it was; rows of agents that had left teach nothing."""
+    """bool [T, E, A]: whether the agent was there; rows of agents that had left are not learned from."""
     final: torch.Tensor | None
-    """[T, E, A, *obs]: what came after, where it was the end; None: it never truncates, and nobody asks besides."""
+    """[T, E, A, *obs]: final observations of ended episodes.
+
+    None: no episode is truncated, and no learner needs them.
+    """
     after: torch.Tensor
-    """[E, A, *obs]: what is decided upon after the last step."""
+    """[E, A, *obs]: the observations after the last step."""
     after_mask: torch.Tensor | None
-    """bool [E, A, k]: what is allowed then."""
+    """bool [E, A, k]: the allowed values after the last step."""
     kept: Mapping[str, torch.Tensor]
     """[T, E, A, ...]: see :attr:`Acted.kept`."""
 
     def part(self, copies: slice) -> TensorRollout:
-        """Of some copies: views."""
+        """The steps of some copies, as views."""
         found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
         for name, values in found.items():
             if isinstance(values, torch.Tensor):
-                # What comes after the last step has no time.
+                # Values after the last step have no time dimension.
                 found[name] = values[copies] if name in ("after", "after_mask") else values[:, copies]
         return TensorRollout(**found | {"kept": {name: values[:, copies] for name, values in self.kept.items()}})
 
     @property
     def decisions(self) -> int:
-        """``T * E * A``, those of agents that had left included."""
+        """``T * E * A``, including those of agents that had left."""
         return self.rewards.numel()
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerSetup:
-    """What a learner is made from."""
+    """The facts that a learner is made from."""
 
     spec: BehaviorSpec
     """The policy's name, its one sensor (an observation as a vector), and its actions."""
     action_space: spaces.Discrete | spaces.MultiDiscrete | spaces.Box
-    """Of one agent."""
+    """The action space of one agent."""
     settings: PolicySettings
     num_envs: int
-    """``E``, those of all ranks."""
+    """``E``, over all ranks."""
     agents: int
-    """``A``: agents that the policy has in each copy."""
+    """``A``: number of the policy's agents in each copy."""
     max_steps: int
     """Steps of the run, for schedules."""
     seed: int
-    """Of weights, samples, and the order in which is learned."""
+    """Seed of weights, samples, and the order of learning."""
     device: torch.device
     ranks: Ranks = field(default_factory=Ranks)
-    """Who learns together."""
+    """The processes that learn together."""
 
 
 class BatchedLearner(ABC):
-    """Acts and learns for one policy. Made from a :class:`LearnerSetup`; raises SettingsError for what it cannot do.
+    """Acts and learns for one policy. Made from a :class:`LearnerSetup`; raises SettingsError for unsupported settings.
 
     Attributes:
         horizon: steps of every copy between two updates.
-        sees_ends: whether it wants to know what came after real ends as well.
+        sees_ends: whether it also needs the final observations of real ends.
     """
 
     horizon: int
@@ -120,9 +123,9 @@ class BatchedLearner(ABC):
 
         Args:
             observations: [E, A, *obs].
-            mask: bool [E, A, k], what is allowed; None: everything.
-            present: bool [E, A], who has not left: what others do does not matter. None: nobody has.
-            deterministic: the likeliest action instead of a drawn one.
+            mask: bool [E, A, k], the allowed values; None: all.
+            present: bool [E, A], whether agents are there; decisions of others do not matter. None: all are.
+            deterministic: the most likely action instead of a random one.
         """
 
     @abstractmethod
@@ -131,37 +134,40 @@ class BatchedLearner(ABC):
 
         Args:
             rollout: may be overwritten after this returns.
-            progress: share of the run's steps that is behind us, 0 to 1, for schedules.
+            progress: finished share of the run's steps, 0 to 1, for schedules.
 
         Returns:
-            Statistics by TensorBoard name, tensors [] on the device: who asks for numbers decides when to wait.
+            Statistics by TensorBoard name, tensors [] on the device: the caller decides when to wait for the numbers.
         """
 
     @abstractmethod
     def state(self) -> State:
-        """Everything needed to go on bit for bit."""
+        """The full state for an exact resume."""
 
     @abstractmethod
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        """Go on from :meth:`state`; nothing is changed unless everything fits. Raises CheckpointError.
+        """Restore :meth:`state`; nothing is changed unless everything fits. Raises CheckpointError.
 
-        ``fresh``: take over what was learned alone, as :meth:`.Algorithm.load` does.
+        ``fresh``: restore only what was learned, as :meth:`.Algorithm.load` does.
         """
 
     def lost(self, facts: Mapping[str, Any]) -> str:
-        """What a checkpoint with these facts did not keep though learning needs it, in a sentence; empty: nothing."""
+        """A sentence on data that learning needs but a checkpoint with these facts does not have.
+
+        Empty if there is none.
+        """
         return ""
 
     @property
     def module(self) -> torch.nn.Module | None:
-        """What it learns, to be looked at; None: nothing."""
+        """The module that it trains, for inspection; None: there is none."""
         return None
 
     def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:  # noqa: B027 perhaps nothing
-        """Compile :meth:`act`, where it is not deterministic, now, for inputs as these; nothing else changes."""
+        """Compile :meth:`act` (not the deterministic one) now, for inputs like these; nothing else changes."""
 
     def policy(self, version: int) -> Policy | None:
-        """What acts, as it stands, for those who export it; None: it is nothing that can be."""
+        """The current policy, for export; None: it cannot be exported."""
         return None
 
 
@@ -170,7 +176,7 @@ _LEARNERS = {
     "ppo": "tau_trainer.algorithms.batched.on_policy:PPOLearner",
     "dqn": "tau_trainer.algorithms.batched.dqn:DQNLearner",
 }
-"""By ``trainer_type``."""
+"""Learners by ``trainer_type``."""
 
 
 def make_learner(setup: LearnerSetup) -> BatchedLearner:

@@ -1,7 +1,7 @@
-"""Deep Q-learning on tensors: acts, and remembers what the steps of ``off_policy/q_learning.py`` draw.
+"""Deep Q-learning on tensors: acts, and stores transitions for the gradient steps of ``off_policy/q_learning.py``.
 
-One step of all copies after the other goes to a :class:`Ring`; every ``steps_per_update`` decisions earn a gradient
-step. Where actions are masked, what a limit cut is not learned from: it is not known what was allowed afterwards.
+The steps of all copies go to a :class:`Ring` one after another; every ``steps_per_update`` decisions earn a gradient
+step. With action masks, transitions that a limit cut are not learned from, because the mask after them is unknown.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class DQNLearner(GradientLearner):
     def __init__(self, setup: LearnerSetup) -> None:
         if isinstance(setup.action_space, spaces.Box):
             raise SettingsError(
-                f"behaviors.{setup.spec.name}: dqn chooses among discrete actions, and these are continuous; "
+                f"behaviors.{setup.spec.name}: dqn chooses among discrete actions, but these are continuous; "
                 "use trainer_type: ppo"
             )
         super().__init__(setup)
         self._hyperparameters = hyperparameters = cast("BatchedDQNHyperparameters", setup.settings.hyperparameters)
-        # Copies step together, so a gradient step that needs fewer decisions than one step of all waits for that.
+        # Copies step together, so a gradient step that needs fewer decisions than one step of all has to wait.
         self.horizon = max(1, math.ceil(hyperparameters.steps_per_update / (setup.num_envs * setup.agents)))
         self._both = ActionValues(
             setup.spec,
@@ -73,13 +73,13 @@ class DQNLearner(GradientLearner):
             self._both, self.parameters, hyperparameters, setup.settings.reward_signals["extrinsic"].gamma
         )
         self.ring: Ring | None = None
-        """As soon as it is known which columns it has: whether anything is masked, the environment says."""
+        """Made when its columns are known: only the environment tells whether anything is masked."""
         self._held = 0
-        """Decisions that were put into it, those of agents that had left included."""
+        """Number of decisions put into it, including those of agents that had left."""
         self._owed = 0.0
-        """Gradient steps that were earned and not taken."""
+        """Number of gradient steps that were earned but not taken."""
         self._steps = 0.0
-        """Of the run, as of the newest update: what exploration goes by."""
+        """Steps of the run at the newest update; exploration depends on it."""
 
     @property
     def _branches(self) -> tuple[int, ...]:
@@ -87,11 +87,11 @@ class DQNLearner(GradientLearner):
 
     @property
     def epsilon(self) -> float:
-        """How often any action is taken, now; 0 where exploration has no such number that changes."""
+        """Current probability of a random action; 0 if exploration has no such number that changes."""
         return float(self._numbers()[0]) if len(self._numbers()) else 0.0
 
     def _numbers(self) -> FloatArray:
-        """What of exploration changes with time, now."""
+        """The current values of exploration's changing numbers."""
         return self._exploration.numbers(self._steps, np.zeros(0))
 
     @property
@@ -125,11 +125,11 @@ class DQNLearner(GradientLearner):
         hyperparameters, limit = self._hyperparameters, self._setup.max_steps
         self._remember(rollout)
         self._steps = progress * limit
-        self.network.get_buffer(CLOCK)[0].fill_(self._steps)  # what policies explore by
+        self.network.get_buffer(CLOCK)[0].fill_(self._steps)  # exploration depends on it
         statistics = {keys.POLICY_EPSILON: self._number(self.epsilon)}
         if self._held < self._least:
             return statistics
-        # Who had left counts too: to count the others is to wait for the device.
+        # Agents that had left count too, because counting the others would wait for the device.
         self._owed += rollout.decisions / hyperparameters.steps_per_update
         steps, self._owed = int(self._owed), self._owed % 1.0  # the fraction is left for the next update
         if not steps:
@@ -143,7 +143,7 @@ class DQNLearner(GradientLearner):
     def _remember(self, rollout: TensorRollout) -> None:
         """Put a rollout's transitions into the ring."""
         size, after = self._setup.spec.observations[0].size, rollout.final
-        # Without limits what comes after is what is decided upon next; behind a real end nobody looks at it.
+        # Without limits, the next observations follow a decision; after a real end they are not used.
         if after is None:
             after = torch.cat((rollout.observations[1:], rollout.after[None]))
         kept = rollout.present  # bool [T, E, A]
@@ -155,7 +155,7 @@ class DQNLearner(GradientLearner):
             "observation": rollout.observations.reshape(-1, size),
             "action": actions.flatten(0, 2),
             "reward": rewards.reshape(-1, 1),
-            # [T E A, 1]; 1 after a cut by a limit: the value goes on.
+            # [T E A, 1]; 1 after a cut by a limit: the value continues.
             "goes_on": 1.0 - rollout.terminated.reshape(-1, 1).to(torch.float32),
             "following": after.reshape(-1, size),
         }
@@ -163,11 +163,11 @@ class DQNLearner(GradientLearner):
             # bool [T E A, M], allowed.
             following = torch.cat((rollout.mask[1:], rollout.after_mask[None])).flatten(0, 2)
             columns["forbidden_after"] = forbidden_of(following, self._branches)
-            kept = kept & ~rollout.truncated  # behind a cut the next mask is of the new episode
+            kept = kept & ~rollout.truncated  # after a cut, the next mask belongs to the new episode
         if self.ring is None:
             self.ring = self._new_ring(columns)
         if self.network.normalizer is not None:
-            # Who is alone is always there.
+            # A single agent is always there.
             there = rollout.present.flatten() if rollout.present.shape[2] > 1 else slice(None)
             self.network.normalizer.take_in(columns["observation"][there])
         self.ring.append(columns, kept.flatten())  # rows in order of time: [T E A]
@@ -224,7 +224,7 @@ class DQNLearner(GradientLearner):
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
         super().load(arrays, facts, fresh=fresh)
         for name, values in self._targets().items():
-            # A fresh run's target begins as the network.
+            # A fresh run's target starts as a copy of the network.
             values.copy_(self.network.state_dict()[name] if fresh else torch.from_numpy(targets[name].copy()))
         self.ring = ring
         if fresh:
@@ -237,21 +237,21 @@ class DQNLearner(GradientLearner):
         if facts["held"]:
             return ""
         return (
-            f"the replay memory of '{self._setup.spec.name}' was not kept, so learning goes on once "
+            f"the replay memory of '{self._setup.spec.name}' was not saved, so learning continues once "
             f"{self._least:,} new decisions are made; save_replay_buffer: true keeps it"
         )
 
     @property
     def _least(self) -> int:
-        """Decisions that have to be held before anything is learned from them."""
+        """Number of decisions to collect before learning starts."""
         return max(self._hyperparameters.buffer_init_steps, self._hyperparameters.batch_size)
 
     def _targets(self) -> dict[str, torch.Tensor]:
-        """The target's weights and statistics, by name; to be written to."""
+        """The target's weights and statistics, by name; may be written to."""
         return self._both.target.state_dict()
 
     def _new_ring(self, names: Container[str]) -> Ring:
-        """An empty one with columns of these names."""
+        """An empty ring with columns of these names."""
         size, branches = self._setup.spec.observations[0].size, self._branches
         columns = (
             Column("observation", (size,)),

@@ -1,4 +1,4 @@
-"""What learners on tensors share that learn one network by gradient: its policy, and how they go on."""
+"""Base of learners on tensors that train one network by gradient: its policy and its checkpoints."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tau_trainer.models import ActorCritic, Policy, make_policy
 
 
 class GradientLearner(BatchedLearner):
-    """A subclass names its :attr:`name`, and makes :attr:`network` and :attr:`parameters`."""
+    """A subclass sets its :attr:`name`, and makes :attr:`network` and :attr:`parameters`."""
 
     name: str
     """Its ``trainer_type``."""
     network: ActorCritic
-    """What acts."""
+    """The network that acts."""
     parameters: FlatParameters
-    """Of the network."""
+    """The parameters of the network."""
 
     def __init__(self, setup: LearnerSetup) -> None:
         self._setup, self.device = setup, setup.device
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
-        """Of what is drawn while it acts and learns."""
+        """Draws random numbers for acting and learning."""
 
     @property
     @override
@@ -39,7 +39,7 @@ class GradientLearner(BatchedLearner):
     @override
     def policy(self, version: int) -> Policy:
         tensors = self.network.state_dict().items()
-        # Copies: whoever has the policy may read it while updates go on.
+        # Copies: the policy may be read while updates continue.
         weights = {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors}
         return make_policy(self.network, weights, version)
 
@@ -55,17 +55,17 @@ class GradientLearner(BatchedLearner):
         if not fresh:
             self.check_resumed(facts)
             generator = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
-        with torch.no_grad():  # moments of another optimizer are of no use
+        with torch.no_grad():  # another optimizer cannot use the moments
             self.parameters.load(arrays, moments=facts.get("optimizer") == kind)
         if generator is not None:
             self.generator.set_state(torch.from_numpy(generator.copy()))  # a tensor on the CPU, for CUDA's too
 
     def check_resumed(self, facts: Mapping[str, Any]) -> None:
-        """Raises CheckpointError where a run cannot go on."""
+        """Raises CheckpointError if the run cannot be resumed."""
         kind = self.parameters.optimizer.kind
         if (facts.get("trainer_type"), facts.get("optimizer")) != (self.name, kind):
             raise CheckpointError(
                 f"The checkpoint of policy '{self._setup.spec.name}' is of {facts.get('trainer_type')} with optimizer "
-                f"{facts.get('optimizer')}, the settings ask for {self.name} with {kind}; use those of the run that "
-                "wrote it."
+                f"{facts.get('optimizer')}, but the settings ask for {self.name} with {kind}; use those of the run "
+                "that wrote it."
             )

@@ -1,7 +1,7 @@
-"""A2C and PPO on tensors: act with the network of now, learn once from what that brought.
+"""A2C and PPO on tensors: act with the current network, then learn once from that experience.
 
-Updates are the house's own (:mod:`tau_trainer.algorithms.policy_update`). A2C's are Mnih et al. 2016 with WarpDrive's
-coefficients: one pass, ``- mean(A log pi) + c_v mean((V - R)²) - c_e H``.
+Updates are the common ones (:mod:`tau_trainer.algorithms.policy_update`). A2C's follow Mnih et al. 2016 with
+WarpDrive's coefficients: one pass, ``- mean(A log pi) + c_v mean((V - R)²) - c_e H``.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from tau_trainer.settings.hyperparameters import PPOHyperparameters
 from tau_trainer.specs import ActionSpec
 
 _FEW = 0.8
-"""Share of agents below which only those decide: at 0.9 of 10,000 picking them took as long as it saved."""
+"""Share of present agents below which only those decide: at 0.9 of 10,000, selecting them took as long as it saved."""
 
 
 class A2CUpdate(PolicyUpdate):
-    """A2C's (Mnih et al. 2016): each decision is learned from once, all in one gradient step unless told otherwise."""
+    """A2C's updates (Mnih et al. 2016): one pass over all decisions, by default in a single gradient step."""
 
     @property
     def _a2c(self) -> A2CHyperparameters:
@@ -54,7 +54,7 @@ class A2CUpdate(PolicyUpdate):
     def numbers(self, progress: float, rate: float) -> Numbers:
         a2c, steps = self._a2c, self._max_steps
         beta = scheduled(a2c.entropy_coeff, a2c.entropy_coeff_schedule, progress, BETA_FLOOR, steps)
-        # Epsilon is 0, for no ratio is clipped.
+        # Epsilon is 0, because no ratio is clipped.
         return self._numbers(0.0, beta, rate, a2c.max_grad_norm)
 
     @override
@@ -71,7 +71,7 @@ class A2CUpdate(PolicyUpdate):
 
     @override
     def _epoch(self, samples: Samples, rows: Rows, minibatches: int, batch: int) -> tuple[Samples, Sequence[int]]:
-        if batch == rows.count:  # in one piece there is no order
+        if batch == rows.count:  # a single minibatch needs no order
             return samples, [len(samples.returns)]
         # An incomplete last minibatch is left out.
         return rows.minibatches(samples, rows.order(samples.begins)[: minibatches * batch], batch)
@@ -83,9 +83,9 @@ class A2CUpdate(PolicyUpdate):
 
 
 class OnPolicyLearner(GradientLearner):
-    """What A2C and PPO share. Use: :meth:`act` ``horizon`` times, then :meth:`learn`.
+    """Base of A2C and PPO. Use: :meth:`act` ``horizon`` times, then :meth:`learn`.
 
-    A subclass names its :attr:`name` and whose :attr:`updates` it makes.
+    A subclass sets its :attr:`name` and the class of its :attr:`updates`.
 
     Raises:
         SettingsError: the buffer is smaller than one step of all copies.
@@ -106,8 +106,8 @@ class OnPolicyLearner(GradientLearner):
             )
         super().__init__(setup)
         self._settings = setup.settings
-        drawn = torch.Generator().manual_seed(setup.seed)  # on the CPU: the same weights on every device
-        # Whoever plays has multiplied the environment's own rewards already.
+        drawn = torch.Generator().manual_seed(setup.seed)  # on the CPU, for the same weights on every device
+        # The environment's own rewards have been multiplied by their strength already.
         streams = tuple(
             replace(stream, strength=1.0) if stream.name == EXTRINSIC else stream
             for stream in paid_streams(self._settings.reward_signals, 1)
@@ -122,11 +122,11 @@ class OnPolicyLearner(GradientLearner):
         self.parameters = FlatParameters(self.network, self.device, hyper)
         self._to_env = ToEnv(setup.action_space, self.network.action, self.device)
         self._sampled: Callable[..., Drawn] = self._decide
-        """The same, perhaps compiled."""
+        """The same function, possibly compiled."""
         numbers = cast("PPOHyperparameters | A2CHyperparameters", hyper)
         self._update = self.updates(self.network, self.parameters, numbers, streams, setup.max_steps, setup.ranks)
         self.signals = TensorSignals(setup, streams, self.network)
-        """What is learned beside, to pay for what the policy does."""
+        """The learned streams, which pay for the policy's actions."""
         self.sees_ends = bool(self.signals.signals)
 
     @property
@@ -149,7 +149,7 @@ class OnPolicyLearner(GradientLearner):
         # bool [E A, M].
         forbidden = None if mask is None else forbidden_of(mask.reshape(count, -1), self._choices.discrete_branches)
         still = deterministic or self._settings.network_settings.deterministic
-        # Drawn for who has left too: so draws do not hang on who is there.
+        # Also drawn for agents that have left, so that draws do not depend on which agents are there.
         noise = None if still else self._noise(envs, agents)
         some = self._deciding(present)
         if some is None:
@@ -157,24 +157,24 @@ class OnPolicyLearner(GradientLearner):
         else:
             picked = (None if values is None else values.index_select(0, some) for values in (forbidden, noise))
             few = self._decide(rows.index_select(0, some), *picked)
-            # Back to all rows; zeros for those who had left, from which nobody learns.
+            # Back to all rows; zeros for agents that had left, which are not learned from.
             drawn = Drawn(*(values.new_zeros(count, values.shape[1]).index_copy_(0, some, values) for values in few))
         return Acted(self._to_env(drawn, envs, agents), self._kept(drawn, envs, agents))
 
     def _deciding(self, present: torch.Tensor | None) -> torch.Tensor | None:
-        """Rows int64 [n] of agents that have not left, where only those are to decide; None: everybody.
+        """Rows int64 [n] of agents that have not left, if only those need to decide; None: all decide.
 
-        Everybody does on other devices, which would have to be waited for.
+        On other devices all decide, because selecting them would wait for the device.
         """
-        if present is None or present.shape[1] == 1 or self.device.type != "cpu":  # who leaves alone begins anew
+        if present is None or present.shape[1] == 1 or self.device.type != "cpu":  # a copy ends with its only agent
             return None
         there = present.flatten().nonzero().squeeze(1)
         return there if len(there) < _FEW * present.numel() else None
 
     def _noise(self, envs: int, agents: int) -> torch.Tensor:
-        """Of this rank's copies: drawn for those of all."""
+        """Random numbers of this rank's copies, drawn for those of all ranks."""
         ranks, head = self._setup.ranks, self.network.action
-        # Every rank draws for the copies of all, as one process would.
+        # Every rank draws for the copies of all, as a single process would.
         noise = noise_of(head, envs * ranks.count * agents, self.generator)
         # float32 [e A, c + b] of this rank's e copies.
         return noise.view(envs * ranks.count, agents, -1)[ranks.share(envs * ranks.count)].flatten(0, 1)
@@ -205,7 +205,7 @@ class OnPolicyLearner(GradientLearner):
     def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
         paid, plain = self.signals.pay(rollout)
         reader = TensorReader(rollout, self.generator, self._setup.ranks, paid=paid)
-        if reader.rows.count == 0:  # all of its agents had left, of every copy
+        if reader.rows.count == 0:  # all of its agents had left in every copy
             return {}
         rate = learning_rate(self._settings.hyperparameters, progress, self._setup.max_steps)
         numbers = self._update.numbers(progress, rate)
@@ -223,7 +223,7 @@ class OnPolicyLearner(GradientLearner):
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         if not fresh:
-            self.check_resumed(facts)  # before signals that another algorithm has not
+            self.check_resumed(facts)  # first, because another algorithm may lack the signals
         earned, models = self.signals.earned.clone(), [signal.backup() for signal in self.signals.signals]
         try:
             self.signals.load(arrays, fresh=fresh)

@@ -1,15 +1,15 @@
-"""A population: many policies of one shape that learn by PPO side by side, each from its own copies alone.
+"""A population: many policies of one shape that learn by PPO side by side, each only from its own copies.
 
-Their weights are stacked, and one batched product a layer acts for all members. Nothing is shared: every member has its
-own weights, moments, normaliser, order of samples and random numbers, so it learns what it would learn alone, to float
-tolerance. What it has learned belongs to an ordinary :class:`PPO`, whose vectors are rows of the stack: whoever reads
-checkpoints or makes policies meets nothing new.
+Their weights are stacked, and one batched product per layer acts for all members. Members share nothing: each has its
+own weights, moments, normaliser, order of samples and random numbers, so it learns the same as it would alone, to float
+tolerance. A member's state is in an ordinary :class:`PPO`, whose vectors are rows of the stack, so code that reads
+checkpoints or makes policies needs no special case.
 
-Off a CPU all members learn by one batched product a layer too (:mod:`.stacked`). On a CPU each learns for itself, a
-thread for every core: its weights, moments and samples fit into caches, and scripted epochs do not hold the
-interpreter's lock. Either way updates are PPO's own.
+On a GPU, all members also learn by one batched product per layer (:mod:`.stacked`). On a CPU, each learns separately,
+with a thread for every core: its weights, moments and samples fit into caches, and scripted epochs do not hold the
+interpreter's lock. In both cases updates are PPO's own.
 
-Shapes: ``P`` members with ``E`` copies each, which are theirs in order; ``T`` steps; ``R`` numbers in a reward; ``S``
+Shapes: ``P`` members with ``E`` copies each, those of a member in a row; ``T`` steps; ``R`` numbers in a reward; ``S``
 floats of one member's parameters.
 """
 
@@ -55,20 +55,20 @@ Found = TypeVar("Found")
 
 
 class Population(BatchedLearner):
-    """``P`` policies; :meth:`act` and :meth:`learn` are of all of them, in order.
+    """``P`` policies; :meth:`act` and :meth:`learn` serve all of them, in order.
 
     Args:
-        members: what each begins from: plain networks of one shape on one device, with the same settings.
+        members: the initial state: plain networks of one shape on one device, with the same settings.
         copies: ``E``.
-        threads: that a CPU learns with.
+        threads: number of threads for learning on a CPU.
         stacked: whether all learn by the same products; None: unless they are on a CPU.
 
     Attributes:
-        frozen: bool [P]: members that met NaN. They keep the weights from before, and learn no more.
-        resting: bool [P]: members that have learned enough, and keep the weights that they have.
+        frozen: bool [P]: members that met NaN. They keep their last good weights and stop learning.
+        resting: bool [P]: members that have reached their criterion and keep their weights.
 
     Raises:
-        SettingsError: these policies cannot be one population.
+        SettingsError: these policies cannot form a population.
     """
 
     def __init__(self, members: Sequence[PPO], copies: int, threads: int = 1, *, stacked: bool | None = None) -> None:
@@ -92,18 +92,18 @@ class Population(BatchedLearner):
         self.frozen = torch.zeros(count, dtype=torch.bool, device=self._device)
         self.resting = torch.zeros_like(self.frozen)
         self.steps = 0
-        """Decisions of each copy so far."""
+        """Number of decisions of each copy so far."""
         self.moves = 0
-        """Grows with every decision and with what is learned, for who asks whether anything goes on."""
-        # int64 [P E]: a member draws by its own seed, whoever is beside it.
+        """Grows with every decision and update, so that callers can see progress."""
+        # int64 [P E]: a member draws by its own seed, independent of the other members.
         self._seeds = torch.cat([seeds_of(member.seed, copies, self._device) for member in members])
         self._age = torch.zeros(count * copies, dtype=torch.int64, device=self._device)
-        """Of each copy the decisions since its episode began or its trace was cut."""
+        """For each copy, the decisions since its episode started or its trace was cut."""
         on_cpu = self._device.type == "cpu"
         threaded = on_cpu and threads > 1
-        # A pool thread computes alone: torch's own would contend for the cores.
+        # Each pool thread uses one thread: torch's own would compete for the cores.
         self._pool = ThreadPoolExecutor(threads, "population", torch.set_num_threads, (1,)) if threaded else None
-        together = -(-count // threads) if threaded else count  # members that a thread has, rounded up
+        together = -(-count // threads) if threaded else count  # members per thread, rounded up
         self._parts = [
             (slice(begin * copies, (begin + together) * copies), self._network_of(slice(begin, begin + together)))
             for begin in range(0, count, together)
@@ -112,7 +112,7 @@ class Population(BatchedLearner):
         box = spaces.Box(-1.0, 1.0, (first.spec.actions.continuous_size,), np.float32)
         self._to_env = ToEnv(box, self._action, self._device)
         self._together: PolicyUpdate | None = None
-        """Of all at once, where they learn so."""
+        """The update of all members at once, if they learn together."""
         if stacked or (stacked is None and not on_cpu):
             parameters = self._parameters = StackedParameters(first.parameters, self._stack)
             network = StackedNetwork(first.network, parameters.weights, self._normalizer)
@@ -121,14 +121,14 @@ class Population(BatchedLearner):
             self._together = PolicyUpdate(*stands, numbers, first.streams, steps)
 
     def _network_of(self, some: slice) -> StackedNetwork:
-        """Of some members, as it acts."""
+        """The acting network of some members."""
         normalizer = None if self._normalizer is None else self._normalizer.part(some)
         weights = self.members[0].parameters.views(self._stack["parameters"][some])
         return StackedNetwork(self.members[0].network, weights, normalizer)
 
     @property
     def foresees(self) -> bool:
-        """Whether what comes after counts: else final observations are not needed."""
+        """Whether future rewards count; otherwise final observations are not needed."""
         return self._stream.gamma > 0.0
 
     @staticmethod
@@ -138,7 +138,7 @@ class Population(BatchedLearner):
         reasons = {
             "its network must be hidden layers over vectors: no memory, images, lists or goals": not ppo.network.plain,
             "its actions must be continuous": ppo.spec.actions.discrete_size > 0 or not choices.components,
-            "the reward must be extrinsic alone": [stream.name for stream in ppo.streams] != [EXTRINSIC],
+            "the only reward must be extrinsic": [stream.name for stream in ppo.streams] != [EXTRINSIC],
             "optimizer must not be nadam": hyperparameters.optimizer == "nadam",
             "updates_per_buffer must be 1": ppo.rollout_size != hyperparameters.buffer_size,
             "layer_statistics must be false": hyperparameters.layer_statistics,
@@ -150,14 +150,14 @@ class Population(BatchedLearner):
             raise SettingsError(f"'{ppo.spec.short_name}' cannot be a population: {'; '.join(wrong)}")
 
     def state_of(self, index: int) -> State:
-        """One member's :meth:`PPO.state`, and what it needs of the population to go on bit for bit."""
+        """One member's :meth:`PPO.state`, and the population's state that it needs for an exact resume."""
         arrays, facts = self.members[index].state()
         age = self._age.view(-1, self._copies)[index]  # int64 [E]
         frozen = bool(self.frozen[index])
         return arrays | {_AGE: age.cpu().numpy()}, facts | {"population": {"steps": self.steps, "frozen": frozen}}
 
     def load_of(self, index: int, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        """One member goes on from :meth:`state_of`, or begins from any other PPO's. Raises CheckpointError."""
+        """Restore one member from :meth:`state_of`, or initialize it from any other PPO's. Raises CheckpointError."""
         kept = None if fresh else facts.get("population")
         age = None if kept is None else fitting(arrays, _AGE, (self._copies,))
         self.members[index].load(arrays, facts, fresh=fresh)
@@ -209,39 +209,39 @@ class Population(BatchedLearner):
         drawn = Drawn(*(torch.cat(values) for values in zip(*parts, strict=True)))  # order of copies again
         self.steps += 1
         self.moves += 1
-        # A frozen member may act NaN: its environment shall not stop.
+        # A frozen member may act NaN, which must not stop its environment.
         actions = torch.nan_to_num(self._to_env(drawn, len(observations), 1))
-        # [P E, 1, ...]: one agent a copy.
+        # [P E, 1, ...]: one agent per copy.
         return Acted(actions, {name: values.unsqueeze(1) for name, values in drawn._asdict().items()})
 
     # Learning.
 
     @override
     def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
-        """See the contract; ``rewards`` may be [T, P E, 1, R], and statistics are [P]: NaN of whoever is frozen."""
+        """See the contract; ``rewards`` may be [T, P E, 1, R], and statistics are [P], with NaN for frozen members."""
         numbers = self.members[0].numbers(progress)
         age, self._age = self._ages(rollout)
         cut = age.unsqueeze(2) == self.members[0].settings.time_horizon - 1  # bool [T, P E, 1]
-        rollout = replace(rollout, rewards=exact(rollout.rewards))  # as precise as PPO's of engines
+        rollout = replace(rollout, rewards=exact(rollout.rewards))  # as precise as PPO with engines
         resting = self.resting & ~self.frozen
         learns = ~(self.frozen | resting)
-        # One sum for each member [P] is finite only where all its numbers are; a look at each number costs more.
+        # One sum per member [P] is finite only if all its numbers are; checking each number costs more.
         for values in (rollout.observations, rollout.rewards):
             learns &= torch.isfinite(values.view(len(values), len(self.members), -1).sum(dim=(0, 2)))
         learn = self._learn_alone if self._together is None else partial(self._learn_together, self._together)
         statistics, learned = learn(rollout, cut, numbers, learns)
-        self.frozen = ~(learned | resting)  # rest is no failure
+        self.frozen = ~(learned | resting)  # resting is not a failure
         for member in self.members:
             member.version += 1
         count = self.horizon * self._copies
         minibatches = self._hyperparameters.num_epoch * (count // min(self._hyperparameters.batch_size, count))
         common = self.members[0].policy_update.told(numbers) | {keys.MINIBATCHES: float(minibatches)}
         statistics |= {name: torch.full(learned.shape, value, device=self._device) for name, value in common.items()}
-        # NaN of who did not learn, lest old numbers look new.
+        # NaN for members that did not learn, so that old numbers do not look new.
         return {name: torch.where(learned, values, torch.nan).float() for name, values in statistics.items()}
 
     def _ages(self, rollout: TensorRollout) -> tuple[torch.Tensor, torch.Tensor]:
-        """Age [T, P E] of every decision, and what it is after the last."""
+        """Age [T, P E] of every decision, and the age after the last one."""
         limit, age, ages = self.members[0].settings.time_horizon, self._age, []
         for ended in (rollout.terminated | rollout.truncated)[..., 0]:  # bool [P E]
             ages.append(age)
@@ -251,7 +251,7 @@ class Population(BatchedLearner):
     def _learn_alone(
         self, rollout: TensorRollout, cut: torch.Tensor, numbers: Numbers, learns: torch.Tensor
     ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """Each member by its own update; statistics [P], and bool [P], who has learned."""
+        """Update each member separately; returns statistics [P], and bool [P], whether each has learned."""
 
         def learn(index: int) -> Mapping[str, torch.Tensor]:
             member, copies = self.members[index], slice(index * self._copies, (index + 1) * self._copies)
@@ -263,7 +263,7 @@ class Population(BatchedLearner):
             return {}
 
         found = self._each(learn, range(len(self.members)))
-        nan, names = torch.tensor(torch.nan), max(found, key=len)  # a member that failed has no names
+        nan, names = torch.tensor(torch.nan), max(found, key=len)  # a failed member has no names
         # Each [P].
         statistics = {name: torch.stack([of_member.get(name, nan) for of_member in found]) for name in names}
         return statistics, torch.tensor([bool(of_member) for of_member in found])
@@ -276,26 +276,29 @@ class Population(BatchedLearner):
         numbers: Numbers,
         learns: torch.Tensor,
     ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """The same by one update of all. Whoever comes to NaN takes nobody along, and is as before."""
+        """The same by one update of all members.
+
+        A member that meets NaN does not affect the others, and is restored.
+        """
         # All [P, ...].
         stack = [*self._stack.values(), *(() if self._normalizer is None else self._normalizer.buffers())]
         backup, taken = [rows.clone() for rows in stack], self._parameters.optimizer.step
-        # One count for all members: Adam corrects its bias alike.
+        # One count for all members, for Adam's bias correction.
         taken.fill_(max(int(member.parameters.optimizer.step) for member in self.members))
         learned = update.learn(PopulationReader(rollout, [member.generator for member in self.members], cut), numbers)
         for member in self.members:
             member.parameters.optimizer.step.copy_(taken)
-        # [P], NaN or infinite where any weight or loss is.
+        # [P], NaN or infinite if any weight or loss is.
         sums = self._stack["parameters"].sum(dim=1) + learned.epochs.sum(dim=(0, 2))
         whole = learns & torch.isfinite(sums)  # bool [P]
         for rows, before in zip(stack, backup, strict=True):
-            # Where, not a product: 0 * NaN is NaN.
+            # `where` instead of a product: 0 * NaN is NaN.
             rows.copy_(torch.where(whole.view(-1, *[1] * (rows.dim() - 1)), rows, before))
         self.moves += 1
         return learned.statistics, whole
 
     def _each(self, work: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
-        """``work`` on every item, in threads where there are several."""
+        """Apply ``work`` to every item, in threads if there are several."""
         return list(self._pool.map(work, items)) if self._pool is not None else [work(item) for item in items]
 
     def close(self) -> None:

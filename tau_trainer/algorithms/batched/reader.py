@@ -1,7 +1,7 @@
-"""A dense rollout of tensors, as an update asks for it; and that of a population, whose members' rows lie apart.
+"""Readers of a dense rollout of tensors for an update, and of a population's, whose members' rows are separate.
 
 Shapes: ``T`` steps of ``E`` copies with ``A`` agents each; ``N`` decisions of agents that had not left: only these are
-learned from. A population has one agent a copy and ``P * E`` copies, a member's behind the other's.
+learned from. A population has one agent per copy and ``P * E`` copies, member after member.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class TensorReader(Reader):
     """Samples in order of time, then copies, then agents. Rewards of a stream are float [T, E, A] or [T, E, A, R].
 
     Args:
-        rollout: what is learned from; its rewards are the extrinsic ones.
-        generator: what minibatches are drawn from.
-        ranks: who learns together; the rollout is of this one's copies.
-        cut: bool [T, E, A], where traces end besides; None: nowhere.
+        rollout: the experience to learn from; its rewards are the extrinsic ones.
+        generator: draws the minibatches.
+        ranks: the processes that learn together; the rollout is of this one's copies.
+        cut: bool [T, E, A], further ends of traces; None: none.
         paid: rewards of other streams by name.
     """
 
@@ -47,7 +47,7 @@ class TensorReader(Reader):
         ended = rollout.terminated | rollout.truncated  # bool [T, E, A]
         self._goes_on = ~(ended if cut is None else ended | cut)
         present = rollout.present
-        # Who is alone is there as long as its copy is.
+        # A single agent is there as long as its copy is.
         self._there = slice(None) if present.shape[2] == 1 else present.flatten().nonzero().squeeze(1)
         self._inputs = self._flat(rollout.observations).flatten(1)  # [N, D]
         if self._ranks.alone:
@@ -62,10 +62,10 @@ class TensorReader(Reader):
         return values.flatten(0, 2)[self._there]
 
     def _spread(self, values: torch.Tensor) -> torch.Tensor:
-        """[T, E, A, k] of [N, k]; zeros where nobody was."""
+        """[T, E, A, k] of [N, k]; zeros for agents that were not there."""
         shape = self._rollout.terminated.shape
         everybody = values.new_zeros(shape.numel(), values.shape[1])
-        everybody[self._there] = values  # the others' zeros meet nobody: traces are of one agent each
+        everybody[self._there] = values  # the zeros affect no other agent: each trace is of one agent
         return everybody.view(*shape, -1)
 
     @override
@@ -95,7 +95,7 @@ class TensorReader(Reader):
         shape, widths = self._rollout.terminated.shape, [stream.width for stream in update.streams]
         current = self._spread(values).to(self._rollout.rewards.dtype)  # [T, E, A, R] of all streams
         foresees = any(stream.gamma > 0.0 for stream in update.streams)
-        # Without a future nobody asks the critic what it is worth.
+        # Without discounted future rewards, the critic is not needed.
         after = self._after(current, update) if foresees else torch.zeros_like(current)
         endless = not all(stream.episodic for stream in update.streams)
         beyond = self._after(current, update, beyond=True) if endless else after
@@ -112,9 +112,9 @@ class TensorReader(Reader):
         return sum(advantages[1:], advantages[0]).float(), returns.float()
 
     def _after(self, values: torch.Tensor, update: PolicyUpdate, *, beyond: bool = False) -> torch.Tensor:
-        """Values [T, E, A, R] of what came after each decision, from those of the decisions; 0 after a real end.
+        """Values [T, E, A, R] after each decision, from the values at the decisions; 0 after a real end.
 
-        ``beyond``: as if limits had brought about all ends.
+        ``beyond``: treat all ends as limits.
         """
         rollout, truncated = self._rollout, self._rollout.truncated
         truncated = truncated | rollout.terminated if beyond else truncated
@@ -124,7 +124,7 @@ class TensorReader(Reader):
             return update.values(update.network.normalize([observations.flatten(1)])).to(values.dtype)
 
         last = value(rollout.after.flatten(0, 1)).view_as(values[:1])  # [1, E, A, R]
-        # A copy that ended has begun anew: what lies one step later is another episode's, and a real end is worth 0.
+        # A copy that ended has restarted: one step later is another episode, and a real end has value 0.
         after = torch.cat((values[1:], last)) * ~rollout.terminated[..., None]
         if rollout.final is None:
             return after
@@ -136,16 +136,16 @@ class TensorReader(Reader):
 
     @property
     def _picks(self) -> bool:
-        """Whether final observations are looked for: that costs nothing on a CPU, and values of all would."""
+        """Whether to select final observations: on a CPU this is cheaper than computing all values."""
         return self._inputs.device.type == "cpu"
 
 
 class PopulationReader(TensorReader):
-    """Samples of one member behind the other's, each in order of time.
+    """Samples member after member, each in order of time.
 
     Args:
         rollout: of all members.
-        generators: of each member.
+        generators: one for each member.
         cut: see :class:`TensorReader`.
     """
 

@@ -1,4 +1,4 @@
-"""Reward streams that are learned beside a policy on tensors: the models of :mod:`tau_trainer.algorithms.signals`.
+"""Reward streams learned together with a policy on tensors: the models of :mod:`tau_trainer.algorithms.signals`.
 
 Shapes: ``T`` steps of ``E`` copies with ``A`` agents; ``n`` decisions of agents that had not left; ``S`` streams.
 """
@@ -25,19 +25,19 @@ from tau_trainer.rewards.streams import EXTRINSIC, RewardStream
 from tau_trainer.settings.signals import LEARNED
 
 _EARNED = "signal.earned"
-"""Of a checkpoint: what open episodes were paid."""
+"""Name in a checkpoint of the rewards in open episodes."""
 
 
 class TensorSignals:
-    """Those of one policy, if any.
+    """The learned streams of one policy, if any.
 
     Args:
         setup: of the policy.
-        streams: all that it learns from, in the order of the network's values.
-        network: what acts.
+        streams: all streams that it learns from, in the order of the network's values.
+        network: the network that acts.
 
     Attributes:
-        earned: float64 [E, A, S], what open episodes were paid so far, strengths included.
+        earned: float64 [E, A, S], rewards in open episodes so far, strengths included.
 
     Raises:
         DataError, SettingsError: see :class:`.Signal`.
@@ -54,7 +54,7 @@ class TensorSignals:
     def pay(self, rollout: TensorRollout) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
         """Learn from a rollout, and pay for it: float32 [T, E, A] by stream, and numbers by TensorBoard name.
 
-        Nothing where nobody was there. Raises NonFiniteError.
+        Empty if no agent was there. Raises NonFiniteError.
         """
         if not self.signals:
             return {}, {}
@@ -71,12 +71,12 @@ class TensorSignals:
         return paid, statistics | self._count(rollout, paid)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything needed to go on bit for bit; nothing where there is none."""
+        """The full state for an exact resume; empty if there are no signals."""
         arrays = {key: values for signal in self.signals for key, values in signal.state().items()}
         return arrays | {_EARNED: self.earned.cpu().numpy()} if self.signals else {}
 
     def load(self, arrays: Arrays, *, fresh: bool) -> None:
-        """Go on from :meth:`state`; ``fresh``: models alone. Raises CheckpointError; then some may have changed."""
+        """Restore :meth:`state`; ``fresh``: only models. Raises CheckpointError; then some may have changed."""
         for signal in self.signals:
             signal.load(arrays, fresh=fresh)
         if self.signals and not fresh:
@@ -87,7 +87,7 @@ class TensorSignals:
         following = torch.cat((rollout.observations[1:], rollout.after[None]))
         ended = rollout.terminated | rollout.truncated
         over = ended.view(*ended.shape, *[1] * (following.dim() - 3))
-        # A copy that ended has begun anew: what it showed last stands apart.
+        # A copy that ended has restarted: its final observation is stored separately.
         following = torch.where(over, rollout.final, following)
 
         def flat(values: torch.Tensor) -> torch.Tensor:
@@ -106,15 +106,15 @@ class TensorSignals:
             kept.get("continuous", none),
             kept.get("discrete", none.to(torch.int64)),
             forbidden,
-            none.flatten(),  # whoever asks for it fills it in: the policy changes
+            none.flatten(),  # filled in on demand, because the policy changes
         )
 
     def _count(self, rollout: TensorRollout, paid: Mapping[str, torch.Tensor]) -> dict[str, float]:
-        """What episodes earned that ended; the extrinsic reward beside it, to compare sizes."""
+        """Rewards of the episodes that ended, with the extrinsic reward, to compare sizes."""
         columns = [paid.get(stream.name, rollout.rewards) * stream.strength for stream in self._streams]
         rewards = torch.stack(columns, dim=3).to(self.earned.dtype)  # [T, E, A, S]
         ended = (rollout.terminated | rollout.truncated)[..., None]
-        sums = rewards.new_zeros(2, len(columns))  # of what episodes earned, and of its size
+        sums = rewards.new_zeros(2, len(columns))  # sums of rewards, and of their sizes
         for step, over in zip(rewards, ended, strict=True):
             self.earned += step
             whole = (self.earned * over).flatten(0, 1)
@@ -126,5 +126,5 @@ class TensorSignals:
         means, sizes = (sums / count).tolist()
         found = {keys.return_size(stream.name): size for stream, size in zip(self._streams, sizes, strict=True)}
         learned = {keys.episode_reward(stream.name): mean for stream, mean in zip(self._streams, means, strict=True)}
-        learned.pop(keys.episode_reward(EXTRINSIC))  # told by who counts episodes
+        learned.pop(keys.episode_reward(EXTRINSIC))  # reported by the code that counts episodes
         return found | learned

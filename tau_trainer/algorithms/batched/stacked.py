@@ -1,7 +1,7 @@
-"""Many plain networks of one shape as one: their weights are stacked, and one batched product a layer serves all.
+"""Many plain networks of one shape as one: their weights are stacked, and one batched product per layer serves all.
 
-What they compute lies one member's rows behind the other's, [P * n]. Members do not meet in the loss, so the gradient
-of its sum is each one's own.
+Their results are ordered member after member, [P * n]. Members do not interact in the loss, so the gradient of its sum
+contains each member's own gradient.
 
 Shapes: ``P`` members; ``n`` rows of each; ``S`` floats of one member's parameters.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tau_trainer.models.observation_encoder import Inputs
 
 STACKED = "parameters", "gradient", "exp_avg", "exp_avg_sq"
-"""What is, by the names of :class:`OptimizerState`."""
+"""Stacked vectors, by the names of :class:`OptimizerState`."""
 
 
 class StackedNormalizer(Normalizer):
@@ -41,7 +41,7 @@ class StackedNormalizer(Normalizer):
                 setattr(member, name, row.view(of_one.shape))  # a view: member and stack share memory
 
     def part(self, some: slice) -> StackedNormalizer:
-        """Of some members: their rows, which stay where they are."""
+        """The normaliser of some members, as views of their rows."""
         part = copy.copy(self)  # shallow: modules and buffers are not copied
         part._members, part._buffers = self._members[some], {name: rows[some] for name, rows in self.named_buffers()}
         return part
@@ -58,18 +58,18 @@ class StackedNormalizer(Normalizer):
         count: int | None = None,
         add: Callable[[torch.Tensor], torch.Tensor] = lambda values: values,
     ) -> None:
-        """Each member its own of [P * n, D]."""
+        """Let each member take in its own rows of [P * n, D]."""
         for member, part in zip(self._members, rows.view(len(self._members), -1, rows.shape[1]), strict=True):
             member.take_in(part)
 
 
 class StackedNetwork:
-    """Stands where an :class:`ActorCritic` does that acts and learns.
+    """Acts and learns in place of an :class:`ActorCritic`.
 
     Args:
         like: one of the networks.
         weights: parameters [P, ...] by name.
-        normalizer: of all.
+        normalizer: of all members.
     """
 
     plain = False
@@ -82,22 +82,22 @@ class StackedNetwork:
         self.action = StackedHead(like.action.choices, weights["action.log_sigma"])
 
     def normalize(self, arranged: Inputs) -> Inputs:
-        """Observations [P * n, D], by the statistics of each member."""
+        """Observations [P * n, D], normalised with the statistics of each member."""
         (rows,) = arranged
         return [rows if self.normalizer is None else self.normalizer(self._apart(rows)).view(rows.shape)]
 
     def __call__(self, inputs: Inputs, *past: torch.Tensor | None) -> Answer:
-        """What the networks say of rows [P * n, D] that are normalised."""
+        """The networks' outputs for normalised rows [P * n, D]."""
         actor = self._features(inputs, ACTOR)
         critic = actor if self._towers == 1 else self._features(inputs, self._towers - 1)  # [P, n, H]
         return Answer(self._said("action", actor), self._said("value", critic), actor.new_zeros(0))
 
     def outputs(self, inputs: Inputs) -> torch.Tensor:
-        """The actors alone: means and logits [P * n, c + M]."""
+        """The actors' outputs: means and logits [P * n, c + M]."""
         return self._said("action", self._features(inputs, ACTOR))
 
     def values(self, inputs: Inputs) -> torch.Tensor:
-        """The critics alone: values [P * n, R]."""
+        """The critics' outputs: values [P * n, R]."""
         return self._said("value", self._features(inputs, self._towers - 1))
 
     def _apart(self, rows: torch.Tensor) -> torch.Tensor:
@@ -122,10 +122,10 @@ class StackedNetwork:
 
 
 class StackedParameters:
-    """Stands where :class:`FlatParameters` do that an optimizer takes steps with: of all members alike.
+    """Takes optimizer steps in place of :class:`FlatParameters`, for all members at once.
 
     Args:
-        like: those of one of the members, whose vectors are rows of the stack.
+        like: the parameters of one member, whose vectors are rows of the stack.
         stack: float32 [P, S] each, by the names in :data:`STACKED`.
 
     Attributes:
@@ -137,11 +137,11 @@ class StackedParameters:
         self.optimizer: OptimizerState = like.optimizer._replace(**stack, scratch=scratch, step=step)  # type: ignore[arg-type]
         self.weights = {name: view.requires_grad_() for name, view in like.views(stack["parameters"].detach()).items()}
         self._gradients = list(like.views(stack["gradient"]).values())
-        self._taken = torch.zeros((), device=scratch.device)  # steps, as torch's own Adam counts them
+        self._taken = torch.zeros((), device=scratch.device)  # number of steps, as torch's own Adam counts them
 
     def differentiate(self, loss: torch.Tensor) -> None:
         """See :meth:`FlatParameters.differentiate`."""
-        # Torch adds by itself only to gradients that lie densely, which rows of a stack do not.
+        # Torch accumulates only into dense gradients, which rows of a stack are not.
         found = torch.autograd.grad(loss, list(self.weights.values()), allow_unused=True)
         for gradient, more in zip(self._gradients, found, strict=True):
             if more is not None:

@@ -1,1 +1,1 @@
-"""What learns from a replay memory: the ring, what is drawn from it, and the algorithms."""
+"""Learning from a replay memory: the ring, minibatches drawn from it, and the algorithms."""

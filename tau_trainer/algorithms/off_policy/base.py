@@ -1,4 +1,4 @@
-"""What off-policy algorithms share: so many gradient steps for so many decisions, from a replay memory."""
+"""Base of off-policy algorithms: a number of gradient steps per decision, from a replay memory."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from tau_trainer.metrics import keys
 from tau_trainer.rewards.learned import Experience
 
 _STEPS_AN_UPDATE = 4
-"""Gradient steps for which an update is worth beginning: what is done once in each takes longer than one of them."""
+"""Gradient steps that make an update worthwhile: the fixed work of an update takes longer than one of them."""
 _DECISIONS_AN_UPDATE = 40
-"""Decisions that may have been made by then, if they earn one step at all: weights should not be old."""
+"""Most decisions before an update, if they earn at least one step: weights should not be old."""
 _STEPS_AT_ONCE = 64
-"""Minibatches that are drawn together: large enough for full speed, small enough for the cache."""
+"""Minibatches to draw together: large enough for full speed, small enough for the cache."""
 _BYTES_AT_ONCE = 2**26
 """The same for images."""
 
 _NEWEST = 16
-"""Minibatches of the newest transitions, which reward streams see that ask how likely actions are."""
+"""Number of minibatches of the newest transitions for reward streams that need the probability of actions."""
 
 _REPLAY = "replay."
-"""What the names of the replay memory's columns begin with in a checkpoint."""
+"""Prefix of the names of the replay memory's columns in a checkpoint."""
 _PRIORITIES = "priorities"
 
 
 class OffPolicy(Replayed):
-    """Learns from minibatches of the transitions of now and before, a gradient step for ``steps_per_update``.
+    """Learns from minibatches of current and earlier transitions, one gradient step per ``steps_per_update``.
 
-    Transitions are handed over as they come. A subclass names its :attr:`name`, builds its network, and takes gradient
+    Transitions are handed over as they come. A subclass sets its :attr:`name`, builds its network, and takes gradient
     steps.
 
     Raises:
-        SettingsError: as :class:`Replayed`; or a learned reward is asked for single steps where there are several.
+        SettingsError: as :class:`Replayed`; or a learned reward needs single steps, but ``n_step`` is larger.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -57,21 +57,21 @@ class OffPolicy(Replayed):
         if self.signals and self.numbers.n_step > 1:
             raise SettingsError(f"{self.signals[0].name} pays for single steps; set n_step: 1")
         if setup.environment:
-            _ = self.hindsight  # what is wrong with it is said before anything is played
+            _ = self.hindsight  # report its errors before anything is played
         self.seen = 0
-        """Transitions so far, in all runs."""
+        """Number of transitions so far, in all sessions."""
         self.steps = 0
-        """Gradient steps that they have earned, and that were taken or passed by."""
+        """Gradient steps that they have earned, and that were taken or skipped."""
         self.signal_steps = 0
-        """The same, of learned reward streams."""
+        """The same for learned reward streams."""
 
     @override
     def ready(self, counters: Counters) -> Work | None:
         least, every = self.numbers.decisions_per_step
         every = least if counters.idle else every
-        # Decisions that earn so many steps.
+        # Number of decisions that earn the steps of an update.
         worth = every * max(min(_STEPS_AN_UPDATE, _DECISIONS_AN_UPDATE // every), 1)
-        least = counters.push or (worth if counters.updates else self._first)  # an actor's push is taken as it comes
+        least = counters.push or (worth if counters.updates else self._first)  # take an actor's push in any size
         return self.memory.take() if self.memory.completed >= max(least, 1) else None
 
     @property
@@ -89,7 +89,7 @@ class OffPolicy(Replayed):
 
     @abstractmethod
     def report(self, means: list[float]) -> dict[str, float]:
-        """Statistics by TensorBoard name, from the means of what :meth:`learn` returned."""
+        """Statistics by TensorBoard name, from the means of :meth:`learn`'s numbers."""
 
     @override
     def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
@@ -107,11 +107,11 @@ class OffPolicy(Replayed):
                 self.network.tick(rollout.column("discrete"))
                 self.seen += len(rollout)
             elif self.priorities is not None:
-                self.priorities.mark()  # so that what is drawn below can be put back
+                self.priorities.mark()  # so that the draws below can be undone
                 undo = self.priorities.undo
             steps = self._due() if work.gradient_steps is None else work.gradient_steps
             statistics |= self._descend(steps, progress)
-            # Steps that fill time are as many as there is time: recordings are learned from with what is new.
+            # Filling steps have no fixed number, so recordings are only learned from together with new experience.
             if self.cloning is not None and steps and (len(rollout) or not self.numbers.auto):
                 statistics |= self.cloning.learn(progress)
             return statistics
@@ -121,7 +121,10 @@ class OffPolicy(Replayed):
             raise
 
     def _meet(self, rollout: Rollout, source: int) -> dict[str, float]:
-        """Show what is new to the learned reward streams; what episodes earned in their eyes, by TensorBoard name."""
+        """Show new transitions to the learned reward streams.
+
+        Returns episodes' rewards from them, by TensorBoard name.
+        """
         new = experience_of(rollout, self.network, self.device)
         for signal in self.signals:
             if not signal.settings.asks_policy:
@@ -131,9 +134,9 @@ class OffPolicy(Replayed):
         return self.earned(rollout, source)
 
     def _store(self, rollout: Rollout, source: int) -> Callable[[], None]:
-        """Put a collector's transitions into the ring; returns what takes them, and their priorities, out again.
+        """Put a collector's transitions into the ring; returns a function that removes them and their priorities again.
 
-        It holds zeros for what learned streams pay: they say that when transitions are drawn.
+        The ring stores zeros for learned streams, whose rewards are computed when transitions are drawn.
         """
         replay, priorities = self.replay, self.priorities
         for signal in self.signals:
@@ -150,21 +153,23 @@ class OffPolicy(Replayed):
         return undo
 
     def _due(self) -> int:
-        """Gradient steps that the transitions so far have earned and that were not taken; of auto those of its floor.
+        """Gradient steps that the transitions so far have earned and that were not taken.
 
-        Those that were earned while there was no minibatch are not made up for: a burst of them would learn the few
-        transitions there are by heart.
+        For auto, those of its minimum.
+
+        Steps that were earned before there was a minibatch are skipped: a burst of them would overfit the few
+        transitions.
         """
         hyper = self.numbers
         earned = self._earned(hyper.decisions_per_step[1])
-        self.steps = min(self.steps, max(earned, 0))  # more were taken while somebody else counted
+        self.steps = min(self.steps, max(earned, 0))  # more steps were taken while the trainer counted them
         if len(self.replay) < hyper.batch_size:
             self.steps = max(self.steps, earned)
             self.signal_steps = max(self.signal_steps, self._earned(hyper.decisions_per_signal_step))
         return max(0, earned - self.steps)
 
     def _earned(self, every: float) -> int:
-        """Steps that the transitions so far have earned, at one for every so many decisions."""
+        """Number of steps that the transitions so far have earned, at one per ``every`` decisions."""
         return int((self.seen - self.numbers.buffer_init_steps) / every)
 
     def _descend(self, steps: int, progress: float) -> dict[str, float]:
@@ -173,7 +178,7 @@ class OffPolicy(Replayed):
             return {}
         rewarded = self._teach_signals()
         most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (hyper.batch_size * self.replay.row_bytes)))
-        # Every step changes priorities; minibatches begin with a sequence.
+        # Priorities change at every step; sequences start at the beginning of a minibatch.
         most = 1 if self.recurrence or self.priorities else most
         blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
         numbers = torch.cat([self._stretch(block, rate) for block in blocks])  # float32 [steps, m]
@@ -187,7 +192,7 @@ class OffPolicy(Replayed):
         }
 
     def _stretch(self, minibatches: int, rate: float) -> torch.Tensor:
-        """The same as :meth:`_learn_once`, told to whoever asks."""
+        """The same as :meth:`_learn_once`, with calls of :attr:`on_batch`."""
         if self.on_batch is None:
             return self._learn_once(minibatches, rate)
         self.on_batch(minibatches, None)
@@ -203,7 +208,7 @@ class OffPolicy(Replayed):
         # float64 [1, B]: float32 could not reach every leaf of a large tree.
         uniform = torch.rand(shape, generator=self.generator, dtype=torch.float64)
         places, weights = self.priorities.draw(uniform.numpy())
-        # [B], written by the gradient step; of ranks each writes its own part.
+        # [B], written by the gradient step; each rank writes its own part.
         errors = torch.zeros(places.size, device=self.device)
         drawn = self._taken(places.ravel())._replace(weights=self.tensor(weights.ravel()), errors=errors)
         numbers = self.ranks.mean(self.learn(drawn, minibatches, rate))
@@ -211,10 +216,10 @@ class OffPolicy(Replayed):
         return numbers
 
     def _teach_signals(self) -> dict[str, float]:
-        """The gradient steps of learned reward streams that are due, numbers by TensorBoard name.
+        """Take the due gradient steps of learned reward streams; returns numbers by TensorBoard name.
 
-        Who asks how likely actions are sees the newest transitions: of older ones it is too late to ask. The others see
-        all: what is forgotten would be new again.
+        Streams that need the probability of actions see only the newest transitions, because it changes with the
+        policy. The others see all, because otherwise forgotten states would count as new again.
         """
         numbers = self.numbers
         earned = self._earned(numbers.decisions_per_signal_step)
@@ -231,7 +236,7 @@ class OffPolicy(Replayed):
         return statistics
 
     def _experience_at(self, places: Rows, rows: Rows) -> Experience:
-        """What reward models see of some of these places of the ring."""
+        """Some of these places of the ring, in the form for reward models."""
         return self._experience(self.replay.take(places[rows]))
 
     @override
@@ -255,7 +260,7 @@ class OffPolicy(Replayed):
                 replay.load(rows, facts["replay"])
                 if priorities is not None and _PRIORITIES in arrays:
                     priorities.load(arrays[_PRIORITIES], facts["priorities"])
-                elif priorities is not None:  # an earlier run drew evenly
+                elif priorities is not None:  # an earlier session drew uniformly
                     priorities.append(np.arange(len(replay)))
             except ValueError as error:
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
@@ -267,7 +272,8 @@ class OffPolicy(Replayed):
             self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
             self.signal_steps = int(facts.get("signal_steps", 0))  # older checkpoints have none
             every = self.numbers.steps_per_update
-            if facts.get("steps_per_update", every) != every:  # or all that went by is learned again at another pace
+            # If the pace has changed, past decisions must not be learned again at the new one.
+            if facts.get("steps_per_update", every) != every:
                 self.steps = max(0, self._earned(self.numbers.decisions_per_step[1]))
 
     @override
@@ -275,6 +281,6 @@ class OffPolicy(Replayed):
         if "replay" in facts:
             return ""
         return (
-            f"the replay memory of '{self.spec.short_name}' was not kept, so learning goes on once "
+            f"the replay memory of '{self.spec.short_name}' was not saved, so learning continues once "
             f"{self.numbers.batch_size:,} new decisions are made; save_replay_buffer: true keeps it"
         )

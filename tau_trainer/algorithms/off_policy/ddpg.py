@@ -1,12 +1,12 @@
 """Deep deterministic policy gradients (Lillicrap et al. 2016), with the numbers of Stable-Baselines3.
 
-- The actor says one action for an observation, tanh of its last layer; noise is added where it acts, not where it
-  learns (:mod:`tau_trainer.exploration`).
+- The actor gives one action for an observation, tanh of its last layer; noise is added during acting, not during
+  learning (:mod:`tau_trainer.exploration`).
 - Q learns ``r + gamma Q'(s', pi'(s'))``; then the actor climbs the new Q. Q' and pi' follow at ``tau``.
-- Q has a head for each reward stream; the actor follows their mean. After a limit the value goes on, after a real end
-  it does not.
-- Not as in the paper: swish instead of ReLU with batch normalisation, actions go in beside the observations and not a
-  layer later, and there is no weight decay. Heads of Q begin at zero.
+- Q has a head for each reward stream; the actor follows their mean. After a limit the value continues, after a real
+  end it does not.
+- Different from the paper: swish instead of ReLU with batch normalisation, actions are inputs together with the
+  observations and not a layer later, and there is no weight decay. Heads of Q start at zero.
 
 TD3 (:mod:`tau_trainer.algorithms.off_policy.td3`) is this with two Qs, a delay and noise in the target.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
-    """Squared errors [E, n, S], each times what it counts, where a prioritized memory says; it learns of them."""
+    """Squared errors [E, n, S], weighted by a prioritized memory if there is one; it also learns the errors."""
     if not len(batch.weights):
         return error.square()
     batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))  # [n]: mean over Qs and streams
@@ -43,7 +43,7 @@ class DDPG(OffPolicy):
     """The learner of one behavior.
 
     Args:
-        setup: what it is made from.
+        setup: see :class:`.Setup`.
         fused: plain networks learn through hand-written steps; False = torch's own differentiation throughout, the
             same numbers.
     """
@@ -51,9 +51,9 @@ class DDPG(OffPolicy):
     name = "ddpg"
     data_parallel = True
     estimates = 1
-    """Of Q."""
+    """Number of Qs."""
     delay = 1
-    """Steps of the Qs for one of the actor and of the targets."""
+    """Steps of the Qs for one step of the actor and of the targets."""
     parts = DeterministicActorCritic.PARTS
     module: DeterministicActorCritic
 
@@ -73,10 +73,10 @@ class DDPG(OffPolicy):
     def build(self) -> DeterministicActorCritic:
         numbers, network = cast("DDPGHyperparameters", self.numbers), self.settings.network_settings
         if network.action_levels is not None:
-            raise SettingsError(f"{self.name} learns no levels of actions; remove network_settings.action_levels")
+            raise SettingsError(f"{self.name} does not support action levels; remove network_settings.action_levels")
         if self.spec.actions.discrete_size:
             raise SettingsError(
-                f"{self.name} learns continuous actions alone, and there are discrete branches "
+                f"{self.name} learns only continuous actions, but there are discrete branches "
                 f"{list(self.spec.actions.discrete_branches)}; use trainer_type: "
                 f"{'sac or ppo' if self.spec.actions.continuous_size else 'dqn'}"
             )
@@ -88,7 +88,7 @@ class DDPG(OffPolicy):
         return self.module
 
     def noise(self, drawn: Transitions) -> torch.Tensor:
-        """What is added to the target's actions, [n, c]."""
+        """Noise to add to the target's actions, [n, c]."""
         return torch.zeros_like(drawn.continuous)
 
     @override
@@ -101,28 +101,28 @@ class DDPG(OffPolicy):
         return torch.stack([self._step(batch, part[here], learning_rate) for batch, part in each])
 
     def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """What the Qs minimise, differentiable.
+        """The losses of the Qs, differentiable.
 
         Args:
             batch: ``n`` transitions.
             noise: their part of :meth:`noise`.
 
         Returns:
-            Half of each Q's squared error, [E], and the Qs of what was done, [E, n, S].
+            Half of each Q's squared error, [E], and the Qs of the stored actions, [E, n, S].
         """
         module = self.module
         with torch.no_grad():
             after = (torch.tanh(module.target.outputs(batch.following)) + noise).clamp(-1.0, 1.0)  # [n, c] in [-1, 1]
-            # [n, S]; the smaller, see td3.
+            # [n, S]; the smaller one, see td3.
             value = module.q_target(module.q_target.see(batch.following), after).squeeze(3).amin(dim=0)
             goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, S]
         q = module.q(module.q.see(batch.inputs), batch.continuous).squeeze(3)  # [E, n, S]
         return 0.5 * squares(q - goal, batch).mean(dim=(1, 2)), q
 
     def policy_loss(self, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
-        """What the actor minimises, []: minus the first Q of what it would do; no gradient reaches the Qs."""
+        """The loss of the actor, []: minus the first Q of its actions; no gradient reaches the Qs."""
         q = self.module.q
-        with torch.no_grad():  # the Qs' encoders learn from their own losses alone
+        with torch.no_grad():  # the Qs' encoders learn only from their own losses
             seen = q.see(batch.inputs)
         actions = torch.tanh(self.network.outputs(batch.inputs))  # [n, c]; gradients go through them
         first: torch.Tensor = q(seen, actions, frozen=True)[0]
@@ -132,14 +132,14 @@ class DDPG(OffPolicy):
         """A gradient step with torch's own differentiation.
 
         Returns:
-            The policy's loss and whether there is one, the Qs' losses, and what they say of each stream, [2 + E + S].
+            The policy's loss and whether there is one, the Qs' losses, and the mean Q of each stream, [2 + E + S].
         """
         optimizer = self.parameters.optimizer
         optimizer.gradient.zero_()
         with torch.enable_grad():
             losses, q = self.q_losses(batch, noise)
             losses.sum().backward()  # type: ignore[no-untyped-call]
-        self.ranks.mean(self._q.gradient)  # losses are means over rows, of which all ranks have as many
+        self.ranks.mean(self._q.gradient)  # losses are means over rows; all ranks have equally many
         step = int(optimizer.step.add_(1))  # one count for both; see the actor's below
         optimizer_step(self._q, learning_rate, step)
         policy = losses.new_zeros(2)  # loss, and whether there is one
@@ -148,7 +148,7 @@ class DDPG(OffPolicy):
                 loss = self.policy_loss(batch, noise)
                 loss.backward()  # type: ignore[no-untyped-call]
             self.ranks.mean(self._actor.gradient)
-            optimizer_step(self._actor, learning_rate, step // self.delay)  # counted by its own steps, for Adam's bias
+            optimizer_step(self._actor, learning_rate, step // self.delay)  # with its own count, for Adam's bias
             for follow in self._follow:
                 follow(self._tau)
             policy[0], policy[1] = loss.detach(), 1.0
@@ -156,7 +156,7 @@ class DDPG(OffPolicy):
 
     @override
     def report(self, means: list[float]) -> dict[str, float]:
-        policy, learned, *others = means  # share of the steps in which the actor moved
+        policy, learned, *others = means  # `learned`: share of the steps that moved the actor
         names = [*(keys.Q1_LOSS, keys.Q2_LOSS)[: self.estimates], *(keys.value(stream.name) for stream in self.streams)]
         result = {keys.POLICY_LOSS: policy / learned} if learned else {}
         return result | dict(zip(names, others, strict=True))

@@ -1,15 +1,15 @@
-"""Deep Q-learning (Mnih et al. 2015) with the switches that Rainbow gathered (Hessel et al. 2018).
+"""Deep Q-learning (Mnih et al. 2015) with the options that Rainbow combined (Hessel et al. 2018).
 
 - ``double``: the network chooses the action that the target scores (van Hasselt et al. 2016). ``dueling``: see
   :mod:`tau_trainer.models.action_values`. ``noisy``: see :mod:`tau_trainer.models.mlp`. ``n_step`` and
-  ``prioritized`` belong to every off-policy algorithm. All together are Rainbow but for its distribution.
-- With several branches there is a number for each value of each branch, and a whole action is worth the mean over its
-  branches, as with SAC's Qs. What was forbidden when the next decision was made is no candidate there.
-- ``clip_td_err`` limits the error's gradient and its priority, not the loss's argument, behind whose limits there would
-  be no gradient at all. So ``mse`` with a limit is Huber's loss, and ``smooth_l1`` is that with a limit of 1.
-- Rewards of all streams are added up before anything is learned, so they share one discount.
-- Noisy weights: every row of every pass has noise of its own, also where the target is asked.
-- Recurrent networks learn from sequences that begin with the state that was stored.
+  ``prioritized`` belong to every off-policy algorithm. All together are Rainbow without its distribution.
+- With several branches, there is a number for each value of each branch, and the value of a whole action is the mean
+  over its branches, as with SAC's Qs. Values that were forbidden at the next decision are no candidates there.
+- ``clip_td_err`` limits the error's gradient and its priority, but not the loss's argument, because there would be no
+  gradient outside the limits. So ``mse`` with a limit is Huber's loss, and ``smooth_l1`` is that with a limit of 1.
+- Rewards of all streams are added up before learning, so they share one discount.
+- Noisy weights: every row of every pass has its own noise, for the target too.
+- Recurrent networks learn from sequences that start with the stored state.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DQN(OffPolicy):
     """The learner of one behavior.
 
     Args:
-        setup: what it is made from.
+        setup: see :class:`.Setup`.
         fused: whether a plain network learns by the hand-written step.
 
     Raises:
@@ -57,8 +57,8 @@ class DQN(OffPolicy):
         self._hyperparameters = cast("DQNHyperparameters", setup.settings.hyperparameters)
         if setup.spec.actions.continuous_size and setup.settings.network_settings.action_levels is None:
             raise SettingsError(
-                f"{self.name} chooses among discrete actions, and this behavior has continuous ones; "
-                "set network_settings.action_levels (5, say), or trainer_type: sac"
+                f"{self.name} chooses among discrete actions, but this behavior has continuous ones; "
+                "set network_settings.action_levels (for example, to 5), or trainer_type: sac"
             )
         gammas = {stream.gamma for stream in setup.streams}
         if len(gammas) > 1:
@@ -88,20 +88,20 @@ class DQN(OffPolicy):
         return self.module
 
     def acting(self) -> Acting:
-        """How actions come from what the network says."""
+        """The way from the network's outputs to actions."""
         exploration = self._hyperparameters.exploration.over(self._setup.decisions)
         return Acting(exploration=exploration, noisy=self._hyperparameters.noisy)
 
     def learning(self) -> QLearning:
-        """What takes gradient steps."""
+        """The object that takes gradient steps."""
         noise = self._noise if self.network.noisy else None
         gamma = float(self.gammas[0])
         return QLearning(self.module, self.parameters, self._hyperparameters, gamma, noise, self.ranks)
 
     @override
     def paid(self, rewards: FloatArray) -> FloatArray:
-        """float32 [n, 1]: of all streams together."""
-        total: FloatArray = rewards.sum(axis=1, keepdims=True)  # before anything is learned: one discount for all
+        """float32 [n, 1]: the sum of all streams."""
+        total: FloatArray = rewards.sum(axis=1, keepdims=True)  # before learning, so all share one discount
         limit = self._hyperparameters.clip_reward
         return total if limit is None else np.clip(total, -limit, limit)
 
@@ -113,7 +113,7 @@ class DQN(OffPolicy):
         return torch.stack([self._update.step(batch, learning_rate) for batch in each])
 
     def _numbers(self, learning_rate: float) -> ValueNumbers:
-        """What the hand-written step goes by."""
+        """The numbers of the hand-written step."""
         hyperparameters = self._hyperparameters
         return ValueNumbers(
             gamma=float(self.gammas[0]),
@@ -127,7 +127,7 @@ class DQN(OffPolicy):
         )
 
     def _noise(self, rows: int, size: int) -> torch.Tensor:
-        # From the CPU: the same on every device.
+        # Drawn on the CPU, so that it is the same on every device.
         return torch.randn(rows, size, generator=self.generator).to(self.device)
 
     @override

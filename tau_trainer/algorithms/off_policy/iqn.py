@@ -1,9 +1,9 @@
 """Implicit quantile networks (Dabney et al. 2018): deep Q-learning of the whole distribution of returns.
 
-The network says what an action is worth at any fraction tau of what may come of it; see
-:class:`~tau_trainer.models.heads.QuantileHead`. Everything else is DQN's: with several branches a whole action's
-quantiles are the mean over its branches, and ``double`` lets the network choose the action whose distribution the
-target says. Shapes: ``N`` and ``N'`` are fractions of what was done and of the target's.
+The network gives the value of an action at any fraction tau of the distribution; see
+:class:`~tau_trainer.models.heads.QuantileHead`. Everything else is DQN's: with several branches, the quantiles of a
+whole action are the mean over its branches, and with ``double`` the network chooses the action whose distribution the
+target gives. Shapes: ``N`` and ``N'`` are numbers of fractions for the stored action and for the target.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tau_trainer.settings import IQNHyperparameters
 
 
 class IQN(DQN):
-    """The learner of one behavior. Raises SettingsError as :class:`DQN`."""
+    """The learner of one behavior. Raises SettingsError like :class:`DQN`."""
 
     name = "iqn"
     data_parallel = False
@@ -40,20 +40,20 @@ class IQN(DQN):
         return QuantileLearning(self.module, self.parameters, numbers, float(self.gammas[0]), self._fractions)
 
     def _fractions(self, rows: int, size: int) -> torch.Tensor:
-        # From the CPU: the same on every device.
+        # Drawn on the CPU, so that it is the same on every device.
         return torch.rand(rows, size, generator=self.generator).to(self.device)
 
 
 class QuantileLearning(QLearning):
-    """Takes gradient steps as :class:`QLearning`; its ``noise`` draws fractions, uniform in [0, 1)."""
+    """Takes gradient steps like :class:`QLearning`; its ``noise`` draws fractions, uniform in [0, 1)."""
 
     @override
     @torch.no_grad()
     def step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
-        """Take one.
+        """Take a gradient step.
 
         Returns:
-            Loss, mean value of what was done, and norm of the gradient, [3].
+            Loss, mean value of the stored actions, and norm of the gradient, [3].
         """
         numbers, draw = cast("IQNHyperparameters", self._hyperparameters), self._noise
         assert draw is not None
@@ -69,11 +69,11 @@ class QuantileLearning(QLearning):
             self._parameters.differentiate(loss)
         norm = self.descend(learning_rate)
         if len(batch.errors):
-            batch.errors.copy_(losses)  # what the memory draws by: as Rainbow, what is minimised
+            batch.errors.copy_(losses)  # priorities of the memory: the loss, as in Rainbow
         return torch.stack((loss.detach(), worth.detach().mean(), norm))
 
     def _quantile_goals(self, batch: Transitions, fractions: torch.Tensor) -> torch.Tensor:
-        """``r + gamma Z'_tau`` [n, N'] of the action that is best in the mean over fixed fractions."""
+        """``r + gamma Z'_tau`` [n, N'] of the action with the best mean over fixed fractions."""
         network, target = self._module.network, self._module.target
         after = values_after(target.features, batch)
         judge = (network, values_after(network.features, batch)) if self._hyperparameters.double else (target, after)
@@ -87,9 +87,9 @@ def quantile_huber(worth: torch.Tensor, goals: torch.Tensor, fractions: torch.Te
 
     Args:
         worth: quantiles [n, N].
-        goals: what they are held against [n, N'].
+        goals: their targets [n, N'].
         fractions: of ``worth``, [n, N].
-        kappa: where squares turn to straight lines.
+        kappa: error at which squares turn to straight lines.
     """
     errors = goals[:, None] - worth[:, :, None]  # [n, N, N']
     limited = errors.abs().clamp(max=kappa)
@@ -99,6 +99,6 @@ def quantile_huber(worth: torch.Tensor, goals: torch.Tensor, fractions: torch.Te
 
 
 def _worth(network: ActorCritic, features: torch.Tensor, fractions: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-    """What actions (columns [n, b]) are worth at these fractions, [n, N]: the mean over their branches."""
+    """Values of actions (columns [n, b]) at these fractions, [n, N]: the mean over their branches."""
     values = cast("QuantileHead", network.action).quantiles(features, fractions)  # [n, N, M]
     return values.gather(2, chosen[:, None].expand(-1, fractions.shape[1], -1)).mean(dim=2)

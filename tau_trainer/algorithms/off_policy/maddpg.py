@@ -1,17 +1,17 @@
-"""Multi-agent deterministic policy gradients (Lowe et al. 2017): actors of their own eyes, a Q that sees everybody.
+"""Multi-agent deterministic policy gradients (Lowe et al. 2017): each actor sees its own agent, Q sees all of them.
 
 - A *moment* is a decision of every agent of a group: agents of one behavior with the same group id that asked at the
-  same time. The replay memory holds moments; who was missing does not count in them.
-- The actor is one for all agents of the behavior, and so is Q, which has the agent that it speaks of come first and
-  the others behind, in the order of their rows in memory. So agents are told apart by what they see, share what they
-  learn, may come and go, and there is one model file. The paper has an actor and a Q for each agent.
-- Q learns the agent's own ``r + gamma Q'(s', a')`` with everybody's target actions. The actor climbs Q with its own
-  action in place of what was done, and the others' as they were.
+  same time. The replay memory holds moments; missing agents do not count in them.
+- All agents of the behavior share one actor and one Q. Q takes the agent in question first and then the others, in the
+  order of their rows in memory. So agents differ only by their observations, share what they learn, may come and go,
+  and there is one model file. The paper has an actor and a Q for each agent.
+- Q learns the agent's own ``r + gamma Q'(s', a')`` with all agents' target actions. The actor climbs Q with its own new
+  action in place of the stored one, and the others' stored actions.
 - Discrete actions are straight-through Gumbel-softmax samples (Jang et al. 2017), one-hot for Q. Acting draws from the
   same distribution.
-- As in the authors' code the actor's raw outputs cost a little, lest they grow beyond where they can be moved.
+- As in the authors' code, the actor's raw outputs have a small cost, so that they do not grow until gradients vanish.
 
-Agents of other behaviors are not seen: each behavior learns with its own.
+Agents of other behaviors are not seen: each behavior learns separately.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from tau_trainer.settings.exploration import ExplorationSettings
 
 OUTPUT_COST = 1e-3
-"""Of the mean square of the actor's raw outputs."""
+"""Weight of the mean square of the actor's raw outputs."""
 
 
 class MADDPG(DDPG):
-    """The learner of one behavior. ``N`` is ``group_size``, ``A`` an agent's actions as Q sees them."""
+    """The learner of one behavior. ``N`` is ``group_size``, ``A`` the size of an agent's actions for Q."""
 
     name = "maddpg"
     data_parallel = False
     masks_after = True
     largest = 0
-    """Agents that decided together, at most; only the collecting side counts."""
+    """Largest number of agents that decided together; only the collecting side counts."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup, fused=False)
@@ -66,9 +66,9 @@ class MADDPG(DDPG):
     def build(self) -> DeterministicActorCritic:
         exploration, spec = self._exploration(), self.spec
         if any(len(sensor.shape) != 1 for sensor in spec.observations):
-            raise SettingsError("maddpg reads vectors alone, and there are images or lists; use trainer_type: ppo")
+            raise SettingsError("maddpg reads only vectors, but there are images or lists; use trainer_type: ppo")
         if self.settings.network_settings.action_levels is not None:
-            raise SettingsError("maddpg learns no levels of actions; remove network_settings.action_levels")
+            raise SettingsError("maddpg does not support action levels; remove network_settings.action_levels")
         seen = ObservationSpec("everybody", (self._agents * sum(sensor.size for sensor in spec.observations),))
         size = self._agents * (spec.actions.continuous_size + spec.actions.mask_size)
         joint = BehaviorSpec(spec.name, (seen,), ActionSpec(size))
@@ -81,11 +81,14 @@ class MADDPG(DDPG):
         return self.module
 
     def _exploration(self) -> ExplorationSettings:
-        """The exploration that was asked for, or the usual one. Raises SettingsError where actions are another kind."""
+        """The exploration of the settings, or the default.
+
+        Raises SettingsError if it is for another kind of actions.
+        """
         actions, given = self.spec.actions, cast("MADDPGHyperparameters", self.numbers).exploration
         if actions.continuous_size and actions.discrete_size:
             raise SettingsError(
-                "maddpg learns continuous or discrete actions, and there are both; use trainer_type: ppo"
+                "maddpg learns either continuous or discrete actions, but there are both; use trainer_type: ppo"
             )
         if given is None:
             return GaussianWhiteNoiseSettings(sigma=0.1) if actions.continuous_size else GumbelSoftmaxSettings()
@@ -101,8 +104,8 @@ class MADDPG(DDPG):
 
     @override
     def ready(self, counters: Counters) -> Work | None:
-        """Raises SettingsError where groups are larger than the settings say, or there are none."""
-        if not self.largest and len(self.memory):  # rather with the first message than with the first work
+        """Raises SettingsError if groups are larger than the settings say, or there are none."""
+        if not self.largest and len(self.memory):  # check at the first message, not only at the first work
             self._count(self.memory.waiting(MOMENT), self.memory.waiting(GROUP))
         work = super().ready(counters)
         if work is None:
@@ -110,17 +113,17 @@ class MADDPG(DDPG):
         self._count(work[MOMENT.name][1:], work[GROUP.name][1:])
         if self.largest < 2 <= self._agents:
             raise SettingsError(
-                f"behavior '{self.spec.short_name}': no two agents of a group decide together, which maddpg is for; "
+                f"behavior '{self.spec.short_name}': no two agents of a group decide together, but maddpg needs that; "
                 "give them a group in the engine, or use trainer_type: td3 or ppo"
             )
         return work
 
     def _count(self, moment: NDArray[np.int64], group: IntArray) -> None:
-        """See who decides together, [k]; raises SettingsError where they are more than ``group_size``."""
+        """Count agents that decide together, [k]; raises SettingsError if they are more than ``group_size``."""
         self.largest = max(self.largest, int(np.bincount(together(moment, group)).max()))
         if self.largest > self._agents:
             raise SettingsError(
-                f"behavior '{self.spec.short_name}': {self.largest} agents of a group decide together, and "
+                f"behavior '{self.spec.short_name}': {self.largest} agents of a group decide together, but "
                 f"hyperparameters.group_size is {self._agents}; set it to {self.largest}"
             )
 
@@ -151,11 +154,11 @@ class MADDPG(DDPG):
 
     @override
     def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
-        """Moments as the ring keeps them, [m, N, ...]."""
+        """Moments in the ring's form, [m, N, ...]."""
         moment = together(rollout.column(MOMENT.name), rollout.column(GROUP.name))  # [k], 0 ... m - 1
         moments = int(moment.max(initial=-1)) + 1
-        order = np.lexsort((rollout.rows, moment))  # by moments; in each by rows in memory
-        first = np.searchsorted(moment[order], np.arange(moments))  # [m]: where each moment begins in that order
+        order = np.lexsort((rollout.rows, moment))  # by moments; within each by rows in memory
+        first = np.searchsorted(moment[order], np.arange(moments))  # [m]: start of each moment in that order
         place = np.empty(len(order), np.intp)
         place[order] = np.arange(len(order)) - first[moment[order]]  # seat of each agent in its moment
         rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
@@ -171,7 +174,7 @@ class MADDPG(DDPG):
             "terminated": rollout.terminated,
             "here": np.ones(len(rollout), np.bool_),
         }
-        # Zeros for who was missing.
+        # Zeros for missing agents.
         rows = {column.name: np.zeros((moments, *column.shape), column.dtype) for column in self.replay.columns}
         for name, of_agents in values.items():
             rows[name][moment, place] = of_agents  # [m, N, ...]
@@ -179,10 +182,10 @@ class MADDPG(DDPG):
 
     @override
     def _taken(self, places: Rows) -> Transitions:
-        """Moments: all that is by agent has the shape [n, N, ...], and who was not there a weight of 0."""
+        """Moments: values per agent have the shape [n, N, ...], and missing agents have weight 0."""
         rows = {name: self.tensor(values) for name, values in self.replay.take(places).items()}
         here = rows["here"].float()  # [n, N]
-        # Behind the statistics: a 0 that was normalised is none any more.
+        # After normalisation, because a normalised 0 would not be 0.
         inputs, following = (self.network.normalize([rows[side]])[0] * here[..., None] for side in ("input", "next"))
         nothing = torch.zeros(0, device=self.device)
         return Transitions(
@@ -202,10 +205,10 @@ class MADDPG(DDPG):
 
     @override
     def noise(self, drawn: Transitions) -> torch.Tensor:
-        """Gumbel noise of the target's choices and of the actor's, [n, 2, N, M]."""
+        """Gumbel noise for the target's choices and the actor's, [n, 2, N, M]."""
         count, agents, size = drawn.forbidden.shape
         exponential = torch.empty(count, 2, agents, size).exponential_(generator=self.generator)  # Exp(1)
-        return -exponential.clamp_(min=1e-30).log_().to(self.device)  # -log of that is Gumbel; clamped, for log 0
+        return -exponential.clamp_(min=1e-30).log_().to(self.device)  # its -log is Gumbel; clamped to avoid log 0
 
     @override
     def q_losses(self, batch: Transitions, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -218,13 +221,13 @@ class MADDPG(DDPG):
             goal = torch.addcmul(batch.rewards, batch.goes_on * self._gammas, value)  # [n, N, S]
         q = self._central(module.q, batch.inputs[0], self._ordered(self._done(batch), weights))  # [E, n, N, S]
         error = (q - goal).square().mean(dim=3) * weights  # [E, n, N]
-        return 0.5 * error.sum(dim=(1, 2)) / weights.sum(), q  # mean over who was there
+        return 0.5 * error.sum(dim=(1, 2)) / weights.sum(), q  # mean over the agents that were there
 
     @override
     def policy_loss(self, batch: Transitions, noise: torch.Tensor) -> torch.Tensor:
         outputs = self.network.outputs([batch.inputs[0].flatten(0, 1)])
-        actions = self._actions(outputs, batch.forbidden, noise[:, 1])  # [n, N, A], what gradients go through
-        others = self._ordered(self._done(batch), batch.weights)[:, :, 1:]  # [n, N, N - 1, A], as they were
+        actions = self._actions(outputs, batch.forbidden, noise[:, 1])  # [n, N, A], with gradients
+        others = self._ordered(self._done(batch), batch.weights)[:, :, 1:]  # [n, N, N - 1, A], as stored
         # Its own action comes first.
         q = self._central(self.module.q, batch.inputs[0], torch.cat((actions[:, :, None], others), dim=2), frozen=True)
         weights = batch.weights / batch.weights.sum()  # sum to 1
@@ -232,7 +235,7 @@ class MADDPG(DDPG):
         return ((cost - q[0].mean(dim=2)) * weights).sum()
 
     def _actions(self, outputs: torch.Tensor, forbidden: torch.Tensor, gumbel: torch.Tensor) -> torch.Tensor:
-        """What agents do by their actor's ``outputs`` [n N, c + M]: [n, N, A], differentiable."""
+        """Agents' actions from their actor's ``outputs`` [n N, c + M]: [n, N, A], differentiable."""
         outputs = outputs.view(*forbidden.shape[:2], -1)  # [n, N, c + M]
         if self.spec.actions.continuous_size:
             return torch.tanh(outputs)
@@ -246,18 +249,18 @@ class MADDPG(DDPG):
         return torch.cat(choices, dim=2)
 
     def _done(self, batch: Transitions) -> torch.Tensor:
-        """What agents did, [n, N, A]."""
+        """The stored actions of agents, [n, N, A]."""
         parts = [batch.continuous]
         for branch, size in enumerate(self.spec.actions.discrete_branches):
             parts.append(torch.nn.functional.one_hot(batch.discrete[..., branch], size))
         return torch.cat(parts, dim=2)
 
     def _ordered(self, actions: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """[n, N, N, A]: for each agent its own actions, and then the others'; nothing of who was not there."""
+        """[n, N, N, A]: for each agent its own actions, then the others'; zeros for missing agents."""
         return (actions * weights[..., None])[:, self._order]  # rows of the actions, in each agent's order
 
     def _central(self, q: Any, obs: torch.Tensor, actions: torch.Tensor, *, frozen: bool = False) -> torch.Tensor:
-        """Q [E, n, N, S] of what all agents see, [n, N, D], and do, [n, N, N, A]."""
+        """Q [E, n, N, S] of all agents' observations, [n, N, D], and actions, [n, N, N, A]."""
         count, agents = obs.shape[:2]
         everybody = obs[:, self._order].reshape(count * agents, -1)  # [n N, N D]
         seen = [Seen(everybody, everybody)] * self.estimates

@@ -1,4 +1,4 @@
-"""What a replay memory keeps of experience, and what a gradient step gets of it."""
+"""Storing experience in a replay memory, and reading minibatches for gradient steps."""
 
 from __future__ import annotations
 
@@ -50,63 +50,63 @@ class Replayed(GradientAlgorithm):
 
     on_policy = False
     masks_after: bool = False
-    """Whether gradient steps ask what was forbidden when the next decision was made."""
+    """Whether gradient steps need the mask of the next decision."""
     parts: Sequence[str] = ("",)
-    """Of :attr:`parameters`: what lies together because it is learned alone."""
+    """Parts of :attr:`parameters` that are stored together, because each is trained separately."""
     rewards_kept: int | None = None
-    """Columns of the rewards that are kept; None: one for each stream."""
+    """Number of reward columns to keep; None: one for each stream."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.numbers = cast("OffPolicyHyperparameters", setup.settings.hyperparameters)
         self.recurrence = setup.settings.network_settings.memory
         if setup.reward_width > 1:
-            raise SettingsError(f"{self.name} learns from one reward a decision; set the reward's credit to aggregate")
+            raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
         if self.recurrence and (self.numbers.prioritized or self.numbers.hindsight or self.numbers.n_step > 1):
             key = "prioritized: null" if self.numbers.prioritized else "hindsight: null"
             key = "n_step: 1" if self.numbers.n_step > 1 else key
-            raise SettingsError(f"{self.name} learns from sequences where the network has a memory; set {key}")
+            raise SettingsError(f"{self.name} learns from sequences if the network has a memory; set {key}")
         self.parameters = FlatParameters(self.build(), self.device, self.numbers, self.parts)
         self.gammas = np.array([stream.gamma for stream in self.streams][: self.rewards_kept], np.float32)
         """Discounts of the rewards that the ring keeps, float32 [S]."""
         self._ends = np.array([stream.episodic for stream in self.streams][: self.rewards_kept], np.float32)
-        """Which of them end with an episode, float32 [S]; [1] where all do."""
+        """Which of them end with an episode, float32 [S]; [1] if all do."""
         self._ends = self._ends[:1] if self._ends.all() else self._ends
         self.achieved, self.goal = self._goal_sensors()
-        """Which sensors say what is reached and what is wanted, for hindsight; -1: none does."""
+        """Sensors for hindsight: what is achieved and what is the goal; -1: no hindsight."""
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
         self.replay, self.priorities = self._new_replay(), self._new_priorities()
 
     @override
     def unshared(self, ranks: int) -> str:
         size = self.numbers.batch_size
-        uneven = f"minibatches of {size} (batch_size) cannot be shared out evenly" if size % ranks else ""
+        uneven = f"minibatches of {size} (batch_size) cannot be divided evenly" if size % ranks else ""
         return super().unshared(ranks) or uneven
 
     @abstractmethod
     def build(self) -> torch.nn.Module:
-        """Make everything that is learned, with :attr:`network` as a part of it; weights come from the generator."""
+        """Make all trained modules, including :attr:`network`; weights come from the generator."""
 
     @property
     def _first(self) -> int:
-        """Decisions before the first gradient step."""
+        """Number of decisions before the first gradient step."""
         return max(self.numbers.buffer_init_steps, self.numbers.batch_size)
 
     def draw(self, minibatches: int) -> Transitions:
-        """So many minibatches, one after the other, each drawn uniformly and with replacement.
+        """Draw ``minibatches`` minibatches, one after another, each uniformly and with replacement.
 
-        Of recurrent networks: sequences whose first transitions are drawn so, cut where the minibatch is full.
+        For recurrent networks: sequences whose first transitions are drawn that way, cut at the end of the minibatch.
         """
         rows = minibatches * self.numbers.batch_size  # transitions
         if self.recurrence is None:
             return self._taken(self._drawn(rows))
         sequences = [
-            # As many as would do if all were of full length.
+            # As many as needed if all had full length.
             self.replay.walk(self._drawn(rows // self.recurrence.sequence_length), self.recurrence.sequence_length)
         ]
         while (lacking := rows - sum(len(places) for places, _ in sequences)) > 0:
-            places, begins = sequences[-1]  # they tell how long sequences are
-            # Sequences lacking, by their mean length so far.
+            places, begins = sequences[-1]  # they show the lengths of sequences
+            # Missing sequences, estimated by the mean length so far.
             starts = self._drawn(-(-lacking * int(begins.sum()) // len(places)))
             sequences.append(self.replay.walk(starts, self.recurrence.sequence_length))
         places, begins = (np.concatenate(parts)[:rows] for parts in zip(*sequences, strict=True))  # the last one is cut
@@ -116,13 +116,13 @@ class Replayed(GradientAlgorithm):
         return torch.randint(len(self.replay), (max(1, count),), generator=self.generator).numpy()
 
     def _taken(self, places: Rows) -> Transitions:
-        """What is in these places, as hindsight looks at it, with the rewards of ``n_step`` of them added up."""
+        """The transitions in these places, after hindsight, with the rewards of ``n_step`` steps added up."""
         rows, n_step, chosen, goals = self.replay.take(places), self.numbers.n_step, _NOBODY, _NO_GOALS
-        # [n, k] places; -1: there is none any more.
+        # [n, k] places; -1: no further step.
         ahead = places[:, None] if n_step == 1 else self.replay.follow(places, n_step)
         rewards, ended = rows["rewards"][:, None], rows["terminated"][:, None]  # [n, 1, S], [n, 1]
         if n_step > 1:
-            # [n, k, S], [n, k]; a -1 looks at place 0, which does not count below.
+            # [n, k, S], [n, k]; a -1 reads place 0, which is masked below.
             rewards, ended = (self.replay.column(name, np.maximum(ahead, 0)) for name in ("rewards", "terminated"))
         if self.hindsight is not None:
             chances = torch.rand(2, len(places), generator=self.generator, dtype=torch.float64).numpy()  # [2, n]
@@ -130,7 +130,7 @@ class Replayed(GradientAlgorithm):
         goes_on = 1.0 - ended[:, :1].astype(np.float32) * self._ends  # [n, S]
         if n_step > 1:
             there = ahead >= 0  # bool [n, k]
-            # Nothing counts behind a real end, hindsight's among them.
+            # Nothing after a real end counts, including hindsight's ends.
             there[:, 1:] &= ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
             steps, every = there.sum(axis=1), np.arange(len(ahead))  # int [n]: steps that count
             discounts = self.gammas ** np.arange(n_step, dtype=np.float32)[:, None]  # [k, S]: 1, gamma, gamma²...
@@ -141,20 +141,23 @@ class Replayed(GradientAlgorithm):
             goes_on = (1.0 - ended[every, steps - 1].astype(np.float32)[:, None]) * discounts[steps - 1]
         if self.hindsight is not None:
             for name in ("input_0", "next_0"):
-                rows[name][chosen, self.hindsight.goal] = goals  # wanted before and after alike
+                rows[name][chosen, self.hindsight.goal] = goals  # the same goal before and after
         return self._transitions(rows, goes_on)
 
     @cached_property
     def hindsight(self) -> Hindsight | None:
-        """What gives rows that are drawn another goal. Raises SettingsError where nobody knows what that is worth."""
+        """Hindsight, which replaces goals of drawn rows.
+
+        Raises SettingsError if the rewards of new goals are unknown.
+        """
         chosen = self.numbers.hindsight
         if chosen is None:
             return None
         names = [stream.name for stream in self.streams]
         if EXTRINSIC not in names:
-            raise SettingsError("hindsight is about the extrinsic reward; add it to reward_signals")
+            raise SettingsError("hindsight changes the extrinsic reward; add it to reward_signals")
         if len(names) > len(self.gammas):
-            raise SettingsError(f"{self.name} adds all rewards up, and hindsight changes one; leave the others out")
+            raise SettingsError(f"{self.name} adds all rewards up, but hindsight changes only one; remove the others")
         stream = names.index(EXTRINSIC)
         strength = np.float32(self.streams[stream].strength)
         return Hindsight(
@@ -167,7 +170,7 @@ class Replayed(GradientAlgorithm):
         )
 
     def goal_rule(self, chosen: HindsightSettings) -> RewardDone:
-        """What reaching a goal is worth. Raises SettingsError where nobody knows."""
+        """The reward rule for goals. Raises SettingsError if there is none."""
         return goal_rule(chosen, self._setup.environment)
 
     def _goal_sensors(self) -> tuple[int, int]:
@@ -179,23 +182,23 @@ class Replayed(GradientAlgorithm):
         signals = [sensor.name for sensor in sensors if sensor.observation_type is ObservationType.GOAL_SIGNAL]
         if chosen.goal is None and len(signals) != 1:
             what = f"{len(signals)} goal signals ({', '.join(signals)})" if signals else "no goal signal"
-            raise SettingsError(f"has {what} among its sensors; name the one that is wanted with hindsight.goal")
+            raise SettingsError(f"has {what} among its sensors; name the one to use with hindsight.goal")
         wanted = {"achieved": chosen.achieved, "goal": chosen.goal or signals[0]}
         for key, name in wanted.items():
             if name not in names:
                 raise SettingsError(f"has no sensor '{name}' for hindsight.{key}; it has {', '.join(names)}")
             if kind_of(sensors[names.index(name)]) != "vector":
-                raise SettingsError(f"hindsight.{key}: sensor '{name}' is no vector, and goals must be vectors")
+                raise SettingsError(f"hindsight.{key}: sensor '{name}' is not a vector, but goals must be vectors")
         achieved, goal = (names.index(name) for name in wanted.values())
         if sensors[achieved].shape != sensors[goal].shape or sensors[goal].hidden or achieved == goal:
             raise SettingsError(
-                f"hindsight: what '{wanted['achieved']}' says {sensors[achieved].shape} cannot be wanted by "
-                f"'{wanted['goal']}' {sensors[goal].shape}; name two sensors of one shape"
+                f"hindsight: '{wanted['achieved']}' has shape {sensors[achieved].shape}, but "
+                f"'{wanted['goal']}' has {sensors[goal].shape}; name two sensors of one shape"
             )
         return achieved, goal
 
     def _transitions(self, rows: Mapping[str, NDArray[Any]], goes_on: FloatArray | None = None) -> Transitions:
-        """What was stored, on the device and normalised; ``goes_on``: see there, None: as for single steps."""
+        """Stored transitions, on the device and normalised; ``goes_on``: see there, None: as for single steps."""
         if goes_on is None:
             goes_on = 1.0 - rows["terminated"].astype(np.float32)[:, None] * self._ends
         tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
@@ -224,7 +227,7 @@ class Replayed(GradientAlgorithm):
         return None if prioritized is None else Priorities(self.numbers.buffer_size, **prioritized.model_dump())
 
     def _rewards(self, rows: Mapping[str, NDArray[Any]]) -> torch.Tensor:
-        """What is paid for stored transitions [n, S]: learned streams pay what their models think of them now."""
+        """Rewards of stored transitions [n, S]: learned streams pay by their current models."""
         paid = torch.from_numpy(rows["rewards"])  # [n, S]
         if not self.signals:
             return paid
@@ -236,7 +239,7 @@ class Replayed(GradientAlgorithm):
         return torch.cat(columns, dim=1)
 
     def _experience(self, rows: Mapping[str, NDArray[Any]]) -> Experience:
-        """Stored transitions as reward models see them."""
+        """Stored transitions in the form for reward models."""
         tensors = {name: torch.from_numpy(values).to(self.device) for name, values in rows.items()}
         count = sum(name.startswith("input_") for name in tensors)
         return Experience(
@@ -256,7 +259,7 @@ class Replayed(GradientAlgorithm):
             for i, values in enumerate(self.network.arrange(nobody))
         ]
         choices = self.network.action.choices
-        # What came after is looked up, not stored twice.
+        # Next observations are looked up instead of stored twice.
         linked = self.recurrence is not None or self.numbers.n_step > 1
         twice = [] if linked else [seen[0], Column("next_0", seen[0].shape)]
         followed = {f"next_{i}": seen[i] for i in range(bool(twice), len(seen))}
@@ -279,7 +282,7 @@ class Replayed(GradientAlgorithm):
         return Replay(columns, self.numbers.buffer_size, followed, episodes=self.goal >= 0)
 
     def _links(self, rollout: Rollout) -> Links | None:
-        """Which transition came after which, where that is asked for."""
+        """The links between successive transitions, if the ring needs them."""
         if not self.replay.linked:
             return None
         last = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.bootstrap_observations))}
@@ -287,7 +290,7 @@ class Replayed(GradientAlgorithm):
         return Links.of(rollout, {column.name: last[column.name] for column in self.replay.followed.values()})
 
     def _rows(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
-        """Transitions as the ring keeps them."""
+        """Transitions in the ring's form."""
         rows = {f"input_{i}": values for i, values in enumerate(self.network.arrange(rollout.observations))}
         if "next_0" not in self.replay.followed:
             rows["next_0"] = self.network.vectors(
@@ -311,10 +314,10 @@ class Replayed(GradientAlgorithm):
         }
 
     def paid(self, rewards: FloatArray) -> FloatArray:
-        """What is learned from [n, W], of what some streams say, times their strength, float32 [n, S]."""
+        """The learned rewards [n, W], from the streams' rewards times their strength, float32 [n, S]."""
         return rewards
 
     def _forbidden(self, mask: BoolArray | None, rows: int) -> BoolArray:
-        """A mask over all that is drawn, [rows, sum of branches]; None forbids nothing."""
+        """A mask over all random choices, [rows, sum of branches]; None forbids nothing."""
         head = self.network.action
         return np.zeros((rows, head.choices.mask_size), np.bool_) if mask is None else head.forbidden(mask)

@@ -1,4 +1,4 @@
-"""How large returns are, so that what is learned does not depend on the size of rewards."""
+"""The scale of returns, which makes learning independent of the size of rewards."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tau_trainer.memory import Rollout
 from tau_trainer.specs import Float64Array, FloatArray
 
 _LARGEST = 5.0
-"""Returns that are divided by the scale stay within this (SimbaV2)."""
+"""Returns divided by the scale stay within this (SimbaV2)."""
 _NOTHING = 1e-8
-"""A scale below which nothing was paid yet."""
+"""Scales below this mean that nothing was paid yet."""
 
 
 class ReturnScale:
     """Mean, deviation and largest size of discounted returns that agents have seen.
 
-    ``G_t = gamma G_(t-1) + r_t`` of every agent, 0 where an episode begins; streams with discounts of their own are
+    ``G_t = gamma G_(t-1) + r_t`` of every agent, 0 at the start of an episode; streams with their own discounts are
     added up. The scale is ``max(std(G), max|G| / 5)``, as SimbaV2 scales rewards (Lee et al. 2025, arXiv 2502.15280).
 
     Args:
@@ -34,7 +34,10 @@ class ReturnScale:
         """By source: the newest returns of each row, [rows, S]."""
         self._count, self._mean, self._squares, self._largest = 0.0, 0.0, 0.0, 0.0
         self.least = _NOTHING
-        """The scale where nothing was paid yet: of a run that begins from another's networks, what they go by."""
+        """The scale as long as nothing was paid.
+
+        For a run initialized from another's networks, it is the scale of these.
+        """
 
     @property
     def value(self) -> float:
@@ -44,12 +47,12 @@ class ReturnScale:
         return found if found > _NOTHING else self.least
 
     def add(self, rollout: Rollout, rewards: FloatArray, source: int = 0) -> Callable[[], None]:
-        """Take in a rollout's transitions; returns what forgets them.
+        """Take in a rollout's transitions; returns a function that undoes this.
 
         Args:
-            rollout: what came since the last call.
+            rollout: the transitions since the last call.
             rewards: [N, S], of its transitions, times each stream's strength.
-            source: whose rows they are, where several collect.
+            source: the collector of the rows, if there are several.
         """
         before = self._count, self._mean, self._squares, self._largest, self._open.get(source)
 
@@ -57,7 +60,7 @@ class ReturnScale:
             self._count, self._mean, self._squares, self._largest, known = before
             self._open.pop(source) if known is None else self._open.update({source: known})
 
-        order = np.argsort(rollout.rows, kind="stable")  # by agents; each one's transitions keep their order
+        order = np.argsort(rollout.rows, kind="stable")  # by agent; each agent's transitions keep their order
         _, first, which = np.unique(rollout.rows[order], return_index=True, return_inverse=True)
         step = np.arange(len(order)) - first[which]  # int [N]: number of each transition among its agent's
         known = self._open.get(source, np.zeros((0, len(self._gammas))))
@@ -65,7 +68,7 @@ class ReturnScale:
         room[: len(known)] = known
         over = rollout.terminated | rollout.truncated
         for number in range(int(step.max()) + 1):  # mostly one
-            now = order[step == number]  # at most one transition of an agent
+            now = order[step == number]  # at most one transition per agent
             agents = rollout.rows[now]
             carried = np.where(rollout.begins[now, None], 0.0, room[agents])
             returns = carried * self._gammas + rewards[now]
@@ -75,7 +78,7 @@ class ReturnScale:
         return forget
 
     def meet(self, largest: float) -> None:
-        """Take in the size of rewards that are learned from though no agent earned them."""
+        """Take in the size of rewards that are learned from although no agent earned them."""
         self._largest = max(self._largest, largest)
 
     def _merge(self, returns: Float64Array) -> None:
@@ -88,11 +91,11 @@ class ReturnScale:
         self._largest = max(self._largest, float(np.abs(returns).max()))
 
     def state(self) -> dict[str, Float64Array]:
-        """What a checkpoint keeps; agents' open returns begin again at 0."""
+        """The state that a checkpoint keeps; agents' open returns restart at 0."""
         return {"returns": np.array([self._count, self._mean, self._squares, self._largest])}
 
     def load(self, arrays: Arrays) -> None:
-        """Read what :meth:`state` wrote. Raises CheckpointError for what no returns can be."""
+        """Restore :meth:`state`. Raises CheckpointError for impossible values."""
         count, mean, squares, largest = (float(value) for value in arrays["returns"])
         if min(count, squares, largest) < 0.0:
             raise CheckpointError("The checkpoint's size of returns is negative; use an earlier checkpoint.")

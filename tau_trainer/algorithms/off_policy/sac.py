@@ -2,23 +2,24 @@
 
 - A policy, a value V with a target that follows it at ``tau``, and twin Qs; V and the Qs have a head for each reward
   stream. The first version of the paper, with the entropy coefficients of the second (arXiv 1812.05905).
-- Continuous actions are the tanh of a Gaussian whose log sigma depends on the observation, within [-20, 2]. Of discrete
-  branches the expectation is worked out instead of sampled; Q has a number for each value of each branch, and what a
-  whole action is worth is the mean over its branches.
-- One coefficient for all continuous actions together, which aims at an entropy of minus their number, and one for each
-  branch, which aims at 0.2 log n. The losses that move them are linear in their logarithm.
+- Continuous actions are the tanh of a Gaussian whose log sigma depends on the observation, within [-20, 2]. For
+  discrete
+  branches, the expectation is computed instead of sampled; Q has a number for each value of each branch, and the value
+  of a whole action is the mean over its branches.
+- One coefficient for all continuous actions together, with a target entropy of minus their number, and one for each
+  branch, with a target of 0.2 log n. The losses that move them are linear in their logarithm.
 - The policy follows the first Q, averaged over streams; the smaller of both teaches V.
-- All losses are worked out with the weights of before, so one optimizer step for everything is the same as one each.
-- Where the memory is prioritized, its weights count in the Qs' losses, whose mean error it learns. Targets of several
-  steps add no entropy on the way.
-- The observation statistics take in what came before it is learned from.
+- All losses use the weights before the step, so one optimizer step for everything is the same as one for each.
+- With a prioritized memory, its weights count in the Qs' losses, whose mean error it learns. Targets of several steps
+  add no entropy on the way.
+- The observation statistics take in new transitions before learning from them.
 - Recurrent networks learn from sequences: a first transition is drawn, and up to ``sequence_length`` of the same agent
-  and episode follow. Policy and V begin with the state that was stored, the Qs with nothing, as in ML-Agents.
+  and episode follow. Policy and V start with the stored state, the Qs without one, as in ML-Agents.
 
-Where actions are both continuous and discrete, ML-Agents adds the continuous entropy to V's target with the wrong sign
-and counts Q twice in the policy's loss. Here both follow from one objective, whatever the actions are:
-``mean_b(alpha_b sum(p log p) - sum(p Q)) + alpha log pi``. With branches alone that is ML-Agents' own, divided by their
-number, which Adam does not notice.
+If actions are both continuous and discrete, ML-Agents adds the continuous entropy to V's target with the wrong sign and
+counts Q twice in the policy's loss. Here both follow from one objective, for any actions:
+``mean_b(alpha_b sum(p log p) - sum(p Q)) + alpha log pi``. With only branches, that is ML-Agents' own, divided by their
+number, which makes no difference to Adam.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ if TYPE_CHECKING:
     from tau_trainer.settings import SACHyperparameters
 
 DISCRETE_TARGET = 0.2
-"""Entropy that a branch aims at, as a share of the largest: about that of one random choice in twenty."""
+"""Target entropy of a branch, as a share of the largest: about that of one random choice in twenty."""
 
 
 class Losses(NamedTuple):
-    """Of one minibatch, each []."""
+    """Losses of one minibatch, each []."""
 
     policy: torch.Tensor
     value: torch.Tensor
@@ -61,22 +62,22 @@ class Losses(NamedTuple):
     """[2], of both Qs."""
     coefficients: torch.Tensor
     entropy: torch.Tensor
-    """As ML-Agents counts it: the mean over the Gaussians, before they are squashed, and the sum over branches."""
+    """As in ML-Agents: the mean over the Gaussians, before they are squashed, and the sum over branches."""
     values: torch.Tensor
     """[S], mean of each stream's V."""
 
 
 class Drawn(NamedTuple):
-    """What a policy would do with ``n`` observations, and what its entropy costs."""
+    """A policy's actions for ``n`` observations, and the cost of its entropy."""
 
     actions: torch.Tensor
     """[n, c], continuous ones, a sample with reparametrised gradients."""
     probability: torch.Tensor
     """[n, M], of each value of each branch."""
     cost: torch.Tensor
-    """[n]: alpha log pi of the continuous actions, and of the branches the mean expectation."""
+    """[n]: alpha log pi of the continuous actions, and for the branches the mean expectation."""
     coefficients: torch.Tensor
-    """[], what moves the entropy coefficients."""
+    """[], the loss that moves the entropy coefficients."""
     entropy: torch.Tensor
     """[], as :attr:`Losses.entropy`."""
 
@@ -88,17 +89,17 @@ def draw(
     noise: torch.Tensor,
     forbidden: torch.Tensor,
 ) -> Drawn:
-    """Draw actions from what a policy says of ``n`` observations, differentiable.
+    """Draw actions from a policy's outputs for ``n`` observations, differentiable.
 
     Args:
         head: the policy's.
-        logarithms: of the entropy coefficients [1 + b], without the 1 or the b where there are no such actions.
+        logarithms: of the entropy coefficients [1 + b], without the 1 or the b if there are no such actions.
         outputs: of the head, [n, 2c + M].
         noise: float32 [n, c], standard normal.
         forbidden: bool [n, M].
     """
     size, branches = head.choices.continuous_size, head.choices.discrete_branches
-    coefficients = logarithms.detach().exp()  # constants in all losses but their own
+    coefficients = logarithms.detach().exp()  # constants in all losses except their own
     cost, actions, probability = torch.zeros_like(outputs[:, 0]), noise, outputs[:, head.logits :]
     loss = entropy = cost.new_zeros(())
     if size:
@@ -108,7 +109,7 @@ def draw(
         raw = torch.addcmul(mean, log_sigma.exp(), noise)
         log_prob = squashed_log_prob(raw, noise, log_sigma).sum(dim=1)  # [n] (appendix C)
         cost, actions = coefficients[0] * log_prob, torch.tanh(raw)  # cost [n]
-        loss = -logarithms[0] * (log_prob.detach().mean() - size)  # aims at an entropy of -c
+        loss = -logarithms[0] * (log_prob.detach().mean() - size)  # target: an entropy of -c
         entropy = log_sigma.detach().mean() + GAUSSIAN_ENTROPY
     if branches:
         logits, bounds = probability.masked_fill(forbidden, MASKED_LOGIT), branch_bounds(branches)  # [n, M]
@@ -119,14 +120,14 @@ def draw(
         count = len(branches)
         cost = cost + (negative * coefficients[-count:]).mean(dim=1)
         aims = negative.new_tensor([DISCRETE_TARGET * math.log(branch) for branch in branches])  # float32 [b]
-        lacking = negative.detach().mean(dim=0) + aims  # [b]: entropy that is missing
+        lacking = negative.detach().mean(dim=0) + aims  # [b]: missing entropy
         loss = loss - (logarithms[-count:] * lacking).mean()
         entropy = entropy - negative.detach().sum(dim=1).mean()
     return Drawn(actions, probability, cost, loss, entropy)
 
 
 def of_taken(q: torch.Tensor, head: ActionHead, discrete: torch.Tensor) -> torch.Tensor:
-    """Of Q [E, n, S, A] what was done, [E, n, S]: the mean over branches of the values [n, b] that were taken."""
+    """From Q [E, n, S, A], that of stored actions, [E, n, S]: the mean over branches of the values [n, b] taken."""
     branches = head.choices.discrete_branches
     if not branches:
         return q.squeeze(3)
@@ -136,13 +137,13 @@ def of_taken(q: torch.Tensor, head: ActionHead, discrete: torch.Tensor) -> torch
 
 
 def of_drawn(q: torch.Tensor, head: ActionHead, drawn: Drawn) -> torch.Tensor:
-    """Of Q [E, n, S, A] what is drawn, [E, n, S]: the expectation over values, the mean over branches."""
+    """From Q [E, n, S, A], that of drawn actions, [E, n, S]: the expectation over values, the mean over branches."""
     branches = head.choices.discrete_branches
     return (q * drawn.probability[:, None]).sum(dim=3) / len(branches) if branches else q.squeeze(3)
 
 
 def half_squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
-    """Half the mean square [E] of errors [E, n, S], by what transitions count; a prioritized memory learns them."""
+    """Half the mean square [E] of errors [E, n, S], weighted by transition; a prioritized memory learns the errors."""
     squares = error.square()  # [E, n, S]
     if len(batch.weights):
         batch.errors.copy_(error.detach().abs().mean(dim=(0, 2)))
@@ -151,12 +152,12 @@ def half_squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
 
 
 def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor) -> Losses:
-    """What SAC minimises, differentiable.
+    """The losses of SAC, differentiable.
 
     Args:
         module: the networks.
         batch: ``n`` transitions.
-        noise: float32 [n, c], standard normal: what actions are drawn with.
+        noise: float32 [n, c], standard normal, to draw actions with.
         gammas: float32 [S].
     """
     state, begins = batch.past
@@ -171,7 +172,7 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     # [2, n, S, A]; no gradient at Qs' weights through `drawn`.
     q, q_of_drawn = module.q(seen, batch.continuous, begins), module.q(seen, drawn.actions, begins, frozen=True)
     q, q_of_drawn = of_taken(q, head, batch.discrete), of_drawn(q_of_drawn, head, drawn)  # [2, n, S]
-    # [n, S]; teaches V, and neither policy nor Qs.
+    # [n, S]; teaches V, but neither policy nor Qs.
     goal = (torch.minimum(q_of_drawn[0], q_of_drawn[1]) - drawn.cost[:, None]).detach()
     return Losses(
         policy=(drawn.cost - q_of_drawn[0].mean(dim=1)).mean(),
@@ -197,7 +198,7 @@ class SAC(OffPolicy):
     """The learner of one behavior.
 
     Args:
-        setup: what it is made from.
+        setup: see :class:`.Setup`.
         fused: plain networks learn through hand-written steps; False = torch's own differentiation throughout, the
             same numbers.
     """
@@ -252,9 +253,9 @@ class SAC(OffPolicy):
         self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
             found = losses(self.module, batch, noise, self._gammas)
-            # All with the weights of before, so one backward and one step do for all.
+            # All use the weights before the step, so one backward and one step serve all.
             (found.policy + found.value + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
-        self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, of which all have as many
+        self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows; all ranks have equally many
         self.parameters.descend(learning_rate)
         self._follow(self._own.tau)
         single = torch.stack((found.policy, found.value, found.coefficients, found.entropy))

@@ -1,19 +1,21 @@
-"""Soft actor-critic with layer normalisation in its Qs and returns in a unit of their own: few decisions, no settings.
+"""Soft actor-critic with layer normalisation in its Qs and returns in a unit of their own: few decisions, few settings.
 
-- Soft actor-critic as of Haarnoja et al. 2018 (arXiv 1812.05905): a policy, twin Qs, whose targets follow at ``tau``.
-  ``y = r + gamma (min Q'(s', a') - alpha log pi(a'))`` with an action that is drawn now. No V, other than ``sac`` here.
-- Layer normalisation in front of each activation of the Qs, which is ReLU, keeps what they say of actions that nobody
-  took from growing (Ball et al. 2023, RLPD, section 4.2), so the target may follow ten times as fast as SAC's.
+- Soft actor-critic as in Haarnoja et al. 2018 (arXiv 1812.05905): a policy and twin Qs, whose targets follow at
+  ``tau``.
+  ``y = r + gamma (min Q'(s', a') - alpha log pi(a'))`` with a newly drawn action. It has no V, unlike ``sac`` here.
+- Layer normalisation before each activation of the Qs, which is ReLU, keeps the values of actions that were never
+  taken from growing (Ball et al. 2023, RLPD, section 4.2), so the target may follow ten times as fast as SAC's.
 - Returns are divided by their size so far (:mod:`.return_scale`), so settings do not depend on the size of rewards. If
-  the size changes, the Qs' heads are rescaled and say the same as before (van Hasselt et al. 2016, PopArt).
-- Ours: the entropy coefficient does not fall below ``least_entcoef``, in that unit. Without it the policy follows
-  differences between Qs that are smaller than their errors, and falls back after it has learned everything.
+  the size changes, the Qs' heads are rescaled and give the same values as before (van Hasselt et al. 2016, PopArt).
+- Ours: the entropy coefficient does not fall below ``least_entcoef``, in that unit. Without this floor the policy
+  follows differences between Qs that are smaller than their errors, and becomes worse after it has learned everything.
 - Ours: the learning rate of a policy with continuous actions falls to a share of the Qs' (two time scales, Konda and
   Tsitsiklis 2000). Without it the policy of a solved task drifts faster than the Qs learn, since they are nearly flat.
-- Ours: entropy coefficients of branches move ten times as fast, down to a tenth of that floor. Without it, and with few
-  gradient steps, the policy acts at random long after it knows better; entropy of a branch, never below 0, pays it to.
+- Ours: entropy coefficients of branches move ten times as fast, down to a tenth of that floor. Otherwise, with few
+  gradient steps, the policy acts at random long after it has learned better, because it is paid for the entropy of a
+  branch, which is never below 0.
 - Continuous actions, branches, levels, masks, hybrid actions, memory, weights of prioritized transitions: as in
-  :mod:`.sac`; what a branch is worth in the target is its expectation too.
+  :mod:`.sac`; the target too uses the expectation over a branch's values.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ if TYPE_CHECKING:
     from tau_trainer.settings import SACLNHyperparameters
 
 BRANCH_PACE = 10.0
-"""How many times as fast as weights the logarithms of branches' entropy coefficients move."""
+"""Speed of the logarithms of branches' entropy coefficients, as a multiple of the weights' speed."""
 BRANCH_LEAST = 0.1
-"""Share of ``least_entcoef`` that their floor is."""
+"""Floor of branches' entropy coefficients, as a share of ``least_entcoef``."""
 POLICY_PACE = 0.15
 """Share of the Qs' learning rate to which that of a policy with continuous actions falls."""
 POLICY_STEPS = 2000.0
@@ -61,7 +63,10 @@ _STATE = "return_scale."
 
 
 class Losses(NamedTuple):
-    """Of one minibatch, each []; returns and coefficients in the unit of :attr:`NormalizedSoftActorCritic.scale`."""
+    """Losses of one minibatch, each [].
+
+    Returns and coefficients in the unit of :attr:`NormalizedSoftActorCritic.scale`.
+    """
 
     policy: torch.Tensor
     q: torch.Tensor
@@ -70,16 +75,16 @@ class Losses(NamedTuple):
     entropy: torch.Tensor
     """As :attr:`.sac.Losses.entropy`."""
     values: torch.Tensor
-    """[S], mean of what the Qs say of what was done."""
+    """[S], mean of the Qs of the stored actions."""
 
 
 def losses(module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor) -> Losses:
-    """What is minimised, differentiable.
+    """The losses, differentiable.
 
     Args:
         module: the networks.
         batch: ``n`` transitions, rewards divided by the module's scale.
-        noise: float32 [2, n, c], standard normal: what actions are drawn with, now and afterwards.
+        noise: float32 [2, n, c], standard normal, to draw actions now and after the transition.
         gammas: float32 [S].
     """
     state, begins = batch.past
@@ -100,7 +105,7 @@ def losses(module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.T
     drawn = draw(head, module.log_coefficients, outputs, noise[0], batch.forbidden)
     seen = q.see(batch.inputs)
     said = of_taken(q(seen, batch.continuous, begins), head, batch.discrete)  # [2, n, S]
-    # No gradient at Qs' weights through what is drawn.
+    # No gradient at Qs' weights through the drawn actions.
     of_policy = of_drawn(q(seen, drawn.actions, begins, frozen=True), head, drawn)[0]  # [n, S], of the first Q
     return Losses(
         policy=(drawn.cost - of_policy.mean(dim=1)).mean(),
@@ -115,7 +120,7 @@ class SACLN(OffPolicy):
     """The learner of one behavior.
 
     Args:
-        setup: what it is made from.
+        setup: see :class:`.Setup`.
         fused: plain networks learn through hand-written steps; False = torch's own differentiation throughout, the
             same numbers.
     """
@@ -171,7 +176,7 @@ class SACLN(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        if self.signals or self.hindsight is not None:  # they may pay now what nobody was paid when it was played
+        if self.signals or self.hindsight is not None:  # rewards may be new since the transitions were played
             self._returns.meet(float(drawn.rewards.abs().max()))
         self.module.rescale(self._returns.value)
         drawn = drawn._replace(rewards=drawn.rewards / self.module.scale)
@@ -184,7 +189,7 @@ class SACLN(OffPolicy):
         return torch.stack([self._step(batch, part[:, here], learning_rate) for batch, part in each])
 
     def _numbers(self, learning_rate: float) -> NormalizedNumbers:
-        """What the hand-written step goes by."""
+        """The numbers of the hand-written step."""
         size, tau = self.network.action.choices.continuous_size, self._own.tau
         shared = self._branches, self._gammas, self._aims, self._begins
         paces = self._pace, self._least, self._policy_pace, POLICY_STEPS
@@ -195,9 +200,9 @@ class SACLN(OffPolicy):
         self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
             found = losses(self.module, batch, noise, self._gammas)
-            # All with the weights of before, so one backward and one step do for all.
+            # All use the weights before the step, so one backward and one step serve all.
             (found.policy + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
-        self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, of which all have as many
+        self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, all ranks have equally many
         logarithms, taken = self.module.log_coefficients.data, int(self.parameters.optimizer.step.item())
         policy = [parameter.data for parameter in self.network.parameters()]
         before, policy_before = logarithms.clone(), [parameter.clone() for parameter in policy]
@@ -232,7 +237,7 @@ class SACLN(OffPolicy):
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         returns = ReturnScale(self.gammas)
-        if facts.get("algorithm") == self.name:  # of others is said what they are
+        if facts.get("algorithm") == self.name:  # for other algorithms, the check below reports the name
             returns.load({name: fitting(arrays, _STATE + name, kept.shape) for name, kept in returns.state().items()})
         super().load(arrays, facts, fresh=fresh)
         if not fresh:

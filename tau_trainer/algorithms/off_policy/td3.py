@@ -1,8 +1,8 @@
 """Twin delayed deep deterministic policy gradients (Fujimoto et al. 2018): DDPG with three additions.
 
 - Two Qs, of which the smaller one teaches both (clipped double Q-learning).
-- The actor and all targets move with every ``policy_delay``-th step of the Qs only.
-- Noise, clipped, on the target's actions: what is alike is worth alike (target policy smoothing).
+- The actor and all targets move only with every ``policy_delay``-th step of the Qs.
+- Clipped noise on the target's actions: similar actions get similar values (target policy smoothing).
 """
 
 from __future__ import annotations

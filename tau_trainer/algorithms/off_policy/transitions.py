@@ -1,4 +1,4 @@
-"""Transitions as gradient steps see them, whatever the algorithm."""
+"""Transitions in the form that gradient steps of all algorithms use."""
 
 from __future__ import annotations
 
@@ -12,39 +12,46 @@ from tau_trainer.models.observation_encoder import Inputs
 
 
 class Transitions(NamedTuple):
-    """``n`` transitions as a gradient step needs them."""
+    """``n`` transitions in the form that a gradient step needs."""
 
     inputs: list[torch.Tensor]
-    """What :meth:`ActorCritic.prepare` makes of the observations."""
+    """Observations from :meth:`ActorCritic.prepare`."""
     following: list[torch.Tensor]
-    """The same of the observations that came after."""
+    """The same for the next observations."""
     continuous: torch.Tensor
-    """float32 [n, c], as the memory has them."""
+    """float32 [n, c], as in the memory."""
     discrete: torch.Tensor
     """int64 [n, b]."""
     forbidden: torch.Tensor
-    """bool [n, sum of branches]: what was forbidden when the decision was made."""
+    """bool [n, sum of branches]: values that were forbidden at the decision."""
     rewards: torch.Tensor
     """float32 [n, S], of all streams, times their strength; the discounted sum of up to ``n_step`` of them."""
     goes_on: torch.Tensor
-    """float32 [n, 1]: 0 after a real end, else 1. An episode that a limit cut goes on as far as its values are
-    concerned. [n, S] where a stream's returns go on beyond a real end; and with ``n_step``: the discount of all steps
-    but the first, so times gamma it is what the value of :attr:`following` counts."""
+    """float32 [n, 1]: 0 after a real end, otherwise 1. The value of an episode that a limit cut continues.
+
+    [n, S] if a stream's returns continue after a real end. With ``n_step``, it includes the discount of all steps but
+    the first, so gamma times it is the weight of the value of :attr:`following`.
+    """
     state: torch.Tensor
-    """float32 [n, towers, M], of recurrent networks: their state when the decision was made; else of length 0."""
+    """float32 [n, towers, M], for recurrent networks: their state at the decision; otherwise of length 0."""
     begins: torch.Tensor
-    """bool [n], of recurrent networks: where a sequence begins; the rows are sequences that lie end to end."""
+    """bool [n], for recurrent networks: where a sequence starts; sequences follow one another without gaps."""
     forbidden_after: torch.Tensor
-    """bool [n, sum of branches]: what was forbidden when the next decision was made; of length 0 unless
-    :attr:`OffPolicy.masks_after`."""
+    """bool [n, sum of branches]: values that were forbidden at the next decision.
+
+    Of length 0 unless :attr:`OffPolicy.masks_after`.
+    """
     weights: torch.Tensor
-    """float32 [n]: of prioritized memories, what each transition counts in the loss of values; else of length 0."""
+    """float32 [n]: for prioritized memories, the weight of each transition in the loss of values.
+
+    Otherwise of length 0.
+    """
     errors: torch.Tensor
-    """float32 [n]: of prioritized memories, where a gradient step leaves how wrong values were, >= 0."""
+    """float32 [n]: for prioritized memories, a gradient step writes the errors of values here, >= 0."""
 
     @property
     def past(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """State and beginnings as a network takes them."""
+        """State and sequence starts, in the form that a network takes."""
         return (self.state, self.begins) if len(self.begins) else (None, None)
 
 
@@ -67,7 +74,7 @@ def minibatch(drawn: Transitions, begin: int, end: int) -> Transitions:
 
 
 def minibatches(drawn: Transitions, steps: int, ranks: Ranks | None = None) -> list[Transitions]:
-    """So many consecutive ones, all of one size; of ``ranks`` that learn together, this one's part of each."""
+    """``steps`` consecutive minibatches of one size; with ``ranks`` that learn together, this one's part of each."""
     size = len(drawn.rewards) // steps  # rows of each minibatch
     part = slice(0, size) if ranks is None else ranks.part(size)
     return [minibatch(drawn, begin + part.start, begin + part.stop) for begin in range(0, steps * size, size)]
@@ -76,29 +83,30 @@ def minibatches(drawn: Transitions, steps: int, ranks: Ranks | None = None) -> l
 def values_after(
     ask: Callable[[Inputs, torch.Tensor | None, torch.Tensor | None], torch.Tensor], batch: Transitions
 ) -> torch.Tensor:
-    """What a network says [n, ...] of the observations that came after; a recurrent one at the end of each one's past.
+    """A network's outputs [n, ...] for the next observations; of a recurrent one, after each transition's past.
 
     Args:
-        ask: from inputs, state and where sequences begin to what it says; None for the latter two without a memory.
-        batch: transitions, with a memory sequences of them.
+        ask: maps inputs, state and sequence starts to outputs; the latter two are None without a memory.
+        batch: transitions; with a memory, sequences of them.
     """
     if not len(batch.begins):
         return ask(batch.following, None, None)
     inputs = [in_order(now, later, batch) for now, later in zip(batch.inputs, batch.following, strict=True)]
     state = in_order(batch.state, batch.state, batch)
-    begins = in_order(batch.begins, torch.zeros_like(batch.begins), batch)  # what came after begins nothing
-    places = _order(batch).argsort()[: len(batch.begins)]  # int64 [n]: where each transition lies in that order
-    return ask(inputs, state, begins)[places + 1]  # the row behind a transition is what came after it
+    begins = in_order(batch.begins, torch.zeros_like(batch.begins), batch)  # next observations start no sequence
+    places = _order(batch).argsort()[: len(batch.begins)]  # int64 [n]: place of each transition in that order
+    return ask(inputs, state, begins)[places + 1]  # the next observation follows its transition
 
 
 def in_order(now: torch.Tensor, after: torch.Tensor, batch: Transitions) -> torch.Tensor:
-    """What belongs to the rows that :func:`values_after` asks about, of what belongs to transitions [n, ...].
+    """Arrange values [n, ...] of transitions in the rows that :func:`values_after` passes to a network.
 
     Args:
-        now: of each observation.
-        after: of each observation that came after.
-        batch: ``n`` transitions. Without a memory the rows are those that came after; else every sequence, and behind
-            it what came after its last transition.
+        now: values of each observation.
+        after: values of each next observation.
+        batch: ``n`` transitions. Without a memory, the rows are the next observations; otherwise every sequence,
+        followed
+            by the next observation of its last transition.
     """
     if not len(batch.begins):
         return after
@@ -106,11 +114,11 @@ def in_order(now: torch.Tensor, after: torch.Tensor, batch: Transitions) -> torc
 
 
 def _lasts(batch: Transitions) -> torch.Tensor:
-    """Where a sequence has its last transition, bool [n]."""
+    """Whether each transition is the last one of its sequence, bool [n]."""
     return torch.cat((batch.begins[1:], batch.begins.new_ones(1)))
 
 
 def _order(batch: Transitions) -> torch.Tensor:
-    """Transitions and what came after the last ones, in order: int64 [n + sequences]."""
+    """Order of the transitions and the next observations of the last ones: int64 [n + sequences]."""
     rows = torch.arange(len(batch.begins), device=batch.begins.device)
     return torch.cat((2 * rows, 2 * rows[_lasts(batch)] + 1)).argsort()

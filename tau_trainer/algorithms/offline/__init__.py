@@ -1,1 +1,1 @@
-"""What learns from recordings alone."""
+"""Algorithms that learn from recordings alone."""

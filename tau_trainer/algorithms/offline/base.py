@@ -1,4 +1,4 @@
-"""What algorithms share that learn from recordings alone: a fixed memory, and one gradient step after the other."""
+"""Base of algorithms that learn from recordings alone: a fixed memory, and one gradient step after another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HELD_OUT_ROWS = 4096
 class Offline(OffPolicy):
     """Learns from the demonstrations at ``demo_path``; a share of their episodes is set aside.
 
-    A subclass names its :attr:`name` and :attr:`reported`, builds its network, and says what it minimises.
+    A subclass sets its :attr:`name` and :attr:`reported`, builds its network, and defines its losses.
 
     Raises:
         DataError: the demonstrations cannot be read, or are of other agents.
@@ -43,15 +43,15 @@ class Offline(OffPolicy):
     """
 
     reported: tuple[str, ...] = ()
-    """TensorBoard names of the numbers that :meth:`losses` gives."""
+    """TensorBoard names of the numbers that :meth:`losses` returns."""
     data: Demonstration | None = None
-    """What was recorded; None where nothing is to be learned."""
+    """The recorded data; None if it does not learn."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.holds_lock, self.large = True, len(self.network.encoders) > 0
         self.held_out = self._new_replay()
-        """Of the episodes that were set aside."""
+        """Transitions of the episodes that were set aside."""
         self._begins = torch.zeros(0)
         if setup.learns:
             options = cast("OfflineTrainerSettings", setup.settings)
@@ -59,7 +59,7 @@ class Offline(OffPolicy):
             aside = _set_aside(int(self.data.begins.sum()), options.held_out, setup.seed)
             self.replay, rollout = self._stored(self.data[~aside])
             if not len(self.replay):
-                raise DataError(f"demonstration '{options.demo_path}' holds no decision whose outcome is known")
+                raise DataError(f"demonstration '{options.demo_path}' has no decision with a known outcome")
             self.observe(rollout.observations)
             if aside.any():
                 self.held_out, others = self._stored(self.data[aside])
@@ -67,7 +67,7 @@ class Offline(OffPolicy):
                     self._begins = self.tensor(others.sequences(self.recurrence.sequence_length)[1])
 
     def _stored(self, some: Demonstration) -> tuple[Replay, Rollout]:
-        """A memory of just these transitions."""
+        """A memory with only these transitions."""
         rollout = Rollout(recorded_work(some, self.network))
         self.check_input(rollout)
         self.numbers = self.numbers.model_copy(update={"buffer_size": max(1, len(rollout))})
@@ -77,17 +77,17 @@ class Offline(OffPolicy):
 
     @abstractmethod
     def losses(self, batch: Transitions) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """What a gradient step makes smaller, differentiable, and the numbers to report, each []."""
+        """The differentiable loss of a gradient step, and the numbers to report, each []."""
 
     def after_step(self) -> None:
         """Let targets follow."""
 
     @torch.no_grad()
     def train(self, steps: int, progress: float) -> dict[str, float]:
-        """Take so many gradient steps; statistics by TensorBoard name.
+        """Take ``steps`` gradient steps; statistics by TensorBoard name.
 
         Raises:
-            NonFiniteError: NaN or infinity came of it; everything is as before the call.
+            NonFiniteError: the result has NaN or infinity; all state is as before the call.
         """
         with self.whole_or_nothing():
             result = self._descend(steps, progress)
@@ -96,16 +96,16 @@ class Offline(OffPolicy):
 
     @torch.no_grad()
     def assess(self) -> dict[str, float]:
-        """The same numbers of all that was set aside, by names of their own; empty where nothing was."""
+        """The same numbers over all set-aside transitions, under their own names; empty if there are none."""
         count = len(self.held_out)
         if not count:
             return {}
-        random = self.generator.get_state()  # whoever looks changes nothing
+        random = self.generator.get_state()  # restored below, so that a look changes nothing
         sums = torch.zeros(len(self.reported))
-        # Sequences in one piece, lest one is cut.
+        # Sequences in one piece, so that none is cut.
         for begin in range(0, count, count if self.recurrence else _HELD_OUT_ROWS):
             rows = np.arange(begin, min(begin + _HELD_OUT_ROWS, count) if self.recurrence is None else count)
-            # Held-out sequences begin where they began.
+            # Held-out sequences start where they were recorded to start.
             batch = self._transitions(self.held_out.take(rows))._replace(begins=self._begins)
             sums += torch.stack(self.losses(batch)[1]).cpu() * len(rows)
         self.generator.set_state(random)
@@ -129,12 +129,12 @@ class Offline(OffPolicy):
         return dict(zip(self.reported, means, strict=True))
 
     def log_prob_of(self, outputs: torch.Tensor, batch: Transitions) -> torch.Tensor:
-        """Log-probability [n] of what was done, from what the actor says."""
+        """Log-probability [n] of the recorded actions, from the actor's outputs."""
         actions = batch.continuous, batch.discrete, batch.forbidden
         return likelihood(self.network, outputs, actions)
 
     def new_network(self) -> ActorCritic:
-        """Actor and value, with first weights."""
+        """Actor and value, with initial weights."""
         streams = {stream.name: stream.width for stream in self.streams}
         return ActorCritic(self.spec, self.settings.network_settings, streams, generator=self.generator)
 
@@ -149,17 +149,17 @@ class Offline(OffPolicy):
 
 
 def _set_aside(episodes: int, share: float, seed: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which episodes are: at least one of several, never all; bool [episodes]."""
+    """Episodes to set aside, bool [episodes]: at least one of several, never all."""
     aside = np.zeros(episodes, np.bool_)
-    # At least one learns, and one is aside.
+    # At least one is learned from, and one is set aside.
     count = min(max(round(share * episodes), 1), episodes - 1) if share > 0.0 else 0
-    # A stream of its own: weights do not hang on it.
+    # A random stream of its own, so that weights do not depend on it.
     aside[np.random.default_rng([seed, 4]).permutation(episodes)[:count]] = True
     return aside
 
 
 class OfflineCritics(torch.nn.Module):
-    """A policy with its value, twin Qs, and a copy of these that lags behind."""
+    """A policy with its value, twin Qs, and a slowly following copy of these."""
 
     def __init__(self, network: ActorCritic, q: TwinQ) -> None:
         super().__init__()
@@ -169,17 +169,17 @@ class OfflineCritics(torch.nn.Module):
 
 
 class OfflineCritic(Offline):
-    """Learns Qs, and the actions that were better than expected, weighted by the exponential of their advantage.
+    """Learns Qs, and clones actions weighted by the exponential of their advantage.
 
     Raises:
-        SettingsError: a recurrent network is asked for.
+        SettingsError: the settings ask for a recurrent network.
     """
 
     module: OfflineCritics
 
     def __init__(self, setup: Setup) -> None:
         if setup.settings.network_settings.memory is not None:
-            raise SettingsError(f"{self.name} learns no recurrent network; remove network_settings.memory, or use bc")
+            raise SettingsError(f"{self.name} does not support memory; remove network_settings.memory, or use bc")
         self.own = cast("OfflineCriticHyperparameters", setup.settings.hyperparameters)
         super().__init__(setup)
         self.discounts = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
@@ -199,8 +199,8 @@ class OfflineCritic(Offline):
         self._follow(self.own.tau)
 
     def of_actions(self, q: TwinQ, batch: Transitions) -> torch.Tensor:
-        """Q [2, n, S] of what was done; over branches the mean, as in SAC."""
-        # [2, n, S, A]; Qs see what the environment gets.
+        """Q [2, n, S] of the recorded actions; the mean over branches, as in SAC."""
+        # [2, n, S, A]; Qs see actions in the environment's form.
         values: torch.Tensor = q(q.see(batch.inputs), batch.continuous / ACTION_LIMIT)
         if not self._bounds:
             return values.squeeze(3)
@@ -212,7 +212,7 @@ class OfflineCritic(Offline):
     def of_policy(
         self, q: TwinQ, inputs: list[torch.Tensor], outputs: torch.Tensor, forbidden: torch.Tensor | None
     ) -> torch.Tensor:
-        """Q [2, n, S] of an action that the policy draws; of branches the expectation."""
+        """Q [2, n, S] of an action that the policy draws; for branches, the expectation."""
         head = self.network.action
         size = head.choices.continuous_size
         noise = torch.randn((len(outputs), size), generator=self.generator).to(self.device)
@@ -226,5 +226,5 @@ class OfflineCritic(Offline):
         return (values * probability[:, None]).sum(dim=3) / len(self._bounds)
 
     def weights_of(self, advantage: torch.Tensor) -> torch.Tensor:
-        """How much an action counts [n], from its advantages [n, S]."""
+        """Weight of each action [n], from its advantages [n, S]."""
         return (self.own.inverse_temperature * advantage.sum(dim=1)).exp().clamp(max=self.own.largest_weight)

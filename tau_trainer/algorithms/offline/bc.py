@@ -1,7 +1,7 @@
-"""Behavioral cloning: the policy under which what was recorded is likeliest (Pomerleau 1989).
+"""Behavioral cloning: the policy that makes the recorded actions most likely (Pomerleau 1989).
 
 The loss is the negative log-likelihood of whole actions, summed over their components, in nats: of Gaussians in raw
-units (three times what the environment gets), of branches and levels as they are. Rewards count for nothing.
+units (three times the environment's), of branches and levels as they are. Rewards do not matter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tau_trainer.models import ActorCritic
 
 
 class BC(Offline):
-    """The learner of one behavior; recurrent networks learn from sequences that begin without a past."""
+    """The learner of one behavior; recurrent networks learn from sequences that start without a past."""
 
     name = "bc"
     reported = (keys.POLICY_LOSS,)

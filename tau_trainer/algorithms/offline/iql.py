@@ -1,11 +1,11 @@
-"""Implicit Q-learning (Kostrikov, Nair and Levine 2022, arXiv 2110.06169): no action is ever asked for that nobody did.
+"""Implicit Q-learning (Kostrikov, Nair and Levine 2022, arXiv 2110.06169): it evaluates only recorded actions.
 
-- V follows an expectile of the target Qs of what was done (equation 5), the smaller of both.
+- V follows an expectile of the target Qs of recorded actions (equation 5), the smaller of both.
 - Both Qs follow ``r + gamma V(s')`` (equation 6); their targets follow them at ``tau``.
-- The policy clones what was done, weighted by ``exp(inverse_temperature (Q - V))`` (equation 7), at most
+- The policy clones recorded actions, weighted by ``exp(inverse_temperature (Q - V))`` (equation 7), at most
   ``largest_weight``.
 
-All losses are worked out with the weights of before, so one optimizer step for everything is the same as one each.
+All losses use the weights before the step, so one optimizer step for everything is the same as one for each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Demonstrations, as algorithms learn from them."""
+"""Demonstrations in the form that algorithms learn from."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def recorded_work(demonstration: Demonstration, network: ActorCritic) -> WorkData:
-    """All that was recorded, as if ``network`` had acted so; a memory's state is what it is at an episode's begin."""
+    """All recorded data, as if ``network`` had acted; the state of a memory is that at the start of an episode."""
     continuous, discrete = network.action.remembered(demonstration.actions)
-    states = {column.name: column.empty(len(demonstration)) for column in network.state_columns}  # nobody recorded any
+    states = {column.name: column.empty(len(demonstration)) for column in network.state_columns}  # none was recorded
     return recorded(
         demonstration.obs,
         {"continuous": continuous, "discrete": discrete.astype(np.int32), "mask": demonstration.mask, **states},
@@ -34,9 +34,9 @@ def demonstrated(path: str, setup: Setup, network: ActorCritic) -> Rollout:
     """All transitions of the demonstrations at ``path``.
 
     Raises:
-        DataError: they cannot be read, are of other agents, or there is none.
+        DataError: they cannot be read, are of other agents, or are empty.
     """
     rollout = Rollout(recorded_work(read_demonstrations([path], setup.spec, setup.images), network))
     if not len(rollout):
-        raise DataError(f"demonstration '{path}' holds no decision whose outcome is known")
+        raise DataError(f"demonstration '{path}' has no decision with a known outcome")
     return rollout

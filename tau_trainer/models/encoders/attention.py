@@ -1,8 +1,8 @@
-"""The encoder of lists of entities: every entity is embedded beside the agent itself, and all attend to each other.
+"""The encoder of lists of entities: each is embedded together with the agent, and all attend to each other.
 
 Residual self-attention as in ML-Agents (``attention.py``), after Baker et al. 2019 (arXiv 1909.07528): one layer of
-attention over the entities of all lists, then their mean. Lists vary in length: rows of zeros are absent, nobody
-attends to them, and they do not count in the mean.
+attention over the entities of all lists, then their mean. Lists vary in length: rows of zeros are absent, get no
+attention, and do not count in the mean.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from tau_trainer.settings import NetworkSettings
 
 WIDTH = 128
-"""Features of an entity, whatever ``hidden_units`` says."""
+"""Number of features of an entity, independent of ``hidden_units``."""
 HEADS = 4
-"""Of the attention."""
+"""Number of heads of the attention."""
 ABSENT = 1e-10
-"""A row whose squares sum to less is one of zeros. ML-Agents' 0.01 loses entities that are merely small or near."""
+"""Rows with a smaller sum of squares count as zeros. ML-Agents' 0.01 loses entities that are only small or near."""
 UNHEARD = -1e6
-"""Added to how well an absent entity matches."""
+"""Added to the score of an absent entity."""
 NOBODY = 1e-7
 """Added to the number of entities, so that the mean of none is 0."""
 
@@ -39,7 +39,7 @@ class EntityAttention(ListEncoder):
 
     Args:
         sensors: the lists, [most, entity].
-        seen: features of everything else, which each entity is embedded beside; 0 = there is nothing else.
+        seen: number of features of everything else, which each entity is embedded with; 0 = there are no others.
     """
 
     def __init__(self, sensors: Sequence[ObservationSpec], seen: int, _: NetworkSettings) -> None:
@@ -56,7 +56,7 @@ class EntityAttention(ListEncoder):
     def forward(self, lists: Sequence[torch.Tensor], seen: torch.Tensor) -> torch.Tensor:
         agent = None if self.own is None else torch.nn.functional.silu(self.own(seen))
         there = [entities.square().sum(dim=2) > ABSENT for entities in lists]
-        lengths = [longest(rows) for rows in there]  # most lists are far from full: what is absent counts for nothing
+        lengths = [longest(rows) for rows in there]  # most lists are far from full: cut absent rows
         embedded = [
             self._embed(i, entities[:, :length], agent)
             for i, (entities, length) in enumerate(zip(lists, lengths, strict=True))
@@ -68,7 +68,7 @@ class EntityAttention(ListEncoder):
         return mean_of(normed(self.out(attended(query, key, value, present)) + x), present)
 
     def _embed(self, index: int, entities: torch.Tensor, agent: torch.Tensor | None) -> torch.Tensor:
-        """A layer over the agent's own features and those of each entity; the agent's part is worked out once."""
+        """A layer over the agent's own features and those of each entity; the agent's part is computed once."""
         layer = self.embeddings[index]
         if agent is None:
             embedded: torch.Tensor = layer(entities)
@@ -90,7 +90,7 @@ class EntityAttention(ListEncoder):
             self._write_heads(graph, layer, x, f"attention.{name}")
             for name, layer in (("query", self.query), ("key", self.key), ("value", self.value))
         )
-        # Two transpositions in a row would be made one by an importer, which Unity's runtime then does not understand.
+        # An importer would merge two consecutive transpositions into one that Unity's runtime does not understand.
         key = graph.add("Mul", [key, graph.scalar("attention.scale", WIDTH**-0.5)], "attention.scaled")
         key = graph.add("Transpose", [key], "attention.keys", perm=[0, 1, 3, 2])
         match = graph.add("MatMul", [query, key], "attention.match")
@@ -127,14 +127,14 @@ class EntityAttention(ListEncoder):
         return graph.add("Add", [product, graph.constant(f"{output}.bias", bias)], output)
 
     def _write_heads(self, graph: GraphWriter, layer: torch.nn.Linear, x: str, output: str) -> str:
-        """A layer's answer by head: [batch, heads, entities, width / heads]."""
+        """A layer's outputs by head: [batch, heads, entities, width / heads]."""
         answer = self._write_each(graph, layer, x, f"{output}.linear")
         answer = graph.reshape(answer, f"{output}.apart", [-1, sum(self.lengths), HEADS, WIDTH // HEADS])
         return graph.add("Transpose", [answer], output, perm=[0, 2, 1, 3])
 
     @staticmethod
     def _write_present(graph: GraphWriter, entities: str) -> str:
-        """1 for each entity that is there, [batch, most, 1]."""
+        """1 for each present entity, [batch, most, 1]."""
         from onnx import TensorProto  # only those who write a model file need the package
 
         square = graph.add("Mul", [entities, entities], f"{entities}.square")
@@ -144,7 +144,7 @@ class EntityAttention(ListEncoder):
 
 
 def begin_small(module: torch.nn.Module, width: int) -> None:
-    """Draw all weights from ``N(0, 0.125 / width)`` (Huang et al. 2020, T-Fixup); biases begin at 0."""
+    """Draw all weights from ``N(0, 0.125 / width)`` (Huang et al. 2020, T-Fixup); biases start at 0."""
     for layer in module.modules():
         if isinstance(layer, torch.nn.Linear):
             torch.nn.init.normal_(layer.weight, std=math.sqrt(0.125 / width))
@@ -157,13 +157,13 @@ def normed(x: torch.Tensor) -> torch.Tensor:
 
 
 def by_head(layer: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """What a layer says of entities [n, m, inputs], apart by heads: [n, heads, m, width / heads]."""
+    """A layer's outputs for entities [n, m, inputs], split by heads: [n, heads, m, width / heads]."""
     answer: torch.Tensor = layer(x)
     return answer.view(*x.shape[:2], HEADS, -1).transpose(1, 2)
 
 
 def attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-    """What each of ``m`` entities hears of those that are ``present`` (bool [n, m]): [n, m, width].
+    """The answer of attention for each of ``m`` entities, from those that are ``present`` (bool [n, m]): [n, m, width].
 
     Scores are divided by the root of the whole width, not of a head's, as in ML-Agents.
     """
@@ -180,6 +180,6 @@ def mean_of(x: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
 
 
 def longest(there: torch.Tensor) -> int:
-    """Rows of lists up to the last that is there in any of them, at least 1; ``there`` is bool [n, most]."""
+    """Number of rows of lists up to the last present one in any of them, at least 1; ``there`` is bool [n, most]."""
     rows = there.any(dim=0).nonzero()
     return int(rows[-1]) + 1 if len(rows) else 1

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class _Convolutional(VisualEncoder):
-    """Convolutions without padding, one after the other."""
+    """Convolutions without padding, one after another."""
 
     layers: ClassVar[tuple[tuple[int, int, int], ...]]
-    """Channels that come out, side of the kernel, stride."""
+    """Output channels, side of the kernel, stride."""
 
     @override
     def build(self, channels: int) -> None:
@@ -64,7 +64,7 @@ class Match3(_Convolutional):
 
 
 class FullyConnected(_Convolutional):
-    """``fully_connected``: none, so that one layer reads all pixels."""
+    """``fully_connected``: no convolutions; one layer reads all pixels."""
 
     name, least = "fully_connected", 1
     layers = ()

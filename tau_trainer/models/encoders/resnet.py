@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tau_trainer.models.graph import GraphWriter
 
 CHANNELS = 16, 32, 32
-"""Of each stack."""
+"""Output channels of each stack."""
 BLOCKS = 2
-"""Residual blocks of a stack."""
+"""Number of residual blocks in a stack."""
 
 
 class Residual(torch.nn.Module):
@@ -30,7 +30,7 @@ class Residual(torch.nn.Module):
         """Maps [n, channels, H, W] of maps of the same shape."""
         swish = torch.nn.functional.silu
         inner = self.first(swish(x))  # before the convolution: pre-activation (He et al. 2016b)
-        # In place only where no gradient needs it.
+        # In place only if no gradient needs it.
         result: torch.Tensor = x + self.second(swish(inner, inplace=not inner.requires_grad))
         return result
 
@@ -67,11 +67,11 @@ class Stack(torch.nn.Module):
 
 
 class ResNet(VisualEncoder):
-    """``resnet``: three stacks, and ReLU behind the layer at the end."""
+    """``resnet``: three stacks, and ReLU after the layer at the end."""
 
     name, least = "resnet", 15
     layout = torch.channels_last
-    """Pooling and small convolutions take less than half the time so, on a CPU."""
+    """On a CPU, pooling and small convolutions take less than half the time in this order."""
 
     @override
     def build(self, channels: int) -> None:

@@ -1,4 +1,4 @@
-"""What all encoders of images share: pixels to numbers in [0, 1], and one layer over everything at the end."""
+"""The common parts of image encoders: pixels to numbers in [0, 1], and one layer over everything at the end."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ class VisualEncoder(Encoder):
     name: ClassVar[str]
     """Its ``vis_encode_type``."""
     least: ClassVar[int]
-    """Pixels of the shortest side that it can read."""
+    """Smallest side of an image that it can read, in pixels."""
     layout = torch.contiguous_format
-    """In which the pixels lie in memory."""
+    """Order of the pixels in memory."""
 
     def __init__(self, sensor: ObservationSpec, settings: NetworkSettings) -> None:
         super().__init__()
         channels, height, width = sensor.shape
         if min(height, width) < self.least:
             raise SettingsError(
-                f"sensor '{sensor.name}' sends images of {height} x {width} pixels (height x width), and "
+                f"sensor '{sensor.name}' sends images of {height} x {width} pixels (height x width), but "
                 f"vis_encode_type {self.name} needs at least {self.least} a side; make the sensor's images larger or "
-                "choose another vis_encode_type (nature_cnn reads 36 and more a side, simple 20, resnet 15, match3 5, "
+                "choose another vis_encode_type (smallest side: nature_cnn 36, simple 20, resnet 15, match3 5, "
                 "fully_connected any)"
             )
         self.size = settings.hidden_units
         self.build(channels)
         with torch.no_grad():
-            # By trying: sizes follow from kernels and strides.
+            # By trying: sizes depend on kernels and strides.
             self.flat = self.map(torch.zeros(1, *sensor.shape)).numel()
         self.dense = torch.nn.Linear(self.flat, self.size)
         torch.nn.init.normal_(self.dense.weight, std=DENSE_GAIN / math.sqrt(self.flat))
@@ -73,7 +73,7 @@ class VisualEncoder(Encoder):
         """The same as nodes."""
 
     def activate(self, x: torch.Tensor) -> torch.Tensor:
-        """What follows the last layer."""
+        """The activation after the last layer."""
         return torch.nn.functional.leaky_relu(x, LEAK)
 
     def write_activation(self, graph: GraphWriter, x: str, output: str) -> str:
@@ -84,7 +84,7 @@ class VisualEncoder(Encoder):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         images = x.to(self.dense.weight.dtype, memory_format=self.layout)
         if x.dtype == torch.uint8:
-            images = images.mul_(1.0 / 255.0)  # it is a copy of our own
+            images = images.mul_(1.0 / 255.0)  # a copy, so it may be overwritten
         return self.activate(self.dense(self.map(images).flatten(1)))  # [n, flat], then [n, size]
 
     @override

@@ -1,1 +1,1 @@
-"""Actors beside the learner: environments in processes of their own, and what learns from what they push."""
+"""Actors: environments in processes of their own, and the trainer that learns from their experience."""

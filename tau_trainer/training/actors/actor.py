@@ -1,7 +1,7 @@
-"""A process that acts: one pair with its environment, which pushes what it experienced to the trainer.
+"""A process that acts: one pair with its environment, which pushes its experience to the trainer.
 
-Launched by :mod:`.manager`. It collects as every pair does (:mod:`~tau_trainer.training.pairs.pair`); only where a
-learner would be there is a :class:`.Pusher`: the collecting side of the algorithm, linked to it.
+Launched by :mod:`.manager`. It collects as every pair does (:mod:`~tau_trainer.training.pairs.pair`), but in place of a
+learner it has a :class:`.Pusher`: the collecting side of the algorithm, linked to the learner.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ TOO_SLOW = "raise --timeout-wait if it is this slow"
 
 
 class _Actor(Overseer):
-    """Plays one environment, for experience or to evaluate.
+    """Plays one environment, to collect experience or to evaluate.
 
-    Its parent's status: exchanges of the environment, decisions, and a beat while it lives.
+    The status in its parent: exchanges of the environment, decisions, and a heartbeat count.
     """
 
     def __init__(self, parent: Parent, begin: Mapping[str, Any]) -> None:
-        """``begin``: what the trainer said of this actor."""
+        """``begin``: the facts about this actor that the trainer sent."""
         self._trainer = TrainerLink(parent)
         self._hub = self._trainer.hub
         self._begin = begin
@@ -61,7 +61,7 @@ class _Actor(Overseer):
         self._told = _parameters(begin["parameters"])
         self._orders: asyncio.Queue[Message] = asyncio.Queue()
         self._anew: Mapping[str, Any] | None = None
-        """News of a round after which the environment is to begin anew."""
+        """News of a round that require the environment to restart; None otherwise."""
         keys = task.keys if task is not None else None
         self.pair = AgentTrainerPair(
             source.make(self._index, self._stat, partial(self._hub.warning, pair=self._index)),
@@ -93,16 +93,16 @@ class _Actor(Overseer):
             seconds = time.monotonic() - began
             self._trainer.tell("bye", {"seconds": seconds, "goodbye": self.pair.goodbye, **self._hub.take()})
         except (GoneError, asyncio.CancelledError):
-            self._task = None  # whichever of the two came first: the other must not break off the end
+            self._task = None  # from here on, the other of the two must not interrupt the end
             await self.pair.environment.kill()
-        except Exception as error:  # whatever it is, the trainer must learn of it
+        except Exception as error:  # the trainer must get every error
             await self.pair.environment.kill()
             self._trainer.parent.fail(error)
         finally:
             beating.cancel()
 
     async def _beat(self) -> None:
-        """Show that this process lives. A step in a thread can only be ended with the process that it is in."""
+        """Show that this process is alive. A step in a thread can only be ended together with its process."""
         environment, limit_s = self.pair.environment, float(self._settings.env_settings.timeout_wait)
         while True:
             self._show()
@@ -131,7 +131,7 @@ class _Actor(Overseer):
         await self.pair.begin_anew()
 
     async def _evaluate(self) -> None:
-        """Play so many whole episodes with each policy that comes."""
+        """For each policy that arrives, play the requested number of whole episodes."""
         play = Play(self.pair.environment, lambda spec: self._pusher(spec).actor)
         await play.begin(self._told)
         self._trainer.tell("started", {})
@@ -143,15 +143,15 @@ class _Actor(Overseer):
                 pusher.begin_anew(facts["version"])
             returns: list[float] = []
             chosen = self._pushers.get(facts["name"])
-            if chosen is not None:  # else its behavior has not shown itself here
+            if chosen is not None:  # otherwise its behavior has not appeared here yet
                 chosen.actor.policy = chosen.algorithm.policy(arrays, facts["version"])
                 await play.begin_anew(_parameters(facts["parameters"]))
                 returns = await self._returns(play, chosen.spec.short_name, facts["episodes"])
-            self._hub.take()  # what the game reported meanwhile is no experience
+            self._hub.take()  # values that the game reported during evaluation do not count
             self._trainer.tell("evaluated", {"returns": returns})
 
     async def _returns(self, play: Play, behavior: str, count: int) -> list[float]:
-        """Of so many episodes, the first that end; fewer where it is to end before."""
+        """Returns of the first ``count`` episodes that end; fewer if the actor has to stop earlier."""
         episodes = play.episodes[behavior]
         await play.until(lambda play: self.pair.finishing or len(episodes) >= count)
         return episodes.returns[:count]
@@ -160,7 +160,7 @@ class _Actor(Overseer):
         self._trainer.parent.status[:2] = self.pair.environment.exchanges, self.pair.trainer.decisions
 
     def _hear(self, message: Message) -> None:
-        """The trainer said something; belongs to the event loop."""
+        """Handle a message of the trainer; belongs to the event loop."""
         kind, facts, _ = message
         if kind == "stop":
             self.pair.finishing = True
@@ -170,8 +170,8 @@ class _Actor(Overseer):
             self._orders.put_nowait(message)
 
     def _take(self, news: Mapping[str, Any]) -> None:
-        """In lock step, what the trainer says at the end of a round."""
-        # Where the environment begins anew, what is done until then belongs to nothing.
+        """In lock step, handle the trainer's news at the end of a round."""
+        # If the environment restarts, all steps until then are discarded.
         self._anew = None if news["generation"] is None else news
         over = news["stop"] or self._anew is not None
         for name, pusher in self._pushers.items():
@@ -185,7 +185,7 @@ class _Actor(Overseer):
         self.lessons.version, self.lessons.reset_version = facts["version"], facts["reset_version"]
 
     def _trainer_is_gone(self) -> None:
-        """Nobody is left to play for; belongs to the event loop."""
+        """The trainer has disconnected: stop playing; belongs to the event loop."""
         if self._task is not None:
             self._task.cancel()
 
@@ -193,7 +193,7 @@ class _Actor(Overseer):
         return TauAgent(self._pusher(spec), spec, self._batcher)
 
     def _pusher(self, spec: BehaviorSpec) -> Pusher:
-        """A behavior shows itself: nobody acts before the trainer's weights are there. Raises GoneError."""
+        """The pusher of a behavior. Waits for the trainer's weights, because no agent acts before. Raises GoneError."""
         task = self._task_of_run
         visible = task.visible(spec) if task is not None else spec
         facts = self._trainer.ask("behavior", {"behavior": behavior_json.to_json(spec)})
@@ -215,7 +215,7 @@ class _Actor(Overseer):
 
 
 def _parameters(plain: Mapping[str, Any]) -> dict[str, float | Sampler]:
-    """As :func:`plain_parameters` wrote them."""
+    """Parameters from the form of :func:`plain_parameters`."""
     return {
         name: value if isinstance(value, float) else Sampler(SamplerKind(value[0]), value[1], tuple(value[2]))
         for name, value in plain.items()
@@ -223,7 +223,7 @@ def _parameters(plain: Mapping[str, Any]) -> dict[str, float | Sampler]:
 
 
 def plain_parameters(parameters: Mapping[str, float | Sampler]) -> dict[str, Any]:
-    """What environments are told, as JSON can hold it."""
+    """Parameters of environments as JSON values."""
     return {
         name: [int(value.kind), value.seed, list(value.values)] if isinstance(value, Sampler) else float(value)
         for name, value in parameters.items()
@@ -231,7 +231,7 @@ def plain_parameters(parameters: Mapping[str, float | Sampler]) -> dict[str, Any
 
 
 def work(parent: Parent) -> None:
-    """Play for the trainer until it wants no more."""
+    """Play for the trainer until it sends "stop"."""
     torch.set_num_threads(1)
     begin = parent.hear()
     actor = _Actor(parent, {**parent.arguments, **begin.facts})

@@ -1,9 +1,9 @@
-"""AsyncTrainer: learns one behavior from what actors push, as fast as the bounds let it.
+"""AsyncTrainer: learns one behavior from the experience that actors push, as fast as the bounds allow.
 
-Actors push into a bounded channel; who finds it full waits. Here it is drained in the order of arrival, and learned
-from: by as many gradient steps as ``samples_per_update`` allows, or rollout by rollout, so that whichever side is ahead
-waits (:mod:`.pace`); in lock step :class:`.Rounds` says instead when what is learned from.
-The update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learning.learner.Learner`).
+Actors push into a bounded channel; an actor that finds it full waits. The trainer takes pushes in the order of arrival
+and learns from them: with as many gradient steps as ``samples_per_update`` allows, or rollout by rollout, so that the
+side that is ahead waits (:mod:`.pace`). In lock step, :class:`.Rounds` decides what is learned from and when. The
+update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learning.learner.Learner`).
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from tau_trainer.training.learning.learner import Learner
 
 
 class Steward(Protocol):
-    """Whom trainers ask for what is due."""
+    """Runs evaluations for trainers and checks whether actors have finished."""
 
     async def have_played(self, learner: Learner, opts: int) -> None:
-        """Have the policy of now evaluated, with so many opts behind it."""
+        """Have the learner's current policy evaluated, after its first ``opts`` gradient steps."""
 
     def wake(self) -> None:
-        """Learning has ended: who waits may have finished."""
+        """Learning has ended: check whether waiting actors have finished."""
 
 
 class AsyncTrainer:
     """Learns one behavior. Belongs to the event loop.
 
     Attributes:
-        learner: whose updates these are; it counts samples and opts.
-        weights: where actors read the newest weights.
-        pace: how many gradient steps for which samples.
+        learner: the learner that makes the updates; it counts samples and opts.
+        weights: place from which actors read the newest weights.
+        pace: decides how many gradient steps to take for which samples.
         recorded: its figures.
     """
 
     def __init__(self, learner: Learner, settings: AsyncTrainerSettings, weights: Publisher, steward: Steward) -> None:
-        """Made with the learner's weights known.
+        """The learner must have its weights already.
 
         Args:
-            learner: has its counters already, where a run is resumed.
+            learner: has its counters already if a run is resumed.
             settings: ``async_trainer``.
-            weights: where the newest become known.
-            steward: does what is due.
+            weights: place to publish the newest weights.
+            steward: runs what is due after updates.
         """
         self.learner = learner
         self.weights = weights
@@ -72,13 +72,14 @@ class AsyncTrainer:
     def _in_rounds(self) -> bool:
         return self._settings.mode == "lock_step"
 
-    # -- what actors' ends call
+    # -- called by the actors' ends
 
     async def put(self, push: Push) -> None:
-        """Take a push in, once there is room for it: after that it is acknowledged, and nothing takes it away.
+        """Take a push in as soon as there is room for it. Then it is acknowledged and no longer lost.
 
-        What makes a rollout whole is acknowledged once that is learned from, and all while its update runs as late as
-        pairs act on beside one: so the weights that act are new. Raises what learning has failed by.
+        The push that completes a rollout is acknowledged after the update from that rollout. During an update, a push
+        is acknowledged when the learner's age bound lets agents act, so that they act with new weights. Raises the
+        error that ended learning.
         """
         rollouts = self.pace.rollouts
         if rollouts:
@@ -103,37 +104,40 @@ class AsyncTrainer:
             self._steward.wake()
 
     def current(self, actor: int, version: int) -> None:
-        """An actor holds nothing any more that is older than ``version`` of the weights."""
+        """Report that an actor holds nothing made with weights older than ``version``."""
         self.pace.current(actor, version)
         self._moved.set()
 
     def begins(self, actor: int) -> None:
-        """An actor plays with the newest weights from now on."""
+        """Report that an actor plays with the newest weights from now on."""
         self.pace.acting[actor] = self.learner.progress.opts
         self._moved.set()
 
     def leaves(self, actor: int) -> None:
-        """An actor plays no more: nobody waits for it."""
+        """Report that an actor has stopped playing, so that nothing waits for it."""
         self.pace.acting.pop(actor, None)
         self._moved.set()
 
     def open(self) -> None:
-        """Hold nobody any more: the end is near, and what comes now is the last."""
+        """Stop holding actors back: the run is ending, and the next pushes are the last."""
         self._open = True
         self.wake()
 
     def drop(self) -> None:
-        """Take what comes in, and learn no more."""
+        """Accept pushes but stop learning."""
         self.pace.done = True
         self.open()
 
     def wake(self) -> None:
-        """Something that is waited for may have changed."""
+        """Check again whether waiting can end."""
         self._moved.set()
         self._room.set()
 
     async def finish(self) -> None:
-        """Learn from what is in the channel, and end. What ended learning is the learner's ``error``."""
+        """Learn from the pushes in the channel, and end.
+
+        If learning failed, the error is in the learner's ``error``.
+        """
         self.pace.ending = True
         self.open()
         if self._task is not None:
@@ -148,12 +152,12 @@ class AsyncTrainer:
 
     @property
     def over(self) -> bool:
-        """Whether it has had all its decisions, or all its gradient steps."""
+        """Whether it has reached all its decisions or all its gradient steps."""
         return self.done or self.learner.done
 
     @property
     def left(self) -> int:
-        """Decisions that it has yet to get."""
+        """Number of decisions that it still needs."""
         return 0 if self.over else self.learner.progress.max_steps - self.learner.progress.decisions
 
     def _raise(self) -> None:
@@ -163,9 +167,10 @@ class AsyncTrainer:
     # -- learning
 
     async def take_in(self, push: Push, *, anew: bool) -> None:
-        """In lock step: learn from a push, or from the rollout that it makes whole, with every step allowed after it.
+        """In lock step: learn from a push, or from the rollout that it completes, with every step that is then allowed.
 
-        ``anew``: the environments of all actors began anew since the push before. Raises what learning has failed by.
+        The flag: whether the environments of all actors restarted since the previous push. Raises the error that ended
+        learning.
         """
         self._queue.extend([push] if push.samples else [])
         if pushes := self.pace.together(self._queue):
@@ -184,13 +189,13 @@ class AsyncTrainer:
                     tasks.add(asyncio.create_task(self._learn(self._work(pushes, steps), pushes)))
                     while len(tasks) >= self.learner.bound.abreast:
                         await _one_of(tasks)
-                elif self.pace.ending:  # what waits now makes no rollout any more
+                elif self.pace.ending:  # the remaining pushes cannot complete a rollout
                     break
                 else:
                     await self._moved.wait()
             while tasks:
                 await _one_of(tasks)
-        except Exception as error:  # those who push must learn of it, whatever it is
+        except Exception as error:  # actors that push must get every error
             self.learner.updates.error = self.learner.updates.error or error
         finally:
             self._end()
@@ -202,12 +207,12 @@ class AsyncTrainer:
         self.publish()
 
     def _work(self, pushes: Sequence[Push], steps: int, *, anew: bool = False) -> Work:
-        """Of the next update."""
+        """The work of the next update."""
         for push in pushes:
             self.recorded.took_in(push.samples, push.receiving_seconds, self.pace.lags(push))
             self.pace.take_in(push.samples)
         if self.pace.rollouts:
-            by_actor = sorted(pushes, key=lambda push: push.actor)  # stable: each one's in time
+            by_actor = sorted(pushes, key=lambda push: push.actor)  # stable: each actor's pushes stay in order
             work = Work(gathered([push.work for push in by_actor]))
             self._take_out(pushes)  # the next may come in
             return work
@@ -219,7 +224,7 @@ class AsyncTrainer:
         progress = self.learner.progress
         await self.learner.learn(work)
         self._take_out(pushes)
-        # Since the update that ended before: others may have come to their ends while this one ran.
+        # Count from the previous update's end: others may have ended while this one ran.
         (before, seconds), self._learned = self._learned, (progress.opts, progress.update_seconds)
         self.recorded.learned(progress.opts - before, progress.update_seconds - seconds)
         self.weights.tell(progress.opts)
@@ -232,7 +237,7 @@ class AsyncTrainer:
         self._room.set()
 
     async def _after(self, before: int, opts: int) -> None:
-        """Whatever is due once so many opts are behind us."""
+        """Do what is due after the first ``opts`` gradient steps."""
         settings = self._settings
 
         def due(interval: int) -> bool:
@@ -247,22 +252,22 @@ class AsyncTrainer:
             self._steward.wake()
 
     def publish(self) -> None:
-        """Let actors have the newest weights."""
+        """Publish the newest weights for actors."""
         self._write(self.learner.policy)
 
     def _write(self, policy: Policy) -> None:
-        """May be called from the learner's thread, with the policy so far, while an update runs."""
+        """Publish a policy. The learner's thread may call this during an update."""
         self.pace.published(policy.version)
         self.weights.write(policy.weights, policy.version, self.learner.progress.opts)
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """What border's trainer prints, and the lag, since this process began."""
+        """The figures that border's trainer prints, and the lag, since this process started."""
         return self.recorded.lines()
 
 
 async def _one_of(tasks: set[asyncio.Task[None]]) -> None:
-    """Wait until one has ended, and take it out. Raises what it failed by."""
+    """Wait until one task has ended, and remove it. Raises the task's error."""
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     tasks -= done
     for task in done:

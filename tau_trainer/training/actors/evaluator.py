@@ -1,4 +1,4 @@
-"""Who plays policies beside learning, in a process and an environment of its own."""
+"""The Evaluator: plays policies during training, in a process and an environment of its own."""
 
 from __future__ import annotations
 
@@ -19,37 +19,40 @@ from tau_trainer.training.actors.link import ActorProcess, Board
 from tau_trainer.training.learning.learner import Learner
 
 _HURRY_S = 10.0
-"""For each of the last policies, once somebody has asked for the end; or twice what the longest evaluation took."""
+"""Time for each of the last policies after an interrupt, in seconds.
+
+Or twice the longest evaluation, if that is longer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A policy that is to be played."""
+    """A policy that waits to be played."""
 
     learner: Learner
     policy: Policy
     opts: int
     decisions: int
-    """That it is made from."""
+    """Number of decisions that the policy was trained on."""
 
 
 class Evaluator:
-    """Plays whole episodes with policies that come, in a process and an environment of its own.
+    """Plays whole episodes with policies, in a process and an environment of its own.
 
-    While one is played the newest that comes waits; those between are passed over. Whoever waits for it does so for
-    ``stall_s`` of the plan at most.
+    While it plays one policy, only the newest other policy of each learner waits; older ones are skipped. Callers wait
+    for at most the plan's ``stall_s``.
     """
 
     def __init__(self, board: Board) -> None:
-        """Nothing is started before the first policy comes."""
+        """Starts nothing before the first policy arrives."""
         index = board.own.actors
         self._process = ActorProcess(board, index, board.plan.log_folder / "Evaluator.log", evaluates=True)
         self._board = board
         self._waiting: dict[str, _Asked] = {}
         self._versions: dict[str, int] = {}
-        """Of the newest policy of each learner that came."""
+        """Version of the newest policy of each learner that arrived."""
         self._longest_s = 0.0
-        """That episodes of one policy took so far."""
+        """Longest time that the episodes of one policy took."""
         self._came, self._idle = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = self._stopped = False
@@ -91,7 +94,7 @@ class Evaluator:
                     await self._process.revive(error, self._launch)
         except TauError as error:
             self._closing = True
-            self._board.hub.warning(f"nothing is evaluated any more: {sentence_of(error)}")
+            self._board.hub.warning(f"evaluation has stopped: {sentence_of(error)}")
         finally:
             self._idle.set()
             await self._process.kill()
@@ -110,7 +113,7 @@ class Evaluator:
 
     async def _play(self, asked: _Asked) -> list[float]:
         plan, index, policy = self._board.plan, self._process.index, asked.policy
-        # In lock step the episodes follow from the policy, and not from those that were played before.
+        # In lock step, the episodes depend on the policy, not on those that were played before.
         parameters = {**self._board.overseer.parameters(index), **plan.fresh_seed(index, policy.version)}
         facts = {"name": asked.learner.name, "version": policy.version, "episodes": self._board.own.eval_episodes}
         facts["parameters"] = plain_parameters(parameters)
@@ -120,7 +123,7 @@ class Evaluator:
         return list(message[1]["returns"])
 
     def _score(self, asked: _Asked, returns: list[float]) -> dict[str, float]:
-        """The best so far is kept: who is strictly better."""
+        """The scores of a policy. Keep the policy if it is strictly better than the best so far."""
         learner, version = asked.learner, asked.policy.version
         score = Episodes(returns).mean_return
         if score is None:
@@ -132,31 +135,31 @@ class Evaluator:
         return scores
 
     async def settled(self, limit_s: float | None = None) -> None:
-        """Wait until everything that came is played, or given up because that takes longer than ``limit_s``."""
+        """Wait until all policies are played. Give up after ``limit_s``."""
         limit_s = self._board.plan.stall_s if limit_s is None else limit_s
         try:
             if self._task is not None:
                 await asyncio.wait_for(self._idle.wait(), limit_s)
         except TimeoutError:
             self._board.hub.warning(
-                f"nothing is evaluated any more: an evaluation has not ended within {limit_s:.3g} s; "
+                f"evaluation has stopped: one has not ended within {limit_s:.3g} s; "
                 "lower eval_episodes, or raise --timeout-wait"
             )
             self.stop()
 
     def stop(self) -> None:
-        """Give up what is played and what waits."""
+        """Drop the policy that is being played and those that wait."""
         self._waiting.clear()
         self._idle.set()
         if self._task is not None and not self._stopped:
-            self._stopped = True  # a second time would break off the end
+            self._stopped = True  # a second cancel would interrupt the end
             self._task.cancel()
         self._closing = True
 
     async def finish(self, last: Iterable[Learner], *, interrupted: bool) -> None:
-        """Play what still waits and the last policies of these learners, and end.
+        """Play the policies that still wait and the last policies of these learners, and end.
 
-        ``interrupted``: somebody waits for the end of the run.
+        ``interrupted``: the user waits for the end of the run.
         """
         for learner in last:
             if self._versions.get(learner.name) != learner.policy.version:

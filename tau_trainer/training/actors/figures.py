@@ -1,4 +1,4 @@
-"""What is recorded of learning beside actors: losses, costs, speeds, and how far behind the weights were that acted."""
+"""Figures of learning with actors: losses, costs, speeds, and the lag of the weights that acted."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from tau_trainer.training.learning.progress import Progress
 
 @dataclass(slots=True)
 class Lag:
-    """Opts by which the weights that acted were behind, over transitions."""
+    """Lag of the weights that acted, in opts, over transitions."""
 
     count: int = 0
     total: float = 0.0
     most: int = 0
 
     def add(self, lags: IntArray) -> None:
-        """Count those of [n] transitions."""
+        """Count the lags of n transitions, [n]."""
         self.count += len(lags)
         self.total += float(lags.sum())
         self.most = max(self.most, int(lags.max(initial=0)))
 
     @property
     def mean(self) -> float:
-        """0 before the first."""
+        """Mean lag in opts; 0 before the first transition."""
         return self.total / self.count if self.count else 0.0
 
 
 @dataclass(slots=True)
 class _Cost:
-    """What was spent since the last record."""
+    """Costs since the last record."""
 
     opts: int = 0
     opt_seconds: float = 0.0
@@ -49,14 +49,14 @@ class Means:
     weights: dict[str, float] = field(default_factory=dict)
 
     def add(self, stats: Mapping[str, float]) -> None:
-        """Take in those of one update."""
+        """Add the statistics of one update."""
         weight = max(stats.get(keys.MINIBATCHES, 0.0), 1.0)
         for key, value in stats.items():
             self.sums[key] = self.sums.get(key, 0.0) + value * weight
             self.weights[key] = self.weights.get(key, 0.0) + weight
 
     def take(self) -> dict[str, float]:
-        """The means so far, which begin anew."""
+        """Return the means so far, and clear them."""
         means = {key: value / self.weights[key] for key, value in self.sums.items()}
         self.sums, self.weights = {}, {}
         return means
@@ -66,12 +66,12 @@ class Figures:
     """The figures of one behavior.
 
     Attributes:
-        lag: of all transitions so far.
-        means: of what updates tell, until they are recorded.
+        lag: over all transitions so far.
+        means: of the statistics of updates, until they are recorded.
     """
 
     def __init__(self, progress: Progress) -> None:
-        """Of a learner, which may have samples and opts already."""
+        """``progress``: of a learner, which may have samples and opts already."""
         self.lag = Lag()
         self.means = Means()
         self._progress, self._name, self._hub = progress, progress.name, progress.hub
@@ -80,21 +80,21 @@ class Figures:
         self._rate_at = (self._began, *self._first)
 
     def took_in(self, samples: int, seconds: float, lags: IntArray) -> None:
-        """Samples came, after so many seconds on the way; ``lags`` [n] opts, record by record."""
+        """Count samples that arrived after ``seconds`` on the way; ``lags`` [n] in opts, record by record."""
         self.lag.add(lags)
         self._hub.add(self._name, keys.POLICY_LAG, lags, Aggregation.HISTOGRAM)
         self._cost.samples += samples
         self._cost.sample_seconds += seconds
 
     def learned(self, opts: int, seconds: float) -> None:
-        """Gradient steps were taken."""
+        """Count gradient steps."""
         self._cost.opts += opts
         self._cost.opt_seconds += seconds
 
     def record(self) -> None:
-        """What has become known since the last record.
+        """Record the figures since the last record.
 
-        Milliseconds for each opt and sample are -1 where there was none.
+        Milliseconds per opt and per sample are -1 if there were none.
         """
         self._hub.add_all(self._name, self.means.take())
         samples, opts = self._progress.samples, self._progress.opts
@@ -114,7 +114,7 @@ class Figures:
             self._hub.add(self._name, keys.SAMPLES_PER_OPT, new_samples / new_opts)
 
     def lines(self) -> tuple[str, ...]:
-        """What border's trainer prints, and the lag, since this process began."""
+        """The figures that border's trainer prints, and the lag, since this process started."""
         samples, opts = self._progress.samples, self._progress.opts
         seconds = max(time.monotonic() - self._began, 1e-9)
         new_samples, new_opts = samples - self._first[0], opts - self._first[1]

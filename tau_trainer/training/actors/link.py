@@ -1,4 +1,4 @@
-"""The trainer's end of actors' processes: what they share, and the messages that come and go."""
+"""The trainer's end of actors' processes: the state that they share, and the messages to and from them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from tau_trainer.training.pairs.pair import Overseer
 from tau_trainer.training.plan import RunPlan
 
 _BOARDS = 16
-"""Behaviors whose weights can be shared: actors inherit the memory before it is known what they will play."""
+"""Most behaviors whose weights can be shared: actors inherit the memory before their behaviors are known."""
 _LOOK_S = 0.5
-"""How often a process is looked at that says nothing. Looks are counted, so that nobody is late because we slept."""
+"""Seconds between two checks of a silent process. Checks are counted, so a paused machine makes no process late."""
 _BEGIN_S = 60.0
-"""What a process may take at least until it lives: it loads what it needs."""
+"""Minimum time in seconds for a process to show life after its start, while it loads its modules."""
 _WAKE = Message("wake", {}, {})
-"""Says that there is something else to look at than messages."""
+"""Placeholder message: something other than messages needs a check."""
 
 
 class Board:
-    """What all actors of a run share: where they run, a lock while environments start, and who is asked."""
+    """The state that all actors of a run share: where they run, a lock while environments start, and the overseer."""
 
     def __init__(
         self,
@@ -54,32 +54,32 @@ class Board:
             plan: of the run.
             pool: its learners.
             overseer: answers actors.
-            steward: whom trainers ask for what is due.
-            expected: actors that play, or will.
-            places: where they run; None: here.
+            steward: runs evaluations for trainers and checks whether actors have finished.
+            expected: returns the actors that play now or will play.
+            places: where they run; None: on this machine.
         """
         self.plan, self.pool, self.overseer = plan, pool, overseer
         self.hub = pool.shared.hub
         self.own = plan.settings.async_trainer
         self.place = (places or Here)(self.own.actors + 1, _BOARDS)
-        """With seats for actors, and for the one that evaluates."""
+        """Has seats for the actors and for the evaluator."""
         self.trainers: dict[str, AsyncTrainer] = {}
         self.starting = asyncio.Lock()
-        """Held while an environment starts: one after the other."""
+        """Held while an environment starts, so that they start one after another."""
         self.rounds = Rounds(self.trainers, expected, overseer) if plan.lock_step else None
-        """Whoever says in lock step when actors go on; None: each goes on by itself."""
+        """Decides in lock step when actors continue; None: each actor continues by itself."""
         self._steward = steward
         self._played = False
 
     @property
     def played(self) -> bool:
-        """Whether the environment of any process, of those that ended too, has ever answered a step."""
+        """Whether the environment of any process, including ended ones, has ever answered a step."""
         self._played |= bool(self.place.status[:, 0].any())
         return self._played
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What every process is launched with."""
+        """Launch arguments that all processes share."""
         settings = self.plan.settings.model_copy(update={"debug": False})
         return {
             "settings": settings.model_dump(mode="json"),
@@ -88,7 +88,7 @@ class Board:
         }
 
     def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """A behavior shows itself in an actor: what acts there is made from this. Raises SettingsError."""
+        """A behavior appears in an actor: the facts to build its acting side from. Raises SettingsError."""
         spec = behavior_json.from_json(facts["behavior"])
         said = self.overseer.conflict(pair, [spec])
         if said is not None:
@@ -97,13 +97,13 @@ class Board:
         trainer = self.trainers.get(learner.name)
         if learner.algorithm.on_policy and not learner.algorithm.rollout_size:
             raise SettingsError(
-                f"{learner.settings.trainer_type} learns from what its newest policy did, and does not say of how much "
-                "(rollout_size): actors cannot tell what to bring; use execution: sync"
+                f"{learner.settings.trainer_type} learns from its newest policy's experience, but does not say how "
+                "much it needs (rollout_size), so actors do not know how much to collect; use execution: sync"
             )
         if trainer is None:
             if len(self.trainers) == _BOARDS:
                 raise SettingsError(
-                    f"actors share the weights of at most {_BOARDS} behaviors, and this environment has more; "
+                    f"actors share the weights of at most {_BOARDS} behaviors, but this environment has more; "
                     "use execution: sync"
                 )
             weights = self.place.newest(layout_of(learner.policy.weights))
@@ -117,15 +117,15 @@ class Board:
         }
 
     def close(self) -> None:
-        """Let go of what is shared."""
+        """Release the shared resources."""
         self.place.close()
 
 
 class ActorProcess:
-    """The trainer's end of one process. As far as pairs are watched it is their environment."""
+    """The trainer's end of one process. To the code that watches pairs, it is the pair's environment."""
 
     def __init__(self, board: Board, index: int, log: Path, *, evaluates: bool = False) -> None:
-        """Nothing is started yet."""
+        """Starts nothing yet."""
         env = board.plan.settings.env_settings
         self.index = index
         self.name = "the evaluator" if evaluates else f"actor {index}"
@@ -144,24 +144,27 @@ class ActorProcess:
         self._limit_s = float(env.timeout_wait)
         self._process: Process | None = None
         self.lives = 0
-        """Processes before this one that handed something over, since all environments began anew."""
+        """Number of earlier processes that delivered experience since the last restart of all environments."""
         self.delivers = False
-        """Whether this one has: whoever follows it before draws the same numbers again, so that nothing differs."""
+        """Whether this process has delivered.
+
+        Until then, a replacement draws the same numbers, so that nothing differs.
+        """
         self._inbox: asyncio.Queue[Message] = asyncio.Queue()
 
     @property
     def exchanges(self) -> int:
-        """Steps of its environment so far, and of the one that evaluates, which may be waited for."""
+        """Steps of its environment so far, plus those of the evaluator, which this process may wait for."""
         return int(self._board.place.status[[self.index, -1], 0].sum())
 
     @property
     def restarts(self) -> int:
-        """How often its process was replaced."""
+        """Number of times that its process was replaced."""
         return self._budget.restarts
 
     @property
     def pid(self) -> int | None:
-        """Of its process, while there is one."""
+        """Process id; None while there is no process."""
         return self._process.pid if self._process is not None else None
 
     @property
@@ -171,12 +174,12 @@ class ActorProcess:
 
     @property
     def node(self) -> str:
-        """The machine that it is on; empty: this one, or none yet."""
+        """The machine that it runs on; empty: this one, or none yet."""
         return self._process.node if self._process is not None else ""
 
     def _launch(self) -> None:
-        """Start a process, which waits to be told to begin. Raises ActorError."""
-        _ = self._board.played  # what the process before has shown is about to be cleared
+        """Start a process, which waits for the message "begin". Raises ActorError."""
+        _ = self._board.played  # read the old process's status before it is cleared
         if self._process is not None:
             self._process.end()
         arguments = {"index": self.index, "evaluates": self._evaluates}
@@ -193,13 +196,13 @@ class ActorProcess:
         loop, inbox = asyncio.get_running_loop(), asyncio.Queue[Message]()
 
         def take(message: Message) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is over, and nobody wants to know any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so the message has no receiver
                 loop.call_soon_threadsafe(inbox.put_nowait, message)
 
         self._inbox, self._process = inbox, self._board.place.launch(target, take)
 
     async def start(self, parameters: Callable[[], Parameters], hear: Callable[[], Awaitable[Message]]) -> None:
-        """Start a process and, when it is its turn, its environment; ``hear``: the next message. Raises ActorError."""
+        """Start a process and, in its turn, its environment; ``hear``: returns the next message. Raises ActorError."""
         self._launch()
         async with self._board.starting:
             self.lives, self.delivers = self.lives + self.delivers, False
@@ -209,14 +212,15 @@ class ActorProcess:
                 pass
 
     def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
-        """Say something; a process that is gone is found by its silence."""
+        """Send a message. A process that has ended is noticed later, by its silence."""
         if self._process is not None:
             self._process.say(kind, facts, arrays)
 
     async def receive(self) -> Message:
-        """What it says next, while nothing is owed to it.
+        """Its next message. Call while no answer to it is pending.
 
-        Raises ActorError where it has ended or shows no life for ``timeout_wait``, and what ended its environment.
+        Raises ActorError if it has ended or shows no life for ``timeout_wait``, and the error that ended its
+        environment.
         """
         assert self._process is not None
         process, shown = self._process, self._board.place.status[self.index]
@@ -235,13 +239,13 @@ class ActorProcess:
         return process.checked(message)
 
     def wake(self) -> None:
-        """Let whoever waits for a message look around."""
+        """Make a caller that waits for a message check its conditions again."""
         self._inbox.put_nowait(_WAKE)
 
     def replaceable(self, error: EngineError) -> bool:
-        """Whether another process may follow this one: it has ended, or its environment never played where others did.
+        """Whether another process may replace this one: it has ended, or its environment never played but others' have.
 
-        An environment that has played is started again within its own budget, in its process.
+        An environment that has played is restarted in its process, within its own budget.
         """
         if isinstance(error, ActorError):
             return True
@@ -249,7 +253,7 @@ class ActorProcess:
         return self._board.played and not (began or isinstance(error, PortInUseError))
 
     async def revive(self, error: EngineError, start: Callable[[], Any]) -> None:
-        """Replace the process, within its budget. Raises the last error once that is spent."""
+        """Replace the process, within its budget. Raises the last error once the budget is used up."""
 
         async def again() -> list[StepBatch]:
             await start()
@@ -258,13 +262,13 @@ class ActorProcess:
         await self._budget.revive(error, again)
 
     async def end(self) -> None:
-        """Its goodbye was heard: wait for its end."""
+        """Wait for the process to end. Call after its goodbye has arrived."""
         if self._process is not None:
             await asyncio.to_thread(self._process.end)
             self._process = None
 
     async def kill(self) -> None:
-        """End it at once; its environment notices."""
+        """Kill the process at once; its environment notices."""
         if self._process is not None:
             await asyncio.to_thread(self._process.kill)
             await self.end()

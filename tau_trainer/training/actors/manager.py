@@ -1,7 +1,7 @@
 """Actors: pairs that play in processes of their own, and the ActorManager that starts, watches and joins them.
 
-To whoever runs pairs an :class:`ActorPair` is one of them: it has a state, decisions, episodes and an end. What it does
-is done by :mod:`.actor`; here its messages arrive, and a process that dies is replaced within its budget.
+To the code that runs pairs, an :class:`ActorPair` is a pair like any other: it has a state, decisions, episodes and an
+end. :mod:`.actor` does its work; here its messages arrive, and a process that dies is replaced within its budget.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tau_trainer.training.plan import RunPlan
 
 
 class DistantTrainer(AgentTrainer):
-    """What is known here of an AgentTrainer whose agents act elsewhere."""
+    """The trainer's view of an AgentTrainer whose agents act in another process."""
 
     def __init__(self, index: int, hub: MetricsHub) -> None:
         super().__init__(index, _plays_elsewhere, lambda spec: EngineReward(), hub)
@@ -51,7 +51,7 @@ class DistantTrainer(AgentTrainer):
 
     @property
     def episodes(self) -> int:
-        """Episodes that ended."""
+        """Number of episodes that ended."""
         return sum(scores.episodes for scores in self.by_learner.values())
 
     def ended(self, learner: Learner, returns: FloatArray) -> None:
@@ -66,7 +66,7 @@ def _plays_elsewhere(_: object) -> TauAgent:
 
 
 class ActorPair(AgentTrainerPair):
-    """One actor, as the trainer sees it."""
+    """One actor, from the trainer's point of view."""
 
     def __init__(self, board: Board, index: int) -> None:
         self._finishing = False
@@ -76,11 +76,11 @@ class ActorPair(AgentTrainerPair):
         self._board = board
         self._started: set[str] = set()
         self.seconds = 0.0
-        """For which it played, once it has said goodbye."""
+        """Seconds that it played; set when it has said goodbye."""
 
     @property
     def finishing(self) -> bool:
-        """Set from outside: the pair ends after the exchange it is in."""
+        """Set from outside: the pair ends after its current exchange."""
         return self._finishing
 
     @finishing.setter
@@ -90,7 +90,7 @@ class ActorPair(AgentTrainerPair):
             self.process.wake()
 
     async def initialize(self) -> None:
-        """Start the process and, when it is its turn, the environment. Raises EngineError."""
+        """Start the process and, in its turn, the environment. Raises EngineError."""
         with self._start():
             try:
                 await self._launch()
@@ -108,7 +108,7 @@ class ActorPair(AgentTrainerPair):
         self.process.waits_for = f"actor {self.id} to play"
 
     async def start(self) -> None:
-        """Take in what it pushes until it has had its decisions."""
+        """Receive its pushes until it has made all its decisions."""
         while not self.finished:
             try:
                 if (await self._next())[0] == "bye":
@@ -120,15 +120,15 @@ class ActorPair(AgentTrainerPair):
                 self.process.tell("parameters", self._changed())
 
     async def stop(self) -> None:
-        """Let it push what it holds, and end. Its process may die meanwhile: then that is lost."""
-        if not self.process.running:  # a resumed run may find it finished already: then nothing was started
+        """Let it push its remaining experience, and end. If its process dies before that, this experience is lost."""
+        if not self.process.running:  # in a resumed run it may have finished already, and was not started
             return
         self.process.tell("stop", {})
         try:
             while not self.seconds:
                 await self._next()
         except EngineError as error:
-            self._board.hub.warning(f"{sentence_of(error)}, while it was to end", pair=self.id)
+            self._board.hub.warning(f"{sentence_of(error)} while it was ending", pair=self.id)
         self.leave()
         await self.process.end()
 
@@ -144,7 +144,7 @@ class ActorPair(AgentTrainerPair):
         return replace(of_pair, node=self.process.node)
 
     def leave(self) -> None:
-        """Nobody waits for it any more."""
+        """Stop waiting for this actor."""
         for name in self._started:
             self._board.trainers[name].leaves(self.id)
         self._started.clear()
@@ -152,7 +152,7 @@ class ActorPair(AgentTrainerPair):
             self._board.rounds.wake()
 
     async def _next(self) -> Message:
-        """Deal with the next message."""
+        """Receive and handle the next message."""
         message = await self.process.receive()
         kind, facts, arrays = message
         if kind == "behavior":
@@ -185,7 +185,7 @@ class ActorPair(AgentTrainerPair):
         self.process.tell("accepted", news)
 
     def _news(self, end: RoundEnd) -> dict[str, Any]:
-        """What it has to know to go on after a round."""
+        """The facts that it needs to continue after a round."""
         changed = end.anew or self._told != self._lessons.version
         if end.anew:
             self.process.lives, self.process.delivers = 0, False
@@ -202,7 +202,7 @@ class ActorPair(AgentTrainerPair):
         trainer.count(facts["decisions"])
 
     def _record(self, facts: Mapping[str, Any]) -> None:
-        """What its hub has gathered."""
+        """Record the numbers that its hub has gathered."""
         hub = self._board.hub
         for behavior, key, aggregation, pair, values in facts["records"]:
             hub.add(behavior, key, values, Aggregation(aggregation), pair=pair)
@@ -219,7 +219,7 @@ class ActorPair(AgentTrainerPair):
         self._lessons.check()
 
     def _changed(self) -> dict[str, Any]:
-        """What its environment is told from now on."""
+        """The parameters of its environment from now on."""
         parameters = plain_parameters(self._parameters_now())
         versions = {"version": self._lessons.version, "reset_version": self._lessons.reset_version}
         return {"parameters": parameters, **versions}
@@ -228,9 +228,9 @@ class ActorPair(AgentTrainerPair):
 class ActorManager(ParallelTrainer, Steward):
     """Runs actors side by side: a :class:`ParallelTrainer` whose pairs play in processes of their own.
 
-    ``run`` starts them, their environments one after the other, and returns when all have ended; ``finish`` asks all
-    to end; ``join`` waits until every push that was acknowledged is learned from, and ``judge`` until the last policies
-    are evaluated.
+    ``run`` starts them, their environments one after another, and returns when all have ended; ``finish`` asks all to
+    end; ``join`` waits until every acknowledged push is learned from, and ``judge`` until the last policies are
+    evaluated.
     """
 
     def __init__(self, plan: RunPlan, pool: LearnerPool, overseer: Overseer, places: Places | None = None) -> None:
@@ -245,28 +245,28 @@ class ActorManager(ParallelTrainer, Steward):
 
     @property
     def trainers(self) -> list[AsyncTrainer]:
-        """One for each behavior that has shown itself."""
+        """One for each behavior that has appeared."""
         return list(self.board.trainers.values())
 
     def _expected(self) -> set[int]:
-        """Actors that play, or will."""
+        """Actors that play or will play."""
         return {pair.id for pair in self.pairs if not (pair.finished or pair.trainer.state.ended)}
 
     @override
     async def have_played(self, learner: Learner, opts: int) -> None:
-        """Beside learning, or in lock step before it goes on."""
+        """Evaluate during learning; in lock step, wait for the result before learning continues."""
         self.evaluator.evaluate(learner, learner.policy, opts)
         if self.board.rounds is not None:
             await self.evaluator.settled()
 
     @override
     def wake(self) -> None:
-        """Let every actor's end see whether it has finished."""
+        """Let every actor's end check whether it has finished."""
         for actor in self._actors:
             actor.process.wake()
 
     def finish(self) -> None:
-        """Let every actor end after the exchange it is in and push what it holds."""
+        """Let every actor end after its current exchange and push its remaining experience."""
         super().finish()
         for trainer in self.trainers:
             trainer.open()
@@ -274,7 +274,7 @@ class ActorManager(ParallelTrainer, Steward):
             self.board.rounds.open()
 
     async def cancel(self, grace_s: float = FINISH_S) -> None:
-        """End all actors, see there. Where nobody is to be waited for, neither is who evaluates."""
+        """End all actors, see there. With a grace period of 0, the evaluator is stopped at once too."""
         if not grace_s:
             self.evaluator.stop()
         await super().cancel(grace_s)
@@ -286,7 +286,7 @@ class ActorManager(ParallelTrainer, Steward):
             self.board.rounds.wake()
 
     async def join(self, *, at_once: bool = False) -> None:
-        """Wait for the end of all actors, and of learning from what they pushed; ``at_once``: learn no more."""
+        """Wait until all actors have ended and their pushes are learned from; ``at_once``: stop learning instead."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if at_once:
             for trainer in self.trainers:
@@ -299,16 +299,16 @@ class ActorManager(ParallelTrainer, Steward):
             self.evaluator.stop()
 
     async def judge(self) -> None:
-        """Have the last policies played like those before them, and end who does."""
+        """Evaluate the last policies like those before them, and end the evaluator."""
         last = [trainer.learner for trainer in self.trainers if trainer.learner.progress.updates]
         await self.evaluator.finish(last if self.board.own.eval_interval else (), interrupted=self._cancelled)
 
     def close(self) -> None:
-        """Let go of what processes shared."""
+        """Release the resources that processes share."""
         self.board.close()
 
     def figures(self) -> list[str]:
-        """What border's trainer prints at its end: of each behavior, and of each actor."""
+        """The figures that border's trainer prints at its end, for each behavior and each actor."""
         lines = [f"{trainer.learner.name}: {', '.join(trainer.figures)}" for trainer in self.trainers]
         for actor in self._actors:
             seconds, samples = actor.seconds, actor.trainer.decisions

@@ -1,4 +1,4 @@
-"""What is learned from next, and who is waited for, where actors collect beside learning."""
+"""The pace of learning next to actors: what to learn from next, and which side waits."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Push:
-    """Transitions of one actor, on their way."""
+    """Transitions of one actor on their way to the learner."""
 
     work: Work
-    """What :meth:`Algorithm.ready` gave there; its source is the actor."""
+    """The work that :meth:`Algorithm.ready` returned in the actor; its source is the actor."""
     samples: int
     receiving_seconds: float = 0.0
-    """What it took to get them here."""
+    """Time that receiving it took."""
 
     @property
     def versions(self) -> NDArray[np.integer[Any]]:
-        """Of the policies that acted, record by record."""
+        """Versions of the policies that acted, record by record."""
         versions: NDArray[np.integer[Any]] = self.work["version"][1:]
         return versions
 
     @property
     def actor(self) -> int:
-        """Who pushed it."""
+        """Index of the actor that pushed it."""
         return self.work.source
 
 
 class Pace(ABC):
-    """How many gradient steps for which samples, and who is waited for.
+    """Decides how many gradient steps to take for which samples, and which side waits.
 
     Attributes:
-        acting: actors that play this behavior now, each with the opts of the oldest weights that it may still push
-            something of.
+        acting: actors that play this behavior now, each with the opts behind the oldest weights whose experience it may
+            still push.
         done: whether all gradient steps are taken.
-        ending: whether no actor pushes any more: what was pushed is still learned from.
+        ending: whether no actor pushes any more; pushes that have arrived are still learned from.
         rollouts: whether several pushes make one update.
     """
 
     rollouts = False
 
     def __init__(self, learner: Learner, settings: AsyncTrainerSettings) -> None:
-        """``learner`` has its counters already, where a run is resumed."""
+        """``learner`` has its counters already if a run is resumed."""
         self.acting: dict[int, int] = {}
         self.done = settings.max_opts is not None and learner.progress.opts >= settings.max_opts
         self.ending = False
@@ -65,44 +65,44 @@ class Pace(ABC):
         self._opts_of = {learner.policy.version: learner.progress.opts}
 
     def published(self, version: int) -> None:
-        """Actors get this version of the weights."""
+        """Report that actors get this version of the weights."""
         self._opts_of[version] = self._progress.opts
 
     def opts_behind(self, version: int) -> int:
-        """Opts behind a version of the weights that actors got."""
+        """Number of opts behind a published version of the weights."""
         return self._opts_of.get(int(version), 0)
 
     def age_of(self, push: Push) -> int:
-        """Opts behind the oldest weights that it was made with."""
+        """Number of opts behind the oldest weights in a push."""
         return self.opts_behind(push.versions.min())
 
     def lags(self, push: Push) -> IntArray:
-        """Opts [n] taken since the weights that acted, record by record."""
+        """Opts [n] taken since the weights that acted were published, record by record."""
         versions, places = np.unique(push.versions, return_inverse=True)
         return np.array([self._progress.opts - self.opts_behind(version) for version in versions], np.int32)[places]
 
     def current(self, actor: int, version: int) -> None:
-        """An actor holds nothing any more that is older than ``version`` of the weights."""
+        """Report that an actor holds nothing made with weights older than ``version``."""
         if actor in self.acting:
             self.acting[actor] = max(self.acting[actor], self.opts_behind(version))
 
     def take_in(self, samples: int) -> None:
-        """So many samples are about to be learned from."""
+        """Count samples that are about to be learned from."""
         self._progress.samples += samples
 
     @abstractmethod
     def full(self, queue: Sequence[Push], actor: int) -> bool:
-        """Whether what ``actor`` brings has to wait, for so much waits already."""
+        """Whether a push of ``actor`` has to wait because the queue is full."""
 
     @abstractmethod
     def together(self, queue: Sequence[Push]) -> Sequence[Push]:
-        """What is learned from in one update, of what a round has brought; nothing: more has to come."""
+        """The pushes of a round to learn from in one update; empty if more have to come first."""
 
     @abstractmethod
     def following(self, queue: Sequence[Push], *, hold: bool) -> Sequence[Push]:
-        """What is taken in next; nothing: there is not enough, or what came before is to be learned from first.
+        """The pushes to take in next; empty if there are too few, or earlier ones have to be learned from first.
 
-        ``hold``: whether what is too new waits for an actor whose weights are at the bound of the lag.
+        ``hold``: whether pushes that are too new wait for an actor whose weights are at the bound of the lag.
         """
 
     @abstractmethod
@@ -111,10 +111,10 @@ class Pace(ABC):
 
 
 class RolloutPace(Pace):
-    """Of an algorithm that learns from rollouts: one update from as many transitions as that waits for.
+    """For an algorithm that learns from rollouts: one update from each rollout of the size that it needs.
 
-    While it learns the next rollout comes in. Whose push makes that one whole waits, and all that push after it, until
-    it is learned from: so the weights that acted are an update old at most.
+    During an update the next rollout arrives. The push that completes it waits until that rollout is learned from, and
+    so do all later pushes. So the weights that acted are at most one update old.
     """
 
     rollouts = True
@@ -133,11 +133,11 @@ class RolloutPace(Pace):
 
     @override
     def steps(self, samples: int, queue: Iterable[Push] = ()) -> int:
-        return 0  # an update takes those that its rollout is worth
+        return 0  # the update itself takes the steps for its rollout
 
 
 class ReplayPace(Pace):
-    """Of an algorithm that keeps transitions: so many samples for each opt, at least and at most."""
+    """For an algorithm with a replay memory: a minimum and maximum number of samples per opt."""
 
     def __init__(self, learner: Learner, settings: AsyncTrainerSettings) -> None:
         super().__init__(learner, settings)
@@ -154,7 +154,7 @@ class ReplayPace(Pace):
     @override
     def full(self, queue: Sequence[Push], actor: int) -> bool:
         opts = self._progress.opts
-        held = self.acting.get(actor, opts) + self._settings.max_policy_lag <= opts  # learning waits for what it has
+        held = self.acting.get(actor, opts) + self._settings.max_policy_lag <= opts  # learning waits for this actor
         return len(queue) >= self._settings.channel_capacity and not held
 
     @override
@@ -169,7 +169,7 @@ class ReplayPace(Pace):
             return (queue[0],)
         if self.steps(0, queue) > 0:
             return ()
-        # Held by its lag: only what is old enough to hold it goes on.
+        # The lag holds the rest back: take in only pushes old enough to cause that.
         oldest = min(queue, key=self.age_of)
         held_by_actor = self.age_of(oldest) > min(self.acting.values(), default=self._progress.opts)
         return () if held_by_actor and hold else (oldest,)
@@ -179,7 +179,7 @@ class ReplayPace(Pace):
         opts, settings = self._progress.opts, self._settings
         if self.done:
             return 0
-        # Where nobody collects any more, what is owed is all that is left to do.
+        # If no actor collects any more, only the owed steps are left to do.
         limits = [MOST_STEPS, self._budget.owed(samples) if self.ending else self._budget.allowed(samples)]
         limits.append((opts // settings.sync_interval + 1) * settings.sync_interval - opts)
         if settings.max_opts is not None:

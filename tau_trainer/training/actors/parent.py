@@ -1,4 +1,4 @@
-"""The trainer as an actor sees it, and numbers on their way there."""
+"""The trainer from an actor's point of view, and the hub that sends numbers to it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tau_trainer.specs import Aggregation
 
 News = Callable[[Mapping[str, Any]], None]
 _LAST_S = 5.0
-"""How long an environment may take to end once the trainer is gone."""
+"""Seconds for an environment to end after the trainer has disconnected."""
 
 
 class TrainerLink:
-    """What goes to the trainer and what comes back; it is heard in a thread, so that its end is noticed at once.
+    """Messages to and from the trainer. A thread receives them, so that a lost trainer is noticed at once.
 
     Attributes:
-        hub: its numbers go along with every push.
-        parent: whoever launched this process.
+        hub: its numbers are sent along with every push.
+        parent: the process that launched this one.
     """
 
     def __init__(self, parent: Parent) -> None:
@@ -39,12 +39,12 @@ class TrainerLink:
         self._news: News = lambda facts: None
 
     def listen(self, hear: Take, news: News, gone: Callable[[], None]) -> None:
-        """Hear it from now on; call in the event loop, which ``hear`` and ``gone`` are called in.
+        """Receive messages from now on. Call in the event loop, which also calls ``hear`` and ``gone``.
 
         Args:
-            hear: gets what it says by itself.
-            news: gets what it says with the acceptance of a push, in :meth:`wait`.
-            gone: nobody is left to play for.
+            hear: gets messages that are no answers.
+            news: gets the facts that come with the acceptance of a push, in :meth:`wait`.
+            gone: called when the trainer has disconnected.
         """
         self._news = news
         loop = asyncio.get_running_loop()
@@ -55,7 +55,7 @@ class TrainerLink:
             elif message.kind == "answer":
                 self._answers.put(message.facts)
             else:
-                with contextlib.suppress(RuntimeError):  # the loop is over
+                with contextlib.suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(hear, message)
 
         def end() -> None:
@@ -69,11 +69,11 @@ class TrainerLink:
         self.parent.listen(take, end)
 
     def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
-        """Say something. Raises GoneError."""
+        """Send a message. Raises GoneError if the trainer has disconnected."""
         self.parent.say(kind, facts, arrays)
 
     def ask(self, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Say something and wait for the answer. Raises GoneError."""
+        """Send a message and wait for the answer. Raises GoneError if the trainer has disconnected."""
         self.tell(kind, facts)
         answer = self._answers.get()
         if answer is None:
@@ -81,13 +81,16 @@ class TrainerLink:
         return answer
 
     def push(self, facts: Mapping[str, Any], arrays: Arrays) -> None:
-        """Hand over transitions, once those before are accepted: here who is ahead waits. Raises GoneError."""
+        """Push transitions once all earlier ones are accepted, which makes an actor wait that is ahead.
+
+        Raises GoneError.
+        """
         self.wait()
         self.tell("push", {**facts, **self.hub.take()}, arrays)
         self._unaccepted += 1
 
     def wait(self) -> None:
-        """Wait until everything that was pushed is accepted, and take over what is said with it. Raises GoneError."""
+        """Wait until every push is accepted, and apply the news that come with the acceptance. Raises GoneError."""
         while self._unaccepted:
             news = self._accepted.get()
             if news is None:
@@ -98,7 +101,7 @@ class TrainerLink:
 
 
 class DistantHub(MetricsHub):
-    """Keeps every number until it goes to the trainer's hub; events go there at once."""
+    """Keeps every number until it is sent to the trainer's hub; events are sent at once."""
 
     def __init__(self, parent: Parent) -> None:
         super().__init__()
@@ -115,7 +118,7 @@ class DistantHub(MetricsHub):
         *,
         pair: int | str | None = None,
     ) -> None:
-        """Keep it."""
+        """Keep the value."""
         values = np.asarray(value, np.float64).reshape(-1).tolist()
         self._records.append((behavior, key, int(aggregation), None if pair is None else str(pair), values))
 
@@ -127,19 +130,19 @@ class DistantHub(MetricsHub):
         lengths: ArrayLike,
         groups: ArrayLike = (),
     ) -> None:
-        """Keep it."""
+        """Keep the episodes."""
         if np.size(returns):
             totals, decisions, shared = (np.asarray(values).tolist() for values in (returns, lengths, groups))
             self._episodes.append((behavior, totals, decisions, shared))
 
     def event(self, kind: str, **fields: Any) -> Event:
-        """Hand it on; the pair's states are the trainer's to tell."""
+        """Send the event to the trainer, except states of the pair, which the trainer reports itself."""
         if kind != "pair":
             self._parent.say("event", {"kind": kind, "fields": fields})
         return Event(kind, self.elapsed, fields)
 
     def take(self) -> dict[str, Any]:
-        """What has gathered."""
+        """Return the kept numbers, and forget them."""
         taken = {"records": self._records, "episodes": self._episodes}
         self._records, self._episodes = [], []
         return taken

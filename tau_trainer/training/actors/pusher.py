@@ -21,26 +21,26 @@ EVERYTHING = 1
 
 
 class Pusher(Sink):
-    """The collecting side of a behavior. Fulfils :class:`~tau_trainer.collection.decisions.ExperienceSink`."""
+    """The collecting side of a behavior. Implements :class:`~tau_trainer.collection.decisions.ExperienceSink`."""
 
     def __init__(
         self, trainer: TrainerLink, settings: RunSettings, begin: Mapping[str, Any], facts: Mapping[str, Any]
     ) -> None:
-        """``settings``: of the run; ``begin``: what the trainer said of this actor; ``facts``: of this behavior."""
+        """``settings``: of the run; ``begin``: the trainer's facts about this actor; ``facts``: about this behavior."""
         self.name: str = facts["name"]
         self.spec = behavior_json.from_json(facts["behavior"])
         self._async = settings.async_trainer
         exploration = None if begin["evaluates"] else self._async.exploration_of(begin["index"])
         self.settings: TrainerSettings = exploring(settings.of_behavior(self.spec.short_name), exploration)
         self.left: int | None = None if begin["evaluates"] else facts["left"]
-        """Decisions that may be made until it is told more; None: nothing is remembered any more."""
+        """Decisions allowed until the trainer's next answer; None: it stores no more transitions."""
         super().__init__(make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"])))
         self.decisions = 0
-        """Made by this process."""
+        """Number of decisions made by this process."""
         self._weights = trainer.parent.newest(facts["weights"])
         self._trainer = trainer
         self._uncounted = 0
-        """Decisions that the trainer has not heard of."""
+        """Decisions not yet reported to the trainer."""
         self._seen, newest = self._weights.written, self._weights.read()
         self._opts = self._pushed_at = newest.opts
         self._words: tuple[int, int] = facts["seed"], begin["index"]
@@ -58,17 +58,17 @@ class Pusher(Sink):
 
     @property
     def _least(self) -> int:
-        """Transitions that are pushed at once: in lock step an actor's share, where learning is from whole rollouts."""
+        """Transitions in one push. In lock step with whole rollouts, an actor's share of the rollout."""
         share, few = -(-self.algorithm.rollout_size // self._async.actors), self._async.n_buffer
         return few if not share else share if self._async.mode == "lock_step" else min(few, share)
 
     @property
     def done(self) -> bool:
-        """Whether nothing more is remembered."""
+        """True once no more transitions are stored."""
         return self.left is None
 
     def begin_anew(self, generation: int) -> None:
-        """Be as in a process that has just begun: the environment is about to begin anew."""
+        """Reset to the state of a new process; call this before the environment restarts."""
         self.memory.clear()
         self._uncounted = 0
         self.actor.rng = self._rng(generation)
@@ -80,10 +80,10 @@ class Pusher(Sink):
         self.decisions += decisions
 
     def ended(self, returns: FloatArray) -> None:
-        """The trainer counts them, of all actors together."""
+        """Do nothing: the trainer counts the returns of all actors together."""
 
     async def wait_for_learner(self) -> None:
-        """Take over newer weights; push transitions where there are enough, or they get old."""
+        """Read newer weights; push transitions if there are enough, or before they get too old."""
         if self.left is None:
             return
         if self._weights.written > self._seen:
@@ -98,9 +98,9 @@ class Pusher(Sink):
         self.actor.policy, self._opts = self.algorithm.policy(newest.arrays, newest.version), newest.opts
 
     def push(self, least: int) -> None:
-        """Hand over all transitions if there are so many; waits while the channel is full. Raises GoneError.
+        """Push all transitions if there are at least ``least``; waits while the channel is full. Raises GoneError.
 
-        Decisions beyond those that may be made are counted the next time, if there is one.
+        Decisions beyond the allowed number are counted at the next push, if there is one.
         """
         if self.left is None:
             return
@@ -124,14 +124,14 @@ class Pusher(Sink):
 
 
 def exploring(settings: TrainerSettings, exploration: Mapping[str, Any] | None) -> TrainerSettings:
-    """Settings with an exploration of this actor's own. Raises SettingsError where the algorithm has none."""
+    """Settings with this actor's own exploration. Raises SettingsError if the algorithm does not support it."""
     if exploration is None:
         return settings
     numbers = settings.hyperparameters
     if "exploration" not in type(numbers).model_fields:
         raise SettingsError(
-            f"{settings.trainer_type} explores by its own noise, so async_trainer.exploration does not go "
-            "with it; remove it"
+            f"{settings.trainer_type} explores by its own noise, so it does not support "
+            "async_trainer.exploration; remove it"
         )
     changed = type(numbers).model_validate(numbers.model_dump(mode="json") | {"exploration": dict(exploration)})
     return settings.model_copy(update={"hyperparameters": changed})

@@ -1,8 +1,8 @@
-"""Lock step: all actors play their part of a round, all of it is learned from, and all go on with the new weights.
+"""Lock step: all actors play their part of a round, all of it is learned from, and all continue with new weights.
 
-What is done in which order follows from what there is (actor by actor, each one's own sequence), never from who was
-faster. So the same seed is the same run. A checkpoint ends a round: then all environments begin anew with seeds of
-that moment, and a run that is resumed there goes on as the one that was never interrupted.
+The order of everything depends only on the data (actor by actor, each in its own sequence), never on which actor was
+faster. So the same seed gives the same run. A checkpoint ends a round: all environments then restart with seeds of that
+moment, and a run that is resumed there continues exactly like one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from tau_trainer.training.pairs.pair import Overseer
 
 @dataclass(frozen=True, slots=True)
 class RoundEnd:
-    """What an actor is told when it goes on."""
+    """The news for an actor that continues after a round."""
 
     left: Mapping[str, int | None]
-    """Decisions that it may make of each behavior until the next round, by learner; None: it has had all of them."""
+    """Decisions of each behavior until the next round, by learner; None: the behavior has reached max_steps."""
     anew: bool
-    """Whether a checkpoint was written, so that its environment begins anew."""
+    """Whether a checkpoint was written, which requires the environment to restart."""
 
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """What one actor brought."""
+    """The part of one actor in a round."""
 
     trainer: AsyncTrainer
     push: Push
     count: Callable[[], None]
-    """Counts its decisions and what else is known of it."""
+    """Counts the actor's decisions and records its other numbers."""
     goes_on: asyncio.Future[RoundEnd] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class Rounds:
     """All rounds of a run. Belongs to the event loop.
 
-    Decisions are dealt out at the end of each: of those that are left to a behavior every actor that plays may make its
-    share, so that all of them together make exactly ``max_steps``.
+    At the end of each round, the remaining decisions of a behavior are shared out among the actors that play, so that
+    all of them together make exactly ``max_steps``.
     """
 
     def __init__(
@@ -50,29 +50,29 @@ class Rounds:
         expected: Callable[[], set[int]],
         overseer: Overseer,
     ) -> None:
-        """Made before anybody plays.
+        """Made before any actor plays.
 
         Args:
             trainers: by learner, as they appear.
-            expected: actors that play, or will; nobody once the run has had all that it was to have.
-            overseer: writes a checkpoint after a round where one is due.
+            expected: returns the actors that play or will play; empty once the run has reached its end.
+            overseer: writes a checkpoint after a round if one is due.
         """
         self._trainers = trainers
         self._expected = expected
         self._overseer = overseer
         self._parts: dict[int, _Part] = {}
-        """By actor: what is not learned from."""
+        """Parts that are not learned from yet, by actor."""
         self._learned: dict[int, _Part] = {}
-        """The same of what is, whose actor still waits."""
+        """Parts that are learned from, whose actors still wait."""
         self._anew = dict[str, bool]()
-        """By learner: whether environments began anew since its last part."""
+        """By learner: whether environments restarted since its last part."""
         self._open = self._ending = False
         self._error: Exception | None = None
         self._moved = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def hand_over(self, trainer: AsyncTrainer, push: Push, count: Callable[[], None]) -> RoundEnd:
-        """Bring an actor's part, and wait until it shall go on. Raises what learning has failed by."""
+        """Deliver an actor's part, and wait until the actor can continue. Raises the error that ended learning."""
         if self._error is not None:
             raise self._error
         self._task = self._task or asyncio.create_task(self._run())
@@ -81,7 +81,7 @@ class Rounds:
         return await part.goes_on
 
     def left(self, actor: int) -> dict[str, int | None]:
-        """Decisions that ``actor`` may make of each behavior until the next round; see :class:`RoundEnd`."""
+        """Decisions of each behavior for ``actor`` until the next round; see :class:`RoundEnd`."""
         return {name: self._share(trainer, actor) for name, trainer in self._trainers.items()}
 
     def _share(self, trainer: AsyncTrainer, actor: int) -> int | None:
@@ -92,16 +92,16 @@ class Rounds:
         return trainer.left // len(players) + (place < trainer.left % len(players))
 
     def wake(self) -> None:
-        """Who is waited for may have changed."""
+        """The set of actors to wait for may have changed."""
         self._moved.set()
 
     def open(self) -> None:
-        """Wait for nobody any more: what comes now is the last."""
+        """Stop waiting for actors: the parts that arrive now are the last."""
         self._open = True
         self.wake()
 
     async def finish(self) -> None:
-        """Learn from what was brought, and end. What ended learning is the learners' ``error``."""
+        """Learn from the delivered parts, and end. If learning failed, the error is in the learners' ``error``."""
         self._ending = True
         self.open()
         if self._task is not None:
@@ -117,7 +117,7 @@ class Rounds:
                     break
                 else:
                     await self._moved.wait()
-        except Exception as error:  # those who wait must learn of it, whatever it is
+        except Exception as error:  # waiting actors must get every error
             self._error = error
             for part in (*self._parts.values(), *self._learned.values()):
                 if not part.goes_on.done():
@@ -125,7 +125,7 @@ class Rounds:
 
     @property
     def _complete(self) -> bool:
-        """Whether everybody has brought a part, or waits for more to do."""
+        """Whether every expected actor has delivered a part, or waits for more decisions."""
         brought = self._parts.keys() | self._learned.keys()
         return bool(brought) and (self._open or not self._expected() - brought)
 
@@ -146,7 +146,7 @@ class Rounds:
         self._go_on(anew=await self._saved())
 
     async def _saved(self) -> bool:
-        """Whether a checkpoint was due and is written; the last one of a run is not written here."""
+        """Write a checkpoint if one is due; True if it was written. The last one of a run is not written here."""
         if self._open or not self._expected():
             return False
         saved = await self._overseer.round_over()
@@ -155,11 +155,14 @@ class Rounds:
         return saved
 
     def _go_on(self, *, anew: bool) -> None:
-        """Let all actors go on; where fewer decisions are left than there are actors, those who get some."""
+        """Let all actors continue.
+
+        If fewer decisions are left than there are actors, only those with a share continue.
+        """
         last = self._open or not self._expected()
         for actor, part in sorted(self._learned.items()):
             end = RoundEnd(self.left(actor), anew)
             if last or anew or end.left[part.trainer.learner.name] != 0:
                 del self._learned[actor]
-                if not part.goes_on.done():  # nobody waits where its pair was cancelled
+                if not part.goes_on.done():  # a cancelled pair does not wait
                     part.goes_on.set_result(end)

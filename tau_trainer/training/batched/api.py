@@ -1,4 +1,4 @@
-"""A batched run: what gathers its experience, on all devices that it asks for."""
+"""A batched run: the collector of its experience, on all requested devices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def train_batched(
 
 @contextmanager
 def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
-    """What plays and learns."""
+    """The collector that plays and learns."""
     played = settings.environment
     run.say(f"{played.num_envs:,} copies of {played.name} on {settings.device}, seed {settings.seed}")
     with run.abandonable():
@@ -46,9 +46,9 @@ def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
 
     kind = hironaka.HironakaCollector if played.name == "hironaka" else CopiesCollector
     if kind is not CopiesCollector:
-        hironaka.check(settings)  # before other ranks are asked
+        hironaka.check(settings)  # before other ranks start
     asked = {"settings": settings.model_dump(mode="json")}
-    torch.set_num_threads(1)  # of this thread
+    torch.set_num_threads(1)  # applies to this thread only
     with _others(settings, run) as others:
         device = device_of(0, settings.devices if others.place is None else 1, torch.device(settings.device))
         with gathered(_FOLLOW, asked, others, device, _leave) as ranks:
@@ -57,7 +57,7 @@ def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
 
 @contextmanager
 def _others(settings: BatchedSettings, run: Run) -> Iterator[Others]:
-    """The ranks but the first: here, or on a cluster. Raises ClusterError."""
+    """The other ranks: on this machine, or on a cluster. Raises ClusterError."""
     from tau_trainer.training.batched.ranks import Others
 
     others = Others(settings.devices, run.folder.path / "run_logs")
@@ -66,7 +66,7 @@ def _others(settings: BatchedSettings, run: Run) -> Iterator[Others]:
         return
     count = settings.devices - 1
     with connected(settings.cluster, run.say) as cluster:
-        check_room(cluster.room, count, f"{count} ranks beside this one", f"{cluster.described}; lower --devices")
+        check_room(cluster.room, count, f"{count} more ranks", f"{cluster.described}; lower --devices")
         cluster.check(None)
         place = cluster.place(0, 0)
         try:
@@ -76,7 +76,7 @@ def _others(settings: BatchedSettings, run: Run) -> Iterator[Others]:
 
 
 def _leave(reason: str) -> None:
-    """Where rank 0 waits for a dead rank and cannot be woken: nobody else can end it."""
+    """End this process: rank 0 waits for a dead rank and cannot be woken in any other way."""
     sys.stderr.write(f"error: {shown(reason)}\n")
     sys.stderr.flush()
     os._exit(2)

@@ -1,4 +1,4 @@
-"""Which policy decides for which agents."""
+"""Assigns agents to policies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tau_trainer.settings.problems import did_you_mean
 
 
 def assigned(policies: Mapping[str, PolicySettings], agents: Sequence[str]) -> dict[str, list[int]]:
-    """The agents' numbers by policy, each once, ascending.
+    """Numbers of the agents of each policy, each once, ascending.
 
     Raises:
-        SettingsError: an agent has no policy or two, a policy has none, or names one that there is not.
+        SettingsError: an agent has no policy or two, or a policy has no agents or names an unknown one.
     """
     found = {name: _numbers(name, policy, agents) for name, policy in policies.items()}
     owner: dict[int, str] = {}
@@ -21,8 +21,8 @@ def assigned(policies: Mapping[str, PolicySettings], agents: Sequence[str]) -> d
         for number in numbers:
             if number in owner:
                 raise SettingsError(
-                    f"behaviors.{name}.agents: agent '{agents[number]}' has the policy '{owner[number]}' already; name "
-                    "each agent in one policy alone"
+                    f"behaviors.{name}.agents: agent '{agents[number]}' has the policy '{owner[number]}' already; "
+                    "assign each agent to one policy"
                 )
             owner[number] = name
     without = [agent for number, agent in enumerate(agents) if number not in owner]

@@ -1,4 +1,4 @@
-"""Stepping and acting, compiled where that pays."""
+"""Compile stepping and acting if that pays off."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 _COMPILER = ("torch._dynamo", "torch._inductor")
 """Loggers of the compiler."""
 _PROBE = 20
-"""Steps that are timed."""
+"""Number of steps to time."""
 _COSTS_S = 60.0
-"""About what compiling takes on two cores; a run that steps for less than this is over before it would be done."""
+"""About the seconds that compiling takes on two cores; a run that steps for less time ends before it would pay off."""
 
 
 def choose(
@@ -30,17 +30,17 @@ def choose(
     steps: int,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[bool, str]:
-    """Compile as ``mode`` says, or not. Changes nothing of the environment's state.
+    """Compile or do not compile, depending on ``mode``. Does not change the environment's state.
 
     Args:
-        mode: ``auto``: where stepping would take longer than compiling, and is faster for it.
-        env: begun.
-        learners: who acts for which agents.
-        steps: of every copy that are still to come.
-        say: told before it takes long.
+        mode: ``auto`` compiles if stepping would take longer than compiling, and becomes faster by it.
+        env: an environment that has begun.
+        learners: each learner with the agents that it decides for.
+        steps: number of steps of every copy that are left.
+        say: called with a sentence before something takes long.
 
     Returns:
-        Whether both are compiled now, and a sentence where there is something to say.
+        Whether both are compiled now, and a sentence to show (empty if there is nothing to say).
     """
     if mode == "off":
         return False, ""
@@ -51,7 +51,7 @@ def choose(
         before = _seconds(env, actions)
         if before * steps < _COSTS_S:
             return False, ""
-    say("compiling stepping and acting, which may take a minute or two; --compile off leaves it out")
+    say("compiling stepping and acting, which may take a minute or two; --compile off prevents that")
     env.played = torch.compile(eager, dynamic=False)  # type: ignore[method-assign]
     try:
         with _unheard():
@@ -60,21 +60,21 @@ def choose(
             if after > before and mode == "auto":
                 env.played = eager  # type: ignore[method-assign]
                 slower = f"{after * 1e3:.2f} ms a step instead of {before * 1e3:.2f}"
-                return False, f"stepping is not compiled: that took {slower}"
+                return False, f"stepping is not compiled, because that was slower: {slower}"
             observations, mask = env.observe(env.state), env.mask
             for learner, agents in learners:
                 theirs = list(agents)
                 learner.compile(observations[:, theirs], None if mask is None else mask[:, theirs])
-    except Exception as error:  # whatever a compiler, or a machine without one, raises
+    except Exception as error:  # a compiler, or a machine without one, can raise anything
         env.played = eager  # type: ignore[method-assign]
         why = next(iter(str(error).splitlines()), "")
-        return False, f"stepping cannot be compiled here, and goes on as it is ({type(error).__name__}: {why[:120]})"
+        return False, f"stepping cannot be compiled here and continues uncompiled ({type(error).__name__}: {why[:120]})"
     return True, "stepping and acting are compiled" + (f", {before / after:.1f} times as fast" if after else "")
 
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Keep what the compiler tells its own developers away from the terminal, but where everything is asked for."""
+    """Hide the compiler's messages to its own developers, except at log level DEBUG."""
     if _log.isEnabledFor(logging.DEBUG):
         yield
         return
@@ -92,14 +92,14 @@ def _unheard() -> Iterator[None]:
 
 
 def _actions(env: BatchedEnv) -> torch.Tensor:
-    """Actions of every agent, as an environment takes them: the first of their kind."""
+    """Example actions of every agent, in the environment's format: zeros."""
     space = env.action_space
     action = torch.as_tensor(space.sample(), device=env.device)
     return torch.zeros_like(action).expand(env.num_envs, env.num_agents, *action.shape).contiguous()
 
 
 def _seconds(env: BatchedEnv, actions: torch.Tensor, steps: int = _PROBE) -> float:
-    """Of a step, the device waited for."""
+    """Seconds per step, including the device's work."""
     wait: Callable[[], None] = torch.cuda.synchronize if env.device.type == "cuda" else lambda: None
     with torch.no_grad():
         env.transition(env.state, actions)

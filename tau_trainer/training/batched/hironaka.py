@@ -1,7 +1,8 @@
-"""The polyhedra game's trainer: host and agent as two policies, each learning against the other as it is now.
+"""The polyhedra game's trainer: host and agent are two policies, and each learns against the other's current one.
 
-Besides what every batched run does it says what all hosts are worth against all agents, before and after: rho, games by
-turns, of networks and fixed players alike. Much of it speaks for the host, little for the agent.
+In addition to the work of every batched run, it measures the strength of all hosts against all agents before and after
+training, of networks and fixed players alike. The measure is rho: games divided by turns. A high rho favors the host, a
+low one the agent.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ from tau_trainer.training.batched.run import CopiesCollector
 from tau_trainer.training.batched.seats import Seat
 
 NETWORK = "network"
-"""A policy among players."""
+"""Name of the policy among the players."""
 NUMBERS = "rho.json"
 PICTURE = "rho.png"
 _NOT_ASKED = {"reward_signal_steps_per_update", "prioritized", "n_step", "hindsight", "noisy", "layer_statistics"}
-"""Hyperparameters that nothing on tensors reads, or that change nothing of what is learned."""
+"""Hyperparameters that training on tensors does not read, or that do not change the result of learning."""
 _KNOWN = {"host": HOSTS, "agent": AGENTS}
 _MARKS = {"host": ("random", "zeillinger", NETWORK), "agent": ("random", "choose_first", NETWORK)}
-"""Whom networks are measured by while they learn."""
+"""Players that networks are measured against during training."""
 _OTHER_GAMES = {"morin"}
-"""Players that need weights, which the variant ``thom`` alone has."""
+"""Players that need weights, which only the variant ``thom`` has."""
 _SHAPE = "net_arch", "hidden_units", "num_layers"
 
 
 class Best:
-    """The network of a learner as a player: its best action, as it stands whenever it is asked.
+    """The current network of a learner as a player that takes its best action.
 
     Attributes:
-        env: of the sizes that it has learned.
-        counts: int64 [k]: how often it chose each action, in games of two points and more.
+        env: of the sizes that the network has learned.
+        counts: int64 [k]: how often it chose each action, in games with at least two points.
     """
 
     def __init__(self, learner: BatchedLearner, env: Hironaka) -> None:
@@ -69,7 +70,7 @@ class Best:
 
 
 class HironakaPlaying(Playing):
-    """The game's copies, host and agent: a network that learns against the other as it is now, or a fixed player."""
+    """The game's copies with host and agent: networks that learn against each other, or fixed players."""
 
     env: Hironaka
 
@@ -80,7 +81,7 @@ class HironakaPlaying(Playing):
             role: found(role, name) for role, name in players.items() if name is not None
         }
         self.networks: dict[str, Best] = {}
-        """Those that learn, by role."""
+        """The networks that learn, by role."""
         seated = {
             role: settings.behaviors[role].model_copy(update={"agents": (role,)})
             for role in roles
@@ -108,20 +109,20 @@ class HironakaPlaying(Playing):
 
 
 class HironakaCollector(CopiesCollector):
-    """Experience from ``environment: {name: hironaka}``.
+    """Collects experience from ``environment: {name: hironaka}``.
 
     Raises:
-        SettingsError: the policies are not ``host`` and ``agent``, or one of them leaves something unsaid.
+        SettingsError: the policies are not ``host`` and ``agent``, or one of them leaves a required key out.
     """
 
     playing: HironakaPlaying
 
     def __init__(self, settings: BatchedSettings, run: Run, ranks: Ranks | None = None) -> None:
         check(settings)
-        # A compiled step would hold on to the other side as it was.
+        # A compiled step would keep the other side's old network.
         super().__init__(settings.model_copy(update={"compile": "off"}), run, ranks)
         self._rho_of: dict[str, Any] = {}
-        """What :data:`NUMBERS` says: rho ``before`` and ``after``."""
+        """Content of :data:`NUMBERS`: rho ``before`` and ``after``."""
         if run.folder.resumed:
             self._rho_of = {"before": _read(run.folder.path / NUMBERS).get("before")}
         if self._rho_of.get("before") is None and not run.plays:
@@ -133,7 +134,7 @@ class HironakaCollector(CopiesCollector):
 
     @override
     def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:
-        """Rho of the networks against each other and those whom hironaka evaluates them by."""
+        """Rho of the networks against each other and against the players that hironaka evaluates them with."""
         scores: dict[str, dict[str, float]] = {}
         for role, network in self.playing.networks.items():
             other = "agent" if role == "host" else "host"
@@ -144,7 +145,7 @@ class HironakaCollector(CopiesCollector):
         return scores
 
     def _players(self, role: str) -> dict[str, str | Player]:
-        """All of one side by name, the network last."""
+        """All players of one side by name, the network last."""
         players: dict[str, str | Player] = {name: name for name in _KNOWN[role] if name not in _OTHER_GAMES}
         return players | ({NETWORK: self.playing.networks[role]} if role in self.playing.networks else {})
 
@@ -153,7 +154,7 @@ class HironakaCollector(CopiesCollector):
         return rho_matrix(hosts, agents, games, self._setting, seed=seed, device=self.playing.env.device)
 
     def _matrix(self) -> dict[str, Any]:
-        """Rho of every host against every agent, as JSON can hold it."""
+        """Rho of every host against every agent, as JSON values."""
         for network in self.playing.networks.values():
             network.counts.zero_()
         hosts, agents = self._players("host"), self._players("agent")
@@ -196,15 +197,16 @@ class HironakaCollector(CopiesCollector):
 
 
 def check(settings: BatchedSettings) -> None:
-    """Raises SettingsError where the policies are not ``host`` and ``agent``, or one leaves something unsaid.
+    """Raises SettingsError if the policies are not ``host`` and ``agent``, or one leaves a required key out.
 
-    Nor can ranks share it: each side plays against the other's network of now, which would have to be sent around.
+    Raises it for several ranks too: each side plays against the other's current network, which ranks would have to
+    exchange.
     """
     if settings.devices > 1:
-        raise SettingsError(f"devices {settings.devices}: hironaka's two sides learn in one process; leave it out")
+        raise SettingsError(f"devices {settings.devices}: hironaka's two sides learn in one process; remove it")
     for name in settings.behaviors:
         if name not in ("host", "agent"):
-            raise SettingsError(f"behaviors.{name}: hironaka has host and agent alone; rename or remove it")
+            raise SettingsError(f"behaviors.{name}: hironaka has only host and agent; rename or remove it")
     for role in ("host", "agent"):
         if role not in settings.behaviors:
             like = "zeillinger" if role == "host" else "choose_first"
@@ -214,12 +216,12 @@ def check(settings: BatchedSettings) -> None:
         if policy.player is None:
             for key in _unsaid(policy):
                 raise SettingsError(
-                    f"behaviors.{role}.{key} is missing; hironaka's policies have no hidden defaults, so say what it is"
+                    f"behaviors.{role}.{key} is missing; hironaka's policies have no hidden defaults, so set a value"
                 )
 
 
 def _unsaid(policy: PolicySettings) -> list[str]:
-    """Keys that were left to their defaults, dotted."""
+    """Keys that were left at their defaults, dotted."""
     missing = ["trainer_type"] if "trainer_type" not in policy.model_fields_set else []
     if "gamma" not in policy.reward_signals["extrinsic"].model_fields_set:
         missing.append("reward_signals.extrinsic.gamma")
@@ -234,7 +236,10 @@ def _unsaid(policy: PolicySettings) -> list[str]:
 
 
 def table(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Rho of every host (rows) against every agent, as lines of text; what learning changed, with what it was."""
+    """Rho of every host (rows) against every agent, as lines of text.
+
+    If training changed a value, the old one is shown too.
+    """
     agents = after["agents"]
     rows = [["rho", *agents]]
     for i, host in enumerate(after["hosts"]):
@@ -253,7 +258,7 @@ def table(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def picture(before: Mapping[str, Any], after: Mapping[str, Any]) -> bytes:
-    """The matrix before and after as a PNG, side by side on one scale of colours."""
+    """The matrix before and after as a PNG, side by side with the same scale of colors."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""What a batched run leaves of its policies and copies, and how a run begins from that or goes on with it."""
+"""Checkpoints of a batched run: saves its policies and copies, and restores or initializes a run from them."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.seats import Seat
 
 _ENVIRONMENT = "environment."
-"""What the names of the copies' tensors begin with in the checkpoint of the first policy that learns."""
+"""Prefix of the names of the copies' tensors in the checkpoint of the first policy that learns."""
 
 
 class Keeper:
-    """Checkpoints of all policies that learn, which are one moment.
+    """Checkpoints of all policies that learn; together they are one moment.
 
     Attributes:
-        written: decisions at the newest checkpoint; -1: this process wrote none.
+        written: decisions at the latest checkpoint; -1: this process has written none.
     """
 
     def __init__(self, settings: BatchedSettings, run: Run, playing: Playing) -> None:
         self.written = -1
         self._settings, self._run, self._playing = settings, run, playing
         self._best: dict[str, float] = {}
-        """What policies of the newest checkpoint are worth, by their newest episodes."""
+        """Mean return of each policy of the latest checkpoint, over its newest episodes."""
 
     def begin(self) -> Compile | None:
-        """Go on where the run stands, or begin where its settings say; see :meth:`_restore`. Raises CheckpointError."""
+        """Resume the run, or start as its settings say; see :meth:`_restore`. Raises CheckpointError."""
         if self._run.folder.resumed or self._run.plays:
             return self._restore()
         origins = Origins(self._settings)
@@ -49,21 +49,21 @@ class Keeper:
             if origin is not None:
                 seat.learner.load(origin.tensors, origin.manifest["learner"]["algorithm"], fresh=True)
             elif origins.run and seat.settings.player is None:
-                raise CheckpointError(f"--initialize-from {origins.run}: it holds no checkpoint of '{seat.name}'")
+                raise CheckpointError(f"--initialize-from {origins.run}: it has no checkpoint of '{seat.name}'")
         return None
 
     @property
     def better(self) -> bool:
-        """Whether a checkpoint is worth it: always, but where all policies keep their best alone and none became so."""
+        """Whether to write a checkpoint: False only if all policies keep only their best and none has improved."""
         return any(
             not seat.settings.save_best_only
-            or seat.name not in self._best  # the first is worth it whatever it is
+            or seat.name not in self._best  # always write the first
             or _rank(seat) > self._best[seat.name]
             for seat in self._playing.learning
         )
 
     def save(self, *, compiled: bool) -> None:
-        """Write a moment. ``compiled``: whether steps are, which a run that goes on from here will do again."""
+        """Write a moment. ``compiled``: whether steps are compiled; a run that resumes from here compiles them too."""
         before, self._best = self._best, {seat.name: _rank(seat) for seat in self._playing.learning}
         models = not self._run.hurried.is_set()
         kept = [
@@ -82,7 +82,7 @@ class Keeper:
             self._best = before
 
     def model(self, seat: Seat) -> ModelWriter | None:
-        """Writes a policy as it stands; None: it is nothing that can be exported."""
+        """Writer of the current policy; None if the policy cannot be exported."""
         policy = None if self._run.hurried.is_set() else seat.learner.policy(seat.updates)
         return None if policy is None else partial(export_onnx, policy, seat.spec)
 
@@ -103,10 +103,10 @@ class Keeper:
         return arrays, {"learner": values, "steps": self._playing.collector.steps, "compiled": compiled}
 
     def _restore(self) -> Compile | None:
-        """Go on with the newest moment of which everything is whole.
+        """Restore the newest complete moment.
 
         Returns:
-            What the earlier part of this run has found: numbers of compiled steps may differ in their last bit.
+            Whether the earlier part of this run compiled its steps, because compiled steps may differ in the last bit.
         """
         playing, found, plays = self._playing, self._newest(), self._run.plays
         for seat in playing.learning:
@@ -118,7 +118,7 @@ class Keeper:
             if plays:
                 continue
             seat.go_on({**values, "mean_return": values["mean_reward"]})
-            if values.get("best") is not None:  # earlier checkpoints have none
+            if values.get("best") is not None:  # older checkpoints have none
                 self._best[seat.name] = values["best"]
         if plays:
             return None
@@ -134,7 +134,7 @@ class Keeper:
         return "on" if first.manifest["compiled"] else "off"
 
     def _newest(self) -> dict[str, Checkpoint]:
-        """Of every policy that learns the checkpoint of one moment, the newest that is whole."""
+        """The newest complete moment: a checkpoint of every policy that learns."""
         names, folder = [seat.name for seat in self._playing.learning], self._run.folder
         whole = newest_moment(folder.checkpoints, names)
         for warning in whole.warnings:
@@ -142,13 +142,13 @@ class Keeper:
         found = {checkpoint.name: checkpoint for checkpoint in whole.checkpoints.values()}
         if found.keys() != set(names) or len({checkpoint.manifest["steps"] for checkpoint in found.values()}) != 1:
             raise CheckpointError(
-                f"the run in '{folder.path}' saved no moment of which everything can be read, so there is "
-                "nothing to go on from; begin it again with --force"
+                f"the run in '{folder.path}' has no moment that can be read completely, so there is "
+                "nothing to resume; start it again with --force"
             )
         return found
 
 
 def _rank(seat: Seat) -> float:
-    """What a policy is worth by its newest episodes; before there were enough, less than anything."""
+    """Mean return over the newest episodes; minus infinity before there are enough."""
     mean = seat.returns.mean
     return -math.inf if mean is None else mean

@@ -1,4 +1,4 @@
-"""A fixed player where a learner would be."""
+"""A fixed player in place of a learner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plays and learns: a batched environment and the policies of its agents. Nothing here is written or shown."""
+"""Plays and learns: a batched environment and the policies of its agents. Writes and shows nothing."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ from tau_trainer.training.batched.players import FixedPlayer
 from tau_trainer.training.batched.seats import Episodes, Seat, joined
 
 _LONGEST_ROUND = 4
-"""Times the longest horizon: a round ends where all policies have learned from all that they did."""
+"""Longest round, as a multiple of the longest horizon.
+
+A round ends when all policies have learned from all experience.
+"""
 
 _SUMS = "scores.sums"
-"""What is counted over all copies; everything else is of each."""
+"""The value that is counted over all copies; all other values are per copy."""
 
 
 class Playing:
-    """The copies, who plays them, and who learns. Belongs to one thread.
+    """The copies, the policies that play them, and the policies that learn. Belongs to one thread.
 
-    Where several ranks train together, the others :meth:`follow`: what rank 0 does here, they do as well.
+    If several ranks train together, the others :meth:`follow`: they do the same as rank 0 does here.
 
     Args:
         settings: with a seed.
@@ -47,14 +50,14 @@ class Playing:
         callbacks: told of updates.
 
     Raises:
-        SettingsError: it cannot begin.
+        SettingsError: it cannot start.
     """
 
     def __init__(self, settings: BatchedSettings, ranks: Ranks | None = None, callbacks: Callbacks = NOBODY) -> None:
         self.settings = settings
         self._callbacks = callbacks
         self.ranks = ranks or Ranks()
-        if is_place("batched", settings.environment.name):  # an author's own
+        if is_place("batched", settings.environment.name):  # written by the user
             check_first_steps(settings.environment.name, self._few)
         self.env = self.make_env(settings.environment.num_envs, settings.seed, self.ranks)
         agents_of = assigned(settings.behaviors, self.env.agents)
@@ -72,17 +75,17 @@ class Playing:
 
     @property
     def copies(self) -> int:
-        """Of all ranks."""
+        """Copies of all ranks together."""
         return self.env.num_envs * self.ranks.count
 
     @property
     def decisions(self) -> int:
-        """Of all agents so far, in all runs."""
+        """Decisions of all agents so far, including earlier sessions of this run."""
         return self.collector.steps * self.copies * self.env.num_agents
 
     @property
     def progress(self) -> float:
-        """Share of the decisions that are made, 0 to 1."""
+        """Finished share of the decisions, 0 to 1."""
         return min(self.decisions / self.settings.clock.max_steps, 1.0)
 
     def steps_of(self, seat: Seat) -> int:
@@ -90,13 +93,13 @@ class Playing:
         return self.collector.steps * self.copies * len(seat.agents)
 
     def _few(self, num_envs: int, *, seed: int, device: str | torch.device | None = None) -> BatchedEnv:
-        """Copies to check."""
+        """A few copies to check."""
         played = self.settings.environment
         place = self.settings.device if device is None else device
         return make(played.name, num_envs, seed=seed, device=place, starts=played.starts, **played.arguments)
 
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
-        """So many copies; with ``ranks``, this one's share of them."""
+        """Make ``num_envs`` copies; with ``ranks``, only this rank's share of them."""
         played = self.settings.environment
         share = (ranks or Ranks()).share(num_envs)
         return make(
@@ -132,27 +135,27 @@ class Playing:
         if math.lcm(*horizons.values()) > _LONGEST_ROUND * max(horizons.values()):
             named = ", ".join(f"{name} every {steps}" for name, steps in horizons.items())
             raise SettingsError(
-                f"behaviors learn at steps that hardly ever coincide ({named}), so no checkpoint could be exact; "
-                "choose buffer_size / (num_envs x agents) of one as a multiple of the other's"
+                f"the policies learn at steps that rarely coincide ({named}), so no checkpoint could be exact; "
+                "make buffer_size / (num_envs x agents) of one a multiple of the other's"
             )
 
     @property
     def round_over(self) -> bool:
-        """Whether everything that was played has been learned from."""
+        """Whether all collected experience has been learned from."""
         return not any(seat.waiting for seat in self.seats)
 
     def follow(self) -> NoReturn:
-        """On another rank: do what rank 0 does, for ever."""
+        """On another rank: follow the actions of rank 0 forever."""
         while True:
             _FOLLOWED[self.ranks.agree(0)](self)
 
     def _lead(self, what: Callable[[Playing], object]) -> None:
-        """Let the others do it too."""
+        """Make the other ranks do the same."""
         if self.ranks.first:
             self.ranks.agree(_FOLLOWED.index(what))
 
     def explore_nothing(self) -> None:
-        """Policies act as their networks say, and what was only to try things out is left away."""
+        """Let policies act without extra exploration; their own networks decide as in training."""
         self.collector.deterministic = {
             seat.name
             for seat in self.learning
@@ -160,7 +163,7 @@ class Playing:
         }
 
     def share_weights(self) -> None:
-        """Give all ranks the learners of rank 0."""
+        """Copy the learners of rank 0 to all ranks."""
         if self.ranks.alone:
             return
         self._lead(Playing.share_weights)
@@ -171,18 +174,18 @@ class Playing:
                 seat.learner.load({name: values.numpy() for name, values in tensors.items()}, facts, fresh=False)
 
     def advance(self) -> None:
-        """Play, and let those learn who have their rollout together."""
+        """Play, and update the policies that have a complete rollout."""
         self._lead(Playing.advance)
         rollouts = self.play()
         for _, update in self.due(rollouts, self.progress):
             update()
 
     def play(self) -> dict[str, TensorRollout]:
-        """What the policies that learn lived through since the last time."""
+        """Experience of the policies that learn since the last call, by policy."""
         return self.collector.collect(self._chunk)
 
     def due(self, rollouts: Mapping[str, TensorRollout], progress: float) -> Iterator[tuple[Seat, Callable[[], None]]]:
-        """Those who have enough to learn from now, and what lets them learn."""
+        """Policies that have enough experience for an update now, each with the function that runs it."""
         for seat in self.learning:
             if seat.stopped:
                 continue
@@ -209,9 +212,9 @@ class Playing:
             callbacks.tell("on_update_end", info)
 
     def count_episodes(self) -> dict[str, Episodes]:
-        """Read the episodes that ended since the last time, on all ranks, by policy.
+        """Episodes that ended since the last call, on all ranks, by policy.
 
-        The device is waited for.
+        Waits for the device.
         """
         self._lead(Playing.count_episodes)
         sums = self.ranks.add(self.collector.scores.take()).cpu().numpy()
@@ -227,7 +230,7 @@ class Playing:
         return found
 
     def begin_anew(self) -> None:
-        """Let all copies begin again, from their first episodes; what has not been learned from is dropped."""
+        """Restart all copies from their first episodes; experience that has not been learned from is dropped."""
         for seat in self.seats:
             seat.waiting.clear()
         self.env.reset()
@@ -235,7 +238,7 @@ class Playing:
         self.collector.go_on(self.collector.steps, self.env.state, scores)
 
     def copies_state(self) -> dict[str, torch.Tensor]:
-        """What the copies of all ranks and their open episodes are, on the CPU."""
+        """State of the copies of all ranks and of their open episodes, on the CPU."""
         self._lead(Playing.copies_state)
         here = self._state_here()
         whole = {name: self._of_all(values) for name, values in here.items() if name != _SUMS}
@@ -253,10 +256,10 @@ class Playing:
         return self.ranks.add(whole).to(values.dtype).cpu()
 
     def load_copies(self, steps: int = 0, found: Mapping[str, torch.Tensor] | None = None) -> None:
-        """Go on from :meth:`copies_state`, after so many steps; on other ranks, as rank 0 does.
+        """Restore :meth:`copies_state` as of step ``steps``; on other ranks, receive it from rank 0.
 
         Raises:
-            CheckpointError: a tensor is missing or other.
+            CheckpointError: a tensor is missing or has another shape.
         """
         here, share, read = self._state_here(), self.ranks.share(self.copies), {}
         shapes = {name: like.shape if name == _SUMS else (self.copies, *like.shape[1:]) for name, like in here.items()}
@@ -280,7 +283,7 @@ class Playing:
         self.collector.go_on(steps, read, scores)
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on bit for bit: tensors and plain values."""
+        """The full state for an exact resume: tensors and plain values."""
         policies = {}
         for seat in self.learning:
             arrays, facts = seat.learner.state()
@@ -289,7 +292,7 @@ class Playing:
         return {"policies": policies, "copies": self.copies_state(), "steps": self.collector.steps}
 
     def load(self, found: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state`. Raises CheckpointError: it is of other settings."""
+        """Restore :meth:`state`. Raises CheckpointError if it is from other settings."""
         if found["policies"].keys() != {seat.name for seat in self.learning}:
             raise CheckpointError(
                 f"the checkpoint is of the policies {', '.join(found['policies'])}; use the settings that the run was "
@@ -303,13 +306,13 @@ class Playing:
         self.load_copies(found["steps"], found["copies"])
 
     def restart_clock(self) -> None:
-        """Let :meth:`speeds` count from here."""
+        """Reset the clock of :meth:`speeds`."""
         self.collector.seconds = dict.fromkeys(self.collector.seconds, 0.0)
         self.learning_seconds = 0.0
         self._clock = (self.decisions, time.perf_counter())
 
     def speeds(self) -> dict[str, float]:
-        """Environment and agent steps a second since :meth:`restart_clock`, and the shares of that time."""
+        """Environment and agent steps per second since :meth:`restart_clock`, and the shares of that time."""
         parts = self.collector.seconds | {"learning": self.learning_seconds}
         spent = sum(parts.values())
         if not spent:
@@ -329,7 +332,7 @@ _FOLLOWED: tuple[Callable[[Playing], object], ...] = (
 
 
 def follow(ranks: Ranks, device: torch.device, asked: Mapping[str, Any]) -> None:
-    """Be another rank of a run with these settings."""
+    """Run another rank of a run with these settings."""
     torch.set_num_threads(1)
     settings = BatchedSettings.model_validate(asked["settings"]).on(str(device))
     playing = Playing(settings, ranks)

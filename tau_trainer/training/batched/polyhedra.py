@@ -1,4 +1,4 @@
-"""A game of polyhedra turn by turn, between fixed players and networks of runs; playoffs; trees of all replies."""
+"""A polyhedra game turn by turn, between fixed players and networks of runs; playoffs; trees of all replies."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from tau_trainer.settings.problems import did_you_mean
 from tau_trainer.training.batched.hironaka import Best
 
 _SHOWN = 8
-"""Points of a position that a line has room for."""
+"""Number of points of a position that fit in a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """Which game, and who plays it; what is None follows a network that plays, or else the defaults.
+    """The game and its players. None means the size that a playing network has learned, or the default.
 
     Attributes:
         host: a fixed player, or a run's id or folder.
         agent: likewise.
-        dimension: of the points; 3.
-        points: at the start; 5.
-        max_value: greatest entry at the start; 20.
+        dimension: of the points; default: 3.
+        points: number of points at the start; default: 5.
+        max_value: greatest entry at the start; default: 20.
         start: the points themselves instead, whole numbers of at least 0.
-        reposition: whether the least of each coordinate is made 0 after every turn.
-        max_steps: turns after which nobody goes on.
+        reposition: whether the least value of each coordinate is shifted to 0 after every turn.
+        max_steps: turns after which the game is stopped.
         seed: of start and players.
-        results_dir: where runs are.
+        results_dir: folder of the runs.
     """
 
     host: str
@@ -60,10 +60,10 @@ class Game:
 
 
 class Table:
-    """A game with its players at it.
+    """A game with its players.
 
     Raises:
-        SettingsError, CheckpointError: a player, or a size that a network has not learned.
+        SettingsError, CheckpointError: an unknown player, or a size that a network has not learned.
     """
 
     def __init__(self, game: Game) -> None:
@@ -79,7 +79,7 @@ class Table:
         self.dimension, self.points, self.max_value = (
             like if size is None else size for size, like in zip(given, likes, strict=True)
         )
-        subsets(self.dimension, torch.device("cpu"))  # raises where there are too many
+        subsets(self.dimension, torch.device("cpu"))  # raises if there are too many
         for dimension, points, _ in sizes:
             if (dimension, max(points, self.points)) != (self.dimension, points):
                 raise SettingsError(
@@ -94,7 +94,7 @@ class Table:
         return player
 
     def begin(self) -> Position:
-        """The start, in float64, so that whole numbers stay whole."""
+        """The start position, in float64, so that whole numbers stay exact."""
         rules = Rules(reposition=self.game.reposition)
         if self.game.start is not None:
             return Position(begun(torch.tensor([self.game.start], dtype=torch.float64), rules))
@@ -129,7 +129,10 @@ class Table:
             yield f"not over after {game.max_steps} turns: the agent holds out (--max-steps)"
 
     def playoff(self, turns: int, copies: int = 1, on_turn: Callable[[int], None] = lambda turn: None) -> list[int]:
-        """Games begun in so many turns on end, in each of several matches; ``on_turn``: told of each."""
+        """Number of games started in ``turns`` turns, for each of several matches.
+
+        ``on_turn``: called after each turn.
+        """
         games = match(
             self.host,
             self.agent,
@@ -146,14 +149,14 @@ class Table:
         return counted
 
     def draw_tree(self, path: Path, max_size: int = 1000) -> int:
-        """Write a picture of everything that an agent can reply from the start; its number of positions."""
+        """Write a picture of all possible replies from the start; returns its number of positions."""
         root = search_tree(self.begin(), self.host, Rules(reposition=self.game.reposition), max_size)
         draw(root, path)
         return sum(1 for _ in root.walk())
 
 
 def _told(position: Position) -> str:
-    """Points that are left, the largest first coordinate first."""
+    """The remaining points, the largest first coordinate first."""
     rows = position.points[0][available(position.points)[0]].tolist()
     rows.sort(reverse=True)
     shown = " ".join(f"({', '.join(f'{value:g}' for value in row)})" for row in rows[:_SHOWN])
@@ -162,10 +165,10 @@ def _told(position: Position) -> str:
 
 
 def player_of(role: Role, name: str, results_dir: str = "results") -> Player:
-    """A fixed player by name, or what a run's policy of that role is: its network as saved last, or a fixed player.
+    """A fixed player by name, or the player of a run: its last saved network or fixed player for that role.
 
     Raises:
-        SettingsError, CheckpointError: there is neither.
+        SettingsError, CheckpointError: neither exists.
     """
     known = HOSTS if role == "host" else AGENTS
     folder = next((path for path in (Path(name), Path(results_dir) / name) if path.is_dir()), None)

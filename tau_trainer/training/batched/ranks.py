@@ -1,7 +1,7 @@
-"""``--devices N``: the other processes of a run that is trained data-parallel, and what happens when one dies.
+"""``--devices N``: the other processes of a data-parallel run, and their failures.
 
-Rank 0 is the run itself: it writes, talks, and answers Ctrl-C. The others are its children, on loopback, and end with
-it. Each says nothing but to the other ranks, and to its log.
+Rank 0 is the run itself: it writes, prints, and handles Ctrl-C. The others are its children, on loopback, and end with
+it. Each writes only to the other ranks and to its log.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from tau_trainer.remote.process import Parent, Place, Process, Target
 
 _POLL_S = 0.2
 _PATIENCE_S = 5.0
-"""For rank 0 to come out of a sum that a dead rank will never add to: gloo breaks it off, NCCL may not."""
+"""Time for rank 0 to return from a sum with a dead rank: gloo aborts it, NCCL may not."""
 
 
 @dataclass(frozen=True)
 class Others:
-    """The other ranks, and where they are."""
+    """The other ranks, and where they run."""
 
     count: int
-    """Of all ranks, rank 0 included."""
+    """Number of all ranks, rank 0 included."""
     logs: Path
     """Folder of their logs."""
     place: Place | None = None
-    """Where they run; None: on this machine, on devices of their own."""
+    """Place where they run; None: on this machine, on devices of their own."""
     host: str = LOOPBACK
-    """This machine's address, as they reach it."""
+    """This machine's address, from their point of view."""
 
 
 @contextlib.contextmanager
 def gathered(
     work: str, asked: Mapping[str, Any], others: Others, device: torch.device, lost: Callable[[str], None]
 ) -> Iterator[Ranks]:
-    """Start the other ranks, and be rank 0 among them.
+    """Start the other ranks, and join them as rank 0.
 
     Args:
         work: ``module:function`` that the others call with their :class:`Ranks`, their device, and ``asked``.
-        asked: JSON.
-        others: how many there are, and where.
+        asked: JSON values.
+        others: their number and place.
         device: of rank 0.
-        lost: told in a sentence, from another thread, where a rank has died and rank 0 cannot be woken; it should not
+        lost: called with a sentence, from another thread, if a rank has died and rank 0 cannot be woken; it should not
             return.
 
     Raises:
@@ -85,7 +85,7 @@ def gathered(
         if reason is None and not met:
             text = str(error).partition("\n")[0]
             reason = (
-                f"the {count} ranks cannot reach each other, and this one is {host} to the others ({text}); let these "
+                f"the {count} ranks cannot reach each other; the others know this one as {host} ({text}); let these "
                 "machines connect to each other on every port, or name their network in GLOO_SOCKET_IFNAME on each"
             )
         if reason is not None:
@@ -97,12 +97,12 @@ def gathered(
             process.stop()
         for process in launched:
             process.end()
-        with contextlib.suppress(Exception):  # a dead rank's
+        with contextlib.suppress(Exception):  # errors of a dead rank
             Ranks.leave()
 
 
 class _Watch(threading.Thread):
-    """Sees that a rank has died, in time."""
+    """Notices in time that a rank has died."""
 
     def __init__(self, others: list[Process], lost: Callable[[str], None]) -> None:
         super().__init__(name="ranks", daemon=True)
@@ -118,13 +118,13 @@ class _Watch(threading.Thread):
                 return
 
     def reason(self, wait_s: float = 0.0) -> str | None:
-        """Which rank has died and how; where none has, wait so long for one."""
+        """The rank that has died, and how; None if none dies within ``wait_s`` seconds."""
         until = time.monotonic() + wait_s
         while True:
             for process in self._others:
                 if process.exit_code is not None:
                     return (
-                        f"{process.called} ended {process.how()}; the run ends, and what was saved of it goes on "
+                        f"{process.called} ended {process.how()}; the run ends; continue it from its last checkpoint "
                         "with --resume"
                     )
             if time.monotonic() >= until:
@@ -133,12 +133,12 @@ class _Watch(threading.Thread):
 
 
 def work(parent: Parent) -> None:
-    """Be one of the other ranks."""
-    parent.listen()  # rank 0 is gone, or wants no more: whatever this one waits for will not come
+    """Run one of the other ranks."""
+    parent.listen()  # ends this process when rank 0 disconnects or stops
     joins = parent.arguments
     store = found_at(joins["host"], joins["port"], joins["count"])
     device = torch.device(joins["device"])
     ranks = Ranks.joined(joins["rank"], joins["count"], store, device, joins["address"])
     module, _, name = joins["work"].partition(":")
     getattr(importlib.import_module(module), name)(ranks, device, joins["asked"])
-    threading.Event().wait()  # until rank 0 is done as well: who ends before is taken for dead
+    threading.Event().wait()  # rank 0 ends this process; ending earlier would look like a death

@@ -25,10 +25,10 @@ from tau_trainer.training.batched.seats import Seat
 
 
 class CopiesCollector(Collector):
-    """Plays the copies, and lets policies learn whenever they have their rollout together.
+    """Plays the copies, and updates each policy when its rollout is complete.
 
     Raises:
-        SettingsError, CheckpointError: it cannot begin.
+        SettingsError, CheckpointError: it cannot start.
     """
 
     command = "batch"
@@ -37,7 +37,7 @@ class CopiesCollector(Collector):
         self.settings, self.run = settings, run
         self.playing = self._make(settings, ranks or Ranks())
         self.keeper = Keeper(settings, run, self.playing)
-        """Writes checkpoints, and goes on from them."""
+        """Writes checkpoints, and restores them."""
         compiled = self.keeper.begin()
         self.playing.share_weights()
         if run.plays:
@@ -61,7 +61,7 @@ class CopiesCollector(Collector):
     def _choose(self, mode: Compile) -> bool:
         playing = self.playing
         left = (self.max_steps - self.steps) // (playing.copies * playing.env.num_agents)
-        if mode == "auto" and not playing.ranks.alone:  # they would have to find the same
+        if mode == "auto" and not playing.ranks.alone:  # all ranks would have to choose the same
             mode = "off"
         acting = [(seat.learner, seat.agents) for seat in playing.seats]
         with self.run.abandonable():
@@ -92,7 +92,7 @@ class CopiesCollector(Collector):
     @property
     @override
     def done(self) -> bool:
-        """Whether all decisions are made, or all that learn have learned enough."""
+        """Whether all decisions are made, or all policies that learn have reached their criterion."""
         if self.run.plays:
             return False
         return self.steps >= self.max_steps or all(seat.stopped for seat in self.playing.learning)
@@ -147,10 +147,10 @@ class CopiesCollector(Collector):
         return interval > 0 and self.steps // interval > last // interval
 
     def flush(self) -> None:
-        """Read what was counted on the device, and hand it to the recorders.
+        """Read the counts from the device, and pass them to the recorders.
 
         Raises:
-            NonFiniteError: a policy has learned NaN or infinity.
+            NonFiniteError: the weights of a policy have become NaN or infinite.
         """
         hub, playing = self.run.hub, self.playing
         learned_enough = {seat.name for seat in playing.learning if seat.stopped}
@@ -172,8 +172,8 @@ class CopiesCollector(Collector):
             numbers = {name: values.cpu().numpy() for name, values in seat.take_told().items()}
             if wrong := next((name for name, values in numbers.items() if not np.isfinite(values).all()), None):
                 raise NonFiniteError(
-                    f"policy '{seat.name}': {wrong} became NaN or infinite; the checkpoints from before it are "
-                    "kept. Lower its learning_rate or the size of the rewards."
+                    f"policy '{seat.name}': {wrong} became NaN or infinite; earlier checkpoints are kept. "
+                    "Lower its learning_rate or the size of the rewards."
                 )
             for name, values in numbers.items():
                 hub.add(seat.name, name, values)
@@ -182,7 +182,7 @@ class CopiesCollector(Collector):
                 hub.warning(sentence, behavior=seat.name)
 
     def _evaluate(self, *, last: bool = False) -> Mapping[str, Mapping[str, float]]:
-        """Play episodes beside learning, or after it; broken off where somebody asks for the end, or for haste.
+        """Play evaluation episodes during or after learning; stop early if the user asks to end or hurry.
 
         Returns:
             See :meth:`scores`.
@@ -203,12 +203,12 @@ class CopiesCollector(Collector):
         return EvaluationInfo(seat.name, seat.updates, self.playing.steps_of(seat))
 
     def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:
-        """What every policy is worth now, by metric key; nothing, where it was stopped before that was known."""
+        """Current scores of every policy, by metric key; without those that were stopped too early."""
         found = {name: episodes.mean_return for name, episodes in self.evaluation.run(stopped=stopped).items()}
         return {name: {keys.EPISODE_RETURN: mean} for name, mean in found.items() if mean is not None}
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of every policy that learns: one moment."""
+        """Write a checkpoint of every policy that learns; together they are one moment."""
         self._saved = self.steps
         self.keeper.save(compiled=self.compiled)
 
@@ -220,7 +220,7 @@ class CopiesCollector(Collector):
             self.checkpoint()
         else:
             for seat in self.playing.learning:
-                text = f"'{seat.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
+                text = f"'{seat.name}' is no better than in its latest checkpoint, which is kept (save_best_only)"
                 self.run.hub.event("checkpoint", behavior=seat.name, step=self.playing.steps_of(seat), message=text)
 
     @override

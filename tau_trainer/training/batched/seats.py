@@ -1,4 +1,4 @@
-"""A seat: a policy of a batched run with the agents that it decides for, and what is counted of both."""
+"""A seat: a policy of a batched run with its agents, and their counts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tau_trainer.training.learning.returns import EpisodeReturns
 
 
 class Episodes(NamedTuple):
-    """Of one policy's agents, that ended."""
+    """Statistics of the ended episodes of one policy's agents."""
 
     ended: int
     mean_return: float
     return_deviation: float
-    """Of all, not of a sample: divided by :attr:`ended`."""
+    """Of the population, not of a sample: divided by :attr:`ended`."""
     mean_length: float
 
 
@@ -37,7 +37,7 @@ class Seat:
     spec: BehaviorSpec
     learner: BatchedLearner
     waiting: list[TensorRollout] = field(default_factory=list)
-    """What it has not learned from yet."""
+    """Experience that it has not learned from yet."""
     told: list[Mapping[str, torch.Tensor]] = field(default_factory=list)
     """Statistics of its updates since the last summary."""
     updates: int = 0
@@ -45,34 +45,34 @@ class Seat:
     mean_return: float | None = None
     mean_length: float | None = None
     stopped: bool = False
-    """Whether it has learned enough before the run's end, and acts on as it is."""
+    """Whether it has reached its criterion before the run's end, and only acts from then on."""
     returns: EpisodeReturns = field(init=False)
     """Of its newest episodes."""
     drowning: Drowning = field(init=False)
-    """Finds reward signals that are too large beside the environment's."""
+    """Finds reward signals that are too large compared with the environment's."""
 
     def __post_init__(self) -> None:
         self.returns, self.drowning = EpisodeReturns(self.settings), Drowning(self.settings.reward_signals)
 
     def player_in(self, env: BatchedEnv) -> BatchedLearner:
-        """Who decides for these agents in another environment of the same kind."""
+        """The learner or fixed player that decides for these agents in another environment of the same kind."""
         fixed = self.settings.player
         return self.learner if fixed is None else FixedPlayer(fixed, env, self.agents)
 
     @property
     def learns(self) -> bool:
-        """Whether anything changes it."""
+        """Whether training changes it."""
         return self.settings.learns
 
     def count(self, found: Episodes) -> None:
-        """Episodes have ended; the criterion may be reached."""
+        """Count episodes that have ended; this may reach the criterion."""
         self.mean_return, self.mean_length = found.mean_return, found.mean_length
         if self.returns.add_mean(found.ended, found.mean_return) and self.learns:
             self.stopped = True
             self.waiting.clear()
 
     def counts(self) -> dict[str, Any]:
-        """What is counted, as JSON can hold it."""
+        """The counts as JSON values."""
         return {
             "updates": self.updates,
             "episodes": self.episodes,
@@ -83,7 +83,7 @@ class Seat:
         }
 
     def go_on(self, counts: Mapping[str, Any]) -> None:
-        """Go on from :meth:`counts`; earlier versions had not all of them."""
+        """Restore :meth:`counts`; those of earlier versions may lack some."""
         self.updates, self.episodes = counts["updates"], counts["episodes"]
         self.mean_return, self.mean_length = counts["mean_return"], counts["mean_length"]
         self.returns.load(counts.get("newest", ()))
@@ -91,7 +91,7 @@ class Seat:
         self.waiting.clear()
 
     def take_told(self) -> dict[str, torch.Tensor]:
-        """What updates told since the last time, by name, each [of the updates that told it]."""
+        """Statistics of updates since the last call, by name, each [updates that reported it]."""
         names = dict.fromkeys(name for statistics in self.told for name in statistics)
         found = {
             name: torch.stack([statistics[name] for statistics in self.told if name in statistics]) for name in names
@@ -101,7 +101,7 @@ class Seat:
 
 
 def joined(rollouts: list[TensorRollout]) -> TensorRollout:
-    """Rollouts that follow one another as one."""
+    """Join consecutive rollouts into one."""
     if len(rollouts) == 1:
         return rollouts[0]
     values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A finished batched run, looked at again: its models, and what its policies are worth."""
+"""A finished batched run: export its models, or evaluate its policies again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tau_trainer.training.batched.run import CopiesCollector
 
 @contextmanager
 def _opened(folder: RunFolder) -> Iterator[CopiesCollector]:
-    """What gathered the run's experience, with its newest policies. Raises SettingsError, CheckpointError."""
+    """The collector of the run, with its newest policies. Raises SettingsError, CheckpointError."""
     settings = load_batched(folder.configuration)
     check_chosen(settings, "environment")
     changes: dict[str, object] = {"compile": "off"}
@@ -46,6 +46,6 @@ def export_batched(folder: RunFolder, output: Path | None) -> list[tuple[Path, s
 
 
 def evaluate_batched(folder: RunFolder) -> dict[str, dict[str, float]]:
-    """What the newest policies are worth, by policy and metric key: as at the end of the run."""
+    """Scores of the newest policies, by policy and metric key: as at the end of the run."""
     with _opened(folder) as copies:
         return copies.scores(lambda: False)

@@ -1,1 +1,1 @@
-"""What learns a behavior from what its agents lived through: one learner a behavior, in a thread or a process."""
+"""Learns behaviors from experience: one learner per behavior, in a thread or a process."""

@@ -1,4 +1,4 @@
-"""How far agents may act ahead of learning: a bound on the age of the policy that they act with."""
+"""A bound on the age of the policy that agents act with: how far acting may run ahead of learning."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable
 
 _MARGIN = 1.1
-"""Of the time for filling a buffer: a learner that waits costs more than experience that is a little older."""
+"""Share of the time for filling a buffer: a waiting learner costs more than slightly older experience."""
 _now = time.monotonic
 
 
 class AgeBound:
-    """Who waits for learning, and when agents act on beside an update. Belongs to the event loop.
+    """Decides when agents wait for learning, and when they act during an update. Belongs to the event loop.
 
     Attributes:
-        outstanding: updates' worth of work that run or wait.
-        most: that may be outstanding while agents still act.
+        outstanding: number of updates whose work runs or waits.
+        most: the largest number that may be outstanding while agents still act.
         held_seconds: time for which observations waited because the policy's age was at its bound.
     """
 
@@ -25,10 +25,10 @@ class AgeBound:
         """How far ahead agents may act.
 
         Args:
-            most: work that may be outstanding while agents still act, besides what other learners have; 0 with a lone
-                one: learning and collection take turns.
-            on_policy: whether it matters how new the weights are that act.
-            abreast: updates that run at a time.
+            most: work that may be outstanding while agents still act, in addition to that of parallel updates; 0 for a
+                single update at a time means that learning and collection take turns.
+            on_policy: whether the age of the weights that act matters.
+            abreast: number of updates that run at a time.
         """
         self.outstanding = 0
         self.held_seconds = 0.0
@@ -40,35 +40,35 @@ class AgeBound:
         self._filling_seconds = self._last_update_seconds = 0.0
 
     def comes(self) -> None:
-        """Work comes."""
+        """Count a piece of work that was handed over."""
         self._filling_seconds = _now() - self._collecting_since
         self.outstanding += 1
         if self.outstanding <= self.abreast:
             self.plan_ahead()
 
     def took(self, seconds: float) -> None:
-        """An update took so long."""
+        """Report how many seconds an update took."""
         self._last_update_seconds = seconds
 
     def goes(self, count: int = 1, *, more: bool = False) -> None:
-        """So much work was learned from, or given up; ``more``: the next update begins."""
+        """Count ``count`` pieces of work that were learned from or dropped; ``more``: the next update starts."""
         self.outstanding -= count
         if more:
             self.plan_ahead()
         self._moved.set()
 
     def plan_ahead(self) -> None:
-        """When agents act on beside the update that begins: late, and just in time to fill the next buffer.
+        """Decide when agents act during the update that starts: late, and just in time to fill the next buffer.
 
-        So their weights are as new as they can be. How long both take is known from the last time; where filling a
-        buffer takes longer than an update, or a replay memory does not mind, agents go on at once.
+        So their weights are as new as they can be. The durations are those of the last time. If filling a buffer takes
+        longer than an update, or experience is replayed, agents continue at once.
         """
-        busy = self._on_policy and self.outstanding >= self.abreast  # of several one is free after a part of the time
+        busy = self._on_policy and self.outstanding >= self.abreast  # the first of several updates ends sooner
         ahead = self._last_update_seconds / self.abreast - _MARGIN * self._filling_seconds if busy else 0.0
         self._collecting_since = self._held_until = _now() + max(0.0, ahead)
 
     def _too_early(self) -> float:
-        """Seconds until agents may act beside the update that runs."""
+        """Seconds until agents may act during the current update."""
         return self._held_until - _now()
 
     @property
@@ -77,10 +77,10 @@ class AgeBound:
         return self.outstanding >= self.abreast and (self.outstanding > self.most or self._too_early() > 0.0)
 
     async def wait(self, given_up: Callable[[], bool]) -> float | None:
-        """Wait until agents may act on, or ``given_up``.
+        """Wait until agents may act again, or ``given_up`` returns True.
 
         Returns:
-            Seconds that it took; None: others have waited longer, so that this time counts with theirs.
+            Seconds waited; None if another caller has waited longer, because that wait counts this time too.
         """
         since = time.monotonic()
         first = self._waiting_pairs == 0

@@ -1,4 +1,4 @@
-"""How many gradient steps so many transitions are worth: at least, which are waited for, and at most."""
+"""The number of gradient steps for a number of transitions: the minimum, which acting waits for, and the maximum."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from tau_trainer.training.learning.learner import Learner
 
 MOST_STEPS = 64
-"""Gradient steps in one update: large enough for full speed, and new transitions are soon taken in."""
+"""Most gradient steps in one update: enough for full speed, few enough to take in new transitions soon."""
 _BLOCK_S = 0.004
-"""Of gradient steps that fill time: what comes meanwhile waits so long at most, and an update is worth beginning."""
+"""Seconds of gradient steps that fill spare time: short enough for new work, long enough to be worth an update."""
 
 _now = time.monotonic
 
 _Moment = tuple[float, float]
-"""Samples and opts from which is counted."""
+"""Samples and opts from which to count."""
 
 
 class Budget:
     """Gradient steps (opts) that a learner owes for its samples, and those that it may take for them.
 
-    Both are straight lines over samples, and samples and opts are the learner's own counts.
+    Both grow linearly with samples. The counts of samples and opts are the learner's own.
     """
 
     def __init__(
@@ -36,22 +36,23 @@ class Budget:
         """Counts from now.
 
         Args:
-            learner: has its counters already, where a run is resumed.
-            numbers: of its algorithm.
-            ratio: samples for each opt, at least and at most.
-            carried: opts that may still be taken for earlier samples once more samples come; and then what was taken
-                beyond what is owed does not lessen what those owe. Infinite: the ratio is one of all samples together.
+            learner: has its counters already if a run is resumed.
+            numbers: hyperparameters of its algorithm.
+            ratio: samples per opt, minimum and maximum.
+            carried: opts that may still be taken for earlier samples when more samples arrive. If finite, steps taken
+                beyond the owed ones do not reduce what later samples owe. If infinite, the ratio applies to all samples
+                together.
         """
         self._progress, self._carried = learner.progress, carried
         self._least, self._most = ratio
-        # Where the replay memory was not kept it has to be filled again, and what was earned before is gone with it.
+        # If the replay memory was not saved, it has to be filled again, and the steps earned before are lost with it.
         first_samples, first_opts = (0, 0) if learner.remembers else (learner.progress.samples, learner.progress.opts)
         self._warm_at = first_samples + min(max(numbers.buffer_init_steps, numbers.batch_size), numbers.buffer_size)
         self._owed_from: _Moment = self._warm_at, first_opts
         self._allowed_from: _Moment = self._owed_from
 
     def take_in(self, samples: int) -> None:
-        """So many samples come in."""
+        """Count samples that arrive."""
         progress = self._progress
         if math.isfinite(self._carried) and progress.samples >= self._warm_at:
             owed = max(self._line(self._owed_from, self._most, 0), 0.0)
@@ -61,11 +62,11 @@ class Budget:
         progress.samples += samples
 
     def owed(self, samples: int = 0) -> int:
-        """Opts that have to be taken once so many samples more are there, before others are."""
+        """Opts that must be taken after ``samples`` more have arrived, before others are taken in."""
         return self._opts(self._owed_from, self._most, samples)
 
     def allowed(self, samples: int = 0) -> int:
-        """Opts that may be taken once so many samples more are there."""
+        """Opts that may be taken after ``samples`` more have arrived."""
         return self._opts(self._allowed_from, self._least, samples)
 
     def _opts(self, begin: _Moment, ratio: float, samples: int) -> int:
@@ -74,13 +75,16 @@ class Budget:
         return math.floor(self._line(begin, ratio, samples))
 
     def _line(self, begin: _Moment, ratio: float, samples: int) -> float:
-        """Opts that are left of what so many samples more would have earned, at ``ratio`` samples each."""
+        """Opts earned by all samples and ``samples`` more, at ``ratio`` samples each, minus those taken."""
         first_samples, first_opts = begin
         return first_opts + (self._progress.samples + samples - first_samples) / ratio - self._progress.opts
 
 
 def budget_of(learner: Learner, numbers: OffPolicyHyperparameters, *, repeatable: bool = False) -> Budget:
-    """By ``steps_per_update``; auto is its floor in a run that is ``repeatable``, for time is never the same twice."""
+    """The budget for ``steps_per_update``.
+
+    In a ``repeatable`` run, auto uses its minimum, because times always vary.
+    """
     least, most = numbers.decisions_per_step
     if repeatable or least == most:
         return Budget(learner, numbers, (most, most))
@@ -88,20 +92,20 @@ def budget_of(learner: Learner, numbers: OffPolicyHyperparameters, *, repeatable
 
 
 class Filling:
-    """Gradient steps that fill the time which the game takes: how many each update takes, and what comes between.
+    """Gradient steps that fill the time which the game takes: steps of each update, and blocks of steps between them.
 
     Belongs to the event loop.
     """
 
     def __init__(self, learner: Learner, numbers: OffPolicyHyperparameters) -> None:
-        """As :class:`Budget`."""
+        """See :class:`Budget`."""
         self._learner, self._budget = learner, budget_of(learner, numbers)
         self._came = -math.inf
         self._every_s = self._update_s = self._step_s = 0.0
         """Seconds between two hand-overs, of an update from one of them, and of a gradient step."""
 
     def comes(self) -> None:
-        """New experience is handed over."""
+        """Report that new experience is handed over."""
         now = _now()
         if math.isfinite(self._came):
             self._every_s = _mean(self._every_s, now - self._came)
@@ -115,8 +119,8 @@ class Filling:
     def between(self) -> Work | None:
         """A block of steps from earlier experience; None: the learner rests.
 
-        What comes meanwhile waits for the block, and is to be learned from before the next after it comes: else the
-        game would wait.
+        Experience that arrives during the block waits for its end. The block ends early enough to learn from that
+        experience before the next arrives; otherwise the game would wait.
         """
         if self._learner.done or not self._step_s:
             return None
@@ -127,11 +131,11 @@ class Filling:
 
     @property
     def spent(self) -> bool:
-        """Whether no more steps may be taken before there is new experience."""
+        """Whether no more steps may be taken before new experience arrives."""
         return self._budget.allowed() <= 0
 
     def took(self, work: Work, seconds: float) -> None:
-        """An update took so long."""
+        """Report how many seconds an update took."""
         if work.gradient_steps:
             self._step_s = seconds / work.gradient_steps
         if work.data is not NO_TRANSITIONS:
@@ -139,5 +143,5 @@ class Filling:
 
 
 def _mean(mean: float, newest: float) -> float:
-    """Of what changes and has spikes, as the first update is one."""
+    """A smoothed mean of a value that changes and has outliers, such as the first update."""
     return (mean + newest) / 2 if mean else newest

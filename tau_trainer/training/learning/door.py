@@ -1,7 +1,7 @@
-"""The door of a run: which engines may play, by the behaviors that they show.
+"""The door of a run: decides which engines may play, by the behaviors that they have.
 
-What counts as right is what a resumed run has saved, else what the first engine showed that played. An engine that
-shows something else is refused before anything is decided for it, and costs nobody else anything.
+The reference is the behaviors that a resumed run has saved, or those of the first engine that played. An engine with
+other behaviors is refused before any decision is made for it, and does not disturb the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tau_trainer.training.learning.pool import LearnerPool
 
 
 def other_than_known(known: Mapping[str, BehaviorSpec], shown: Sequence[BehaviorSpec]) -> str | None:
-    """What is wrong if a behavior that is shown has other sensors or actions than the run knows of it; None: nothing.
+    """The problem if a behavior of ``shown`` has other sensors or actions than in this run; None if there is none.
 
-    ``known``: by short name. The sentence does not name the engine.
+    ``known``: behaviors by short name. The sentence does not name the engine.
     """
     for spec in shown:
         right = known.get(spec.short_name)
@@ -33,14 +33,14 @@ def other_than_known(known: Mapping[str, BehaviorSpec], shown: Sequence[Behavior
 
 
 class Door:
-    """Lets engines in, and makes the learners of what they show.
+    """Admits engines, and makes the learners of their behaviors.
 
     Args:
         pool: makes the learners.
         saved: the behaviors of the run that is resumed or played, by short name.
-        origin: given a learner's name and a behavior's short name, the behavior that another run has saved and that the
-            learner begins from; None: it begins from nothing. Raises CheckpointError.
-        forget: called with a learner that the run does without from now on.
+        origin: given a learner's name and a behavior's short name, returns the behavior that another run has saved and
+            that the learner starts from; None: it starts from scratch. Raises CheckpointError.
+        forget: called with a learner that the run drops.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Door:
         self._pool, self._saved, self._origin, self._forget = pool, saved, origin, forget
 
     def conflict(self, pair: int, shown: Sequence[BehaviorSpec], *, without: Collection[str] = ()) -> str | None:
-        """The first objection to what the engine of ``pair`` shows; ``without``: names of learners that do not count.
+        """The first objection to the behaviors of the engine of ``pair``; ``without``: names of learners to ignore.
 
         Raises CheckpointError for saved weights that cannot be read.
         """
@@ -64,7 +64,7 @@ class Door:
             saved = None if name in met else self._saved.get(name) or self._origin(self._pool.name(name, pair), name)
             if saved is None:
                 asked.append(spec)
-            else:  # what was saved is what the policy sees
+            else:  # saved behaviors are those that the policy sees
                 asked.append(self._pool.visible(spec))
                 known[name] = _as_saved(asked[-1], saved)
         known = {name: spec for name, spec in self._saved.items() if name not in known} | known
@@ -72,15 +72,15 @@ class Door:
         return other_than_known(known, asked) or clash(names, self._pool.independent)
 
     def objection(self, pair: int, shown: Sequence[BehaviorSpec], playing: Collection[str], *, new: bool) -> str | None:
-        """Why the engine of ``pair`` may not play; None: it may, and there is a learner for each behavior.
+        """The reason why the engine of ``pair`` may not play; None: it may, and each behavior has a learner.
 
         Args:
-            pair: whose engine it is.
-            shown: the behaviors that it shows.
+            pair: number of the engine's pair.
+            shown: the engine's behaviors.
             playing: names of the learners that some engine plays for now.
-            new: whether it is to begin, and does not only show another behavior.
+            new: whether the engine is about to start, rather than adding another behavior.
 
-        Raises CheckpointError for saved weights that do not fit the settings: then no other engine would do.
+        Raises CheckpointError for saved weights that do not fit the settings: then no other engine would fit either.
         """
         said = self.conflict(pair, shown)
         if new:
@@ -92,7 +92,7 @@ class Door:
     def _start_over(
         self, pair: int, shown: Sequence[BehaviorSpec], playing: Collection[str], said: str | None
     ) -> str | None:
-        """Forget what nobody plays any more and nobody has learned from, where something else is shown now."""
+        """If the behaviors are different now, drop the unused learners that have not learned yet."""
         learners = self._pool.learners
         idle = [
             learner
@@ -112,13 +112,13 @@ class Door:
         another = "another behavior" if said is None else said.partition(";")[0]
         self._pool.shared.hub.warning(
             f"the run starts over with engine {pair}: the engine that played {left} left before the first update, and "
-            f"this one shows something else: {another}",
+            f"this one differs: {another}",
             pair=pair,
         )
         return None
 
     def _make(self, pair: int, shown: Sequence[BehaviorSpec]) -> str | None:
-        """A learner for each behavior, or none and why."""
+        """Make a learner for each behavior; on an error, make none and return the reason."""
         before = set(self._pool.learners)
         try:
             for spec in shown:
@@ -133,7 +133,7 @@ class Door:
 
 
 def _as_saved(seen: BehaviorSpec, saved: BehaviorSpec) -> BehaviorSpec:
-    """``seen`` with what a checkpoint insists on: its actions, and its sensors' names and shapes."""
+    """``seen`` with the values that a checkpoint requires: its actions, and its sensors' names and shapes."""
     sensors = saved.observations
     if len(sensors) == len(seen.observations):
         sensors = tuple(
@@ -143,7 +143,7 @@ def _as_saved(seen: BehaviorSpec, saved: BehaviorSpec) -> BehaviorSpec:
 
 
 def _difference(right: BehaviorSpec, shown: BehaviorSpec) -> str | None:
-    """What ``shown`` has that is not as in ``right``, as a part of a sentence; None: nothing."""
+    """The difference of ``shown`` from ``right``, as a part of a sentence; None if there is none."""
     old, new = right.observations, shown.observations
     if len(old) != len(new):
         return f"it has {_count(len(new), 'sensor')}, not {len(old)}"

@@ -1,4 +1,4 @@
-"""Says once where a reward signal drowns the environment's own reward."""
+"""Warns once if a reward signal drowns the environment's own reward."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tau_trainer.metrics.summary import Statistics
 from tau_trainer.rewards.streams import EXTRINSIC
 
 MOST = 10.0
-"""What a signal pays an episode, its strength included, may be so many times what the environment does."""
+"""Largest allowed ratio of a signal's reward per episode, its strength included, to the environment's."""
 
 
 class Drowning:
-    """Looks at what episodes earned of each stream, summary by summary.
+    """Checks the rewards of episodes from each stream, summary by summary.
 
     Args:
         streams: names of the reward streams.
@@ -23,17 +23,17 @@ class Drowning:
         self._watched = [stream for stream in streams if stream != EXTRINSIC]
 
     def found(self, statistics: Mapping[str, Statistics]) -> list[str]:
-        """A sentence for each signal that a summary is the first to show too large."""
+        """A sentence for each signal that is too large for the first time in this summary."""
         sizes = {name: statistics.get(keys.return_size(name)) for name in (*self._watched, EXTRINSIC)}
         extrinsic = sizes.pop(EXTRINSIC)
         sentences = []
         for name, size in sizes.items():
-            # Where nothing was earned yet, something else has to show the way.
+            # As long as nothing was earned, another signal has to guide learning.
             if size is None or extrinsic is None or not extrinsic.mean or size.mean <= MOST * extrinsic.mean:
                 continue
             self._watched.remove(name)
             sentences.append(
-                f"the reward signal {name} drowns the environment's own: {size.mean:,.3g} an episode beside "
+                f"the reward signal {name} drowns the environment's own: {size.mean:,.3g} an episode compared with "
                 f"{extrinsic.mean:,.3g}, in absolute numbers; lower its strength"
             )
         return sentences

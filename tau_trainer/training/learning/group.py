@@ -1,7 +1,7 @@
 """Several processes that learn as one: data parallel, each from a part of every minibatch (``--devices N``).
 
-All get the same requests in the same order, and each has all that there is to learn from, so whoever is left when one
-dies knows everything that it knew.
+All get the same requests in the same order, and each has all the experience. So if one dies, any other one has
+everything that it had.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from tau_trainer.remote.process import Message, Place
 from tau_trainer.training.learning.process import NO_TAKES, LearnerProcess, Takes
 
 _FOR_ALL = ("make", "update", "load")
-"""Requests that change something; the others are the first rank's to answer."""
+"""Requests that change state; only the first rank answers the others."""
 _PATIENCE_S = 5.0
-"""For the end of a process to be seen whose silence the others have met."""
+"""Seconds to wait for the end of a process after the others noticed its silence."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """How many learn together, and where.
+    """The number of processes that learn together, and where they run.
 
     Attributes:
-        count: of processes.
-        device: of each; of several GPUs each has its own.
+        count: number of processes.
+        device: of each process; with several GPUs, each has its own.
         logs: folder of their logs.
-        threads: that each uses inside one large operation.
+        threads: number of threads that each uses inside one large operation.
         place: where all but the first run; None: here, on devices of their own.
-        host: this machine's address, as they reach it.
+        host: this machine's address, from their point of view.
     """
 
     count: int
@@ -46,7 +46,7 @@ class Ranked:
     host: str = LOOPBACK
 
     def devices(self) -> list[str]:
-        """One for each rank. Raises SettingsError: there are not enough GPUs."""
+        """One for each rank. Raises SettingsError if there are not enough GPUs."""
         asked = torch.device(self.device)
         if self.place is not None:
             return [self.device, *[asked.type] * (self.count - 1)]
@@ -54,17 +54,17 @@ class Ranked:
 
 
 class LearnerGroup:
-    """Processes for any number of algorithms, one request at a time. Fulfils :class:`.process.Learning`."""
+    """Processes for any number of algorithms, one request at a time. Implements :class:`.process.Learning`."""
 
     abreast = 1
 
     def __init__(self, ranked: Ranked, warn: Callable[[str], object]) -> None:
-        """Start them. ``warn``: told in a sentence where one is replaced. Raises LearnerError, SettingsError."""
+        """Start them. ``warn``: called with a sentence if one is replaced. Raises LearnerError, SettingsError."""
         self._ranked, self._warn = ranked, warn
         self._devices = ranked.devices()
         self._lock = threading.Lock()
         self._made: dict[str, Message] = {}
-        """By learner: the request that its algorithms were made by."""
+        """By learner: the request that made its algorithms."""
         self._begin()
 
     def _begin(self) -> None:
@@ -80,7 +80,7 @@ class LearnerGroup:
     def ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
         """Send a request to all, and wait for the first rank's answer; see :meth:`.LearnerProcess.ask`.
 
-        One that dies meanwhile is replaced, once a request, by what the others know, and the request is sent again.
+        If a process dies, it is replaced once per request with the state of the others, and the request is sent again.
         """
         with self._lock:
             try:
@@ -100,20 +100,20 @@ class LearnerGroup:
             return self._processes[0].ask(request)
         for rank, process in enumerate(self._processes):
             device = {"device": self._devices[rank]} if kind == "make" else {}
-            silent = {"publish": False, "batches": False} if rank else {}  # the first tells
+            silent = {"publish": False, "batches": False} if rank else {}  # only the first reports
             process.say(Message(kind, {**facts, **device, **silent}, arrays))
         answers, errors = list[Message](), list[TauError]()
         for rank, process in enumerate(self._processes):
             try:
                 answers.append(process.answer(NO_TAKES if rank else takes))
-            except TauError as error:  # the others' answers are to be heard all the same
+            except TauError as error:  # still receive the others' answers
                 errors.append(error)
         if errors:
             raise errors[0]
         return answers[0]
 
     def _death(self) -> str | None:
-        """How one ended, if one has, or does within a moment."""
+        """How a process died, if one has, or does within a moment; otherwise None."""
         until = time.monotonic() + _PATIENCE_S
         while True:
             deaths = [process.death for process in self._processes]
@@ -123,7 +123,7 @@ class LearnerGroup:
             time.sleep(0.05)
 
     def _replace(self, death: str, error: LearnerError) -> None:
-        """Begin anew with what one that is left knows. Raises ``error`` where nobody is."""
+        """Restart all processes with the state of a remaining one. Raises ``error`` if none remains."""
         left = next((process for process in self._processes if process.death is None), None)
         if left is None:
             raise error
@@ -136,10 +136,10 @@ class LearnerGroup:
             self._ask(Message("load", {"learner": name, "facts": state["facts"], "fresh": False}, arrays))
         facts = [state.facts["facts"] for state in known.values()]
         lost = any("seen" in each and "replay" not in each for each in facts)
-        empty = "; the replay memory begins empty (save_replay_buffer: true keeps it)" if lost else ""
-        self._warn(f"{death}; learning goes on in a new one, from what the others know{empty}")
+        empty = "; the replay memory starts empty (save_replay_buffer: true keeps it)" if lost else ""
+        self._warn(f"{death}; learning continues in a new one, with the state of the others{empty}")
 
     def close(self) -> None:
-        """End them; an update that runs is not waited for."""
+        """End them without waiting for a running update."""
         for process in self._processes:
             process.close()

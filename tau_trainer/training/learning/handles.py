@@ -1,7 +1,7 @@
-"""Where an algorithm learns: in a thread of this process, or in a process of its own.
+"""Handles of an algorithm that learns in a thread of this process, or in a process of its own.
 
-A handle's methods block; they are called from one worker thread at a time. What differs is who holds the interpreter's
-lock while an update computes: a thread shares it with the event loop, a process (:mod:`.process`) does not.
+A handle's methods block; they are called from one worker thread at a time. The difference is the interpreter's lock
+during an update: a thread shares it with the event loop, a process (:mod:`.process`) does not.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ class LearnerHandle(Protocol):
     """The learning side of an algorithm."""
 
     abreast: int
-    """Updates that may be under way at a time, each submitted by a thread of its own."""
+    """Number of updates that may run at a time, each submitted by a thread of its own."""
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
-        """Learn from ``work`` and release it; statistics by TensorBoard name. See :meth:`Algorithm.update`.
+        """Learn from ``work`` and release it; returns statistics by TensorBoard name. See :meth:`Algorithm.update`.
 
         Raises:
-            NonFiniteError: the update met NaN; everything is as before it.
-            LearnerError: the process that learns is gone.
+            NonFiniteError: the update met NaN; all state is as before it.
+            LearnerError: the process that learns has ended.
         """
 
     def policy(self) -> Policy:
-        """The newest whole policy; may be asked from any thread."""
+        """The newest whole policy; callable from any thread."""
 
     def watch(self, on_batch: OnBatch) -> None:
-        """Call ``on_batch`` for the minibatches of all updates to come, in the thread that calls :meth:`submit`."""
+        """Call ``on_batch`` for the minibatches of all later updates, in the thread that calls :meth:`submit`."""
 
     def state(self) -> State:
-        """What a checkpoint keeps. Raises LearnerError."""
+        """The state that a checkpoint keeps. Raises LearnerError."""
 
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         """See :meth:`Algorithm.load`. Raises CheckpointError, LearnerError."""
 
 
 class LocalLearner:
-    """Learns in the thread that calls."""
+    """Learns in the calling thread."""
 
     abreast = 1
 
@@ -53,7 +53,7 @@ class LocalLearner:
         self._policy = algorithm.snapshot()
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
-        """Learn, here and now."""
+        """Learn in this thread."""
         try:
             stats = self._algorithm.update(work, progress, publish)
         finally:
@@ -66,25 +66,25 @@ class LocalLearner:
         return self._policy
 
     def watch(self, on_batch: OnBatch) -> None:
-        """Call ``on_batch`` for all minibatches to come."""
+        """Call ``on_batch`` for all later minibatches."""
         self._algorithm.on_batch = on_batch
 
     def state(self) -> State:
-        """What a checkpoint keeps."""
+        """The state that a checkpoint keeps."""
         return self._algorithm.state()
 
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        """Go on from a checkpoint."""
+        """Restore a checkpoint."""
         self._algorithm.load(arrays, facts, fresh=fresh)
         self._policy = self._algorithm.snapshot()
 
 
 class MemberLearner:
-    """Learns with many others as one computation, which is not this object's (:class:`.PopulationTrainer`).
+    """Learns with many others in one computation, which :class:`.PopulationTrainer` runs.
 
     Attributes:
-        algorithm: what it was made with; it learns nothing by itself.
-        loaded: what it goes on from and whether afresh, for those whom it joins.
+        algorithm: the algorithm it was made with, which does not learn by itself.
+        loaded: the state that it starts from, and whether it is a fresh start; the population reads it when this joins.
         stats: of the newest update.
     """
 
@@ -98,11 +98,11 @@ class MemberLearner:
         self._state: Callable[[], State] = algorithm.state
 
     def join(self, snapshot: Callable[[], Policy], state: Callable[[], State]) -> None:
-        """From now on the others know its policy and its state."""
+        """Use the population's policy and state from now on."""
         self._snapshot, self._state, self.loaded = snapshot, state, None
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
-        """It has learned already."""
+        """Return the statistics: the population has learned already."""
         return dict(self.stats)
 
     def policy(self) -> Policy:
@@ -110,18 +110,18 @@ class MemberLearner:
         return self._snapshot()
 
     def watch(self, on_batch: OnBatch) -> None:
-        """Minibatches are of all together, so nobody is told of them."""
+        """Do nothing: minibatches belong to the whole population, so they are not reported."""
 
     def state(self) -> State:
-        """What a checkpoint keeps."""
+        """The state that a checkpoint keeps."""
         return self._state()
 
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        """Go on from a checkpoint. Raises CheckpointError."""
+        """Restore a checkpoint. Raises CheckpointError."""
         if not fresh and "population" not in facts:
             raise CheckpointError(
-                "it is of pairs with engines, and goes on with the --env that it had; --initialize-from begins a "
-                "population with what they learned"
+                "it is of pairs with engines; resume it with the --env that it had, or start a population with what "
+                "they learned: --initialize-from"
             )
         self.algorithm.load(arrays, facts, fresh=fresh)
         self.loaded = arrays, facts, fresh

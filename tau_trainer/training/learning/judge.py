@@ -1,4 +1,4 @@
-"""What a learner's policies are worth while it learns, which one is the best, and whether it has learned enough."""
+"""The judge: scores a learner's policies during training, keeps the best, and knows when it is good enough."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from tau_trainer.training.learning.progress import Progress
 from tau_trainer.training.learning.returns import EpisodeReturns
 
 EPISODES: Final = 10
-"""Episodes by which a policy is compared with others where a learner may lose what it knows.
+"""Number of episodes by which policies are compared if a learner may lose what it has learned.
 
-Half of them end before the policy is looked at, half after it. The newest 100, as is usual, lag behind: on CartPole
-they choose policies that have lost it already (docs/benchmarks.md)."""
+Half of them end before the policy is scored, half after it. The usual newest 100 episodes lag behind: on CartPole they
+choose policies that have lost it already (docs/benchmarks.md).
+"""
 Validator = Callable[[Policy], Mapping[str, float]]
 """Scores a policy, by metric key; called in the learner's thread."""
 
@@ -35,19 +36,19 @@ class Judge:
     """Validates the policies of one learner, and keeps the best of them.
 
     Attributes:
-        best: the policy with the best validation scores so far, in resumed runs too; None: nothing chooses. Where the
-            best alone is kept and nothing validated, that of the best mean reward as checkpoints were due.
+        best: the policy with the best validation scores so far, in resumed runs too; None: no policy is chosen. With
+            ``save_best_only`` and without validation, the one with the best mean reward when a checkpoint was due.
         scores: of the newest validation, by metric key.
         accuracies: of all validations so far, in order.
         returns: of the newest episodes.
-        falls: whether policies may become worse at any time, and returns can be compared over the whole run. If so, and
-            nothing is validated, the best is the one with the highest mean return of the :data:`EPISODES` around it.
+        falls: whether policies may become worse at any time, and returns are comparable over the whole run. If so, and
+            without validation, the best is the one with the highest mean return of the :data:`EPISODES` around it.
     """
 
     def __init__(
         self, progress: Progress, returns: EpisodeReturns, validator: Validator | None, callbacks: Callbacks
     ) -> None:
-        """``validator``: called after updates, as :func:`.validation_after` says; None: nothing is validated."""
+        """``validator``: called after updates, as :func:`.validation_after` says; None: no validation."""
         self.best: ScoredPolicy | None = None
         self.scores: Mapping[str, float] = {}
         self.accuracies: list[float] = []
@@ -56,14 +57,14 @@ class Judge:
         self._progress, self._validator, self._callbacks = progress, validator, callbacks
         self._recent: list[Mapping[str, float]] = []
         self._newest: ScoredPolicy | None = None
-        """The last that was validated, or played."""
+        """The last policy that was validated or played."""
         self._waiting: tuple[ScoredPolicy, int] | None = None
-        """A policy whose episodes have yet to end, and how many had ended before it."""
+        """A policy that waits for its episodes to end, and the number of episodes that had ended before it."""
         self._next = 0
-        """Decisions after which the next is."""
+        """Number of decisions at which the next validation is due."""
 
     def validate_if_due(self, policy: Policy) -> Mapping[str, float]:
-        """Scores of a policy where it is its turn, else nothing. Call in the learner's thread."""
+        """Scores of a policy if a validation is due, otherwise empty. Call in the learner's thread."""
         decisions = self._progress.decisions
         if decisions < self._next or (self._validator is None and not self.falls):
             return {}
@@ -76,7 +77,7 @@ class Judge:
         return self.scores
 
     def _follow(self, policy: Policy) -> None:
-        """Compare the policy that waits, once half of its episodes have ended after it; then ``policy`` waits."""
+        """Compare the waiting policy once half of its episodes have ended after it; then ``policy`` waits."""
         ended = self.returns.ended
         if self._waiting is not None:
             waiting, since = self._waiting
@@ -84,12 +85,12 @@ class Judge:
                 return
             mean = self.returns.mean_of(EPISODES)
             if mean is not None and (self.best is None or (mean, 0.0) >= self.best.rank):
-                # Where returns have a limit, many policies reach it: of equals the newest has learned more.
+                # If returns have a limit, many policies reach it: of equal ones, the newest has learned the most.
                 self.best = replace(waiting, rank=(mean, 0.0))
         self._waiting = ScoredPolicy(policy, self._progress.decisions), ended
 
     def _validate(self, policy: Policy, validator: Validator) -> list[Mapping[str, float]]:
-        """Score ``policy``, and keep it where it is the best so far; the scores that it was ranked by."""
+        """Score ``policy``, and keep it if it is the best so far; returns the scores that rank it."""
         info = EvaluationInfo(self._progress.name, policy.version, self._progress.decisions)
         self._callbacks.soon("on_evaluation_begin", info)
         self.scores = validator(policy)
@@ -100,12 +101,12 @@ class Judge:
         return recent
 
     def validate_last(self, policy: Policy) -> Mapping[str, float]:
-        """Score the policy of now as those before it were, if that is still to be done: the run ends with it.
+        """Score the current policy like those before it, unless that is done: the run ends with it.
 
-        Nothing that a run which goes on from here would validate changes by it. Call in the learner's thread.
+        It does not change what a resumed run would validate. Call in the learner's thread.
 
         Returns:
-            Its scores by metric key; none where it had been scored, or nothing is.
+            Its scores by metric key; empty if it was scored already, or there is no validation.
         """
         if self._validator is None or self.last(policy).scores:
             return {}
@@ -113,26 +114,26 @@ class Judge:
         return self.scores
 
     def take(self, scored: ScoredPolicy) -> None:
-        """Somebody else has played a policy: keep it where it is the best so far."""
+        """Keep a policy that was scored elsewhere if it is the best so far."""
         self._newest = scored
         self.best = scored.or_kept(self.best)
 
     def last(self, policy: Policy) -> ScoredPolicy:
-        """The policy of now, with what it is worth where that is known."""
+        """The current policy, with its scores if they are known."""
         if self._newest is not None and self._newest.policy.version == policy.version:
             return replace(self._newest, decisions=self._progress.decisions)
         return ScoredPolicy(policy, self._progress.decisions)
 
     def evaluate_returns(self, policy: Policy) -> None:
-        """Where nothing is validated, compare the policy of now with the best so far by ``trial_count`` episodes."""
+        """Without validation, compare the current policy with the best so far by ``trial_count`` episodes."""
         mean = self.returns.mean
         if self._validator is None and mean is not None:
             self.take(ScoredPolicy(policy, self._progress.decisions, rank=(mean, 0.0)))
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """What a checkpoint keeps: the best policy's weights, and the rest.
+        """The state that a checkpoint keeps: the best policy's weights, and the rest.
 
-        No policy waits any more: so the run that goes on and one that is resumed compare the same.
+        It clears the waiting policy, so that this run and one that is resumed compare the same.
         """
         self._waiting = None
         weights, best = best_to_keep(self.best)
@@ -145,11 +146,11 @@ class Judge:
         }
 
     def load(self, algorithm: Algorithm, arrays: Arrays, values: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state`, with the :class:`Progress` that belongs to it."""
+        """Restore :meth:`state`, with the :class:`Progress` that belongs to it."""
         self.best = stored_best(algorithm, arrays, values)
         self._recent = list(values.get("recent_scores", []))
         self.accuracies = list(values.get("accuracies", []))
         self.returns.load(values.get("recent_returns", ()))
-        # What an earlier version, or an earlier max_steps, found due may be far away.
+        # An earlier version or an earlier max_steps may have set the next validation far away.
         due = validation_after(self._progress.decisions, self._progress.max_steps)
         self._next = min(values.get("next_evaluation", due), due)

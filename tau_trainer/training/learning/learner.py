@@ -1,4 +1,4 @@
-"""The learner of one behavior, as pairs know it: experience comes in, newer policies act."""
+"""The learner of one behavior, as pairs see it: experience arrives, and newer policies act."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tau_trainer.training.learning.updates import Shared, Updates
 
 
 class Learner(Sink):
-    """Learns one behavior. All methods belong to the event loop, except what runs in the learner's thread.
+    """Learns one behavior. All methods belong to the event loop, except those that run in the learner's thread.
 
     Attributes:
         name: its key in metrics and files.
@@ -43,14 +43,14 @@ class Learner(Sink):
         progress: how far it has come.
         judge: what its policies are worth.
         bound: how far agents may act ahead.
-        updates: what it learns by, and the newest policy.
-        stopped: whether it is done before its decisions are over.
-        remembers: whether the experience of the run that it goes on from is still there.
-        opponents: whom it plays against at self-play; None: it does not.
+        updates: runs updates, and holds the newest policy.
+        stopped: whether it is done before max_steps.
+        remembers: whether the experience of the run that it continues is still there.
+        opponents: its opponents in self-play; None: no self-play.
     """
 
     def __init__(self, name: str, setup: Setup, algorithm: Algorithm, handle: LearnerHandle, shared: Shared) -> None:
-        """Made with nothing learned; ``algorithm`` collects, ``handle`` is where it learns."""
+        """Made untrained; ``algorithm`` collects, ``handle`` learns."""
         super().__init__(algorithm)
         self.name, self.setup, self.spec, self.settings = name, setup, setup.spec, setup.settings
         self.stopped, self.remembers = False, True
@@ -69,7 +69,7 @@ class Learner(Sink):
         self.updates.filling = self._filling()
 
     def _filling(self) -> Filling | None:
-        """By ``steps_per_update: auto``, from the counters of now."""
+        """The filling for ``steps_per_update: auto``, from the current counters; None for other settings."""
         numbers = self.settings.hyperparameters
         if isinstance(numbers, OffPolicyHyperparameters) and numbers.auto and not self.unfilled:
             return Filling(self, numbers)
@@ -77,7 +77,7 @@ class Learner(Sink):
 
     @property
     def unfilled(self) -> str:
-        """Why gradient steps could fill no time here, as the end of a sentence; empty: they could."""
+        """The reason why gradient steps cannot fill spare time here, as the end of a sentence; empty: they can."""
         if self.bound.most == 0:
             return "learning and acting take turns"
         holds = isinstance(self.handle, LocalLearner) and self.algorithm.holds_lock
@@ -90,16 +90,16 @@ class Learner(Sink):
 
     @property
     def decisions(self) -> int:
-        """Made for it so far, earlier runs that were resumed included."""
+        """Decisions made for it so far, including earlier sessions of a resumed run."""
         return self.progress.decisions
 
     @property
     def done(self) -> bool:
-        """Whether it has had all its decisions, or learned enough. Its policy keeps acting."""
+        """Whether it has reached max_steps or its criterion. Its policy keeps acting."""
         return self.stopped or self.progress.decisions >= self.progress.max_steps
 
     def count(self, decisions: int) -> None:
-        """Count decisions; write a summary where it is due."""
+        """Count decisions; write a summary if one is due."""
         progress, before = self.progress, self.done
         progress.decisions += decisions
         if self.done and not before:
@@ -111,7 +111,7 @@ class Learner(Sink):
             progress.hub.rest(self.name)
 
     def ended(self, returns: FloatArray) -> None:
-        """Count the returns [k] of episodes that ended, as any sink does; the criterion may be reached."""
+        """Count the returns [k] of episodes that ended, as any sink does; this may reach the criterion."""
         if not self.done and self.judge.returns.add(returns.tolist()):
             self.stopped = True
             self.progress.rest()
@@ -130,7 +130,7 @@ class Learner(Sink):
         """Hand over work that is ready; wait only while the policy's age is at its bound.
 
         Every pair calls this after it has recorded a step and before its environment gets the next answer. Once
-        learning has failed for good it raises what failed: NonFiniteError after several updates that met NaN,
+        learning has failed for good, it raises the error: NonFiniteError after several updates that met NaN,
         LearnerError, or a defect.
         """
         if not self.done:
@@ -146,7 +146,7 @@ class Learner(Sink):
             raise self.updates.error
 
     async def learn(self, work: Work) -> None:
-        """One update from ``work``, whoever collected it. Raises what learning has failed by, as above."""
+        """One update from ``work`` of any collector. Raises the error that ended learning, as above."""
         await self.updates.learn(work)
         if self.updates.error is not None:
             raise self.updates.error
@@ -182,29 +182,29 @@ class Learner(Sink):
         }
 
     def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
-        """Take over what another run's learner has learned (what its :meth:`state` gave); all counters stay at 0."""
+        """Start from the weights of another run's learner (its :meth:`state`); all counters stay at 0."""
         arrays, values = whole(arrays, values, self.handle.state)
         self._load(arrays, values["algorithm"], fresh=True)
 
     def _load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        """Act with what is known of the algorithm; arrays of other policies are passed over."""
+        """Act with the algorithm's saved state; arrays of other policies are ignored."""
         known = {name: array for name, array in arrays.items() if not name.startswith((BEST, PREFIX))}
         self.handle.load(known, facts, fresh=fresh)
         self.updates.take(self.handle.policy())
 
     def play(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
-        """Act from now on as a saved learner would (what its :meth:`state` gave), but explore nothing any more."""
+        """Act from now on as a saved learner would (its :meth:`state`), but without exploration."""
         self.begin_from(arrays, values)
         self.actor.deterministic |= self.policy.explores
         self.judge.best = stored_best(self.algorithm, arrays, values)
 
     def play_best(self) -> None:
-        """Act from now on with the policy that validation chose, where it chose one."""
+        """Act from now on with the best policy, if validation chose one."""
         if self.judge.best is not None:
             self.updates.take(self.judge.best.policy)
 
     def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Restore a checkpoint."""
         arrays, values = whole(arrays, values, self.handle.state)
         self._load(arrays, values["algorithm"], fresh=False)
         self.progress.load(values)

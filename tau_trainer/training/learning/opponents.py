@@ -1,8 +1,9 @@
-"""Whom a behavior plays against: earlier versions of its policy, its newest one, policies from outside; and Elo.
+"""Opponents of a behavior in self-play: earlier versions of its policy, the newest one, model files; and Elo.
 
-Elo as ML-Agents computes it, with K = 1: whoever is expected to score ``1 / (1 + 10^((other - own) / 400))`` and scores
-1, 0.5 or 0 gains the difference, and the other loses it. An opponent that is the newest policy has the learner's own
-rating, so such a game moves nothing. Against several teams at once every pair is rated so, each with its share of K.
+Elo as ML-Agents computes it, with K = 1: a player whose expected score is ``1 / (1 + 10^((other - own) / 400))`` and
+whose actual score is 1, 0.5 or 0 gains the difference, and the other loses it. An opponent that is the newest policy
+has the learner's own rating, so such a game changes nothing. A game against several teams is rated for every pair, each
+with its share of K.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from tau_trainer.settings.signals import SelfPlaySettings
 from tau_trainer.specs import BehaviorSpec
 
 PREFIX: Final = "self_play."
-"""What the names of a checkpoint's arrays begin with that are snapshots."""
+"""Prefix of the names of a checkpoint's arrays that belong to snapshots."""
 NEWEST: Final = "newest"
-"""How the newest policy is called as an opponent."""
+"""Name of the newest policy as an opponent."""
 
 
 @dataclass(slots=True)
@@ -41,8 +42,8 @@ class Opponent:
     """A policy that ghosts act with.
 
     Attributes:
-        key: its number among the snapshots, :data:`NEWEST`, or the file that it is.
-        made: decisions behind it, where it is a snapshot.
+        key: its number among the snapshots, :data:`NEWEST`, or the path of its file.
+        made: number of decisions behind it, if it is a snapshot.
     """
 
     key: str
@@ -52,15 +53,15 @@ class Opponent:
 
     @property
     def weights_key(self) -> int | str:
-        """The same for opponents whose weights are the same.
+        """A key that is equal for opponents with the same weights.
 
-        Two of them may hold two copies of one policy: one comes from a checkpoint, the other was drawn since.
+        Two of them may hold two copies of one policy: one from a checkpoint, the other drawn since.
         """
         return self.key if isinstance(self.policy, OnnxPolicy) else self.policy.version
 
     @property
     def games(self) -> Games:
-        """None so far."""
+        """An empty record of games."""
         if self.made is not None:
             return Games(f"snapshot at {self.made:,}", made=self.made)
         return Games(self.key if self.key == NEWEST else Path(self.key).name)
@@ -85,36 +86,36 @@ def outside(settings: SelfPlaySettings, spec: BehaviorSpec) -> list[Policy]:
 
 @dataclass(slots=True)
 class Clock:
-    """What is due when, for one behavior."""
+    """Counters of one behavior that decide when something is due."""
 
     ghost_steps: int = 0
     """Decisions of its ghosts."""
     ended: int = 0
     """Episodes that ended, of all its teams."""
     made: int = 0
-    """Snapshots, those that are dropped included."""
+    """Number of snapshots made, including dropped ones."""
     last_save: int = 0
-    """Decisions of the behavior as the last of them was made."""
+    """Decisions of the behavior when the last snapshot was made."""
     last_swap: int = 0
-    """Ghost steps as opponents were drawn last."""
+    """Ghost steps when opponents were last drawn."""
     last_change: int = 0
-    """Decisions of the behavior as its turn passed on last."""
+    """Decisions of the behavior when its turn last passed on."""
 
 
 class Opponents:
-    """The opponents that one behavior offers its adversaries, and what it has scored against theirs.
+    """The opponents that one behavior offers to other teams, and its scores against theirs.
 
     Attributes:
         rating: of the newest policy.
         kept: the snapshots of the window, in the order of their places.
-        first: the first snapshot, which stays known when the window has moved on.
-        current: whom each team of this behavior acts with as a ghost, from its agents' next episodes on.
+        first: the first snapshot, which is kept when the window has moved on.
+        current: the opponent that each team of this behavior acts with as a ghost, from its agents' next episodes on.
         results: games that this behavior has played, by opponent: its behavior and its key.
-        acting: what the agents of each team draw actions with as ghosts.
+        acting: random generator of each team's actions as ghosts.
     """
 
     def __init__(self, settings: SelfPlaySettings, seed: int, newest: Callable[[], Policy], spec: BehaviorSpec) -> None:
-        """``newest``: the learner's newest whole policy."""
+        """``newest``: returns the learner's newest whole policy."""
         self.settings = settings
         self.rating = Rating(settings.initial_elo)
         self.kept: list[Opponent] = []
@@ -131,7 +132,7 @@ class Opponents:
         self.acting: dict[int, np.random.Generator] = {}
 
     def save(self, decisions: int) -> None:
-        """Keep the newest policy, in the place of the oldest where the window is full."""
+        """Keep the newest policy; if the window is full, it replaces the oldest."""
         snapshot = Opponent(str(self.clock.made), self._newest(), Rating(self.rating.value), decisions)
         if self.first is None:
             self.first = snapshot
@@ -143,12 +144,12 @@ class Opponents:
         self.clock.last_save = decisions
 
     def join(self, team: int) -> None:
-        """A team appears: as a ghost it begins with the first snapshot."""
+        """A team appears: as a ghost it starts with the first snapshot."""
         self.current.setdefault(team, self.kept[0])
         self.acting.setdefault(team, np.random.default_rng([self._seed, 6, team]))
 
     def swap(self, teams: Sequence[int]) -> None:
-        """Draw anew whom these teams act with as ghosts."""
+        """Draw new opponents for these teams to act with as ghosts."""
         for team in teams:
             if self._rng.random() < 1.0 - self.settings.play_against_latest_model_ratio:
                 choice = [*self.kept, *self.outside]
@@ -164,14 +165,14 @@ class Opponents:
             self.results[behavior, opponent.key] = before.and_more(result, count)
 
     def known(self, key: str) -> bool:
-        """Whether results against this one are still told: it can be met, or is the first."""
+        """Whether results against this opponent are still reported: it can be met, or it is the first snapshot."""
         first = () if self.first is None else (self.first,)
         return key == NEWEST or any(key == some.key for some in (*first, *self.kept, *self.outside))
 
     def table(self, behavior: str, others: Mapping[str, Opponents]) -> tuple[Games, ...]:
-        """What ``behavior``, whose these are, has scored: against newest policies, snapshots by age, files.
+        """Scores of ``behavior``, to which these opponents belong: against newest policies, snapshots by age, files.
 
-        Whom it has not played yet is left out.
+        Opponents that it has not played yet are left out.
         """
         results = {(of, key): games for (of, key), games in self.results.items() if of in others}
         results = {(of, key): games for (of, key), games in results.items() if others[of].known(key) and games.played}
@@ -181,13 +182,13 @@ class Opponents:
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-able values for a checkpoint.
 
-        Asked for in the learner's thread, while games go on: what may grow is copied first.
+        Called in the learner's thread, while games continue: data that may grow is copied first.
         """
         arrays: dict[str, NDArray[Any]] = {}
         current, results, acting = list(self.current.items()), list(self.results.items()), list(self.acting.items())
 
         def put(opponent: Opponent | None) -> dict[str, Any] | None:
-            """The weights of each version once."""
+            """Store the weights of each version once."""
             if opponent is None:
                 return None
             facts: dict[str, Any] = {"key": opponent.key, "made": opponent.made, "elo": opponent.rating.value}
@@ -213,14 +214,14 @@ class Opponents:
         }
 
     def load(self, arrays: Arrays, values: Mapping[str, Any], make: Callable[[Arrays, int], Policy]) -> None:
-        """Go on from :meth:`state`; ``make``: the policy of weights and a version."""
+        """Restore :meth:`state`; ``make``: makes a policy from weights and a version."""
         self.rating.value = float(values["elo"])
         known: dict[str, Opponent] = {opponent.key: opponent for opponent in self.outside}
         policies: dict[int, Policy] = {}
 
         def get(facts: Mapping[str, Any]) -> Opponent | None:
             key = str(facts["key"])
-            if "version" not in facts:  # a file, which the settings may name no more
+            if "version" not in facts:  # a file, which the settings may no longer name
                 return known.get(key)
             version = int(facts["version"])
             if version not in policies:

@@ -1,13 +1,12 @@
-"""A parameter server: processes that learn apart, each from rollouts of its own, and what they have in common.
+"""A parameter server: processes that learn separately, each from rollouts of its own, and their common state.
 
-A learner fetches the newest state, makes a whole update from one piece of work, and hands back what that has changed:
-the difference of its parameters, which is added to the newest, whoever has changed these meanwhile. (A replica of
-DistBelief's Downpour SGD, Dean et al. 2012, pushes what its gradients have added up to since it fetched, and so does a
-worker of Ho et al. 2013, whose updates are additive and whose staleness is bounded. TensorFlow's
-``ParameterServerStrategy`` sends the gradient of every minibatch: for networks of this size a message would cost more
-than the minibatch.)
+A learner fetches the newest state, makes a whole update from one piece of work, and returns the change of its
+parameters, which is added to the newest ones, even if others have changed these meanwhile. (A replica of DistBelief's
+Downpour SGD, Dean et al. 2012, pushes the sum of its gradients since its last fetch, and so does a worker of Ho et al.
+2013, whose updates are additive and whose staleness is bounded. TensorFlow's ``ParameterServerStrategy`` sends the
+gradient of every minibatch: for networks of this size a message would cost more than the minibatch.)
 
-The state lies here, the optimizer's included, so a learner that dies takes nothing with it.
+The server holds the state, including the optimizer's, so nothing is lost if a learner dies.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from tau_trainer.training.learning.process import NO_TAKES, LearnerProcess, Take
 
 T = TypeVar("T")
 _LEARNED = "model."
-"""What the names of parameters begin with in a state."""
+"""Prefix of the names of parameters in a state."""
 
 
 class _State(NamedTuple):
-    """What is known of an algorithm after so many updates."""
+    """State of an algorithm after ``version`` updates."""
 
     version: int
     arrays: Arrays
@@ -47,15 +46,15 @@ class _Served:
     """One algorithm."""
 
     made: Message
-    """The request that it was made by."""
+    """The request that made it."""
     newest: _State
     begun: list[int] = field(default_factory=list)
-    """Versions that the updates under way began from."""
+    """Versions from which the current updates started."""
 
 
 @dataclass(slots=True)
 class _Worker:
-    """A process that learns, and whose algorithms it has made."""
+    """A process that learns, and the algorithms that it has made."""
 
     rank: int
     process: LearnerProcess
@@ -64,7 +63,7 @@ class _Worker:
 
 @dataclass(slots=True)
 class Staleness:
-    """Of updates: those by others between the weights that they began from and those that they changed."""
+    """Staleness of updates: how many others came between the weights that one started from and those it changed."""
 
     updates: int = 0
     total: int = 0
@@ -76,15 +75,15 @@ class Staleness:
 
     @property
     def mean(self) -> float:
-        """0 before the first."""
+        """0 before the first update."""
         return self.total / max(1, self.updates)
 
 
 class ParameterServer:
-    """Any number of algorithms, several requests at a time. Fulfils :class:`.process.Learning`.
+    """Any number of algorithms, several requests at a time. Implements :class:`.process.Learning`.
 
     Attributes:
-        abreast: updates that may be under way at a time.
+        abreast: number of updates that may run at a time.
         staleness: of all updates so far.
     """
 
@@ -92,9 +91,9 @@ class ParameterServer:
         """Start the processes.
 
         Args:
-            ranked: how many, and where.
-            bound: of the staleness of any update: who would get ahead of that waits.
-            warn: told in a sentence where one is replaced.
+            ranked: their number and place.
+            bound: largest staleness of any update; an update that would exceed it waits.
+            warn: called with a sentence if a process is replaced.
 
         Raises:
             LearnerError, SettingsError: they cannot be started.
@@ -115,7 +114,7 @@ class ParameterServer:
         return LearnerProcess(log, threads=ranked.threads, place=place, joins={"rank": rank, "count": ranked.count})
 
     def ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
-        """Do what is asked; may be called by several threads. See :meth:`.LearnerProcess.ask`."""
+        """Handle a request; callable from several threads. See :meth:`.LearnerProcess.ask`."""
         kind, name = request.kind, request.facts["learner"]
         if kind == "make":
             self._served[name] = _Served(request, _State(0, {}, {}))
@@ -133,7 +132,7 @@ class ParameterServer:
         return Message("state", {"facts": dict(newest.facts)}, dict(newest.arrays))
 
     def _update(self, served: _Served, request: Message, takes: Takes) -> Message:
-        name, quiet = request.facts["learner"], {**request.facts, "publish": False}  # what acts is what all have made
+        name, quiet = request.facts["learner"], {**request.facts, "publish": False}  # only the common policy acts
 
         def learn(worker: _Worker) -> Message:
             with self._under_way(served) as before:
@@ -157,9 +156,9 @@ class ParameterServer:
 
     @contextmanager
     def _under_way(self, served: _Served) -> Iterator[_State]:
-        """What an update begins from, as soon as none that runs can become staler than the bound by it."""
+        """The state that an update starts from, as soon as it cannot make a running update staler than the bound."""
         with self._turn:
-            # All others may come before the one that began first.
+            # All others may come before the one that started first.
             self._turn.wait_for(
                 lambda: all(served.newest.version - begun + len(served.begun) <= self._bound for begun in served.begun)
             )
@@ -173,7 +172,7 @@ class ParameterServer:
                 self._turn.notify_all()
 
     def _with_one(self, do: Callable[[_Worker], T]) -> T:
-        """Have a process that is free do something; one that dies meanwhile is replaced, once, and it is done again."""
+        """Run ``do`` with a free process. If the process dies, it is replaced, and ``do`` runs once more."""
         worker = self._free.get()
         try:
             return do(worker)
@@ -182,13 +181,13 @@ class ParameterServer:
                 raise
             worker.process.close()
             worker.process, worker.made = self._started(worker.rank), set()
-            self._warn(f"{death}; learning goes on in a new one, from the newest weights")
+            self._warn(f"{death}; learning continues in a new one, from the newest weights")
             return do(worker)
         finally:
             self._free.put(worker)
 
     def _asked(self, worker: _Worker, request: Message, takes: Takes = NO_TAKES) -> Message:
-        """The answer of a process, which makes the algorithm first where it has not yet."""
+        """The answer of a process, which first makes the algorithm if it has not yet."""
         name = request.facts["learner"]
         if name not in worker.made:
             kind, facts, arrays = self._served[name].made
@@ -201,7 +200,7 @@ class ParameterServer:
         return _State(int(facts["facts"]["version"]), arrays, facts["facts"])
 
     def words(self) -> str:
-        """How stale updates were, for a person."""
+        """The staleness of updates, in words."""
         stale = self.staleness
         return (
             f"parameter server: {stale.updates:,} updates by {self.abreast} processes, staleness {stale.mean:.2f} "
@@ -209,16 +208,16 @@ class ParameterServer:
         )
 
     def close(self) -> None:
-        """End the processes; an update that runs is not waited for."""
+        """End the processes without waiting for a running update."""
         for worker in self._workers:
             worker.process.close()
 
 
 def added(newest: Arrays, before: Arrays, after: Arrays) -> dict[str, NDArray[Any]]:
-    """A state that has what an update changed, which took ``before`` to ``after``, besides what ``newest`` has.
+    """The state ``newest`` with the changes of an update that led from ``before`` to ``after``.
 
-    Parameters are added up, and so are the rows that a normaliser has seen. Of everything else (moments of the
-    optimizer, random numbers) those of whoever came last stay: sums of moments would not be moments.
+    Changes of parameters and the rows that a normaliser has seen are added. Everything else (moments of the optimizer,
+    random numbers) is taken from ``after``, the latest update: sums of moments would not be moments.
     """
     known: dict[str, NDArray[Any]] = dict(after)
     for name, values in after.items():
@@ -230,7 +229,7 @@ def added(newest: Arrays, before: Arrays, after: Arrays) -> dict[str, NDArray[An
 
 
 def _rows_added(place: str, newest: Arrays, before: Arrays, after: Arrays) -> dict[str, NDArray[Any]]:
-    """Statistics of a normaliser with the rows between two others: Chan et al. 1983, equation 1.5, and its inverse."""
+    """Statistics of a normaliser plus the rows between two others: Chan et al. 1983, equation 1.5, and its inverse."""
     names = [place + key for key in ("count", "mean", "squares")]
     (count, mean, squares), earlier, later = ([state[name] for name in names] for state in (newest, before, after))
     rows = later[0] - earlier[0]

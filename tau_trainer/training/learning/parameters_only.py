@@ -1,4 +1,4 @@
-"""``save_param_only``: checkpoints of weights, statistics and counters, without what only learning on needs."""
+"""``save_param_only``: checkpoints of weights, statistics and counters, without the state that only training needs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tau_trainer.algorithms import State
 from tau_trainer.columns import Arrays
 
 _LEFT_OUT = ("optimizer.", "random.", "replay.", "older.", "cloning.")
-"""What the names of the optimizers' moments, of random numbers and of experience begin with."""
+"""Prefixes of the names of optimizers' moments, of random numbers and of experience."""
 _MARK = "parameters_only"
 
 
 def lean(arrays: Arrays, values: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """What :meth:`.learner.Learner.state` gave, without the optimizer, experience and random numbers."""
+    """The state of :meth:`.learner.Learner.state` without the optimizer, experience and random numbers."""
     kept = {name: array for name, array in arrays.items() if not name.startswith(_LEFT_OUT)}
     facts = {name: fact for name, fact in values["algorithm"].items() if name != "replay"}
     return kept, {**values, "algorithm": facts, _MARK: True}
@@ -25,7 +25,7 @@ def lean(arrays: Arrays, values: Mapping[str, Any]) -> tuple[dict[str, NDArray[A
 def whole(
     arrays: Arrays, values: Mapping[str, Any], fresh: Callable[[], State]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """What :func:`lean` left out as it is at the beginning (``fresh``), everything else as it is."""
+    """The full state: initial values (``fresh``) for the parts that :func:`lean` left out, everything else as saved."""
     if not is_lean(values):
         return dict(arrays), dict(values)
     others, facts = fresh()
@@ -33,13 +33,13 @@ def whole(
 
 
 def is_lean(values: Mapping[str, Any]) -> bool:
-    """Whether :func:`lean` made them."""
+    """Whether the values come from :func:`lean`."""
     return bool(values.get(_MARK))
 
 
 def lost(place: object, learner: str) -> str:
-    """What a learner that goes on from a lean checkpoint has lost, in a sentence."""
+    """A sentence on the state that a learner loses when it continues from a lean checkpoint."""
     return (
-        f"{place} keeps parameters alone (save_param_only): '{learner}' goes on with its weights and counters, and "
+        f"{place} has only parameters (save_param_only): '{learner}' continues with its weights and counters, but "
         "with a fresh optimizer, fresh random numbers and no experience"
     )

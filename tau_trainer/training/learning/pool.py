@@ -1,4 +1,4 @@
-"""All learners of a run: one a behavior where pairs share, one a behavior and pair where they do not."""
+"""All learners of a run: one per behavior if pairs share, otherwise one per behavior and pair."""
 
 from __future__ import annotations
 
@@ -35,22 +35,24 @@ from tau_trainer.training.learning.updates import Shared
 from tau_trainer.training.plan import RunPlan
 
 _MOST_THREADS = 4
-"""That a learner's process uses inside one large operation, as ML-Agents does, and half of the cores at most: engines
-play meanwhile."""
+"""Most threads of a learner's process inside one large operation.
+
+As in ML-Agents, and half of the cores at most, because engines play at the same time.
+"""
 
 
 class Watcher(Protocol):
-    """Who is told of learners."""
+    """Watches learners: for example, to restore and to save them."""
 
     def appears(self, learner: Learner) -> None:
-        """A learner is made, and not yet used: it may be restored from a checkpoint."""
+        """Called with every new learner before it is used; may restore it from a checkpoint."""
 
     async def updated(self, name: str) -> None:
-        """A learner has learned from something; it goes on once this returns."""
+        """Called after each update of a learner; the learner continues once this returns."""
 
 
 class LearnerPool:
-    """Makes learners when environments show their behaviors, and gives every pair its TauAgents and rewards."""
+    """Makes learners when behaviors appear in environments, and gives every pair its TauAgents and rewards."""
 
     def __init__(
         self,
@@ -61,13 +63,13 @@ class LearnerPool:
         callbacks: Callbacks = NOBODY,
         machines: Machines | None = None,
     ) -> None:
-        """``callbacks`` are told what learners do; ``machines``: where they may learn besides.
+        """``callbacks`` are called by the learners; ``machines``: further machines on which they may learn.
 
-        ``watcher``: restores and saves learners; None: nobody does.
+        ``watcher``: restores and saves learners; None: they are neither restored nor saved.
         """
         self.learners: dict[str, Learner] = {}
         self.shown: dict[str, BehaviorSpec] = {}
-        """By learner: the behavior with all its sensors, as the first engine showed it."""
+        """By learner: the behavior with all its sensors, as the first engine sent it."""
         self.batcher = DecisionBatcher()
         self.self_play = SelfPlay(hub)
         self._plan = plan
@@ -87,7 +89,7 @@ class LearnerPool:
         )
         after = None if watcher is None else watcher.updated
         self.shared = Shared(hub, self.executor, validator, plan.max_policy_age, callbacks, after)
-        """What all of them have in common."""
+        """The objects that all learners share."""
 
     def of_pair(self, pair: int) -> list[Learner]:
         """The learners that ``pair`` feeds."""
@@ -108,10 +110,9 @@ class LearnerPool:
         return TauAgent(learner, spec, self.batcher)
 
     def learner(self, pair: int, spec: BehaviorSpec) -> Learner:
-        """Who learns a behavior from ``pair``, which the :class:`~.door.Door` has let in.
+        """The learner of a behavior for ``pair``, which the :class:`~.door.Door` has let in.
 
-        Raises SettingsError where the settings know no such behavior, CheckpointError where what was saved of it does
-        not fit.
+        Raises SettingsError if the settings have no such behavior, CheckpointError if its saved state does not fit.
         """
         name = self.name(spec.short_name, pair)
         learner = self.learners.get(name)
@@ -123,7 +124,7 @@ class LearnerPool:
 
     @property
     def independent(self) -> int:
-        """How many pairs have policies of their own."""
+        """Number of pairs with policies of their own."""
         return 0 if self._plan.shared else self._plan.pairs
 
     def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
@@ -131,7 +132,7 @@ class LearnerPool:
         return self._plan.task.visible(spec) if self._plan.task is not None else spec
 
     def forget(self, learner: Learner) -> None:
-        """Go on as if the behavior had never been there. Nobody may act for it any more, or wait for an update."""
+        """Remove a learner as if its behavior had never appeared. No agent may act for it, and no update may run."""
         name = learner.name
         del self.learners[name], self.shown[name]
         self._teams.pop(name, None)
@@ -141,15 +142,15 @@ class LearnerPool:
         self.shared.hub.forget(name)
 
     def _warn_of_teams(self, learner: Learner, spec: BehaviorSpec) -> None:
-        """Teams share a trainer, in ML-Agents too (``OnPolicyTrainer.add_policy`` warns of it)."""
+        """Warn that teams share a learner, as ML-Agents does (``OnPolicyTrainer.add_policy``)."""
         teams = self._teams.setdefault(learner.name, set())
         new = spec.team not in teams
         teams.add(spec.team)
         if new and len(teams) == 2 and learner.opponents is None and not self._plan.inference:
             self.shared.hub.warning(
                 f"'{learner.name}' plays in several teams, and all of them share one learner and one policy, so it "
-                "learns against itself as it is now; add self_play: {} to have it play earlier versions too, or give "
-                "the teams different behavior names to train them apart"
+                "learns against its current self; add self_play: {} to let it play against earlier versions too, or "
+                "give the teams different behavior names to train them separately"
             )
 
     def rewarder(self, spec: BehaviorSpec) -> Rewarder:
@@ -179,7 +180,7 @@ class LearnerPool:
         else:
             check_shared(algorithm, spec, self._plan.settings.devices)
         learner = Learner(name, setup, algorithm, self._handle(name, setup, algorithm), self.shared)
-        # Returns of other lessons, or against other opponents, cannot be compared; beside actors somebody evaluates.
+        # Returns from other lessons or opponents are not comparable; with actors, the evaluator scores policies.
         lessons = any(isinstance(value, Curriculum) for value in self._plan.parameters.values())
         comparable = settings.self_play is None and not (lessons or self._plan.asynchronous)
         learner.judge.falls = algorithm.falls and comparable and not settings.save_best_only
@@ -197,19 +198,19 @@ class LearnerPool:
         return learner
 
     def _tell_steps(self, learner: Learner) -> None:
-        """Say so where gradient steps fill no time though ``steps_per_update`` is auto."""
+        """Report that gradient steps fill no time although ``steps_per_update`` is auto."""
         plan, numbers = self._plan, learner.settings.hyperparameters
         if plan.inference or not isinstance(numbers, OffPolicyHyperparameters) or not numbers.auto:
             return
         repeatable = plan.deterministic or plan.lock_step
-        why = "the same seed is to be the same run" if repeatable else "" if plan.asynchronous else learner.unfilled
+        why = "the same seed must give the same run" if repeatable else "" if plan.asynchronous else learner.unfilled
         if why:
             every = f"{numbers.decisions_per_step[1]:g}"
-            text = f"steps_per_update: auto is steps_per_update: {every} here, for {why}"
+            text = f"steps_per_update: auto means {every} here, because {why}"
             self.shared.hub.event("steps", behavior=learner.name, message=f"'{learner.name}': {text}")
 
     def _handle(self, name: str, setup: Setup, algorithm: Algorithm) -> LearnerHandle:
-        """Where it learns: as the settings say, or in a process where learning would hold up acting."""
+        """The handle to learn with: as the settings say, or a process if learning in a thread would hold up acting."""
         if self._plan.population:
             return MemberLearner(algorithm)
         if self._plan.settings.devices > 1 and not self._plan.inference:
@@ -224,7 +225,7 @@ class LearnerPool:
         return RemoteLearner(self._processes[next(self._remote) % self._workers], name, setup, algorithm)
 
     def _group(self) -> Learning:
-        """The processes that learn together: all behaviors one after the other, or each what comes."""
+        """The processes that learn together: on one behavior after another, or each on its own piece of work."""
         if not self._processes:
             settings, machines = self._plan.settings, self._machines
             count, device = settings.devices, settings.torch_settings.device or "cpu"
@@ -240,11 +241,11 @@ class LearnerPool:
         return self._processes[0]
 
     def figures(self) -> list[str]:
-        """What a parameter server has to say in the end."""
+        """The final figures of a parameter server."""
         return [process.words() for process in self._processes if isinstance(process, ParameterServer)]
 
     def close(self) -> None:
-        """End the learners' threads and processes; an update that runs is waited for."""
+        """End the learners' threads and processes, after the running update."""
         self.executor.shutdown(wait=True, cancel_futures=True)
         for process in self._processes:
             process.close()
@@ -253,10 +254,10 @@ class LearnerPool:
 
 
 def _threads(workers: int) -> int:
-    """That each of so many processes uses inside one large operation."""
+    """Number of threads that each of ``workers`` processes uses inside one large operation."""
     return max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // (2 * workers)))
 
 
 def _seed_of(seed: int, name: str) -> int:
-    """A learner's own seed: the same for the same run seed and name, whatever order learners appear in."""
+    """A learner's own seed: the same for the same run seed and name, in whatever order learners appear."""
     return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0])

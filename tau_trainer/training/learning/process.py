@@ -1,6 +1,6 @@
 """A process in which algorithms learn, so that an update never holds the lock that acting needs.
 
-Rollouts are lent to it: on this machine they are in memory that both share.
+It borrows rollouts: on this machine they are in memory that both processes share.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tau_trainer.settings import trainer_type
 from tau_trainer.training import behavior_json
 
 Takes = Mapping[str, Take]
-"""Who gets messages that come before an answer, by kind: ``policy`` with its weights, ``batch`` of minibatches."""
+"""Receivers of messages that come before an answer, by kind: ``policy`` with its weights, ``batch`` of minibatches."""
 NO_TAKES: Takes = {}
 
 
@@ -44,13 +44,13 @@ class LearnerProcess:
         place: Place | None = None,
         joins: Mapping[str, Any] | None = None,
     ) -> None:
-        """Start it. Raises LearnerError where that cannot be done.
+        """Start it. Raises LearnerError if that fails.
 
         Args:
-            log: where the process writes what it has to say.
-            threads: that it uses inside one operation where these are large.
+            log: file for the output of the process.
+            threads: number of threads that it uses inside one large operation.
             place: where it runs; None: here.
-            joins: which rank of several it is, and where these meet, if they do; None: it learns alone.
+            joins: its rank among several and their meeting place; None: it learns alone.
         """
         self._lock = threading.Lock()
         module, name = "tau_trainer.training.learning.process", "the process that learns"
@@ -65,22 +65,23 @@ class LearnerProcess:
         """Send a request and wait for its answer.
 
         Args:
-            request: its arrays are lent until then.
-            takes: of messages that come before the answer, by kind.
+            request: its arrays are lent until the answer arrives.
+            takes: receivers of messages that come before the answer, by kind.
 
         Raises:
-            LearnerError: the process is gone, or met a defect. TauError: what the algorithm raised.
+            LearnerError: the process has ended, or met a defect.
+            TauError: the error that the algorithm raised.
         """
         with self._lock:
             self.say(request)
             return self.answer(takes)
 
     def say(self, request: Message) -> None:
-        """Send a request without waiting: :meth:`answer` does."""
+        """Send a request without waiting; :meth:`answer` waits."""
         self._process.say(*request)
 
     def answer(self, takes: Takes = NO_TAKES) -> Message:
-        """Wait for the answer to the request that was sent; see :meth:`ask`."""
+        """Wait for the answer to the sent request; see :meth:`ask`."""
         while True:
             answer = self._process.hear()
             take = takes.get(answer.kind)
@@ -90,16 +91,16 @@ class LearnerProcess:
 
     @property
     def death(self) -> str | None:
-        """Who it was and how it ended; None: it lives."""
+        """The name of the process and how it ended; None: it is alive."""
         return None if self._process.exit_code is None else f"{self._process.called} ended {self._process.how()}"
 
     def close(self) -> None:
-        """End the process; an update that runs is not waited for."""
+        """End the process without waiting for a running update."""
         self._process.end()
 
 
 class Learning(Protocol):
-    """Where algorithms learn elsewhere: a :class:`LearnerProcess`, or several."""
+    """One or several processes in which algorithms learn, such as :class:`LearnerProcess`."""
 
     abreast: int
     """See :attr:`.handles.LearnerHandle.abreast`."""
@@ -112,14 +113,14 @@ class Learning(Protocol):
 
 
 class RemoteLearner:
-    """Learns in a :class:`LearnerProcess`. Fulfils :class:`~tau_trainer.training.learning.handles.LearnerHandle`."""
+    """Learns in a :class:`LearnerProcess`. Implements :class:`~tau_trainer.training.learning.handles.LearnerHandle`."""
 
     def __init__(self, process: Learning, name: str, setup: Setup, algorithm: Algorithm) -> None:
-        """``algorithm``: the instance that collects; it makes policies of the weights that come."""
+        """``algorithm``: the instance that collects; it makes policies from the received weights."""
         self._process, self.abreast = process, process.abreast
         self._name = name
         self._algorithm = algorithm
-        # Both instances draw their first weights from the same seed: no need to ask for them.
+        # Both instances draw their first weights from the same seed, so they need no transfer.
         self._policy = algorithm.snapshot()
         settings = setup.settings
         self._setup = {
@@ -137,7 +138,7 @@ class RemoteLearner:
         self._on_batch: OnBatch | None = None
 
     def watch(self, on_batch: OnBatch) -> None:
-        """Have the process tell of all minibatches to come."""
+        """Have the process report all later minibatches."""
         self._on_batch = on_batch
 
     def _ask(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS, takes: Takes = NO_TAKES) -> Message:
@@ -148,7 +149,7 @@ class RemoteLearner:
         return self._process.ask(Message(kind, {"learner": self._name, **facts}, dict(arrays)), takes)
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
-        """Have it learn; policies are handed on as they come."""
+        """Have it learn; policies are published as they arrive."""
         facts, arrays = work.sent()
         facts |= {"progress": progress, "publish": publish is not None, "batches": self._on_batch is not None}
 
@@ -165,7 +166,7 @@ class RemoteLearner:
         finally:
             work.release()
         made = self._made_policy(answer, weights)
-        with self._asking:  # of several at a time the last may be heard first
+        with self._asking:  # with several updates at a time, the last may arrive first
             self._policy = max(self._policy, made, key=lambda policy: policy.version)
         return dict(answer["stats"])
 
@@ -174,12 +175,12 @@ class RemoteLearner:
         return self._policy
 
     def state(self) -> State:
-        """What a checkpoint keeps."""
+        """The state that a checkpoint keeps."""
         _, facts, arrays = self._ask("state", {})
         return arrays, facts["facts"]
 
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        """Go on from a checkpoint."""
+        """Restore a checkpoint."""
         _, answer, weights = self._ask("load", {"facts": facts, "fresh": fresh}, arrays)
         self._policy = self._made_policy(answer, weights)
 
@@ -188,7 +189,7 @@ class RemoteLearner:
 
 
 class _Host:
-    """The process's end."""
+    """The end in the process that learns."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
@@ -201,15 +202,15 @@ class _Host:
             self._ranks = Ranks.joined(joins["rank"], joins["count"], store, device, address)
 
     def answer(self, asked: Message) -> None:
-        """Do what is asked, and say what came of it."""
+        """Handle a request, and send the answer."""
         try:
             self._parent.say(*self._done(asked))
         except GoneError:
             raise
-        except Exception as error:  # whatever it is, the trainer must learn of it
+        except Exception as error:  # the trainer must get every error
             self._parent.fail(error)
             if not (self._ranks.alone or self._ranks.broken or isinstance(error, TauError)):
-                self._parent.leave(1)  # else the others would wait for its part of a sum
+                self._parent.leave(1)  # otherwise the others would wait for its part of a sum
 
     def _done(self, asked: Message) -> tuple[str, dict[str, Any], Arrays]:
         kind, facts, arrays = asked
@@ -247,9 +248,9 @@ def _made(facts: Mapping[str, Any], ranks: Ranks | None = None) -> Algorithm:
 
 
 def work(parent: Parent) -> None:
-    """Serve the trainer until it is gone."""
+    """Serve the trainer until it disconnects."""
     requests = queue.SimpleQueue[Message]()
-    parent.listen(requests.put)  # the end of the trainer is noticed in the middle of an update too
+    parent.listen(requests.put)  # notices a lost trainer even during an update
     host = _Host(parent)
     while True:
         host.answer(requests.get())

@@ -1,4 +1,4 @@
-"""How far a learner has come, and the summaries that tell of it."""
+"""The progress of a learner, and the summaries that report it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from tau_trainer.training.learning.scores import LastRewards
 
 
 class Progress:
-    """Counts what one learner has done, and writes its summaries. Belongs to the event loop.
+    """Counts the work of one learner, and writes its summaries. Belongs to the event loop.
 
     Attributes:
-        decisions: made for it so far, earlier runs that were resumed included.
-        max_steps: decisions after which it is done and its schedules are at their end.
-        opts: gradient steps, those of earlier runs included.
-        samples: transitions that actors pushed, those of earlier runs included.
-        updates: since this process began; the policy's version counts those of earlier runs too.
-        update_seconds: that these took.
-        policy_age: of what the newest update learned from, in versions.
+        decisions: made for it so far, including earlier sessions of a resumed run.
+        max_steps: number of decisions at which it is done and its schedules end.
+        opts: gradient steps, including those of earlier sessions.
+        samples: transitions that actors pushed, including those of earlier sessions.
+        updates: since this process started; the policy's version also counts those of earlier sessions.
+        update_seconds: total time of these updates.
+        policy_age: age in versions of the experience in the newest update.
         rewards: of the newest summary.
-        replays: whether it learns from a replay memory, so that gradient steps for each decision are told.
-        steps_per_decision: gradient steps for each decision between the two newest summaries; None: that is not told.
-        drowning: finds reward signals that are too large beside the environment's.
-        record: takes the statistics of every update.
-        before_summary: tells what there is to tell with every summary.
-        next_summary: decisions after which one is due: every ``summary_freq`` of them, and a few in every run.
+        replays: whether it has a replay memory, so that gradient steps per decision are reported.
+        steps_per_decision: gradient steps per decision between the two newest summaries; None: not reported.
+        drowning: finds reward signals that are too large compared with the environment's.
+        record: called with the statistics of every update.
+        before_summary: called before every summary, to add values to it.
+        next_summary: number of decisions at which the next summary is due: every ``summary_freq``, and a few in every
+        run.
     """
 
     def __init__(
         self, name: str, hub: MetricsHub, max_steps: int, summary_freq: int, streams: Iterable[str] = ()
     ) -> None:
-        """Nothing is done yet; ``summary_freq``: decisions between two summaries; ``streams``: names of rewards."""
+        """Starts with all counts at 0; ``summary_freq``: decisions between summaries; ``streams``: names of rewards."""
         self.decisions = self.opts = self.samples = self.updates = 0
         self.update_seconds = self.policy_age = 0.0
         self.max_steps = max_steps
@@ -56,11 +57,11 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """Of the decisions that is made, 0 to 1."""
+        """Finished share of the decisions, 0 to 1."""
         return min(self.decisions / self.max_steps, 1.0)
 
     def took(self, seconds: float, statistics: Mapping[str, float] | None) -> None:
-        """An update took so long; its statistics by TensorBoard name, None: it was skipped."""
+        """Count an update that took ``seconds``; its statistics by TensorBoard name, None: it was skipped."""
         self.update_seconds += seconds
         self.hub.add(self.name, keys.UPDATE_SECONDS, seconds)
         if statistics is not None:
@@ -70,7 +71,7 @@ class Progress:
             self.record(statistics)
 
     def rest(self) -> None:
-        """It is done. The last update still has something to say: it comes with the summary that ends the run."""
+        """Mark it as done. The last update's statistics come with the summary that ends the run."""
         self.next_summary = self.decisions + self._summary_freq
         self.hub.rest(self.name)
 
@@ -91,7 +92,7 @@ class Progress:
         self.next_summary = (self.decisions // self._summary_freq + 1) * self._summary_freq
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps, of what JSON can hold."""
+        """The state that a checkpoint keeps, as JSON values."""
         pending = self.hub.pending(self.name, (*keys.EPISODE_REWARDS, keys.ELO))
         return {
             "decisions": self.decisions,
@@ -102,7 +103,7 @@ class Progress:
         }
 
     def load(self, values: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state`; checkpoints of earlier versions know decisions alone."""
+        """Restore :meth:`state`; checkpoints of earlier versions have only decisions."""
         self.decisions = int(values["decisions"])
         self.opts, self.samples = int(values.get("opts", 0)), int(values.get("samples", 0))
         self._summed = self.decisions, self.opts

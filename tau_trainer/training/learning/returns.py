@@ -1,8 +1,8 @@
-"""When a behavior has learned enough before its max_steps are over: ``criterion`` over ``trial_count`` episodes.
+"""``criterion`` over ``trial_count`` episodes: ends the training of a behavior before its max_steps.
 
-Each learner looks at the episodes of all agents that feed it, in all environments, in the order in which they end. One
-that has reached its criterion is done as if it had had its max_steps: it acts on and learns no more, and a run ends
-once all learners are done. Its newest returns are in checkpoints, so that a resumed run counts on.
+Each learner checks the episodes of all agents that feed it, in all environments, in the order in which they end. A
+learner that has reached its criterion is done as if it had reached max_steps: it continues to act but stops learning,
+and a run ends when all learners are done. Checkpoints keep its newest returns, so a resumed run continues the count.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from tau_trainer.settings.batched import PolicySettings
 class EpisodeReturns:
     """Undiscounted returns, of agent and group together, of the newest ``trial_count`` episodes of one learner.
 
-    Where episodes are counted several at once, as on tensors, it looks at as few such counts, the newest last, as hold
-    so many episodes.
+    If episodes are counted in batches, as on tensors, it keeps the fewest newest batches that hold ``trial_count``
+    episodes.
 
     Attributes:
-        count: episodes that it looks at.
-        ended: all episodes since it was made.
+        count: number of episodes that it keeps.
+        ended: number of all episodes since it was made.
     """
 
     def __init__(self, settings: TrainerSettings | PolicySettings) -> None:
         self.count = self.ended = 0
         self._settings = settings
         self._newest = deque[tuple[int, float]]()
-        """Episodes that were counted together, and their mean return."""
+        """Batches of episodes: their number, and their mean return."""
 
     def add(self, returns: Iterable[float]) -> bool:
-        """Episodes ended, in this order; whether the criterion is reached. Those after that are left out."""
+        """Count episodes that ended, in this order; True if the criterion is reached. Later ones are left out."""
         return any(self.add_mean(1, value) for value in returns)
 
     def add_mean(self, episodes: int, mean: float) -> bool:
-        """So many episodes ended together; whether the criterion is reached."""
+        """Count ``episodes`` that ended together; True if the criterion is reached."""
         if math.isfinite(mean):
             self._newest.append((episodes, mean))
             self.count += episodes
@@ -49,11 +49,14 @@ class EpisodeReturns:
 
     @property
     def mean(self) -> float | None:
-        """Over ``trial_count`` episodes; None while there were fewer."""
+        """Mean over ``trial_count`` episodes; None while there are fewer."""
         return self.mean_of(self._settings.trial_count)
 
     def mean_of(self, most: int) -> float | None:
-        """Over the newest ``most`` episodes, or ``trial_count``; None while there are fewer. Any thread may ask."""
+        """Mean over the newest ``most`` episodes, or ``trial_count``; None while there are fewer.
+
+        Callable from any thread.
+        """
         most, count, parts = min(most, self._settings.trial_count), 0, list[float]()
         for episodes, mean in reversed(tuple(self._newest)):
             if count < most:
@@ -63,23 +66,23 @@ class EpisodeReturns:
 
     @property
     def reached(self) -> bool:
-        """Whether the criterion is."""
+        """Whether the criterion is reached."""
         criterion, mean = self._settings.criterion, self.mean
         return criterion is not None and mean is not None and mean >= criterion
 
     def sentence(self, learner: str, decisions: int) -> str:
-        """That ``learner`` has reached it, after so many decisions."""
+        """The message that ``learner`` has reached its criterion after this number of decisions."""
         return (
-            f"'{learner}' has learned enough after {decisions:,} decisions: the mean reward of its newest "
-            f"{self.count:,} episodes is {self.mean:g}, and {self._settings.criterion:g} was asked for"
+            f"'{learner}' has reached its criterion after {decisions:,} decisions: the mean reward of its newest "
+            f"{self.count:,} episodes is {self.mean:g} (criterion: {self._settings.criterion:g})"
         )
 
     def state(self) -> list[Any]:
-        """What a checkpoint keeps: a return by itself, or how many episodes have the mean return beside it."""
+        """The state that a checkpoint keeps: a return of one episode, or a number of episodes with their mean."""
         return [mean if episodes == 1 else [episodes, mean] for episodes, mean in tuple(self._newest)]
 
     def load(self, newest: Sequence[Any]) -> None:
-        """Go on from :meth:`state`, of a run that may have had another ``trial_count``."""
+        """Restore :meth:`state`, from a run that may have had another ``trial_count``."""
         self._newest.clear()
         self.count = 0
         for known in newest:

@@ -1,4 +1,4 @@
-"""What the newest summaries said of rewards: the figures that a run is told by."""
+"""Rewards in the newest summaries: the figures by which a run is reported."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tau_trainer.metrics import Summary, keys
 
 
 class LastRewards:
-    """What the newest summaries said of one learner's rewards: the figures of a run, at any moment and at its end.
+    """Rewards of one learner in the newest summaries: the figures of a run, at any moment and at its end.
 
-    So their window is that of ML-Agents' console, and a run's last word agrees with its last line. A summary in which
-    no episode ended changes nothing.
+    Their window is that of ML-Agents' console, and the final report of a run agrees with its last line. A summary in
+    which no episode ended changes nothing.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class LastRewards:
         self._pairs: dict[str, dict[str, float]] = {}
 
     def take(self, summary: Summary) -> None:
-        """Keep what ``summary`` says."""
+        """Keep the values of ``summary``."""
         for key in (*keys.EPISODE_REWARDS, keys.EPISODE_LENGTH):
             statistics = summary.statistics.get(key)
             if statistics is not None and statistics.count:
@@ -31,7 +31,7 @@ class LastRewards:
 
     @property
     def episodes(self) -> int:
-        """Those that :attr:`mean` is the mean of."""
+        """Number of episodes behind :attr:`mean`."""
         return self._overall.get(keys.CUMULATIVE_REWARD, (0, 0.0))[0]
 
     @property
@@ -41,7 +41,7 @@ class LastRewards:
 
     @property
     def group_mean(self) -> float | None:
-        """Mean of their group's; None where no group gets any."""
+        """Mean of their group's rewards; None if no group gets any."""
         return self._mean(keys.GROUP_CUMULATIVE_REWARD)
 
     @property
@@ -50,15 +50,15 @@ class LastRewards:
         return self._mean(keys.EPISODE_LENGTH)
 
     def of_pair(self, pair: int, key: str) -> float | None:
-        """What the newest summary said of ``key`` of one pair alone; None where none did."""
+        """The newest value of ``key`` for one pair; None if no summary had one."""
         return self._pairs.get(str(pair), {}).get(key)
 
     def state(self) -> dict[str, tuple[int, float]]:
-        """What a checkpoint keeps: the figures of the learner, not those of each pair."""
+        """The state that a checkpoint keeps: the figures of the learner, not those of each pair."""
         return dict(self._overall)
 
     def load(self, known: Mapping[str, Sequence[float]]) -> None:
-        """Go on from :meth:`state`."""
+        """Restore :meth:`state`."""
         self._overall = {key: (int(count), float(mean)) for key, (count, mean) in known.items()}
 
     def _mean(self, key: str) -> float | None:

@@ -1,9 +1,9 @@
-"""Self-play: one team learns, the others are ghosts, whose agents act with opponents and leave nothing behind.
+"""Self-play: one team learns; the others are ghosts, whose agents act with opponents and leave no experience.
 
-As in ML-Agents' GhostController teams take turns by their number, whatever behaviors play in them: teams of one
-behavior share its learner (symmetric games), behaviors of different teams learn in turn (asymmetric games). Other than
-there, no environment is reset when the turn passes: what was open is cut as by a limit, and an episode that has seen a
-change counts nowhere. A ghost's agents meet a new opponent with their next episodes.
+As in ML-Agents' GhostController, teams take turns by their number, independent of the behaviors in them: teams of one
+behavior share its learner (symmetric games), behaviors of different teams learn in turn (asymmetric games). Unlike
+there, no environment is reset when the turn passes: open trajectories are cut as by a limit, and an episode that has
+seen a change does not count. A ghost's agents meet a new opponent with their next episodes.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.opponents import Opponent, Opponents, rate
 
 Lineup = dict[tuple[str, int], Opponent]
-"""Whom each team of each behavior acts with while it is a ghost."""
+"""The opponent that each team of each behavior acts with while it is a ghost."""
 _NOBODY: Rows = np.zeros(0, np.intp)
 _MARKS: Final = (Column("lineup", (), np.int64, fill=-1), Column("whole", (), np.bool_))
-"""Of an agent's episode: in which lineup it began (-1: it has yet to begin), and whether all roles are as they were."""
+"""Of an agent's episode: the lineup in which it started (-1: not started), and whether all roles stayed the same."""
 
 
 class Game(NamedTuple):
     """An episode that ended, from its agent's side."""
 
     result: float
-    """1 won, 0.5 drawn, 0 lost: by the sign of what the agent and its group got last."""
+    """1 won, 0.5 drawn, 0 lost: the sign of the last reward of the agent and its group."""
     cut: bool
-    """Whether a limit ended it: then it is nobody's."""
+    """Whether a limit ended it: then no side has won."""
     lineup: Lineup
     group: int
-    """The agent's; 0: none."""
+    """Number of the agent's group; 0: none."""
 
 
 class Ghost(Actor):
-    """Acts for the agents of a team that does not learn, each with the opponent that its episode began with."""
+    """Acts for the agents of a team that does not learn, each with the opponent that its episode started with."""
 
     def __init__(self, side: Side, team: int) -> None:
         learner, rivals = side.learner, side.rivals
@@ -58,7 +58,7 @@ class Ghost(Actor):
 
     @override
     def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
-        """One forward pass for each opponent that is in play, in an order that a resumed run has too."""
+        """One forward pass for each opponent in play, in an order that a resumed run reproduces."""
         lineups: IntArray = self._side.marks["lineup"][rows]
         actions = self.spec.actions
         continuous = np.zeros((len(rows), actions.continuous_size), np.float32)
@@ -85,41 +85,41 @@ class Ghost(Actor):
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """A behavior at self-play."""
+    """A behavior in self-play."""
 
     learner: Learner
     rivals: Opponents
     lineups: dict[int, Lineup]
-    """Of the whole run, by number."""
+    """Lineups of the whole run, by number."""
     marks: ColumnTable = field(default_factory=lambda: ColumnTable(_MARKS))
-    """By row of the learner's memory."""
+    """Marks by row of the learner's memory."""
     agents: list[TeamAgent] = field(default_factory=list)
     ghosts: dict[int, Ghost] = field(default_factory=dict)
 
     @property
     def teams(self) -> list[int]:
-        """In the order in which they appeared."""
+        """Team numbers in the order in which they appeared."""
         return list(self.ghosts)
 
     @property
     def swap_is_due(self) -> bool:
-        """Whether its ghosts have met their opponents for long enough."""
+        """Whether its ghosts have kept their opponents for long enough."""
         clock = self.rivals.clock
         return clock.ghost_steps - clock.last_swap > self.rivals.settings.swap_steps
 
 
 class TeamAgent(TauAgent):
-    """Acts for one team: as any TauAgent while it learns, else as a ghost."""
+    """Acts for one team: like any TauAgent while it learns, otherwise as a ghost."""
 
     def __init__(self, play: SelfPlay, side: Side, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
         super().__init__(side.learner, spec, batcher)
         self._play, self._side = play, side
         self._asked = True
-        """Whether who waits for an answer asked while the team learned."""
+        """Whether the team was learning when the agents that wait for an answer asked."""
         self._over: tuple[BoolArray, list[Lineup]] = np.zeros(0, np.bool_), []
-        """Of the agents whose episode ended: whether it was whole, and its lineup."""
+        """For the agents whose episode ended: whether it was whole, and its lineup."""
         self._cutting = False
-        """Whether some of its agents have an open decision from when it learned."""
+        """Whether some of its agents have an open decision from the time when it learned."""
 
     @property
     @override
@@ -127,9 +127,9 @@ class TeamAgent(TauAgent):
         return self._play.learning == self.team
 
     def change(self) -> None:
-        """It begins to learn, or to be a ghost: nobody has a past with whoever acts now."""
+        """Start to learn, or to be a ghost: agents have no past with the new actor."""
         actor = self.learner.actor if self.learns else self._side.ghosts[self.team]
-        if self._cutting and self.learns:  # who was not heard of meanwhile does not go on from then
+        if self._cutting and self.learns:  # agents silent since then must not continue from there
             self.learner.memory.abandon(self.table.rows)
         self._cutting = not self.learns
         self.act_with(actor)
@@ -168,7 +168,7 @@ class TeamAgent(TauAgent):
             self._cut(rows, known, obs, truncated)
 
     def _cut(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
-        """End what was open as the team ceased to learn."""
+        """End the trajectories that were open when the team stopped learning."""
         if self._cutting:
             memory = self.learner.memory
             memory.end(rows, known, self.see(obs), truncated)
@@ -196,11 +196,11 @@ class TeamAgent(TauAgent):
 
 
 class SelfPlay:
-    """Who learns, and whom the others act with: of a whole run. Belongs to the event loop.
+    """The learning team, and the opponents of the others, of a whole run. Belongs to the event loop.
 
     Attributes:
-        learning: the team that learns; None: none has appeared.
-        lineup: number of the lineup in which episodes begin now.
+        learning: the team that learns; None: no team has appeared.
+        lineup: number of the lineup in which new episodes start.
         lineups: those in which an episode may still run.
         sides: the behaviors with ``self_play``, by their learner's name.
     """
@@ -237,13 +237,13 @@ class SelfPlay:
         return agent
 
     def forget(self, name: str) -> None:
-        """The learner of this name is gone. Whose turn it is stays, unless nobody is left to take one."""
+        """Remove the learner of this name. The turn stays with its team, unless no behavior is left."""
         self.sides.pop(name, None)
         if not self.sides:
             self.learning, self._queue = None, deque()
 
     def games(self, side: Side, games: Sequence[Game]) -> None:
-        """Games of the learning team that ended in one message.
+        """Count games of the learning team that ended in one message.
 
         Elo counts every agent's episode that was not cut, as ML-Agents' does. Results count the agents of a group once,
         and a game that was cut as a draw.
@@ -263,7 +263,7 @@ class SelfPlay:
             self._hub.add(side.learner.name, keys.ELO, np.array(ratings))
 
     def advance(self) -> None:
-        """Pass on the turn, keep snapshots, draw opponents: whatever is due. Call between messages."""
+        """Do all that is due: pass on the turn, save snapshots, draw opponents. Call between messages."""
         over = False
         for side in self._playing():
             learner, rivals = side.learner, side.rivals
@@ -272,7 +272,7 @@ class SelfPlay:
             if learner.decisions - clock.last_save > due.save_steps:
                 rivals.save(learner.decisions)
         late = [side for side in self.sides.values() if side.swap_is_due]
-        # Where nobody learns, the run that this one goes on from knew a team that is not there.
+        # If no team learns, the resumed run knew a team that is missing here.
         over |= bool(late) and not self._playing()
         if over and self._next():
             self._draw(self.sides.values())
@@ -282,12 +282,12 @@ class SelfPlay:
                     agent.change()
         elif late:
             self._draw(late)
-            if not any(side.rivals.clock.ended for side in self.sides.values()):  # games may have no end
+            if not any(side.rivals.clock.ended for side in self.sides.values()):  # games may never end
                 for side in self.sides.values():
                     self._begin_anew(side)
 
     def _draw(self, sides: Iterable[Side]) -> None:
-        """New opponents for the ghosts of these behaviors."""
+        """Draw new opponents for the ghosts of these behaviors."""
         for side in sides:
             side.rivals.swap([team for team in side.teams if team != self.learning])
         self._line_up()
@@ -297,7 +297,7 @@ class SelfPlay:
         return [side for side in self.sides.values() if self.learning in side.ghosts]
 
     def _next(self) -> bool:
-        """Pass on the turn to the next team that has still something to learn; False: there is no other."""
+        """Pass the turn to the next team that has not finished learning; False: there is no other."""
         for side in self._playing():
             side.rivals.clock.last_change = side.learner.decisions
         learning = {team for side in self.sides.values() if not side.learner.done for team in side.teams}
@@ -305,7 +305,7 @@ class SelfPlay:
         if not (waiting or self._warned):
             self._warned = True
             names = ", ".join(self.sides)
-            self._hub.warning(f"{names}: self_play is on, and there is one team, so nobody plays against it")
+            self._hub.warning(f"{names}: self_play is on, but there is only one team, so it has no opponent")
         for place, team in enumerate(waiting):
             if team in learning and self.learning is not None:
                 self._queue = deque([*waiting[place + 1 :], *waiting[:place], self.learning])
@@ -314,7 +314,7 @@ class SelfPlay:
         return False
 
     def _line_up(self) -> None:
-        """Episodes begin with other opponents from now on."""
+        """Start new episodes with the other opponents from now on."""
         used = {int(number) for side in self.sides.values() for number in np.unique(side.marks["lineup"])}
         for number in self.lineups.keys() - used:
             del self.lineups[number]
@@ -326,19 +326,19 @@ class SelfPlay:
         }
 
     def _begin_anew(self, side: Side) -> None:
-        """Episodes that run go on in the newest lineup, and count nowhere."""
+        """Continue running episodes in the newest lineup, and do not count them."""
         running = side.marks["lineup"] >= 0
         side.marks["lineup"][running], side.marks["whole"][running] = self.lineup, False
 
     def table(self, name: str) -> tuple[Any, ...]:
-        """What a behavior has scored: :class:`~tau_trainer.metrics.games.Games`, by opponent."""
+        """Scores of a behavior: :class:`~tau_trainer.metrics.games.Games`, by opponent."""
         others = {of: side.rivals for of, side in self.sides.items()}
         return others[name].table(name, others) if name in others else ()
 
     def state(self) -> dict[str, Any]:
-        """Whose turn it is, for a checkpoint."""
+        """The team whose turn it is and the queue, for a checkpoint."""
         return {"learning": self.learning, "queue": list(self._queue)}
 
     def load(self, values: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state`."""
+        """Restore :meth:`state`."""
         self.learning, self._queue = values["learning"], deque(values["queue"])

@@ -1,4 +1,4 @@
-"""What whoever takes experience in has in common, whether it learns here or elsewhere."""
+"""The collecting side that all receivers of experience share, whether they learn in this process or send it on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Sink:
 
     Attributes:
         algorithm: the instance that collects.
-        memory: where experience waits.
+        memory: holds the experience.
     """
 
     def __init__(self, algorithm: Algorithm) -> None:
@@ -23,7 +23,7 @@ class Sink:
         self._rows = 0
 
     def new_rows(self, count: int) -> Rows:
-        """Rows in the memory for ``count`` agents more."""
+        """Rows in the memory for ``count`` more agents."""
         rows = np.arange(self._rows, self._rows + count)
         self._rows += count
         return rows

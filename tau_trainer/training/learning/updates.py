@@ -1,4 +1,4 @@
-"""The updates of one learner: work waits in a queue, and is learned from in the learner's thread."""
+"""The updates of one learner: work waits in a queue, and the learner's thread learns from it."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from tau_trainer.training.learning.judge import Judge, Validator
 from tau_trainer.training.learning.progress import Progress
 
 _MOST_SKIPPED = 3
-"""Updates in a row that may fail on NaN before the run is given up."""
+"""Number of consecutive updates that may fail on NaN before the run is aborted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the learners of a run have in common."""
+    """The objects that the learners of a run share."""
 
     hub: MetricsHub
-    """Where their statistics go."""
+    """Receives their statistics."""
     executor: Executor
     """The learners' threads."""
     validator: Validator | None = None
-    """Scores policies after updates; None: nothing does."""
+    """Scores policies after updates; None: policies are not scored."""
     max_policy_age: int = 1
-    """Updates' worth of work that may wait while agents still act; 0: learning and collection take turns."""
+    """Number of updates whose work may wait while agents still act; 0: learning and collection take turns."""
     callbacks: Callbacks = NOBODY
-    """Told of updates, minibatches and evaluations."""
+    """Called for updates, minibatches and evaluations."""
     after: Callable[[str], Awaitable[None]] | None = None
-    """Awaited with a learner's name after each of its updates, before the next begins (to write a checkpoint, say)."""
+    """Awaited with a learner's name after each of its updates, before the next starts (for example, to save it)."""
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """What a turn of the learner's thread brings back to the event loop."""
+    """The results that a turn of the learner's thread returns to the event loop."""
 
     statistics: Mapping[str, float]
     policy: Policy
@@ -55,21 +55,24 @@ class _Outcome:
 
 
 class Updates:
-    """Learns from what is handed over, one update after the other. Belongs to the event loop, but for its thread.
+    """Learns from the work that is handed over, one update after another.
+
+    Belongs to the event loop, except for its thread.
 
     Attributes:
         policy: the newest whole policy.
-        actor: acts with the newest policy from its next forward pass on, also of those in the middle of an update.
-        error: why learning has failed for good.
-        skipped: updates that met NaN or infinity since this process began.
-        shown: told of policies in the middle of an update, in its thread.
-        filling: what gradient steps are taken while the game is busy; None: those alone that the algorithm finds due.
+        actor: acts with the newest policy from its next forward pass on, including policies from the middle of an
+        update.
+        error: the error that ended learning for good.
+        skipped: number of updates since this process started that met NaN or infinity.
+        shown: called with policies in the middle of an update, in its thread.
+        filling: gradient steps that fill the time of the game; None: only the steps that the algorithm finds due.
     """
 
     def __init__(
         self, handle: LearnerHandle, actor: Actor, progress: Progress, judge: Judge, bound: AgeBound, shared: Shared
     ) -> None:
-        """``handle``: where it learns; ``shared``: its thread, and who is told."""
+        """``handle``: runs the updates; ``shared``: its thread, and the receivers of its results."""
         self.policy = handle.policy()
         self.actor = actor
         self.error: Exception | None = None
@@ -87,11 +90,11 @@ class Updates:
 
     @property
     def laps(self) -> Laps:
-        """What a thread spends its time on, from now."""
+        """Laps that measure the time of a thread, from now."""
         return Laps(self._shared.hub.timers.part("learners", parallel=True).part(self._progress.name))
 
     def hand_over(self, work: Work) -> None:
-        """Learn from ``work`` after what waits already."""
+        """Learn from ``work`` after the work that waits already."""
         self._bound.comes()
         if self.filling is not None:
             self.filling.comes()
@@ -100,7 +103,7 @@ class Updates:
             self._begin(self._learn_all())
 
     async def learn(self, work: Work) -> None:
-        """Learn from ``work`` beside what is under way, and wait for that."""
+        """Learn from ``work`` in parallel with running updates, and wait for the end of this update."""
         self._bound.comes()
         await self._begin(self._learn_from(work))
 
@@ -115,11 +118,11 @@ class Updates:
 
     @property
     def idle(self) -> bool:
-        """Whether it rests because all gradient steps are taken that may be."""
+        """Whether it rests because all allowed gradient steps are taken."""
         return self.filling is not None and not self._under_way and self.filling.spent
 
     async def drain(self) -> None:
-        """Wait until everything that was handed over has been learned from; nothing more is until then."""
+        """Wait until all handed-over work has been learned from. Until then, no filling steps start."""
         self._drains += 1
         try:
             while tasks := self._under_way:
@@ -128,7 +131,7 @@ class Updates:
             self._drains -= 1
 
     def give_up(self) -> None:
-        """Learn from nothing more that waits; an update that runs comes to its end."""
+        """Drop all waiting work; a running update completes."""
         waiting, self._queue[:] = self._queue[:], []
         for work in waiting:
             work.release()
@@ -139,7 +142,7 @@ class Updates:
         self.policy = self.actor.policy = policy
 
     async def _learn_all(self) -> None:
-        """What waits; and where that is over and ``filling`` allows it, what was learned from before."""
+        """Learn from the waiting work; then, if ``filling`` allows it, from earlier experience."""
         while True:
             while self._queue:
                 work = self._queue.pop(0)
@@ -171,11 +174,11 @@ class Updates:
             async with self._afterwards:
                 if self._shared.after is not None:
                     await self._shared.after(progress.name)
-        except Exception as error:  # those who wait for the learner must learn of it, whatever it is
+        except Exception as error:  # callers that wait for the learner must get every error
             self.error = error
 
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Run ``work`` in the learner's thread, after what is there already."""
+        """Run ``work`` in the learner's thread, after earlier calls."""
         return await asyncio.get_running_loop().run_in_executor(self._shared.executor, work, *arguments)
 
     def _learn(self, work: Work, progress: float) -> _Outcome:
@@ -183,7 +186,8 @@ class Updates:
         begin, laps = time.perf_counter(), self.laps
         laps.begin()
         try:
-            # While agents act beside the update they act with weights that are little behind; taking turns, with none.
+            # If agents act during the update, their weights are only a little behind; if they take turns, none are
+            # published.
             statistics = self._handle.submit(work, progress, self._publish if self._bound.most else None)
         except NonFiniteError as error:
             return _Outcome({}, self.policy, time.perf_counter() - begin, error)
@@ -197,13 +201,13 @@ class Updates:
         return _Outcome(statistics, policy, time.perf_counter() - begin)
 
     def _publish(self, policy: Policy) -> None:
-        """Let the next forward pass use ``policy``. May be called from any thread."""
+        """Let the next forward pass use ``policy``. Callable from any thread."""
         self.actor.policy = policy
         if self.shown is not None:
             self.shown(policy)
 
     def _batch(self, minibatches: int, statistics: Mapping[str, float] | None) -> None:
-        """Minibatches are learned from (in the thread, or told by its process); None: that begins."""
+        """Minibatches were learned from (called in the thread, or by a message of its process); None: they start."""
         if statistics is None:
             self._shared.callbacks.soon("on_batch_begin", BatchInfo(self._progress.name, minibatches))
         else:
@@ -212,12 +216,12 @@ class Updates:
     def _take_over(self, outcome: _Outcome) -> None:
         callbacks, progress, error = self._shared.callbacks, self._progress, outcome.error
         self._bound.took(outcome.seconds)
-        if outcome.policy.version >= self.policy.version:  # of several at a time the last may be heard first
+        if outcome.policy.version >= self.policy.version:  # with several updates at a time, the last may arrive first
             self.take(outcome.policy)
         progress.took(outcome.seconds, outcome.statistics if error is None else None)
         self._skipped_in_a_row = 0 if error is None else self._skipped_in_a_row + 1
         self.skipped += error is not None
-        if error is not None:  # the weights are those from before it; given up where it goes on
+        if error is not None:  # the weights are those from before it; repeated failures end the run
             message = f"an update was skipped and the weights kept: {error}"
             progress.hub.warning(message, behavior=progress.name, skipped=self._skipped_in_a_row)
             if self._skipped_in_a_row >= _MOST_SKIPPED:

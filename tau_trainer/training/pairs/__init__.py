@@ -1,1 +1,1 @@
-"""Environments in pairs, each with its agents, and what runs them side by side."""
+"""Environments in pairs, each with its agents, and the code that runs them side by side."""

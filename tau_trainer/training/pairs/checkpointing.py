@@ -1,4 +1,4 @@
-"""When learners are written to disk, and how a run goes on from there."""
+"""Checkpoints of learners: when to write them, and how to resume from them."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from tau_trainer.training.plan import RunPlan
 
 
 class Checkpointer:
-    """Writes ``checkpoints/<learner>-<step>`` every ``checkpoint_interval`` decisions, and restores from the newest.
+    """Writes ``checkpoints/<learner>-<step>`` every ``checkpoint_interval`` decisions, and restores the newest.
 
-    What is saved ``together`` is one moment, whole or not there; else every learner is a moment for itself.
+    Learners that are saved ``together`` form one moment, which is complete or ignored; otherwise every learner is a
+    moment of its own.
 
-    The policy is exported with each, so that one of the way can be tried in Unity.
+    Each checkpoint also exports the policy, so that you can try it in Unity during training.
 
-    In a deterministic run all engines begin anew with it, told a seed that
-    follows from the number of checkpoints so far (the generation), so that a resumed run sees what the run that was
-    never interrupted saw.
+    In a deterministic run, all engines restart at each checkpoint with a seed that follows from the number of
+    checkpoints so far (the generation), so that a resumed run is the same as one that was never interrupted.
     """
 
     def __init__(self, plan: RunPlan, run: Run, lessons: Lessons, self_play: SelfPlay) -> None:
         """``lessons`` and ``self_play``: saved with every learner, restored by :meth:`prepare`."""
         self.generation = 0
         self.pair_decisions: dict[int, int] = {}
-        """Decisions of each pair in the runs before, where this one goes on from them."""
+        """Decisions of each pair in the earlier sessions of a resumed run."""
         self.behaviors: dict[str, BehaviorSpec] = {}
-        """What policies see of the behaviors that those have saved, by short name."""
+        """The saved behaviors as policies see them, by short name."""
         self._plan, self._store, self._hub, self._lessons = plan, run.store, run.hub, lessons
         self._self_play = self_play
         run.store.lessons = lambda: lessons.numbers
@@ -51,18 +51,18 @@ class Checkpointer:
         self._next: dict[str, int] = {}
         self._saved_versions: dict[str, int] = {}
         self._saved_steps: dict[str, int] = {}
-        """Decisions of those that this process wrote."""
+        """Decisions at the checkpoints that this process wrote."""
         self._saved_best: dict[str, int] = {}
-        """Versions of the best policies that the newest checkpoints know; -1: they know none."""
+        """Versions of the best policies in the newest checkpoints; -1: they have none."""
         self._passed: frozenset[int] = frozenset()
-        """Moments that are not whole, and that nobody goes on from."""
+        """Incomplete moments, which are not resumed from."""
 
     def register(self, learner: Learner, behaviors: Collection[str] = ()) -> None:
-        """A learner appears: restore it if the run is resumed, else begin where it should.
+        """A learner appears: restore it if the run is resumed, otherwise initialize it as the settings say.
 
-        ``behaviors``: short names of all that the environments have shown so far, where that is known.
+        ``behaviors``: short names of all behaviors that the environments have shown so far, if known.
 
-        Raises CheckpointError, and SettingsError where the run to begin from has nothing of any of them.
+        Raises CheckpointError, and SettingsError if the run to initialize from has none of them.
         """
         if self._goes_on:
             latest = latest_checkpoint(self._store.checkpoints, learner.name, passed=self._passed)
@@ -78,7 +78,7 @@ class Checkpointer:
                     self._hub.warning(lost)
                 self._saved_best[learner.name] = _best_version(learner)
             else:
-                self._hub.warning(f"'{learner.name}' begins from zero: the run that is resumed saved nothing of it")
+                self._hub.warning(f"'{learner.name}' starts from scratch: the run that is resumed saved nothing of it")
         elif self._plan.origins is not None:
             suffix = learner.name.removeprefix(learner.spec.short_name)
             if behaviors:
@@ -88,22 +88,22 @@ class Checkpointer:
         self._saved_versions[learner.name] = learner.policy.version
 
     def _begin(self, learner: Learner, origins: Origins) -> None:
-        """Take over what another run has learned, and nothing of where it stood."""
+        """Take over the weights of another run, but none of its counters."""
         origin = origins.of(learner.name, learner.spec.short_name)
         if origin is not None:
             self._fit(learner.begin_from, origin)
-            self._hub.event("initialized", message=f"'{learner.name}' begins with the weights of {origin.path}")
+            self._hub.event("initialized", message=f"'{learner.name}' starts with the weights of {origin.path}")
         elif origins.run:
-            self._hub.warning(f"'{learner.name}' begins from zero: the run '{origins.run}' saved nothing of it")
+            self._hub.warning(f"'{learner.name}' starts from scratch: the run '{origins.run}' saved nothing of it")
 
     def origin(self, learner: str, behavior: str) -> BehaviorSpec | None:
-        """What another run has saved of a behavior that a learner of that name begins from. Raises CheckpointError."""
+        """The behavior that another run has saved and that this learner starts from. Raises CheckpointError."""
         origin = None if self._plan.origins is None else self._plan.origins.of(learner, behavior)
-        shown = None if origin is None else origin.manifest["learner"].get("behavior")  # a live learner says nothing
+        shown = None if origin is None else origin.manifest["learner"].get("behavior")  # a live learner has none
         return None if shown is None else behavior_json.from_json(shown)
 
     def _schedule(self, learner: Learner) -> None:
-        """The next checkpoint is due at the next multiple of the interval, if anything was learned until then."""
+        """Schedule the next checkpoint at the next multiple of the interval, if the learner learns until then."""
         every = learner.settings.checkpoint_every
         self._next[learner.name] = (learner.decisions // every + 1) * every
 
@@ -114,14 +114,14 @@ class Checkpointer:
         except (KeyError, ValueError, RuntimeError) as error:
             raise CheckpointError(
                 f"the checkpoint of '{checkpoint.name}' does not fit the settings ({error}); "
-                "resume with the run's own configuration.yaml, or begin a new run with another --run-id"
+                "resume with the run's own configuration.yaml, or start a new run with another --run-id"
             ) from error
 
     def prepare(self) -> None:
-        """Read what the pairs had done, before any engine starts.
+        """Read the counters of the pairs, before any engine starts.
 
-        A process that is killed while it saves a moment leaves it with some learners and not with others: the run
-        goes on from the newest one that all of them have.
+        If a process is killed while it saves a moment, some learners are in it and others are not: the run resumes from
+        the newest moment that all of them have.
         """
         if not self._goes_on:
             return
@@ -143,9 +143,9 @@ class Checkpointer:
                 self._self_play.load(newest.manifest["self_play"])
 
     def due(self, learner: Learner) -> bool:
-        """Whether a learner has gone past its next checkpoint and learned since the last. Ask between updates.
+        """Whether a learner has passed its next checkpoint and learned since the last. Call between updates.
 
-        One that keeps its best alone waits for the checkpoint after that where it has become no better.
+        With ``save_best_only``, a learner that has not improved waits for the checkpoint after that.
         """
         due = self.stale(learner) and learner.decisions >= self._next[learner.name]
         if due and not self.better(learner):
@@ -154,7 +154,7 @@ class Checkpointer:
         return due
 
     def better(self, learner: Learner) -> bool:
-        """Whether a checkpoint is worth it: always, but for a learner that keeps its best alone."""
+        """Whether to write a checkpoint: False only with ``save_best_only`` and without an improvement."""
         if not learner.settings.save_best_only or learner.name not in self._saved_best:
             return True
         learner.judge.evaluate_returns(learner.policy)
@@ -165,14 +165,14 @@ class Checkpointer:
         return learner.policy.version > self._saved_versions[learner.name]
 
     def saved(self, learner: Learner) -> bool:
-        """Whether the newest checkpoint, by this process, holds all that there is of a learner."""
+        """Whether this process has written a checkpoint with the learner's whole current state."""
         best = self._saved_best.get(learner.name) == _best_version(learner)
         return best and not self.stale(learner) and self._saved_steps.get(learner.name) == learner.decisions
 
     async def save(
         self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair], *, models: bool = True
     ) -> None:
-        """Write these learners, in their thread; what cannot be written is a warning, for training goes on.
+        """Write these learners, in their thread; a failure is only a warning, because training continues.
 
         It is tried again when the next checkpoint is due, and at the end. ``models``: export their policies too.
         """
@@ -195,7 +195,7 @@ class Checkpointer:
         for learner in learners:
             if learner.settings.save_best_only:
                 learner.judge.evaluate_returns(learner.policy)
-        # Counters as they are now; the weights as the thread finds them, after the last update.
+        # The current counters; the thread takes the weights after the last update.
         now = {
             learner.name: (learner.policy.version, _best_version(learner), learner.decisions) for learner in learners
         }
@@ -220,7 +220,7 @@ class Checkpointer:
         return Kept(learner.name, learner.decisions, state, exports, keep, learner.updates.laps)
 
     async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
-        """A deterministic run's checkpoint: all learners at once, nothing left open; engines must begin anew then."""
+        """A deterministic run's checkpoint: all learners at once, after all updates; engines must restart after it."""
         for learner in learners:
             await learner.updates.drain()
             learner.memory.clear()
@@ -229,7 +229,7 @@ class Checkpointer:
 
 
 def _learned_by(checkpoint: Checkpoint, pair: int) -> bool:
-    """Whether a checkpoint's learner learns from ``pair``: one of all pairs, or the pair's own."""
+    """Whether the learner of a checkpoint learns from ``pair``: it is shared by all pairs, or the pair's own."""
     behavior = str(checkpoint.manifest["learner"]["behavior"]["name"]).split("?")[0]
     suffix = checkpoint.name.removeprefix(f"{behavior}-pair")
     return suffix in (checkpoint.name, str(pair))

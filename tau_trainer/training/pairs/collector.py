@@ -1,4 +1,4 @@
-"""Experience from environments in pairs: what plays beside actors and in a population is wired together here too."""
+"""Collects experience from environments in pairs; also connects actors and populations."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from tau_trainer.training.plan import RunPlan
 
 _ACTING = (PairState.TRAINING, PairState.PLAYING)
 _SLICE_S = 0.25
-"""That the event loop runs before the run looks up."""
+"""Seconds that the event loop runs between two checks of the run."""
 _A_MINUTE_S = 60.0
-"""Of play, after which it is clear what takes the time."""
+"""Seconds of play after which it is clear what takes the time."""
 
 
 class PairsCollector(Collector):
-    """Plays pairs until they have had their decisions; their learners learn beside them.
+    """Plays pairs until they have made their decisions, while their learners learn.
 
-    They play in this process, in processes of their own (actors), or as one computation (a population). Everything here
-    belongs to one event loop, which runs while the run waits for it.
+    Pairs play in this process, in processes of their own (actors), or as one computation (a population). Everything
+    here belongs to one event loop, which runs while the run waits for it.
 
     Raises:
-        DataError, SettingsError, CheckpointError: it cannot begin.
+        DataError, SettingsError, CheckpointError: it cannot start.
     """
 
     def __init__(self, plan: RunPlan, run: Run, machines: Machines | None = None) -> None:
-        """``machines``: where actors run, and those who learn with another; None: on this one."""
+        """``machines``: the nodes for actors and for learners that learn together; None: this machine."""
         self.plan, self.run = plan, run
         self.baselines: Mapping[str, BaselineScore] | None = None
-        """What policies are compared with, once it is worked out."""
+        """Baselines to compare policies with, once they are computed."""
         self._loop = asyncio.Runner()
         self._tasks: tuple[asyncio.Task[None], ...] = ()
-        """What collects, what supervises it, and what works out baselines."""
+        """The tasks that collect, supervise, and compute baselines."""
         if plan.task is not None:
             run.hub.task(plan.task.keys)
         for sentence in (*plan.source.warnings, *(plan.task.warnings if plan.task is not None else ())):
@@ -61,7 +61,7 @@ class PairsCollector(Collector):
         self.overseer = RunOverseer(plan, run, machines)
         """Answers the pairs."""
         self.actors: ActorManager | None = None
-        """Who plays in processes of their own; None: nobody."""
+        """The actors that play in processes of their own; None: there are none."""
         if plan.asynchronous:
             places = machines.place if machines is not None else None
             self.actors = ActorManager(plan, self.overseer.pool, self.overseer, places)
@@ -72,7 +72,7 @@ class PairsCollector(Collector):
         self.overseer.pairs = self.parallel.pairs
         self._speeds = Speeds(self.steps, [pair.trainer.decisions for pair in self.parallel.pairs])
         self._looked_back = plan.command != "learn" or plan.inference or plan.asynchronous
-        """Whether there is nothing more to say of how fast it is."""
+        """Whether the hint about speed has been considered."""
 
     def _make_parallel(self) -> ParallelTrainer:
         plan, hub = self.plan, self.run.hub
@@ -88,7 +88,7 @@ class PairsCollector(Collector):
         )
 
     def close(self) -> None:
-        """End what learners learn in, and the event loop."""
+        """End the learners' threads and processes, and the event loop."""
         self.overseer.pool.close()
         self._loop.close()
 
@@ -105,7 +105,7 @@ class PairsCollector(Collector):
     @property
     @override
     def steps(self) -> int:
-        """Of all pairs, earlier runs that were resumed included, and pairs that only those had."""
+        """Decisions of all pairs, including earlier sessions of a resumed run and pairs that only those had."""
         return self.overseer.gone + sum(pair.trainer.decisions for pair in self.parallel.pairs)
 
     @property
@@ -219,16 +219,19 @@ class PairsCollector(Collector):
         return self._loop.run(self._advance())
 
     async def _advance(self) -> bool:
-        """Let the event loop run; False: pairs have come to their ends, and learners have learned what they had."""
+        """Run the event loop for a while.
+
+        False: all pairs have ended, and learners have learned from all their work.
+        """
         begins = not self._tasks
         if begins:
             self.run.callbacks.begin()
-            if self.run.asked.is_set() or self.run.error is not None:  # before there was a loop to ask
+            if self.run.asked.is_set() or self.run.error is not None:  # asked before the loop existed
                 self.parallel.finish()
             parts = (self.parallel.run(), self._supervise(), self._compare())
             self._tasks = tuple(asyncio.create_task(part) for part in parts)
         collecting, supervising, comparing = self._tasks
-        seconds = 0.0 if begins else _SLICE_S  # the run shows itself before it waits
+        seconds = 0.0 if begins else _SLICE_S  # show the run before it waits
         done, _ = await asyncio.wait({collecting, supervising}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             return True
@@ -252,7 +255,7 @@ class PairsCollector(Collector):
         return False
 
     async def _drain_learners(self) -> None:
-        """Let learners finish what they were given; what fails now, no pair will hear of."""
+        """Let learners finish their work. Errors from here on do not reach any pair."""
         at_once = self.run.hurried.is_set()
         if self.actors is not None:
             await self.actors.join(at_once=at_once)
@@ -269,10 +272,10 @@ class PairsCollector(Collector):
 
     @override
     def interrupt(self) -> None:
-        """Pairs end after the exchange they are in, or at once."""
+        """Let pairs end after their current exchange, or at once."""
         if self._tasks:
             grace = {"grace_s": 0.0} if self.run.hurried.is_set() else {}
-            with contextlib.suppress(RuntimeError):  # it has come to its end meanwhile
+            with contextlib.suppress(RuntimeError):  # it has ended in the meantime
                 loop = self._loop.get_loop()
                 loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self.parallel.cancel(**grace)))
 
@@ -405,7 +408,7 @@ class PairsCollector(Collector):
         }
 
     async def _supervise(self) -> None:
-        """Raises what the whole run cannot go on with: a failed export check, a stall."""
+        """Raises errors that end the whole run: a failed export check, a stall."""
         watching = asyncio.create_task(watch(lambda: self.parallel.active, lambda: self.learners, self.plan.stall_s))
         checks = self.overseer.export_checks
         try:
@@ -421,7 +424,7 @@ class PairsCollector(Collector):
             await asyncio.gather(watching, return_exceptions=True)
 
     def _look_back(self) -> None:
-        """After a minute, once: whether the run could be much faster, by what its only pair has spent its time on."""
+        """After a minute of play of the only pair, print a hint if other settings could be much faster."""
         if self._looked_back or len(self.parallel.pairs) > 1:
             return
         lasted, waited = self.parallel.pairs[0].played_s
@@ -432,11 +435,11 @@ class PairsCollector(Collector):
                 self.run.hub.event("advice", message=said)
 
     async def _compare(self) -> None:
-        """Work out what policies are compared with."""
+        """Compute the baselines that policies are compared with."""
         examiner = self.overseer.examiner
         if examiner is not None:
             try:
                 self.baselines = await asyncio.get_running_loop().run_in_executor(None, lambda: examiner.baselines)
                 self.run.hub.baselines(self.baselines)
             except Exception as error:
-                self.run.hub.warning(f"the run goes on without baselines: {type(error).__name__}: {error}")
+                self.run.hub.warning(f"the run continues without baselines: {type(error).__name__}: {error}")

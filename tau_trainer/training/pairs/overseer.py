@@ -1,4 +1,4 @@
-"""What a run answers its pairs: whether they have had enough, what they are told, what is kept of their learners."""
+"""The overseer of a run: decides for its pairs when they are done, sends them parameters, and saves their learners."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class RunOverseer(Overseer, Watcher):
     """Answers the pairs of a run. Belongs to the event loop.
 
     Attributes:
-        examiner: who evaluates policies; None: nobody.
-        pairs: all of the run, once they are made.
-        trainers: who learns beside actors, by learner.
-        gone: decisions of pairs that only the runs had that this one goes on from.
+        examiner: the task that evaluates policies; None: no evaluation.
+        pairs: all pairs of the run, once they are made.
+        trainers: the trainers that learn from actors, by learner.
+        gone: decisions of pairs that only earlier sessions of this resumed run had.
         accuracies: on validation rows, of each pair's policy when it ended.
-        export_checks: by learner, whether its policy can be exported, tried beside learning.
+        export_checks: by learner, a check during learning whether its policy can be exported.
 
     Raises:
-        DataError, SettingsError, CheckpointError: it cannot begin.
+        DataError, SettingsError, CheckpointError: the run cannot start.
     """
 
     def __init__(self, plan: RunPlan, run: Run, machines: Machines | None = None) -> None:
@@ -88,9 +88,9 @@ class RunOverseer(Overseer, Watcher):
 
     @override
     def enough(self, pair: AgentTrainerPair) -> bool:
-        """A pair of `parallel` has its share of the decisions; those of `learn` run until all behaviors are done.
+        """Whether a pair has its share of the decisions (`parallel`), or all behaviors are done (`learn`).
 
-        What only plays never has enough. Whoever has learned enough before is done as well.
+        A run that only plays is never done. A learner that has reached its criterion is done too.
         """
         if self.run.stopped is not None:
             return True
@@ -111,7 +111,7 @@ class RunOverseer(Overseer, Watcher):
 
     @property
     def generation(self) -> int:  # type: ignore[override]
-        """How often all environments began anew."""
+        """Number of times that all environments have restarted."""
         return self.checkpointer.generation
 
     @override
@@ -125,14 +125,14 @@ class RunOverseer(Overseer, Watcher):
         return self.door.conflict(pair, shown)
 
     def _forget(self, learner: Learner) -> None:
-        """Do without a learner from which nothing was learned, and that nobody plays for."""
+        """Drop a learner that has not learned and that no pair plays for."""
         self.pool.forget(learner)
         self.export_checks.pop(learner.name, None)
         for pair in self.pairs:
             pair.trainer.forget(learner)
 
     def _progress(self, behavior: str) -> float:
-        """Share of a behavior's ``max_steps`` that is behind it."""
+        """Finished share of a behavior's ``max_steps``."""
         known = [learner.progress for learner in self.learners if learner.spec.short_name == behavior]
         return sum(progress.decisions for progress in known) / max(1, sum(progress.max_steps for progress in known))
 
@@ -152,7 +152,7 @@ class RunOverseer(Overseer, Watcher):
 
     @override
     def appears(self, learner: Learner) -> None:
-        """Restore a new learner, and try its export now rather than after hours."""
+        """Restore a new learner, and test its export now instead of after hours."""
         plan = self.plan
         if self.examiner is not None:
             self.examiner.check(learner.spec)
@@ -166,7 +166,7 @@ class RunOverseer(Overseer, Watcher):
             return  # members of a population are of one shape
         loop = asyncio.get_running_loop()
         check = loop.run_in_executor(self.pool.executor, check_export, learner.policy, learner.spec)
-        # A run that ends earlier asks no more what came of it, and must not be told of that either.
+        # A run that ends earlier does not read the result, and must not log its error either.
         check.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.export_checks[learner.name] = check
 
@@ -187,16 +187,16 @@ class RunOverseer(Overseer, Watcher):
 
     @override
     async def absent(self) -> None:
-        """Write down what was learned, perhaps for today, and let the person try it in the game."""
+        """Save all learning, perhaps for today, so that the person can try it in the game."""
         alone = all(pair.absent or pair.trainer.state.ended for pair in self.pairs)
-        if alone and self._learns and not self.plan.deterministic:  # whose checkpoints follow from its seed alone
+        if alone and self._learns and not self.plan.deterministic:  # their checkpoints depend on the seed alone
             kept = self.checkpointer
             learned = [learner for learner in self.learners if kept.stale(learner) and kept.better(learner)]
             await kept.save(learned, self.pairs)
 
     @override
     async def evaluate(self, pair: AgentTrainerPair) -> None:
-        """Score its policy as it is now."""
+        """Score the pair's current policy."""
         for learner in self.pool.of_pair(pair.id):
             await learner.updates.drain()
             if self.examiner is not None:

@@ -13,46 +13,49 @@ from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
 
 _NO_PLAY = "start the environment", "wait for a person"
-"""What its time goes to besides."""
+"""Activities of a pair that do not count as play."""
 
 
 class Overseer:
-    """What pairs ask of the run that they are part of; here the answers where nobody has others."""
+    """Answers the questions of pairs to their run; here the defaults for pairs without a run."""
 
     lessons: Lessons
-    """What environments are told, and when that changes."""
+    """Parameters of environments, and their changes."""
     generation = 0
-    """How often all environments began anew."""
+    """Number of times that all environments have restarted."""
     evaluates = False
     """Whether the policy of a pair is scored when the pair has had its decisions."""
 
     def enough(self, pair: AgentTrainerPair) -> bool:
-        """Whether a pair has had its decisions."""
+        """Whether a pair has made all its decisions."""
         return False
 
     def parameters(self, pair: int) -> Parameters:
-        """What the environment of a pair is told now."""
+        """Current parameters for the environment of a pair."""
         return self.lessons.parameters
 
     def objection(self, pair: AgentTrainerPair) -> str | None:
-        """What is wrong with the behaviors that a pair's environment shows, as a sentence; None: nothing.
+        """The objection to the behaviors of a pair's environment, as a sentence; None if there is none.
 
-        Asked before anything is decided for a behavior that the pair has not met.
+        Called before any decision for a behavior that is new to the pair.
         """
         return None
 
     def conflict(self, pair: int, shown: Sequence[BehaviorSpec]) -> str | None:
-        """The same of behaviors that show themselves in another process, where their agents are."""
+        """The same for behaviors that appear in another process, where their agents are."""
         return None
 
     async def absent(self) -> None:
         """A person has stopped a game; awaited before its pair waits for that person to start it again."""
 
     async def evaluate(self, pair: AgentTrainerPair) -> None:
-        """A pair that learns has had its decisions."""
+        """A pair that learns has made all its decisions."""
 
     async def round_over(self) -> bool:
-        """After every round of pairs that take turns: whether a checkpoint was written and environments begin anew."""
+        """Called after every round of pairs that take turns.
+
+        True: a checkpoint was written, and environments restart.
+        """
         return False
 
 
@@ -60,7 +63,7 @@ class AgentTrainerPair:
     """Plays one environment from its start to its last decision.
 
     Use: ``await initialize()``, ``await start()``, ``await stop()``; ``metrics()`` at any time. ``advance()`` is one
-    exchange, for those who run several pairs in turn.
+    exchange, for callers that run several pairs in turn.
     """
 
     def __init__(
@@ -71,31 +74,31 @@ class AgentTrainerPair:
         lessons: Lessons | None = None,
         timer: Timer | None = None,
     ) -> None:
-        """``lessons``: whose changes it is told of while it plays. ``timer``: where its time is counted."""
+        """``lessons``: send their changes to the environment during play. ``timer``: counts its time."""
         self.id = trainer.id
         self.trainer = trainer
         self.environment = environment
         self.finishing = False
-        """Set from outside: the pair ends after the exchange it is in."""
+        """Set from outside: the pair ends after its current exchange."""
         self.goodbye: str | None = None
-        """What an environment said that left and is not to be replaced: a saved run is played, say."""
+        """Last message of an environment that has left and is not replaced, for example when a saved run is played."""
         self.met: dict[str, BehaviorSpec] = {}
-        """The behaviors of the environment that plays now, by full name; none while nothing plays."""
+        """The behaviors of the environment that plays now, by full name; empty while nothing plays."""
         self._stopped: str | None = None
-        """How a person ended the game who has not started it again."""
+        """Message on how a person ended the game, until the person starts it again."""
         self.starting = False
-        """Whether its environment has yet to begin, or to begin again: who ends it now ends nothing."""
+        """Whether its environment is starting or restarting: ending the pair now loses nothing."""
         self._overseer = overseer
         self._lessons = lessons or Lessons({})
         self._timer = timer if timer is not None else Timer()
         self._laps = Laps(self._timer)
         self._told = 0
-        """Version of the lessons that the environment was told of."""
+        """Version of the lessons that the environment has received."""
         self._actions: dict[str, Actions] = {}
 
     @property
     def absent(self) -> str | None:
-        """Why nothing happens until a person starts the game again, or goes on with it; None while it runs."""
+        """Reason why nothing happens until a person starts or continues the game; None while it runs."""
         return self._stopped or self.environment.absent
 
     @property
@@ -106,12 +109,12 @@ class AgentTrainerPair:
 
     @property
     def complete(self) -> bool:
-        """Whether it has had its decisions."""
+        """Whether it has made all its decisions."""
         return self._overseer.enough(self)
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing more to do."""
+        """Whether there is nothing left to do."""
         return self.finishing or self.goodbye is not None or self.complete
 
     async def initialize(self) -> None:
@@ -126,10 +129,12 @@ class AgentTrainerPair:
             return await self.environment.start(self._parameters_now())
 
     async def advance(self) -> None:
-        """One exchange: actions out; then, while the game plays, rewards and experience; observations in, decide.
+        """One exchange: send actions; while the game plays, compute rewards and experience.
 
-        An environment that fails is replaced within its budget. Raises EngineError once that is spent,
-        NonFiniteError when learning has failed.
+        Receive observations, decide.
+
+        An environment that fails is replaced within its budget. Raises EngineError once the budget is used up,
+        NonFiniteError if learning has failed.
         """
         if self._told != self._lessons.version:
             if self._told < self._lessons.reset_version:
@@ -148,7 +153,7 @@ class AgentTrainerPair:
             await self._decide(self.environment.next())
 
     async def _decide(self, exchange: Awaitable[list[StepBatch]]) -> None:
-        """Decide for what the environment says, or a fresh one in its place."""
+        """Decide for the observations of the environment, or of its replacement."""
         try:
             batches = await self._or_recover(exchange)
         except EngineStoppedError as error:
@@ -159,7 +164,7 @@ class AgentTrainerPair:
         self._laps.lap("decide")
 
     async def _or_recover(self, exchange: Awaitable[list[StepBatch]]) -> list[StepBatch]:
-        """What the environment says, or the first of the next ones that nobody objects to."""
+        """The observations of the environment, or the first ones of a replacement without objections."""
         error: EngineError | None
         try:
             batches = await exchange
@@ -180,7 +185,10 @@ class AgentTrainerPair:
             return await self.environment.recover(error)
 
     def _refusal(self) -> EngineRefusedError | None:
-        """Why the environment may not play here, where it shows a behavior that this pair has not met."""
+        """The reason why the environment may not play here, if it shows a behavior that is new to this pair.
+
+        Otherwise None.
+        """
         specs = self.environment.specs
         if len(specs) != len(self.met):
             said = self._overseer.objection(self)
@@ -208,12 +216,12 @@ class AgentTrainerPair:
             self.starting = False
 
     async def start(self) -> None:
-        """Go on until this pair has had its decisions."""
+        """Play until this pair has made all its decisions."""
         while not self.finished:
             await self.advance()
 
     async def begin_anew(self) -> None:
-        """Reset the environment: all episodes start from what the parameters say. Fails as :meth:`advance` does."""
+        """Reset the environment: all episodes restart with the current parameters. Fails like :meth:`advance`."""
         self.trainer.abandon()
         self._laps.begin()
         await self._decide(self.environment.reset(self._parameters_now()))
@@ -235,7 +243,7 @@ class AgentTrainerPair:
         success_rate: float | None = None,
         validation_accuracy: float | None = None,
     ) -> PairMetrics:
-        """What it has done so far, with what summaries and evaluations said of it."""
+        """Its progress so far, with values from summaries and evaluations."""
         return PairMetrics(
             id=self.id,
             state=self.trainer.state,

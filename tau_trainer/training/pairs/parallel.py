@@ -12,13 +12,13 @@ from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
 
 FINISH_S = 5.0
-"""How long pairs may take to finish the exchange they are in before they are cancelled."""
+"""Seconds for pairs to finish their current exchange before they are cancelled."""
 
 
 class ParallelTrainer:
     """Runs pairs side by side, at most ``max_concurrent`` at a time.
 
-    The semaphore is held for a pair's whole run, start and goodbye of its environment included. A pair that fails
+    A pair holds the semaphore for its whole run, including the start and goodbye of its environment. A pair that fails
     never stops another; its error is in its metrics. ``deterministic`` runs pairs in turn, one exchange each, in fixed
     order.
     """
@@ -36,9 +36,9 @@ class ParallelTrainer:
         """``playing``: the state of pairs that play."""
         self.pairs = tuple(pairs)
         self.peak = 0
-        """Most pairs that ran at the same time."""
+        """Largest number of pairs that ran at the same time."""
         self.failures: dict[int, Exception] = {}
-        """What ended each failed pair."""
+        """The error that ended each failed pair."""
         self._max_concurrent = max_concurrent
         self._hub = hub
         self._deterministic = deterministic
@@ -56,7 +56,7 @@ class ParallelTrainer:
         ]
 
     async def run(self) -> None:
-        """Run all pairs to their ends. Never raises for a pair's sake."""
+        """Run all pairs to their ends. Never raises an error of a pair."""
         if self._deterministic:
             self._tasks = [asyncio.create_task(self._in_turn())]
         else:
@@ -76,7 +76,7 @@ class ParallelTrainer:
             self._end(pair, PairState.CANCELLED)
 
     def _release(self) -> None:
-        """A pair has ended: whoever has enough, and waits for somebody to play with, need not wait."""
+        """A pair has ended: pairs that are complete but wait for an engine need not wait any longer."""
         for other, task in zip(self.pairs, self._tasks, strict=True):
             if other.absent and other.complete:
                 task.cancel()
@@ -99,7 +99,7 @@ class ParallelTrainer:
             self._running -= 1
 
     async def _in_turn(self) -> None:
-        """All pairs, one exchange each, in fixed order; the next pair joins when one leaves."""
+        """Run all pairs, one exchange each, in fixed order; the next pair joins when one leaves."""
         waiting, active = deque(self.pairs), list[AgentTrainerPair]()
         try:
             while waiting or active:
@@ -126,7 +126,7 @@ class ParallelTrainer:
     async def _take_turn(
         self, pair: AgentTrainerPair, active: list[AgentTrainerPair], turn: Callable[[], Awaitable[None]]
     ) -> None:
-        """Let ``pair`` do one thing, and see it off when it has finished or failed."""
+        """Let ``pair`` take one turn, and end it when it has finished or failed."""
         try:
             if not pair.finished or pair.trainer.state is PairState.IDLE:
                 await turn()
@@ -148,12 +148,12 @@ class ParallelTrainer:
 
     async def _prepare(self, pair: AgentTrainerPair) -> None:
         pair.trainer.enter(PairState.PREPARING)
-        if not pair.finished:  # a resumed run may find it finished already: then nothing is started
+        if not pair.finished:  # in a resumed run it may be finished already
             await pair.initialize()
         pair.trainer.enter(self._playing)
 
     async def _conclude(self, pair: AgentTrainerPair) -> None:
-        """A pair has had its decisions, or was asked to end, or its environment has left and that is its end."""
+        """End a pair: it has made all its decisions, or was asked to end, or its environment has left for good."""
         early = not pair.complete and pair.goodbye is None
         if pair.goodbye is not None:
             self._hub.event("stopped", message=pair.goodbye, pair=pair.id)
@@ -168,13 +168,13 @@ class ParallelTrainer:
         self.failures[pair.id] = error
         pair.trainer.error = sentence_of(error)
         await self._leave(pair, PairState.FAILED)
-        if len(self.pairs) > 1:  # a single pair's failure is the run's, and is told as such
+        if len(self.pairs) > 1:  # a single pair's failure is reported as the run's
             self._hub.warning(f"pair {pair.id} failed: {pair.trainer.error}", pair=pair.id)
 
     async def _leave(self, pair: AgentTrainerPair, state: PairState) -> None:
         try:
             await pair.environment.kill()
-        except Exception as error:  # somebody else's environment; the pair is over all the same
+        except Exception as error:  # the environment is third-party code; the pair still ends
             self._hub.warning(
                 f"the environment of pair {pair.id} could not be ended: {sentence_of(error)}", pair=pair.id
             )
@@ -188,14 +188,14 @@ class ParallelTrainer:
             pair.trainer.enter(state)
 
     def finish(self) -> None:
-        """Let every pair end after the exchange it is in; pairs that have not begun never will."""
+        """Let every pair end after its current exchange; pairs that have not started never will."""
         for pair in self.pairs:
             pair.finishing = True
 
     async def cancel(self, grace_s: float = FINISH_S) -> None:
         """End all pairs and wait for them: those in an exchange may finish it within ``grace_s`` seconds.
 
-        Those whose environment has yet to begin are not waited for.
+        Pairs whose environment has not started yet are not waited for.
         """
         self._cancelled = True
         self.finish()
@@ -208,7 +208,7 @@ class ParallelTrainer:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _starting(self) -> list[asyncio.Task[None]]:
-        """Tasks that wait for an environment to begin: in turn, all pairs have one together."""
+        """Tasks that wait for an environment to start. If pairs take turns, all share one task."""
         starting = [pair.starting for pair in self.pairs]
         if self._deterministic:
             return self._tasks if any(starting) else []

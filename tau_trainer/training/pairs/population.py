@@ -1,8 +1,8 @@
 """Independent pairs as one computation: all environments are copies of one, all policies one stack of weights.
 
-To the rest of a run this is a :class:`ParallelTrainer` with pairs, learners, checkpoints and a report as ever; what the
-pairs do is done here for all of them at once: a rollout, then an update, in turns, so nothing depends on timing. Each
-pair has copies of the environment of its own. Rewards are those of the task's rewarder, worked out once a rollout.
+To the rest of a run this is a :class:`ParallelTrainer` with the usual pairs, learners, checkpoints and report. The work
+of all pairs happens here at once: a rollout, then an update, in turns, so nothing depends on timing. Each pair has its
+own copies of the environment. Rewards come from the task's rewarder, computed once per rollout.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from tau_trainer.training.pairs.world import Payment, Played, World
 from tau_trainer.training.plan import RunPlan
 
 _NOTHING = Work({})
-"""An update's work is with the population already."""
+"""Placeholder: the population has an update's work already."""
 
 
 class NoEnvironment:
-    """The pairs' environment, as whoever watches pairs sees it: nothing that starts, fails or ends."""
+    """The pairs' environment, for the code that watches pairs: it never starts, fails or ends."""
 
     restarts = 0
     waits_for: str | None = "the population"
@@ -56,14 +56,14 @@ class NoEnvironment:
 
     @property
     def exchanges(self) -> int:
-        """Something that grows as long as the population moves."""
+        """A counter that grows as long as the population moves."""
         return self._moves()
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     async def kill(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is nothing to end."""
 
 
 class PopulationTrainer(ParallelTrainer):
@@ -71,7 +71,7 @@ class PopulationTrainer(ParallelTrainer):
 
     Args:
         plan: of the run.
-        hub: where numbers go.
+        hub: receives all numbers.
         pool: makes the learners.
         overseer: answers the pairs.
     """
@@ -102,7 +102,7 @@ class PopulationTrainer(ParallelTrainer):
         await asyncio.gather(*self._tasks)
 
     async def _all(self) -> None:
-        """All pairs' whole run. What ends all of them is the error of each."""
+        """The whole run of all pairs. An error that ends all of them is recorded for each."""
         self.peak = len(self.pairs)
         for pair in self.pairs:
             pair.trainer.enter(PairState.PREPARING)
@@ -149,7 +149,7 @@ class PopulationTrainer(ParallelTrainer):
         self._check_level()
 
     def _check_level(self) -> None:
-        """Pairs learn in step. Raises CheckpointError where they stand elsewhere."""
+        """Raises CheckpointError if pairs have different numbers of decisions: they learn in step."""
         frozen = self.population.frozen.tolist()
         stands = {
             learner.decisions
@@ -158,31 +158,31 @@ class PopulationTrainer(ParallelTrainer):
         }
         if len(stands) > 1:
             raise CheckpointError(
-                f"the pairs of a population learn in step, and these stand at {' and '.join(map(str, sorted(stands)))} "
-                "decisions; resume it with as many pairs as it had, or begin a new run with another --run-id"
+                f"the pairs of a population learn in step, but these made {' and '.join(map(str, sorted(stands)))} "
+                "decisions; resume it with as many pairs as it had, or start a new run with another --run-id"
             )
 
     def _state_of(self, index: int) -> State:
-        """What a checkpoint keeps of a pair: its learner's state, and where its copies stand."""
+        """The checkpoint's state of a pair: its learner's state, and the state of its copies."""
         arrays, facts = self.population.state_of(index)
         return arrays | self._world.state_of(index), facts
 
     @override
     async def cancel(self, grace_s: float = 0.0) -> None:
-        """End all pairs and wait for them: an update that runs comes to its end, a rollout is given up."""
+        """End all pairs and wait for them: a running update completes, a rollout is dropped."""
         self._cancelled = True
         self.finish()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
     def _learning(self) -> list[AgentTrainerPair]:
-        """Pairs that have not learned enough."""
+        """Pairs that are still learning."""
         return [pair for pair in self.active if not self._learners[pair.id].done]
 
     async def _round(self) -> None:
-        """A rollout and an update of all pairs; nothing, where the run is to end before they are whole."""
+        """A rollout and an update of all pairs; nothing if the run is to end before the rollout is complete."""
         learning = [self._learners[pair.id].progress for pair in self._learning]
-        # Those that play alone have no end; pairs learn in step, so all have the same decisions left.
+        # Pairs that only play never end; pairs learn in step, so all have the same number of decisions left.
         left = max((-(-(its.max_steps - its.decisions) // self._task.copies) for its in learning), default=None)
         steps = self.population.horizon if left is None else min(self.population.horizon, left)
         self._laps.begin()
@@ -220,14 +220,14 @@ class PopulationTrainer(ParallelTrainer):
         self._laps.lap("policies and validation")
 
     async def _fail_frozen(self) -> None:
-        """Pairs that met NaN learn no more; the others go on."""
+        """End pairs that met NaN; the others continue."""
         frozen = self.population.frozen.tolist()
         for pair in self._learning:
             if frozen[pair.id]:
                 learner = self._learners[pair.id]
                 error = NonFiniteError(
-                    f"'{learner.name}' met NaN or infinity, in what it saw, in its rewards or in its weights, after "
-                    f"{learner.decisions:,} decisions; it keeps the weights from before and learns no more"
+                    f"'{learner.name}' met NaN or infinity in its observations, rewards or weights after "
+                    f"{learner.decisions:,} decisions; it keeps its last good weights and stops training"
                 )
                 await self._fail(pair, error)
 
@@ -236,7 +236,7 @@ class PopulationTrainer(ParallelTrainer):
 
     @property
     def _likeliest(self) -> bool:
-        """Whether the policies take their most likely action while they learn, too."""
+        """Whether the policies take their most likely action also during learning."""
         return self._learners[0].settings.network_settings.deterministic
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:

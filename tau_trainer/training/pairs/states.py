@@ -1,4 +1,4 @@
-"""The life of an AgentTrainer, and errors in a sentence."""
+"""The life cycle of an AgentTrainer, and errors in a sentence."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ _EARLY = (PairState.CANCELLED, PairState.FAILED)
 
 
 def allowed(before: PairState, after: PairState) -> bool:
-    """Whether an AgentTrainer may go from ``before`` to ``after``."""
+    """Whether an AgentTrainer may change from ``before`` to ``after``."""
     return not before.ended and (after in _EARLY or after in _NEXT[before])

@@ -1,4 +1,4 @@
-"""No silent stall: when nothing moves for too long, say who waits for whom."""
+"""Detects stalls: if nothing moves for too long, it reports which part waits for which."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOK_S = 1.0
 
 
 def who_waits(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> str:
-    """One clause for every pair that is active and every learner that has work."""
+    """One clause for every active pair and every learner that has work."""
     clauses = [f"pair {pair.id} waits for {pair.environment.waits_for or 'its learner'}" for pair in pairs]
     clauses += [f"learner '{learner.name}' is in an update" for learner in learners if learner.bound.outstanding]
     return "; ".join(clauses) or "no pair is active"
@@ -26,10 +26,10 @@ async def watch(
     stall_s: float,
     look_s: float = _LOOK_S,
 ) -> None:
-    """Run beside training; raises StalledError when nothing at all has moved for ``stall_s`` seconds.
+    """Run during training; raises StalledError if nothing at all has moved for ``stall_s`` seconds.
 
-    An exchange, an update, a restart, and a pair that goes on to its next state are movement. Where all pairs wait for
-    a person, or for an engine to join, nothing has to move.
+    An exchange, an update, a restart, and a new state of a pair are movement. If all pairs wait for a person, or for an
+    engine to connect, nothing has to move.
     """
     seen, since = _progress(pairs(), learners()), time.monotonic()
     while True:
@@ -40,11 +40,11 @@ async def watch(
         elif time.monotonic() - since > stall_s:
             raise StalledError(
                 f"nothing has moved for {stall_s:g} s: {who_waits(pairs(), learners())}; "
-                "look at run_logs in the run's folder, or raise --timeout-wait if the game is this slow"
+                "see run_logs in the run's folder, or raise --timeout-wait if the game is this slow"
             )
 
 
 def _progress(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> tuple[object, ...]:
-    """Something that differs as soon as anything has moved."""
+    """A value that changes as soon as anything has moved."""
     moved = [(pair.id, pair.trainer.state, pair.environment.exchanges, pair.environment.restarts) for pair in pairs]
     return (*moved, *(learner.policy.version for learner in learners))

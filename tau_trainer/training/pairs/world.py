@@ -1,6 +1,6 @@
-"""The copies that the pairs of a population play, each its own rows of one batched environment.
+"""The copies that the pairs of a population play, each pair its own rows of one batched environment.
 
-Shapes: ``T`` steps; ``P`` pairs with ``E`` copies each, theirs in order; ``R`` numbers in a reward.
+Shapes: ``T`` steps; ``P`` pairs with ``E`` copies each, those of a pair in a row; ``R`` numbers in a reward.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from tau_trainer.specs import Actions, BoolArray, FloatArray, IntArray
 from tau_trainer.training.task import Task
 
 _WORLD = "world."
-"""What the names of a pair's copies begin with in its checkpoints."""
+"""Prefix of the names of a pair's copies in its checkpoints."""
 _SUMS = "own", "paid", "length"
-"""Of each copy's running episode: sums of the environment's reward and of what is learned from, and its decisions."""
+"""Of each copy's running episode: sums of the environment's reward and of the learned reward, and its decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A rollout of all pairs, and what it told: [T, P E]."""
+    """A rollout of all pairs, and its results: [T, P E]."""
 
     rollout: TensorRollout
     reward: FloatArray
-    """The environment's."""
+    """The environment's reward."""
     paid: FloatArray
-    """What is learned from, the mean over components."""
+    """The reward that is learned from, as the mean over components."""
     ended: BoolArray
     results: list[RewardResult]
     """Of each step."""
 
 
 class Payment:
-    """What decisions of all copies are worth, by the task's rewarder.
+    """Rewards of the decisions of all copies, from the task's rewarder.
 
     Args:
         rewarder: of the task.
-        hidden: of each sensor, whether the policy does not see it, so that only the rewarder does.
+        hidden: of each sensor, whether only the rewarder sees it and the policy does not.
     """
 
     def __init__(self, rewarder: Rewarder, hidden: list[bool]) -> None:
         self.rewarder, self.hidden = rewarder, hidden
 
     def pay(self, lived: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, list[RewardResult]]:
-        """Rewards [T, P E, 1, R] by the task's rewarder, as an AgentTrainer would ask it, and what it scored."""
+        """Rewards [T, P E, 1, R] from the task's rewarder, as an AgentTrainer would ask for them, and its scores."""
         actions, engine = lived["actions"][:, :, 0].cpu().numpy(), lived["rewards"][:, :, 0].cpu().numpy()
         wrong = ~np.isfinite(engine)
         engine = np.where(wrong, np.float32(0.0), engine)
@@ -80,23 +80,23 @@ class Payment:
 
 
 class World:
-    """All copies, and who acts in them."""
+    """All copies, and the population that acts in them."""
 
     def __init__(self, task: Task, env: BatchedEnv, population: Population, payment: Payment) -> None:
-        """``env`` has not begun; its copies are those of all pairs."""
+        """``env`` must not have begun; its copies are those of all pairs."""
         self.env, self.payment = env, payment
         self._task, self._population, self._copies = task, population, task.copies
         self._observations = env.reset()
         self._sums = {name: np.zeros(len(self._observations)) for name in _SUMS}
         self._seen = torch.empty((population.horizon, *self._observations.shape), device=env.device)
-        """Observations of a rollout, float32 [T, P E, 1, n], in the same place each time."""
+        """Observations of a rollout, float32 [T, P E, 1, n]; the same memory for each rollout."""
 
     def rows(self, pair: int) -> slice:
-        """Which copies are those of a pair."""
+        """Rows of a pair's copies."""
         return slice(pair * self._copies, (pair + 1) * self._copies)
 
     def go_on(self, stood: Mapping[int, Arrays]) -> None:
-        """Put the copies of these pairs where they stood, by what :meth:`state_of` gave. Raises CheckpointError."""
+        """Restore the copies of these pairs from :meth:`state_of`. Raises CheckpointError."""
         state = {name: values.clone() for name, values in self.env.state.items()}
         for pair, arrays in stood.items():
             rows = self.rows(pair)
@@ -108,16 +108,19 @@ class World:
         self.env.state, self._observations = state, self.env.observe(state)
 
     def state_of(self, pair: int) -> dict[str, NDArray[Any]]:
-        """Where the copies of a pair stand, for its checkpoint."""
+        """State of a pair's copies, for its checkpoint."""
         rows = self.rows(pair)
         world = {name: values[rows].cpu().numpy() for name, values in self.env.state.items()}
         world |= {f"sum.{name}": sums[rows] for name, sums in self._sums.items()}
-        # Whose copies met NaN is frozen, and what it has learned is worth keeping all the same.
+        # A pair whose copies met NaN is frozen, but what it has learned is still worth saving.
         return {f"{_WORLD}{name}": np.nan_to_num(values, nan=0.0) for name, values in world.items()}
 
     @torch.no_grad()
     def play(self, steps: int, given_up: Callable[[], bool], *, deterministic: bool) -> Played | None:
-        """So many decisions of all copies; None: the run was to end meanwhile, and everything is as before."""
+        """Play ``steps`` decisions of all copies.
+
+        None: the run was ended in the meantime, and the state is as before.
+        """
         env, population = self.env, self._population
         before = env.state, self._observations, population.steps
         foresees = population.foresees
@@ -158,7 +161,7 @@ class World:
         return Played(rollout, reward, mean, ended, results)
 
     def episodes(self, played: Played) -> dict[str, FloatArray]:
-        """Episodes that ended, in order: their ``copy``, and what :data:`_SUMS` names."""
+        """Episodes that ended, in order: their ``copy``, and the sums of :data:`_SUMS`."""
         found = {name: [np.zeros(0)] for name in (*_SUMS, "copy")}
         strength = self._population.members[0].settings.reward_signals[EXTRINSIC].strength
         for reward, paid, ended in zip(played.reward, played.paid, played.ended, strict=True):
@@ -174,7 +177,7 @@ class World:
 
 
 def _spread(some: RewardResult, rows: Rows, count: int) -> RewardResult:
-    """Of ``count`` agents what is known of those in ``rows``; NaN: nothing."""
+    """The values of ``rows`` spread over ``count`` agents; NaN for all others."""
 
     def wide(values: FloatArray | None) -> FloatArray | None:
         if values is None:

@@ -36,7 +36,7 @@ def test_observations_are_one_vector() -> None:
     [
         (spaces.Box(0, 9, (2,), np.int64), "are whole numbers; use Discrete or MultiDiscrete"),
         (spaces.Box(-np.inf, np.inf, (2,)), "have no bounds; give the Box a low and a high"),
-        (spaces.Discrete(3, start=1), "begin at 1; let them begin at 0"),
+        (spaces.Discrete(3, start=1), "start at 1; let them start at 0"),
         (spaces.MultiBinary(3), "are neither Discrete, MultiDiscrete nor a Box"),
     ],
 )

@@ -335,7 +335,7 @@ def test_what_was_learned_is_taken_over_without_its_random_numbers() -> None:
     one, other = learner_of(policy("ppo"), space), learner_of(policy("a2c", optimizer="adam"), space, seed=5)
     arrays, facts = one.state()
     random_numbers = other.generator.get_state()
-    with pytest.raises(CheckpointError, match="of ppo with optimizer sgd, the settings ask for a2c with adam"):
+    with pytest.raises(CheckpointError, match="of ppo with optimizer sgd, but the settings ask for a2c with adam"):
         other.load(arrays, facts, fresh=False)
     other.load(arrays, facts, fresh=True)
     assert torch.equal(other.generator.get_state(), random_numbers)

@@ -172,7 +172,7 @@ def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
 
 def test_of_another_algorithm_is_said_so_though_it_has_no_signals(tmp_path: Path) -> None:
     arrays, facts = learner_of(policy("ppo"), SPACES["discrete"]).state()
-    with pytest.raises(CheckpointError, match="is of ppo with optimizer sgd, the settings ask for a2c with adam"):
+    with pytest.raises(CheckpointError, match="is of ppo with optimizer sgd, but the settings ask for a2c with adam"):
         walker("a2c", tmp_path).load(arrays, facts, fresh=False)
 
 

@@ -280,7 +280,7 @@ def test_noise_falls_over_a_fifth_of_the_learners_decisions(name: str) -> None:
 @both
 def test_discrete_actions_are_refused(name: str, actions: ActionSpec, instead: str) -> None:
     settings = KINDS[name][1]
-    with pytest.raises(SettingsError, match=f"^behavior 'Walker': {name} learns continuous actions alone.*{instead}"):
+    with pytest.raises(SettingsError, match=f"^behavior 'Walker': {name} learns only continuous actions.*{instead}"):
         make_algorithm(Setup(behavior(actions), settings(), 1))
 
 

@@ -218,7 +218,7 @@ def test_rewards_are_added_up_and_clipped() -> None:
 @pytest.mark.parametrize(
     ("actions", "options", "said"),
     [
-        (CONTINUOUS, {}, "dqn chooses among discrete actions, and this behavior has continuous ones; set network"),
+        (CONTINUOUS, {}, "dqn chooses among discrete actions, but this behavior has continuous ones; set network"),
         (HYBRID, {}, "dqn chooses among discrete actions"),
         (ONE, {"signals": TWO_STREAMS}, "give every reward signal the same gamma"),
     ],

@@ -310,7 +310,9 @@ def test_deep_q_learning_cuts_rewards_off_as_ever_and_refuses_others_beside() ->
     walked(learner)
     assert set(learner.draw(10).rewards[:, 0].tolist()) == {STRENGTH * STEP, 3.0 * STRENGTH, 2.0}
     signals = dict.fromkeys(("extrinsic", "bonus"), RewardSignalSettings(gamma=0.9))
-    with pytest.raises(SettingsError, match="dqn adds all rewards up, and hindsight changes one; leave the others out"):
+    with pytest.raises(
+        SettingsError, match="dqn adds all rewards up, but hindsight changes only one; remove the others"
+    ):
         learner_of(settings(signals, "dqn"), spec, environment=("x",))
 
 
@@ -330,17 +332,17 @@ def test_a_distance_is_a_rule() -> None:
         (
             (WHERE, ACHIEVED),
             {},
-            "has no goal signal among its sensors; name the one that is wanted with hindsight.goal",
+            "has no goal signal among its sensors; name the one to use with hindsight.goal",
         ),
         ((GOAL, GOAL, ACHIEVED), {}, r"has 2 goal signals \(goal, goal\) among its sensors; name the one"),
         ((GOAL, WHERE), {}, "has no sensor 'achieved_goal' for hindsight.achieved; it has goal, where"),
         ((WHERE, ACHIEVED), {"goal": "there"}, "has no sensor 'there' for hindsight.goal; it has where, achieved_goal"),
-        ((GOAL, IMAGE), {"achieved": "camera"}, "hindsight.achieved: sensor 'camera' is no vector"),
-        ((GOAL, WHERE), {"achieved": "goal"}, "what 'goal' says .* cannot be wanted by 'goal'"),
+        ((GOAL, IMAGE), {"achieved": "camera"}, "hindsight.achieved: sensor 'camera' is not a vector"),
+        ((GOAL, WHERE), {"achieved": "goal"}, "'goal' has shape .*, but 'goal' has"),
         (
             (GOAL, ObservationSpec("achieved_goal", (2,))),
             {},
-            r"'achieved_goal' says \(2,\) cannot be wanted by 'goal' \(1,",
+            r"'achieved_goal' has shape \(2,\), but 'goal' has \(1,",
         ),
     ],
 )
@@ -352,7 +354,7 @@ def test_sensors_that_do_not_suit(sensors: Any, hindsight: Any, said: str) -> No
 @pytest.mark.parametrize(
     ("hindsight", "environment", "said"),
     [
-        ({"reward_done": None}, "headless:basic", "the environment cannot be asked; say it with hindsight.distance"),
+        ({"reward_done": None}, "headless:basic", "the environment does not have one; set hindsight.distance"),
         ({"reward_done": None}, "gym:CartPole-v1", "CartPoleEnv is no goal-based environment"),
         (
             {"reward_done": "nowhere:rule"},
@@ -376,7 +378,7 @@ def test_a_policy_can_be_loaded_where_the_rule_is_not() -> None:
     ("name", "said"),
     [
         ("broken", r"must return rewards \[n\] and ends \[n\] for \d+ goals, not arrays of the shapes \(3,\)"),
-        ("raising", "failed: KeyError: 'no such goal'; mend it"),
+        ("raising", "failed: KeyError: 'no such goal'; fix it"),
     ],
 )
 def test_a_rule_that_is_none(name: str, said: str) -> None:
@@ -387,7 +389,7 @@ def test_a_rule_that_is_none(name: str, said: str) -> None:
 
 def test_a_reward_without_an_extrinsic_stream() -> None:
     options = settings({"bonus": TWO_STREAMS["bonus"]})
-    with pytest.raises(SettingsError, match="hindsight is about the extrinsic reward"):
+    with pytest.raises(SettingsError, match="hindsight changes the extrinsic reward"):
         learner_of(options, environment=("x",))
 
 
@@ -403,9 +405,7 @@ def test_two_rules_and_a_memory_are_refused() -> None:
     with pytest.raises(ValueError, match="has both distance and reward_done"):
         settings(distance={"threshold": 1})
     chosen = SACTrainerSettings.model_validate(settings().model_dump() | {"network_settings": {"memory": {}}})
-    with pytest.raises(
-        SettingsError, match="learns from sequences where the network has a memory; set hindsight: null"
-    ):
+    with pytest.raises(SettingsError, match="learns from sequences if the network has a memory; set hindsight: null"):
         learner_of(chosen)
 
 

@@ -291,7 +291,7 @@ def test_policies_can_be_exported(actions: ActionSpec, tmp_path: Any) -> None:
             2,
             "^behavior 'Walker': 3 agents of a group decide together, .*group_size is 2; set it to 3$",
         ),
-        ((0, 0, 0), 3, "^behavior 'Walker': no two agents of a group decide together, which maddpg is for"),
+        ((0, 0, 0), 3, "^behavior 'Walker': no two agents of a group decide together, but maddpg needs that"),
         ((1, 2, 3), 3, "no two agents of a group decide together"),
     ],
 )
@@ -316,7 +316,7 @@ def test_agents_alone_can_be_learned() -> None:
     ("spec", "numbers", "said"),
     [
         (HYBRID, {}, "there are both; use trainer_type: ppo$"),
-        (behavior(DISCRETE, IMAGE), {}, "maddpg reads vectors alone"),
+        (behavior(DISCRETE, IMAGE), {}, "maddpg reads only vectors"),
         (DISCRETE, {"exploration": {"type": "gaussian_white_noise"}}, "gaussian_white_noise is not for discrete"),
         (CONTINUOUS, {"exploration": {"type": "gumbel_softmax"}}, "gumbel_softmax is not for continuous actions"),
     ],

@@ -290,7 +290,7 @@ def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
     arrays, facts = copied(learner.state())
     assert not [name for name in arrays if name.startswith("replay.")]
     assert other.lost(facts) == (
-        "the replay memory of 'Walker' was not kept, so learning goes on once 16 new decisions are made; "
+        "the replay memory of 'Walker' was not saved, so learning continues once 16 new decisions are made; "
         "save_replay_buffer: true keeps it"
     )
     assert sac(HYBRID, settings(**FULL)).lost(sac(HYBRID, settings(**FULL)).state()[1]) == ""
@@ -330,7 +330,7 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(change: Any, said: str) 
 
 def test_a_wide_reward_is_refused() -> None:
     setup = Setup(behavior(HYBRID), settings(), 1, reward_width=4)
-    with pytest.raises(SettingsError, match=r"^behavior 'Walker': sac learns from one reward a decision"):
+    with pytest.raises(SettingsError, match=r"^behavior 'Walker': sac learns from one reward per decision"):
         make_algorithm(setup)
 
 

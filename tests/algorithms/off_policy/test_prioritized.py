@@ -225,7 +225,5 @@ def test_priorities_that_do_not_fit_are_refused() -> None:
 def test_sequences_are_drawn_evenly_and_by_single_steps(trainer: str, numbers: dict[str, Any], key: str) -> None:
     network = {"memory": MemorySettings(memory_size=8, sequence_length=4)}
     options: Any = {"sac": settings, "sac_ln": sac_ln_settings, "dqn": dqn_settings}[trainer](network, **numbers)
-    with pytest.raises(
-        SettingsError, match=f"{trainer} learns from sequences where the network has a memory; set {key}"
-    ):
+    with pytest.raises(SettingsError, match=f"{trainer} learns from sequences if the network has a memory; set {key}"):
         make_algorithm(Setup(behavior(DISCRETE), options, 1))

@@ -236,7 +236,7 @@ def test_recurrent_networks_clone_sequences(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["iql", "awac"])
 def test_critics_refuse_recurrent_networks(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=f"{kind} learns no recurrent network; remove"):
+    with pytest.raises(SettingsError, match=f"{kind} does not support memory; remove"):
         learner(kind, tmp_path, hybrid(), network={"memory": {"sequence_length": 8}})
 
 
@@ -287,7 +287,7 @@ def test_keys_of_collection_are_refused(key: str, value: float, tmp_path: Path) 
 
 
 def test_a_recording_without_outcomes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no decision whose outcome is known"):
+    with pytest.raises(DataError, match="has no decision with a known outcome"):
         learner("bc", tmp_path, made_up(HYBRID, lengths=(1,)))
 
 

@@ -78,7 +78,7 @@ def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["agent"]["Evaluation/Episode return"] > 1.0
     for words in (["export", "results/one"], ["evaluate", "one"]):
         assert main([*words, "--export", "best"]) == 2
-        assert "a batched run keeps its last policies alone; leave it out" in capsys.readouterr().err
+        assert "a batched run keeps only its last policies; remove this option" in capsys.readouterr().err
     for flag in ("--resume", "--inference"):
         for command in ("learn", "parallel"):
             assert main([command, flag, "--run-id", "one"]) == 2

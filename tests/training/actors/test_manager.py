@@ -301,7 +301,7 @@ def test_whoever_ends_the_run_waits_for_the_evaluator_for_some_seconds_alone(
     session.cancel()
     report = session.wait(HANG_S)
     assert report.exit_code == 0
-    assert any("an evaluation has not ended within 0." in warning for warning in memory.warnings)
+    assert any("one has not ended within 0." in warning for warning in memory.warnings)
     assert report.verdict == f"Exported: the last policy, of decision {report.decisions:,}."
     assert gone(pid)
     assert saved(tmp_path)["opts"] > 0
@@ -317,7 +317,7 @@ def test_an_evaluation_that_does_not_end_holds_no_run_for_ever(tmp_path: Path) -
     object.__setattr__(pairs_of(session).plan, "stall_s", 0.2)  # the watchdog has read it already
     session._run._stop("that is enough")
     assert session.wait(WAIT_S).outcome == "completed"
-    assert any("an evaluation has not ended within 0.2 s" in warning for warning in memory.warnings)
+    assert any("one has not ended within 0.2 s" in warning for warning in memory.warnings)
 
 
 def test_when_all_actors_are_dead_the_run_ends_with_their_reason(tmp_path: Path) -> None:
@@ -433,7 +433,9 @@ def test_an_algorithm_of_rollouts_that_does_not_say_how_large_they_are_is_refuse
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SAC, "on_policy", True)
-    with pytest.raises(SettingsError, match="sac learns from what its newest policy did, and does not say of how much"):
+    with pytest.raises(
+        SettingsError, match="sac learns from its newest policy's experience, but does not say how much"
+    ):
         train(settings_of(tmp_path, async_trainer__actors=1), command="learn")
 
 

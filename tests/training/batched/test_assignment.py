@@ -31,7 +31,7 @@ def test_agents_are_named_one_by_one_or_by_group() -> None:
         ({"a": ["tagger"]}, "agent 'runner_0' and 2 more have no policy"),
         (
             {"a": ["tagger", "host"], "b": ["runner", "tagger_1"]},
-            "behaviors.b.agents: agent 'tagger_1' has the policy 'a' already; name each agent in one policy alone",
+            "behaviors.b.agents: agent 'tagger_1' has the policy 'a' already; assign each agent to one policy",
         ),
         ({"a": None, "b": None}, "behaviors.b.agents: agent 'tagger_0' has the policy 'a' already"),
         ({"a": ["taggers"]}, "behaviors.a.agents: there is no agent and no group 'taggers'; did you mean tagger?"),

@@ -61,7 +61,7 @@ def test_a_probe_decides(monkeypatch: pytest.MonkeyPatch, learner: Any, after: f
     assert said == (
         "stepping and acting are compiled, 2.0 times as fast"
         if kept
-        else "stepping is not compiled: that took 2000.00 ms a step instead of 1000.00"
+        else "stepping is not compiled, because that was slower: 2000.00 ms a step instead of 1000.00"
     )
     for name, values in env.state.items():
         assert torch.equal(values, before[name])
@@ -76,7 +76,7 @@ def test_where_it_cannot_be_it_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch,
     eager = env.played
     found, said = choose("on", env, [(learner, [0, 1])], 1)
     assert not found
-    assert said == "stepping cannot be compiled here, and goes on as it is (RuntimeError: no compiler)"
+    assert said == "stepping cannot be compiled here and continues uncompiled (RuntimeError: no compiler)"
     assert env.played == eager
     assert not learner.compiled
 
@@ -98,7 +98,7 @@ def test_the_compilers_warnings_stay_away_and_all_others_come(
     filters = list(warnings.filters)
     before = logging.getLogger("torch._inductor").level
     assert choose("on", env, [(learner, [0, 1])], 1, said.append)[0]
-    assert said == ["compiling stepping and acting, which may take a minute or two; --compile off leaves it out"]
+    assert said == ["compiling stepping and acting, which may take a minute or two; --compile off prevents that"]
     assert not recwarn.list
     assert not caplog.records
     assert warnings.filters == filters

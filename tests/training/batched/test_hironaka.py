@@ -219,7 +219,7 @@ def test_there_are_no_hidden_defaults(values: dict[str, Any], tmp_path: Path, ke
         ({"agent": None}, r"behaviors\.host is missing; .*player: zeillinger"),
         (
             {"host": None, "agent": None, "hots": None},
-            r"behaviors\.hots: hironaka has host and agent alone",
+            r"behaviors\.hots: hironaka has only host and agent",
         ),
         ({"host": None, "agent": {"player": "chose_first"}}, "no agent named 'chose_first'; did you mean choose_first"),
     ],

@@ -90,7 +90,9 @@ def test_alone_nothing_is_started(tmp_path: Path) -> None:
 
 def test_shares_are_even_or_refused() -> None:
     assert [Ranks(rank, 3).share(12) for rank in range(3)] == [slice(0, 4), slice(4, 8), slice(8, 12)]
-    with pytest.raises(SettingsError, match=r"num_envs 10 cannot be shared out to 4 devices; make it a multiple of 4"):
+    with pytest.raises(
+        SettingsError, match=r"num_envs 10 cannot be divided evenly among 4 devices; make it a multiple of 4"
+    ):
         Ranks(0, 4).share(10)
 
 
@@ -189,7 +191,7 @@ def test_ranks_that_cannot_reach_each_other_say_so(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Ranks, "joined", fail)
     monkeypatch.setattr(module, "_PATIENCE_S", 0.1)
     sentence = (
-        r"^the 2 ranks cannot reach each other, .* 127.0.0.1 .*timed out\); let these .* GLOO_SOCKET_IFNAME on each$"
+        r"^the 2 ranks cannot reach each other; .* 127.0.0.1 .*timed out\); let these .* GLOO_SOCKET_IFNAME on each$"
     )
     with pytest.raises(LearnerError, match=sentence), gather(tmp_path, "add", 2, times=1):
         pass

@@ -282,7 +282,7 @@ def test_nothing_to_go_on_from_is_told(file: Path) -> None:
     report = cut(file, "cut", steps=8)
     for path in (report.folder / "checkpoints").glob("left-*"):
         shutil.rmtree(path)
-    with pytest.raises(CheckpointError, match="saved no moment of which everything can be read"):
+    with pytest.raises(CheckpointError, match="has no moment that can be read completely"):
         train(file, "cut", checkpoint_settings__resume=True)
 
 
@@ -423,7 +423,7 @@ def test_an_environment_that_draws_is_animated(tmp_path: Path) -> None:
         ({"environment__arguments": {"limits": 3}}, "did you mean limit?"),
         (
             {"behaviors__left__hyperparameters__buffer_size": 40},
-            "learn at steps that hardly ever coincide (left every 5, right every 7)",
+            "learn at steps that rarely coincide (left every 5, right every 7)",
         ),
         ({"checkpoint_settings__initialize_from": "nothing"}, "--initialize-from nothing: no run of this name"),
     ],
@@ -448,7 +448,7 @@ def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
         default_settings__checkpoint_interval=100000,
     )
     assert (report.outcome, report.exit_code) == ("failed", 2)
-    assert "became NaN or infinite; the checkpoints from before it are kept" in report.errors[0]
+    assert "became NaN or infinite; earlier checkpoints are kept" in report.errors[0]
     assert not list((report.folder / "checkpoints").glob("left-*"))
 
 
@@ -461,7 +461,7 @@ def test_a_replay_memory_that_was_not_kept_is_told(file: Path, kept: bool) -> No
     resumed = train(file, "cut", behaviors__left=own, checkpoint_settings__resume=True)
     told = [one["fields"]["message"] for one in read_log(resumed.folder / "log.jsonl") if one.get("kind") == "warning"]
     sentence = (
-        "the replay memory of 'left' was not kept, so learning goes on once 32 new decisions are made; "
+        "the replay memory of 'left' was not saved, so learning continues once 32 new decisions are made; "
         "save_replay_buffer: true keeps it"
     )
     assert told == ([] if kept else [sentence])

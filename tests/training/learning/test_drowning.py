@@ -15,6 +15,6 @@ def test_a_signal_that_drowns_the_environments_own_is_told_once() -> None:
         hub.add_all("Maze", {"Train/Rnd Return Size": 1e6})  # no episode ended that earned anything of the other
         progress.flush(training=True)
     assert memory.warnings == [
-        "the reward signal curiosity drowns the environment's own: 30 an episode beside 2, in absolute numbers; "
+        "the reward signal curiosity drowns the environment's own: 30 an episode compared with 2, in absolute numbers; "
         "lower its strength"
     ]

@@ -193,7 +193,7 @@ def test_one_that_dies_is_replaced_from_what_the_others_know(tmp_path: Path) -> 
     assert warnings[0].startswith("rank 1 of 2 that learn ended by SIGKILL")
     assert warnings[1].startswith("rank 0 of 2 that learn ended by SIGKILL")
     assert warnings[2].startswith("rank 1 of 2 that learn ended with exit code 1")
-    ends = "learning goes on in a new one, from what the others know; the replay memory begins empty "
+    ends = "learning continues in a new one, with the state of the others; the replay memory starts empty "
     assert all(f"; {ends}(save_replay_buffer: true keeps it)" in warning for warning in warnings)
     for process in group._processes:
         os.kill(process._process.pid, signal.SIGKILL)
@@ -222,7 +222,7 @@ def test_what_an_algorithm_refuses_is_told_once_and_changes_nothing(group: Learn
         (Setup(CONTINUOUS, settings("maddpg"), 1), "its algorithm learns in one process"),
         (
             Setup(CONTINUOUS, settings("sac", batch_size=15), 1),
-            r"minibatches of 15 \(batch_size\) cannot be shared out",
+            r"minibatches of 15 \(batch_size\) cannot be divided evenly",
         ),
         (Setup(DISCRETE, settings("dqn", noisy=True), 1), "noisy networks learn in one process"),
         (

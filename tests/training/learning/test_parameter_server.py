@@ -233,7 +233,7 @@ def test_one_that_dies_is_replaced_from_the_newest_weights(tmp_path: Path) -> No
     assert_same(learner, alone.weights())
     assert len(warnings) == 1
     assert warnings[0].startswith("rank 0 of 2 that learn ended by SIGKILL")
-    assert warnings[0].endswith("; learning goes on in a new one, from the newest weights")
+    assert warnings[0].endswith("; learning continues in a new one, from the newest weights")
     server.close()
 
 

@@ -155,7 +155,7 @@ def test_learning_uses_one_thread_an_operation(make: Make) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"collection__deterministic": True}, "the same seed is to be the same run"),
+        ({"collection__deterministic": True}, "the same seed must give the same run"),
         ({"collection__max_policy_age": 0}, "learning and acting take turns"),
         ({}, None),
         ({"steps": 4.0, "collection__deterministic": True}, None),
@@ -170,7 +170,7 @@ def test_where_no_time_is_filled_auto_says_which_number_it_is(
     pool.learner(0, SPEC)
     hub.drain(5.0)
     told = [event.message for event in memory.events if event.kind == "steps"]
-    text = f"'TauAgent': steps_per_update: auto is steps_per_update: 8 here, for {why}"
+    text = f"'TauAgent': steps_per_update: auto means 8 here, because {why}"
     assert told == ([] if why is None else [text])
     pool.close()
 

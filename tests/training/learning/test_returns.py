@@ -79,9 +79,9 @@ def test_a_run_ends_as_one_that_is_done(stage: Stage, tmp_path: Path, memory: Me
     assert list((report.folder / "checkpoints").glob("TauAgent*-*"))
     told = [event.message or "" for event in memory.events if event.kind == "criterion"]
     assert len(told) == {"shared": 1, "independent": 2}[policy], "each learner looks at its own episodes"
-    assert "has learned enough" in told[0]
+    assert "has reached its criterion" in told[0]
     assert "newest 6 episodes" in told[0]
-    assert "-1000 was asked for" in told[0]
+    assert "(criterion: -1000)" in told[0]
     assert memory.summaries[-1].training is False
 
 
@@ -106,7 +106,7 @@ def test_a_finished_run_is_not_resumed_unless_more_is_asked_for(stage: Stage, tm
         )
 
     first = run(-1000.0)
-    with pytest.raises(RunFinishedError, match=r"has learned enough.*raise --criterion"):
+    with pytest.raises(RunFinishedError, match=r"has already reached its criterion.*raise --criterion"):
         run(-1000.0, checkpoint_settings__resume=True)
     again = run(1000.0, checkpoint_settings__resume=True)
     assert first.decisions < 400

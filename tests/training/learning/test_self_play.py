@@ -444,7 +444,7 @@ def test_one_team_is_told_of(hub: MetricsHub, executor: ThreadPoolExecutor, memo
 
     asyncio.run(play())
     hub.drain(5.0)
-    assert memory.warnings == ["Agent: self_play is on, and there is one team, so nobody plays against it"]
+    assert memory.warnings == ["Agent: self_play is on, but there is only one team, so it has no opponent"]
     assert pitch.learner.decisions == 12
 
 
@@ -488,5 +488,5 @@ def test_a_model_that_is_not_there_is_told_before_anything_starts(tmp_path: Path
 
 
 def test_pairs_of_a_task_have_no_teams(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"self_play is for teams in a game, and `parallel` trains pairs at a task"):
+    with pytest.raises(SettingsError, match=r"self_play is for teams in a game, but `parallel` trains pairs at a task"):
         train(settings(tmp_path), None, "parallel")

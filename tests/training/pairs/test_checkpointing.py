@@ -408,7 +408,7 @@ def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
     assert newest is not None
     best = newest.manifest["learner"]["best"]
     if newest.step < 1500:
-        assert any("no better than in its newest checkpoint" in (event.message or "") for event in memory.events)
+        assert any("no better than in its latest checkpoint" in (event.message or "") for event in memory.events)
     assert export_run(report.folder, tmp_path)[0][1].startswith(
         f"the best by mean reward, of decision {best['decisions']:,}"
         if best["version"] != newest.manifest["learner"]["algorithm"]["version"]
@@ -439,7 +439,7 @@ def test_parameters_alone_are_kept_and_what_is_lost_is_told(
     )
     assert resumed.outcome == "completed"
     assert resumed.decisions >= 700
-    (said,) = [warning for warning in memory.warnings if "keeps parameters alone" in warning]
+    (said,) = [warning for warning in memory.warnings if "has only parameters" in warning]
     assert "a fresh optimizer, fresh random numbers and no experience" in said
     assert not any("replay memory" in warning for warning in memory.warnings)
 

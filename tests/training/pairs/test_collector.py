@@ -324,7 +324,7 @@ def test_a_first_moment_that_is_not_whole_is_none(stage: Stage, tmp_path: Path) 
     with contextlib.contextmanager(killed_at)(tmp_path / "whole", 1) as left:
         train(tau_settings(tmp_path, "whole", **KILLED))
     assert [path.name for path in (left / "checkpoints").glob("*-pair*")] == ["TauAgent-pair0-200"]
-    with pytest.raises(CheckpointError, match=r"ended before a checkpoint of all its policies was whole.*--force"):
+    with pytest.raises(CheckpointError, match=r"ended before a checkpoint of all its policies was complete.*--force"):
         train(tau_settings(tmp_path, left.name, **KILLED, checkpoint_settings__resume=True))
 
 
@@ -342,7 +342,7 @@ def test_exact_resume_with_a_replay_memory(
     resumed = train(sac_settings(tmp_path, "cut", **options, checkpoint_settings__resume=True), memory)
     assert resumed.outcome == whole.outcome == "completed"
     assert (hashes(resumed) == hashes(whole)) == kept
-    said = [warning for warning in memory.warnings if "replay memory of 'TauAgent' was not kept" in warning]
+    said = [warning for warning in memory.warnings if "replay memory of 'TauAgent' was not saved" in warning]
     assert len(said) == (not kept)
 
 
@@ -775,7 +775,7 @@ def test_a_run_begins_with_what_another_one_learned(
         key = name if name in checkpoint.tensors else f"model.{name}"
         np.testing.assert_array_equal(values, checkpoint.tensors[key], err_msg=name)
     assert report.decisions == first.decisions, "it has all of its own decisions"
-    assert f"'Basic' begins with the weights of {checkpoint.path}" in [event.message for event in memory.events]
+    assert f"'Basic' starts with the weights of {checkpoint.path}" in [event.message for event in memory.events]
     shutil.rmtree(first.folder)
     longer: dict[str, Any] = {"checkpoint_settings__resume": True, "behaviors__TauAgent__max_steps": 600, **given}
     resumed = train(plain_settings(tmp_path, "Basic", "second", **longer), None, "learn")
@@ -805,7 +805,7 @@ def test_a_behavior_that_was_not_saved_begins_from_zero_beside_one_that_was(
         shutil.rmtree(checkpoint)
     settings = plain_settings(tmp_path, "BigWallJump", "second", checkpoint_settings__initialize_from="first")
     assert train(settings, memory, "learn").outcome == "completed"
-    assert "'SmallWallJump' begins from zero: the run 'first' saved nothing of it" in memory.warnings
+    assert "'SmallWallJump' starts from scratch: the run 'first' saved nothing of it" in memory.warnings
 
 
 def test_a_network_that_does_not_fit_ends_the_run(stage: Stage, tmp_path: Path) -> None:

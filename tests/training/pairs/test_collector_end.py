@@ -258,8 +258,8 @@ def _basic(folder: Path, **overrides: Any) -> RunSettings:
 
 
 ABSENT = (
-    "behaviors of the settings that never appeared: 'Bsic'; those that did: 'Basic'; correct a name that is misspelt, "
-    "or leave it out"
+    "behaviors of the settings that never appeared: 'Bsic'; those that did: 'Basic'; correct or "
+    "remove the names that do not match"
 )
 
 
@@ -308,8 +308,8 @@ def test_agents_that_vanished_are_why_nothing_was_learned(
     monkeypatch.setattr(SceneEngine, "next", somebody_else)
     train(_basic(tmp_path), memory, "learn")
     assert memory.warnings == [
-        "'Basic' was never updated: 150 of 150 decisions have no outcome, because their agents vanished without an end "
-        "or their engine was lost or closed, and the others did not fill a buffer of 100; end an agent's episode "
+        "'Basic' was never updated: 150 of 150 decisions have no outcome, because their agents vanished without an "
+        "end, or their engine was lost or closed, and the others did not fill a buffer of 100; end an agent's episode "
         "before it is removed, raise max_steps or lower buffer_size",
         ABSENT,
     ]

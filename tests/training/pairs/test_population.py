@@ -245,17 +245,17 @@ def _spoiled(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:
     ("more", "told"),
     [
         ({"tau__policy": "shared"}, "add --policy independent"),
-        ({"tau__max_concurrent": 2}, "leave --max-concurrent"),
+        ({"tau__max_concurrent": 2}, "remove --max-concurrent"),
         (
             {"behaviors": {name: {"trainer_type": "ppo"} for name in ("TauAgent", "Other")}},
-            "shows one behavior, and the settings name 2",
+            "has one behavior, but the settings name 2",
         ),
         ({"env_settings__env_path": "batched:cartpole"}, "play batched:tau; `tau-train batch`"),
-        ({"env_settings__env_args": ["--step-ms", "1"]}, "leave --env-args out"),
-        ({"environment_parameters": {"split": 1.0}}, "reads no environment_parameters"),
+        ({"env_settings__env_args": ["--step-ms", "1"]}, "remove --env-args"),
+        ({"environment_parameters": {"split": 1.0}}, "does not use environment_parameters"),
         (
             {"behaviors__TauAgent__reward_signals": {"extrinsic": {}, "curiosity": {}}},
-            "is learned from its own reward alone; remove behavioral_cloning and whatever stands beside extrinsic",
+            "learns only from its own reward; remove behavioral_cloning and all signals except extrinsic",
         ),
     ],
 )
@@ -267,7 +267,7 @@ def test_what_no_population_does_is_refused_at_once(tmp_path: Path, more: dict[s
 
 def test_other_trainers_are_refused(tmp_path: Path) -> None:
     other = sac_settings(tmp_path, env_settings__env_path="batched:tau", tau__policy="independent")
-    with pytest.raises(SettingsError, match="trains by ppo alone"):
+    with pytest.raises(SettingsError, match="trains only with ppo"):
         make_plan("parallel", other, tmp_path)
 
 
@@ -288,7 +288,7 @@ def test_other_commands_send_batched_environments_to_theirs(tmp_path: Path) -> N
 def test_pairs_that_stand_elsewhere_do_not_go_on_together(tmp_path: Path) -> None:
     train(settings(tmp_path))
     again: dict[str, Any] = {"checkpoint_settings__resume": True, "behaviors__TauAgent__max_steps": 2 * STEPS}
-    with pytest.raises(CheckpointError, match="learn in step, and these stand at 0 and 800 decisions"):
+    with pytest.raises(CheckpointError, match="learn in step, but these made 0 and 800 decisions"):
         train(settings(tmp_path, tau__pairs=3, **again))
     assert train(settings(tmp_path, tau__pairs=1, **again)).pairs[0].decisions == 2 * STEPS
 
