@@ -118,7 +118,7 @@ def test_a_machine_where_ray_does_not_begin_says_why(lab: Lab) -> None:
     (lab.folder / "node2" / "refuses").touch()
     with pytest.raises(ClusterError, match=r"^node2: the port is in use$"):
         up(lab.settings(), lab.folder)
-    with pytest.raises(ClusterError, match=r"^node1: there is no program /nowhere/ray; say in bin where it is$"):
+    with pytest.raises(ClusterError, match=r"^node1: there is no program /nowhere/ray; set bin to its folder$"):
         up(lab.settings(name=f"{LAB}-2", bin="/nowhere/"), lab.folder)
     (lab.folder / "node1/.tau-train/clusters" / f"{LAB}-3").touch()
     with pytest.raises(ClusterError, match=r"^node1: .*/node1 or /tmp/.* is no folder of its own; look what is there"):
@@ -177,7 +177,7 @@ def test_what_does_not_end_is_told_with_its_process(lab: Lab, monkeypatch: pytes
     up(settings, lab.folder)
     pid = int((lab.folder / f"node1/.tau-train/clusters/{LAB}/node1/pid").read_text())
     monkeypatch.setattr(machines, "_HALVES", 1)
-    with pytest.raises(ClusterError, match=rf"^node1: its Ray does not end; look at process {pid} there$"):
+    with pytest.raises(ClusterError, match=rf"^node1: its Ray does not end; check process {pid} there$"):
         down(settings, lab.folder)
     os.kill(pid, 9)
 
