@@ -178,7 +178,7 @@ def test_speeds_are_those_of_an_epoch(tmp_path: Path) -> None:
     ("trainer", "text"),
     [
         ({"world_size": 2}, "use one device here, or tau-train batch --devices"),
-        ({"precision": "bf16-mixed"}, "precision='bf16-mixed'.* is not for policies; leave it out"),
+        ({"precision": "bf16-mixed"}, "precision='bf16-mixed'.* is not supported for policies; omit it"),
         ({"device": "cuda:0"}, "the environment is on cpu and the Trainer on cuda:0; choose Trainer.accelerator='cpu'"),
     ],
 )
