@@ -64,7 +64,7 @@ def test_nobody_is_there(listening: str) -> None:
 
 def test_without_a_token_somebody_must_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ClusterSettings(address="head:6379")
-    with pytest.raises(ClusterError, match=r"^--cluster head:6379: there is no token, .* or add --insecure"):
+    with pytest.raises(ClusterError, match=r"^--cluster head:6379: without a token, .* or add --insecure"):
         environment_of(settings)
     insecure = ClusterSettings(address="head:6379", insecure=True)
     assert environment_of(insecure)["RAY_AUTH_MODE"] == "disabled"

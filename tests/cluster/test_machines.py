@@ -121,7 +121,9 @@ def test_a_machine_where_ray_does_not_begin_says_why(lab: Lab) -> None:
     with pytest.raises(ClusterError, match=r"^node1: there is no program /nowhere/ray; set bin to its folder$"):
         up(lab.settings(name=f"{LAB}-2", bin="/nowhere/"), lab.folder)
     (lab.folder / "node1/.tau-train/clusters" / f"{LAB}-3").touch()
-    with pytest.raises(ClusterError, match=r"^node1: .*/node1 or /tmp/.* is no folder of its own; look what is there"):
+    with pytest.raises(
+        ClusterError, match=r"^node1: .*/node1 or /tmp/.* is not a folder of this user; move away what is there"
+    ):
         up(lab.settings(name=f"{LAB}-3"), lab.folder)
 
 
@@ -137,7 +139,9 @@ def test_a_folder_for_ray_that_somebody_else_could_change_is_refused(lab: Lab) -
     (lab.folder / "elsewhere").mkdir()
     rays.symlink_to(lab.folder / "elsewhere")
     try:
-        with pytest.raises(ClusterError, match=rf"^node1: .* or {rays} is no folder of its own; look what is there"):
+        with pytest.raises(
+            ClusterError, match=rf"^node1: .* or {rays} is not a folder of this user; move away what is there"
+        ):
             up(settings, lab.folder)
     finally:
         rays.unlink()
@@ -165,7 +169,7 @@ def test_a_machine_that_cannot_be_reached_says_so_and_the_others_are_ended(lab: 
     settings = lab.settings(workers=["gone", "node2"])
     assert [answer.state for answer in status(settings)] == ["running", "unreachable", "running"]
     with pytest.raises(
-        ClusterError, match=r"^gone: ssh cannot run a shell there \(.*No route to host\); log in once by"
+        ClusterError, match=r"^gone: ssh cannot run a shell there \(.*No route to host\); to check, log in once with"
     ):
         down(settings, lab.folder)
     assert [answer.state for answer in status(settings)] == ["absent", "unreachable", "absent"]

@@ -331,7 +331,7 @@ def test_six_pairs_two_at_a_time(player: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(rewards, expected.astype(np.float32))
     first = [seen.sensor(batch, "VectorSensor_size384")[0].tobytes() for batch in seen.batches]
     assert first[0:50] != first[150:200], "a second round has prompts of its own"
-    assert [f"Round {number} is through" in seen.log for number in (1, 2, 3)] == [True, True, False]
+    assert [f"Round {number} has ended" in seen.log for number in (1, 2, 3)] == [True, True, False]
     report = seen.log.splitlines()[-1]
     assert report.startswith("peak concurrency 2; ")
     assert "the run was cancelled" in report
@@ -406,7 +406,7 @@ def test_a_users_own_data_is_found_beside_the_json_that_trainers_name(player: Pa
         done = run_player(player, "--tau-agents=2", "--tau-decisions=3", "--tau-data", str(path))
         assert done.returncode == 0
         assert f"on {path.with_suffix('.tau')} (1 rows, profile tau3" in done.stderr
-        assert "left out; run `tau-train data audit` for all of them." in done.stderr
+        assert "omitted; run `tau-train data audit` to see all of them." in done.stderr
         path.unlink(missing_ok=True)  # where a player runs nobody needs it
     done = run_player(player, "--tau-agents=2", "--tau-decisions=3", "--tau-data", path.name, folder=tmp_path)
     assert f"on {path.with_suffix('.tau')} (1 rows" in done.stderr, "looked for in the working directory"
@@ -482,7 +482,7 @@ def test_the_console_answers_questions_and_evaluates(player: Path) -> None:
     shown = typed(player, *lines, flags=["-model", "-guess"])
     answer = re.compile(rf"\w+   \((right|wrong, it is {held_out.answer_text[0]}), \d+\.\d ms\)")
     assert answer.fullmatch(shown[1])
-    assert re.match(r"`Eh, .*` is not known word for word, .* answered the closest known one, \d\d % alike:", shown[3])
+    assert re.match(r"`Eh, .*` is not a known question, .* answered the closest known one, \d\d % alike:", shown[3])
     assert shown[4] in {*held_out.prompt_text, *load_dataset().train.prompt_text}
     results = [line for line in shown if line.startswith("held-out rows: ")]
     assert len(results) == 2

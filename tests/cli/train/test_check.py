@@ -122,7 +122,7 @@ def test_flags_count_as_they_do_for_learn(capsys: pytest.CaptureFixture[str]) ->
     assert any(
         text.startswith("--max-steps is 5,000, which ends before the first update") for text in report["warnings"]
     )
-    assert "environment_parameters are for engines; Gymnasium's environments ignore them" in report["warnings"]
+    assert "environment_parameters are for engines; Gymnasium environments ignore them" in report["warnings"]
     assert "--no-graphics has no effect with Gymnasium" in report["without_effect"]
 
 

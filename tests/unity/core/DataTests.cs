@@ -156,7 +156,7 @@ namespace Tau.Core.Tests
                 var json = Path.Combine(folder, "my.set.json");
                 var file = Path.Combine(folder, "my.set.tau");
                 Assert.Refused(
-                    $"Unity reads {file} in place of {json}, and there is none; make it with `tau-train data "
+                    $"Unity reads {file} instead of {json}, but it does not exist; make it with `tau-train data "
                     + $"export-unity {json} --output {file}`.",
                     () => TauDataset.Load(json));
                 Assert.Refused($"The data file {file} cannot be read (", () => TauDataset.Load(file));
@@ -191,7 +191,7 @@ namespace Tau.Core.Tests
             Assert.True(!match.Exact && match.Score > 0.5 && match.Score < 1.0, "score " + match.Score);
             // " is it? " has 6 trigrams, " is?? " has 4, and they share " is": 1 / sqrt(6 * 4)
             Assert.Near(1.0 / Math.Sqrt(24.0), matcher.Find("is??").Score);
-            Assert.Refused("No known question is similar to `zzzz`, and a game has no", () => matcher.Find(" zzzz"));
+            Assert.Refused("No known question is similar to `zzzz`, and a game cannot", () => matcher.Find(" zzzz"));
             Assert.Refused("No known question is similar to ``", () => matcher.Find(" "));
         }
 

@@ -38,8 +38,8 @@ namespace Tau
         private string _data = "";
 
         [SerializeField]
-        [Tooltip("Whether the model was trained with the sensor `target` in addition to the prompt; it gets zeros
-        there.")] private bool _targetSensor = false;
+        [Tooltip("Whether the model was trained with the sensor `target`, too; it gets zeros there.")]
+        private bool _targetSensor = false;
 
         private readonly Queue<Request> _waiting = new Queue<Request>();
         private Request _shown;

@@ -110,8 +110,7 @@ namespace Tau.Core
             var agents = flags.Whole("--tau-agents", 1, MostPairs);
             var pairs = flags.Whole("--tau-pairs", 1, MostPairs) ?? agents;
             return agents == null || agents == pairs ? (int?)pairs : throw new TauException(FormattableString.Invariant(
-                $"--tau-agents: {agents} contradicts --tau-pairs {pairs}, which means the same; give only one of
-                them."));
+                $"--tau-agents: {agents} contradicts --tau-pairs {pairs}, which is the same; give only one."));
         }
 
         private static TauRules ReadRules(FlagList flags)
