@@ -1,14 +1,14 @@
-"""Tau Trainer: trains Unity ML-Agents projects, and pairs of TauAgent and AgentTrainer, from current Python.
+"""Tau Trainer: trains Unity ML-Agents projects, and pairs of TauAgent and AgentTrainer, on current Python versions.
 
-The Python API; everything else is reached through its own folder. Names are loaded when they are first used, so that
-importing the package costs nothing.
+This module holds the public Python API; import everything else from its own subpackage. Each name is loaded on first
+use, so importing the package is cheap.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # `typing` takes ten times as long as all of this, and Ctrl-C is not heard before it is loaded
+TYPE_CHECKING = False  # importing `typing` takes ten times as long as this module, and Ctrl-C does nothing meanwhile
 if TYPE_CHECKING:
     from typing import Any
 

@@ -1,4 +1,4 @@
-"""Named arrays over the same rows: how everything that is kept by row is declared, written and grown."""
+"""Named arrays that share the same rows: how per-agent and per-record data is declared, written and grown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from tau_trainer.specs import ActionSpec, BehaviorSpec, IndexArray
 
 Arrays = Mapping[str, NDArray[Any]]
-"""Arrays by name, [n, ...] where they belong to ``n`` agents."""
+"""Arrays by name; [n, ...] if they hold data of ``n`` agents."""
 Rows = IndexArray
 """Row numbers: small consecutive integers, one for each agent or record."""
 
@@ -26,21 +26,21 @@ class Column:
     shape: tuple[int, ...] = ()
     dtype: DTypeLike = np.float32
     fill: float = 0
-    """What rows hold that were never written."""
+    """Value of rows that were never written."""
 
     @property
     def size(self) -> int:
-        """Bytes of a row."""
+        """Size of one row in bytes."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def empty(self, rows: int) -> NDArray[Any]:
-        """An array of ``rows`` rows that hold ``fill``. Untouched rows of zeros take no memory."""
+        """A new array of ``rows`` rows filled with ``fill``. Rows of zeros take no memory until they are written."""
         shape = (rows, *self.shape)
         return np.full(shape, self.fill, self.dtype) if self.fill else np.zeros(shape, self.dtype)
 
 
 class ColumnTable:
-    """Columns that grow together. ``table[name]`` is the whole array: read it anew after every growth."""
+    """Columns that grow together. ``table[name]`` is the whole array: growing replaces it, so look it up again."""
 
     def __init__(self, columns: Iterable[Column], rows: int = 0) -> None:
         self.columns = tuple(columns)
@@ -52,11 +52,11 @@ class ColumnTable:
         return self._arrays[name]
 
     def __len__(self) -> int:
-        """Rows that there is room for."""
+        """Number of rows that fit without growing."""
         return self._rows
 
     def reserve(self, rows: int) -> None:
-        """Make room for so many rows, at least twice as many as before, so that growing row by row stays cheap."""
+        """Make room for ``rows`` rows. The size at least doubles each time, so growing row by row stays cheap."""
         if rows <= self._rows:
             return
         target = max(rows, 2 * self._rows)
@@ -67,13 +67,13 @@ class ColumnTable:
         self._rows = target
 
     def fit(self, rows: NDArray[np.integer[Any]]) -> None:
-        """Make room for the largest of these row numbers. Nobody may write to ``rows`` afterwards."""
-        if rows is not self._fitted and len(rows):  # most steps bring the same array
+        """Make room for the largest of these row numbers. Do not change ``rows`` afterwards."""
+        if rows is not self._fitted and len(rows):  # most steps pass the same array
             self.reserve(int(rows.max()) + 1)
             self._fitted = rows
 
     def clear(self, rows: NDArray[np.integer[Any]] | slice = slice(None)) -> None:
-        """Give these rows (all by default) their columns' ``fill`` again."""
+        """Reset these rows to their columns' ``fill``. Default: all rows."""
         if isinstance(rows, np.ndarray):
             self.fit(rows)
         for column in self.columns:
@@ -81,23 +81,23 @@ class ColumnTable:
 
 
 def observation_columns(spec: BehaviorSpec) -> tuple[Column, ...]:
-    """``obs_0``, ``obs_1``, ...: one for each sensor, in the sensor's own dtype."""
+    """Columns ``obs_0``, ``obs_1``, ...: one for each sensor, in the sensor's dtype."""
     return tuple(Column(f"obs_{i}", sensor.shape, sensor.dtype) for i, sensor in enumerate(spec.observations))
 
 
 MOMENT = Column("moment", (), np.int64)
-"""The message by which an agent decided: the same for all agents of one behavior in one environment that decided
-together, for nobody else, and growing."""
+"""Number of the message in which an agent decided. All agents of one behavior in one environment that decide together
+share it, and no other agents do. It only grows."""
 GROUP = Column("group", (), np.int32)
-"""The agent's group, by the number that its environment gives it; 0: none. Environments count for themselves."""
+"""The agent's group, numbered by its environment; 0: none. Each environment has its own numbering."""
 TEAM = Column("team", (), np.int32)
-"""What follows ``?team=`` in the name of the agent's behavior: several teams may feed one learner."""
+"""The number after ``?team=`` in the name of the agent's behavior: several teams can feed one learner."""
 KNOWN = (MOMENT, GROUP, TEAM)
-"""What a message says beside rewards and observations; a memory keeps those of them that are among its columns."""
+"""Data in a message in addition to rewards and observations; a memory stores those that it has columns for."""
 
 
 def action_columns(spec: BehaviorSpec, choices: ActionSpec) -> tuple[Column, ...]:
-    """``continuous`` (raw sample) and ``discrete`` of what is drawn, and the behavior's ``mask`` (True = forbidden)."""
+    """Columns for sampled actions: ``continuous`` (raw sample), ``discrete``, and ``mask`` (True = forbidden)."""
     return (
         Column("continuous", (choices.continuous_size,)),
         Column("discrete", (choices.discrete_size,), np.int32),

@@ -1,4 +1,4 @@
-"""The one console that this package draws on. Imports rich, so only what draws imports it."""
+"""The console class that all output of this package uses. It imports rich: import it only where you draw."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tau_trainer.shown import shown
 
 
 class Console(RichConsole):
-    """Draws texts as they are: no markup, no emoji names, nothing that steers the terminal but its own colours."""
+    """Prints text literally: no markup, no emoji names, and no control characters except rich's own colors."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"markup": False, "emoji": False, "highlight": False, **options})
@@ -25,5 +25,5 @@ class Console(RichConsole):
             if segment.control or (segment.text.isascii() and segment.text.isprintable()):
                 yield segment
             else:
-                broken = segment.text.split("\n")  # rich has cut what is wide into lines
+                broken = segment.text.split("\n")  # rich has already wrapped wide text into lines
                 yield segment._replace(text="\n".join(map(shown, broken)))

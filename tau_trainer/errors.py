@@ -1,19 +1,19 @@
-"""Every exception a user can meet, in one place.
+"""All exceptions that a user can see.
 
-A :class:`TauError` is a mistake with a remedy: its text is one sentence that says what is wrong, where, and what to
-do, and the command line prints it without a traceback and leaves with exit code 2. Anything else that escapes is a
-defect of this program.
+A :class:`TauError` is an error that the user can fix: its text is one sentence that says what is wrong, where, and
+what to do. The command line prints it without a traceback and exits with code 2. Any other exception that escapes is
+a bug in this program.
 """
 
 
 class TauError(Exception):
-    """A mistake with a remedy, told in one sentence. Exit code 2."""
+    """An error that the user can fix, described in one sentence. Exit code 2."""
 
     exit_code: int = 2
 
 
 class SettingsError(TauError):
-    """A settings file, key, value or flag that cannot be used; ``problems``: a sentence for each."""
+    """An invalid settings file, key, value or flag; ``problems``: one sentence for each problem."""
 
     def __init__(self, text: str = "", problems: tuple[str, ...] = ()) -> None:
         super().__init__(text)
@@ -21,25 +21,25 @@ class SettingsError(TauError):
 
 
 class RunExistsError(SettingsError):
-    """The results folder of this run-id holds a run already."""
+    """The results folder of this run ID already holds a run."""
 
 
 class RunFinishedError(TauError):
-    """The run that is to be resumed has had all its decisions."""
+    """The run to resume has already reached ``max_steps``. Exit code 0."""
 
     exit_code = 0
 
 
 class DataError(TauError):
-    """A Tau data set, or a recorded demonstration, that cannot be used."""
+    """An unusable Tau data set or recorded demonstration."""
 
 
 class EngineError(TauError):
-    """Something about the process that runs the game."""
+    """A problem with the process that runs the game."""
 
 
 class EnvironmentFaultError(EngineError):
-    """An author's environment returned what its interface does not allow: another start changes nothing."""
+    """An environment returned a value that its interface does not allow. Restarting it does not help."""
 
 
 class LaunchError(EngineError):
@@ -47,15 +47,15 @@ class LaunchError(EngineError):
 
 
 class PortInUseError(EngineError):
-    """The port is taken by another program."""
+    """Another program uses the port."""
 
 
 class EngineExitedError(EngineError):
-    """The engine's process ended by itself."""
+    """The engine's process ended unexpectedly."""
 
 
 class EngineLeftError(EngineExitedError):
-    """The engine said goodbye before it was asked to."""
+    """The engine closed the connection before the trainer asked it to."""
 
 
 class EngineDisconnectedError(EngineError):
@@ -67,67 +67,67 @@ class EngineTimeoutError(EngineError):
 
 
 class EngineStoppedError(EngineError):
-    """Whoever runs the game has ended it (Stop in the Unity editor, or it crashed there): no failure of ours."""
+    """The game was ended on its side (Stop in the Unity editor, or a crash there): not this program's failure."""
 
 
 class EngineRefusedError(EngineError):
-    """The behaviors that the engine shows are not those of the run; the text says what is wrong with which."""
+    """The engine's behaviors do not match the run; the text says which behavior differs and how."""
 
 
 class VersionError(EngineError):
-    """The engine speaks a protocol version that cannot be understood."""
+    """The engine uses an unsupported protocol version."""
 
 
 class ActorError(EngineError):
-    """The process in which an actor plays ended, or cannot be started."""
+    """An actor's process ended or cannot be started."""
 
 
 class ClusterError(TauError):
-    """A Ray cluster that cannot be started or reached, or whose nodes lack what a run needs."""
+    """A Ray cluster cannot be started or reached, or its nodes lack something that the run needs."""
 
 
 class DecodeError(EngineError):
-    """The engine sent bytes that are not the protocol, or numbers that are not finite."""
+    """The engine sent bytes that do not follow the protocol, or numbers that are not finite."""
 
 
 class CallbackError(TauError):
-    """A callback of the user's own raised; the text names it."""
+    """A user's callback raised an exception; the text names the callback."""
 
 
 class LearnerError(TauError):
-    """The process in which an algorithm learns ended, or cannot be started."""
+    """A learner's process ended or cannot be started."""
 
 
 class CheckpointError(TauError):
-    """A checkpoint that is missing, damaged, or belongs to other settings."""
+    """A checkpoint is missing, damaged, or belongs to other settings."""
 
 
 class ExportError(TauError):
-    """A model that could not be exported or whose export differs from the network."""
+    """A model cannot be exported, or the exported model's outputs differ from the network's."""
 
 
 class HubError(TauError):
-    """The Hugging Face Hub, or a repository there, does not give or take what it should."""
+    """A download from or an upload to the Hugging Face Hub failed."""
 
 
 class NonFiniteError(TauError):
-    """NaN or infinity where learning needs a number; the text names behavior and tensor."""
+    """NaN or infinity in training; the text names the behavior and the tensor."""
 
 
 class StalledError(TauError):
-    """No progress for too long; the text names who waits for whom."""
+    """No progress for too long; the text says which part waits for which."""
 
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
-"""What torch says where memory is full, in a RuntimeError."""
+"""Texts of torch's RuntimeError if memory is full."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory was full: the machine's, or a device's."""
+    """Whether the error means that the memory of the machine or of a device is full."""
     full = isinstance(error, RuntimeError) and any(text in str(error).lower() for text in _NO_MEMORY)
     return full or isinstance(error, MemoryError)
 
 
 def sentence_of(error: Exception) -> str:
-    """An error as one sentence: a TauError's own, and for a defect of this program also what kind it is."""
+    """An error as one sentence: a TauError's own text; any other error is named as an internal error, with its type."""
     return str(error) if isinstance(error, TauError) else f"internal error: {type(error).__name__}: {error}"

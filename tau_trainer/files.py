@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their place, flushed to the disk, then renamed."""
+"""Atomic file writes: each file is written under a temporary name, flushed to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import numpy as np
 from tau_trainer.errors import NonFiniteError, TauError
 
 STAGED_SUFFIX = ".partial"
-"""Ending of a file that is being written; one that is found later was left by a process that died."""
+"""Suffix of a file that is being written. If one is found later, a process that died left it behind."""
 
 _RENAME_ATTEMPTS = 8
 _RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[\d¹²³]|lpt[\d¹²³])(\..*)?", re.IGNORECASE)
@@ -28,15 +28,15 @@ _OF_EVERY_RUN = re.compile(
     r"|readme\.md|learning_curve\.png|.*\.onnx",
     re.IGNORECASE,
 )
-"""Names that a run's folder needs for itself, the models of other behaviors among them."""
+"""File names that a run's folder reserves, including the models of other behaviors."""
 _MARKED = re.compile(r"~[0-9a-f]{16}$", re.IGNORECASE)
-"""The end of a file name that was made from a name that cannot be one."""
+"""Suffix of a file name that was derived from a behavior name that is not a valid file name."""
 _MOST_BYTES = 191
-"""Of a behavior's file name: with a step, endings and what a file is called while it is written, 255 at most."""
+"""Maximum length of a behavior's file name: with a step, suffixes and the temporary name it stays within 255."""
 
 
 def atomic_write_text(path: Path, text: str) -> Path:
-    r"""Writes ``text`` as UTF-8 with ``\n`` line ends; an old file stays until the new one is whole.
+    r"""Writes ``text`` as UTF-8 with ``\n`` line ends; an old file stays until the new one is complete.
 
     Raises:
         TauError: the file cannot be written.
@@ -45,11 +45,11 @@ def atomic_write_text(path: Path, text: str) -> Path:
 
 
 def atomic_write_json(path: Path, value: object) -> Path:
-    """Writes ``value`` as indented JSON; see :func:`plain` for what it may hold.
+    """Writes ``value`` as indented JSON; see :func:`plain` for the types that it accepts.
 
     Raises:
         NonFiniteError: NaN or infinity; the text names the key.
-        TauError: the file cannot be written, or ``value`` holds something that JSON has no form for.
+        TauError: the file cannot be written, or ``value`` contains something that JSON cannot represent.
     """
     return atomic_write_text(path, json.dumps(plain(value, path.name), indent=2, allow_nan=False) + "\n")
 
@@ -74,7 +74,7 @@ def atomic_write_bytes(path: Path, data: bytes) -> Path:
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Writes a file that does not exist yet and waits until the disk has it. Raises OSError."""
+    """Writes a new file and waits until it is on disk. Raises OSError, also if the file exists."""
     with path.open("xb") as file:
         file.write(data)
         file.flush()
@@ -82,7 +82,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Waits until the disk knows the names in a folder. Windows has no such call and needs none. Raises OSError."""
+    """Waits until the names in a folder are on disk. Windows has no such call and needs none. Raises OSError."""
     if on_windows():
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -93,14 +93,14 @@ def sync_folder(path: Path) -> None:
 
 
 def on_windows() -> bool:
-    """Whether files that someone has open cannot be renamed, and folders cannot be flushed."""
+    """Whether this is Windows, where open files cannot be renamed and folders cannot be flushed."""
     return os.name == "nt"
 
 
 def rename(source: Path, target: Path) -> None:
-    """``os.replace`` that outlasts a virus scanner or an indexer that holds the file for a moment (Windows).
+    """``os.replace`` that retries while a virus scanner or an indexer has the file open (Windows).
 
-    Raises OSError. A folder can be renamed to a name that is free, but never onto an existing folder.
+    Raises OSError. A folder can be renamed to a free name, but not onto an existing folder.
     """
     for attempt in range(_RENAME_ATTEMPTS):
         try:
@@ -119,12 +119,12 @@ def plain(value: object, where: str = "value") -> object:
     Numpy scalars and arrays become numbers and lists, paths become text, tuples become lists.
 
     Args:
-        value: what to convert.
+        value: the value to convert.
         where: its name, for errors.
 
     Raises:
         NonFiniteError: NaN or infinity, which JSON cannot hold.
-        TauError: a value that has no such form, or a key that is not text.
+        TauError: a value that JSON cannot represent, or a key that is not text.
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
@@ -132,7 +132,7 @@ def plain(value: object, where: str = "value") -> object:
         return value
     if isinstance(value, float):
         if not np.isfinite(value):
-            raise NonFiniteError(f"'{where}' is {value}, which cannot be stored; find out where it became so.")
+            raise NonFiniteError(f"'{where}' is {value}, which cannot be stored; find out how it came about.")
         return value
     if isinstance(value, Path):
         return str(value)
@@ -147,7 +147,7 @@ def plain(value: object, where: str = "value") -> object:
 
 
 def parse_json(data: str | bytes) -> Any:
-    """``data`` as plain values. Raises ValueError: it is no JSON, or is nested too deeply."""
+    """Parses JSON into plain values. Raises ValueError if ``data`` is not JSON or is nested too deeply."""
     try:
         return json.loads(data)
     except RecursionError:
@@ -155,21 +155,21 @@ def parse_json(data: str | bytes) -> Any:
 
 
 def memory_bytes() -> int | None:
-    """This machine's memory, where the system can say (not Windows)."""
+    """This machine's memory in bytes; None on Windows, which does not report it."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
 
 
 def safe_name(name: str) -> str:
-    """``name`` as a file name that every operating system takes: forbidden characters become ``_``."""
+    """``name`` as a file name that every operating system accepts: forbidden characters become ``_``."""
     text = re.sub(r'[<>:"/\\|?*\x00-\x1f]', "_", name).rstrip(". ")
     return f"_{text}" if not text or text.startswith(".") or _RESERVED.fullmatch(text) else text
 
 
 def file_name(behavior: str) -> str:
-    """What the files and folders of a behavior, or of a learner, are called: a different name for each.
+    """The name for the files and folders of a behavior or of a learner, unique for each.
 
-    A name that every operating system takes stays as it is. Any other one becomes readable characters, ``~``, and the
-    start of its SHA-256. So does a name that a run's folder needs for itself (``checkpoints``, ``A.onnx``).
+    A name that every operating system accepts stays unchanged. Any other name becomes its readable characters, ``~``,
+    and the start of its SHA-256. So does a name that a run's folder reserves (``checkpoints``, ``A.onnx``).
     """
     safe, data = safe_name(behavior), behavior.encode("utf-8", "surrogatepass")
     ours = _OF_EVERY_RUN.fullmatch(behavior) or _MARKED.search(behavior)
@@ -182,9 +182,9 @@ def file_name(behavior: str) -> str:
 def same_file(
     behaviors: Iterable[str], built: Callable[[str], Iterable[str]] = lambda behavior: ()
 ) -> tuple[str, str] | None:
-    """Two behaviors with a file in common on Windows or macOS, such as ``agent`` and ``Agent``; else None.
+    """Two behaviors that would share a file on Windows or macOS, such as ``agent`` and ``Agent``; else None.
 
-    ``built``: further names that are built from a behavior's, each with files of its own.
+    ``built``: returns further names derived from a behavior's name, each with its own files.
     """
     owners: dict[str, str] = {}
     for behavior in behaviors:
@@ -197,5 +197,5 @@ def same_file(
 
 
 def reason(error: OSError) -> str:
-    """What the operating system says, in its own words."""
+    """The operating system's own description of an error."""
     return error.strerror or str(error) or type(error).__name__

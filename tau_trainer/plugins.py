@@ -1,9 +1,9 @@
-"""What is found by name: trainers, environments, batched environments, encoders, memories, tasks, recorders, callbacks.
+"""Plug-ins, found by name: trainers, environments, encoders, memories, tasks, recorders, callbacks.
 
-A package adds its own by an entry point in the group ``tau_trainer.<kind>`` (``tau_trainer.trainers``, say) whose name
-is what users write and whose value is ``module:attribute``. Nothing is imported before it is asked for. Names that
-come with this package cannot be taken by others. A trainer, a callback and a batched environment may also be named by
-their place itself.
+A package adds a plug-in with an entry point in the group ``tau_trainer.<kind>``, for example ``tau_trainer.trainers``.
+The entry point's name is the name that users write; its value is ``module:attribute``. Plug-ins are imported on first
+use. Other packages cannot replace the names of this package. For trainers, callbacks and batched environments, users
+can also write ``module:attribute`` directly.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tau_trainer.errors import SettingsError
 
 Kind = Literal["trainers", "environments", "batched", "encoders", "memories", "tasks", "recorders", "callbacks"]
 _BY_PLACE: tuple[Kind, ...] = ("trainers", "batched", "callbacks")
-"""Of these a ``module:attribute`` is a name too."""
+"""Kinds for which users can also write ``module:attribute``."""
 _MLAGENTS_TRAINERS = "mlagents.trainer_type"
-"""The group in which packages for mlagents-learn name theirs."""
+"""Entry-point group of trainers for mlagents-learn."""
 
 _OWN: dict[Kind, dict[str, str]] = {
     # A tau_trainer.settings.TrainerType, by `trainer_type`.
@@ -57,7 +57,7 @@ _OWN: dict[Kind, dict[str, str]] = {
         "polyhedra": "tau_trainer.envs.polyhedra:Polyhedra",
         "hironaka": "tau_trainer.envs.polyhedra:Hironaka",
     },
-    # From sensor and network settings to a block, by `visual:<vis_encode_type>`; `lists` reads all lists of entities.
+    # From sensor and network settings to a block, by `visual:<vis_encode_type>`; `lists` encodes all lists of entities.
     "encoders": {
         "visual:simple": "tau_trainer.models.encoders.convolutional:Simple",
         "visual:nature_cnn": "tau_trainer.models.encoders.convolutional:NatureCNN",
@@ -70,8 +70,8 @@ _OWN: dict[Kind, dict[str, str]] = {
     "memories": {"lstm": "tau_trainer.models.lstm:LSTM"},
     # From settings to a tau_trainer.training.task.Task, by the section of the file that asks for it.
     "tasks": {"tau": "tau_trainer.tau.task:TauTask"},
-    # From settings and the run's folder to a tau_trainer.metrics.Recorder, by an entry of `recorders`; those of other
-    # packages record every run.
+    # From settings and the run's folder to a tau_trainer.metrics.Recorder, by an entry of `recorders`; recorders of
+    # other packages record every run.
     "recorders": {
         "mlflow": "tau_trainer.metrics.trackers.mlflow:MLflow",
         "wandb": "tau_trainer.metrics.trackers.wandb:WeightsAndBiases",
@@ -88,28 +88,28 @@ def _found(kind: Kind) -> dict[str, str]:
 
 
 def names(kind: Kind) -> tuple[str, ...]:
-    """All names of a kind, this package's own first."""
+    """All names of a kind, this package's first."""
     return (*own(kind), *others(kind))
 
 
 def own(kind: Kind) -> tuple[str, ...]:
-    """Names of a kind that come with this package."""
+    """Names of a kind that this package provides."""
     return tuple(_OWN[kind])
 
 
 def others(kind: Kind) -> tuple[str, ...]:
-    """Names of a kind that other packages bring."""
+    """Names of a kind that other packages provide."""
     return tuple(sorted(_found(kind).keys() - _OWN[kind].keys()))
 
 
 def is_place(kind: Kind, name: str) -> bool:
-    """Whether ``name`` is a ``module:attribute`` that :func:`load` will try."""
+    """Whether :func:`load` reads ``name`` as ``module:attribute``."""
     module, colon, attribute = name.partition(":")
     return kind in _BY_PLACE and bool(module and colon and attribute) and name not in _found(kind)
 
 
 def package_for_mlagents(trainer: str) -> str | None:
-    """The package that brings a trainer of that name for mlagents-learn, which cannot train here; None: none does."""
+    """The package with an mlagents-learn trainer of that name, which this program cannot run; None if there is none."""
     for point in metadata.entry_points(group=_MLAGENTS_TRAINERS):
         if point.name == trainer:
             return point.dist.name if point.dist is not None else point.value
@@ -123,18 +123,18 @@ def resolve(place: str) -> Any:
 
 
 def load(kind: Kind, name: str) -> Any:
-    """What stands behind ``name``.
+    """The object that ``name`` refers to.
 
     Raises:
-        SettingsError: nothing has that name, or the package that brings it is broken.
+        SettingsError: the name is unknown, or its package cannot be imported.
     """
     found = _found(kind)
     if name not in found and not is_place(kind, name):
         known = ", ".join([*names(kind), *(["MODULE:NAME of your own"] if kind in _BY_PLACE else [])])
-        raise SettingsError(f"there is nothing named '{name}' among the {kind}; known: {known}")
+        raise SettingsError(f"'{name}' is not one of the {kind}; known: {known}")
     try:
         return resolve(found.get(name, name))
-    except Exception as error:  # whatever a package of somebody else raises as it is imported
+    except Exception as error:  # importing someone else's package can raise anything
         if name in _OWN[kind]:
             raise
         reason = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
@@ -143,5 +143,5 @@ def load(kind: Kind, name: str) -> Any:
                 f"'{name}' cannot be loaded: {reason}; the module must be on Python's path (PYTHONPATH)"
             ) from error
         raise SettingsError(
-            f"'{name}' ({found[name]}) cannot be loaded: {reason}; mend or uninstall the package that brings it"
+            f"'{name}' ({found[name]}) cannot be loaded: {reason}; fix or uninstall its package"
         ) from error

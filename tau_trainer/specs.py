@@ -1,4 +1,4 @@
-"""The vocabulary that every folder shares: what a behavior sees and does, and one step of it as arrays.
+"""Types that all folders share: a behavior's observations and actions, and one step as arrays.
 
 Conventions: ``n`` is the number of agents in a batch, arrays are C-contiguous numpy arrays, floats are float32,
 ``True`` in an action mask means *forbidden* (as on ML-Agents' wire and in its Python API).
@@ -19,28 +19,28 @@ BoolArray = NDArray[np.bool_]
 Float64Array = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Observations = tuple[NDArray[Any], ...]
-"""One [n, *shape] for each sensor, in wire order and in the sensor's own dtype."""
+"""One array [n, *shape] for each sensor, in wire order and in the sensor's dtype."""
 
 
 class ObservationType(enum.IntEnum):
-    """What a sensor's values are for (ML-Agents ``ObservationTypeProto``)."""
+    """The purpose of a sensor's values (ML-Agents ``ObservationTypeProto``)."""
 
     DEFAULT = 0
     GOAL_SIGNAL = 1
 
 
 class Aggregation(enum.IntEnum):
-    """How many values of a statistic become one number (ML-Agents ``StatAggregationMethod``)."""
+    """How several values of a statistic are combined into one number (ML-Agents ``StatAggregationMethod``)."""
 
     AVERAGE = 0
     MOST_RECENT = 1
     SUM = 2
     HISTOGRAM = 3
-    """The mean, and the distribution beside it."""
+    """The mean, and also the distribution."""
 
 
 class DimensionProperty(enum.IntFlag):
-    """What may be assumed of one dimension of an observation (ML-Agents ``dimension_properties``)."""
+    """Properties of one dimension of an observation (ML-Agents ``dimension_properties``)."""
 
     UNSPECIFIED = 0
     NONE = 1
@@ -50,16 +50,16 @@ class DimensionProperty(enum.IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class ObservationSpec:
-    """One sensor: its name, the shape of one agent's observation, and what may be assumed of it."""
+    """One sensor: its name, the shape of one agent's observation, and the properties of its dimensions."""
 
     name: str
     shape: tuple[int, ...]
     dimension_property: tuple[DimensionProperty, ...] = ()
     observation_type: ObservationType = ObservationType.DEFAULT
     dtype: DTypeLike = np.float32
-    """Of the values; uint8 for images."""
+    """Type of the values; uint8 for images."""
     hidden: bool = False
-    """Kept for learning; the policy does not see it."""
+    """If True, the observation is stored for learning, but the policy does not see it."""
 
     @property
     def size(self) -> int:
@@ -105,7 +105,7 @@ class BehaviorSpec:
 
     @property
     def team(self) -> int:
-        """The number behind ``?team=``; 0 without."""
+        """The number after ``?team=``; 0 if the name has none."""
         team = self.name.partition("?team=")[2]
         return int(team) if team.isdecimal() else 0
 
@@ -130,13 +130,13 @@ class Actions:
 class Terminals:
     """Agents whose episode ended since the last exchange, with their last observation and last reward.
 
-    ``truncated[i]`` is true where a limit cut the episode (bootstrap from ``obs``); false is a real end.
+    ``truncated[i]`` is True if a limit cut the episode (bootstrap from ``obs``), and False at a real end.
     """
 
     agent_ids: IntArray
     """int32 [n]."""
     obs: Observations
-    """The episode's last."""
+    """The last observations of the episode."""
     reward: FloatArray
     """float32 [n]: reward since the agent's previous message."""
     truncated: BoolArray
@@ -152,25 +152,25 @@ class Terminals:
 
 @dataclass(slots=True)
 class StepBatch:
-    """One exchange of one behavior: the agents that ask for a decision, and those whose episode ended.
+    """One exchange of one behavior: the agents that need a decision, and those whose episode ended.
 
-    An agent id may stand in both: its episode ended and the next one already asks. Handle ``terminals`` first.
+    An agent ID can be in both: its episode ended, and it needs a decision in the next one. Handle ``terminals`` first.
     """
 
     behavior: str
     """Full behavior name, with ``?team=``."""
     agent_ids: IntArray
-    """int32 [n]; ids are kept over episodes."""
+    """int32 [n]; an agent keeps its ID over episodes."""
     obs: Observations
     reward: FloatArray
-    """float32 [n]: reward since the agent's previous message (of the action that came before this observation)."""
+    """float32 [n]: reward since the agent's previous message (for the action before this observation)."""
     group_id: IntArray
     """int32 [n]; 0 = no group."""
     group_reward: FloatArray
     """float32 [n]."""
     terminals: Terminals
     action_mask: BoolArray | None = field(default=None)
-    """bool [n, sum of branches], True = forbidden; None: everything is allowed."""
+    """bool [n, sum of branches], True = forbidden; None: all actions are allowed."""
 
     def __len__(self) -> int:
         return len(self.agent_ids)

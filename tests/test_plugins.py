@@ -45,7 +45,7 @@ def test_everything_of_our_own_can_be_loaded() -> None:
 
 
 def test_unknown_names_are_told_with_the_known_ones() -> None:
-    with pytest.raises(SettingsError, match=r"^there is nothing named 'ppp' among the trainers; known: ppo, sac, "):
+    with pytest.raises(SettingsError, match=r"^'ppp' is not one of the trainers; known: ppo, sac, "):
         plugins.load("trainers", "ppp")
 
 
@@ -77,7 +77,7 @@ def test_a_broken_package_is_one_sentence(install: Install, value: str, reason: 
     install(f"[tau_trainer.encoders]\ntoy = {value}\n")
     with pytest.raises(SettingsError) as caught:
         plugins.load("encoders", "toy")
-    expected = f"'toy' ({value}) cannot be loaded: {reason}; mend or uninstall the package that brings it"
+    expected = f"'toy' ({value}) cannot be loaded: {reason}; fix or uninstall its package"
     assert str(caught.value) == expected
 
 

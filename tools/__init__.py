@@ -1,1 +1,1 @@
-"""Programs for people who work on this checkout: set-up, benchmarks, data preparation."""
+"""Programs for developers of this repository: set-up, benchmarks, data preparation."""

@@ -1,7 +1,7 @@
 """From a bare checkout to a running program: `python3 tools/bootstrap.py train` or `... test`.
 
-Standard library only. This file also runs on Pythons that are too old for the rest (down to 3.5), so that they
-say so in one sentence, or hand over to a newer Python that is on the PATH.
+Standard library only. This file also runs on Python versions that are too old for the rest (down to 3.5), so that it
+can print one clear sentence, or hand over to a newer Python on the PATH.
 """
 
 import os
@@ -28,7 +28,7 @@ def usable_here() -> bool:
 
 
 def answers(command: List[str]) -> bool:
-    """True if this command line starts a Python that can be used (a shim on the PATH may lead nowhere)."""
+    """True if this command line starts a usable Python (a shim on the PATH can be broken)."""
     with open(os.devnull, "r+b") as nothing:
         try:
             return subprocess.call([*command, "-c", PROBE], stdin=nothing, stdout=nothing, stderr=nothing) == 0
@@ -72,7 +72,7 @@ def hand_over() -> int:
     environment = dict(os.environ)
     environment[HANDED_OVER] = "1"
     arguments = [*command, os.path.abspath(__file__), *sys.argv[1:]]
-    sys.stderr.write("bootstrap: going on with %s\n" % " ".join(command))
+    sys.stderr.write("bootstrap: continuing with %s\n" % " ".join(command))
     sys.stderr.flush()
     if os.name != "nt":
         os.execvpe(arguments[0], arguments, environment)

@@ -73,16 +73,16 @@ CORE_SOURCES = UNITY_PROJECT / "Assets" / "Tau" / "Core"
 PLAYER_SOURCES = ROOT / "tests" / "unity" / "player"
 PLAYER = "TauPlayer"
 STAND_INS = {"UnityEngine.CoreModule": "UnityEngine.*.cs", "Grpc.Core": "Grpc.Core.cs"}
-"""Assemblies that a player brings from elsewhere, and their sources here."""
+"""Assemblies that a real player has, and the sources of their stand-ins here."""
 _FOREIGN = ("DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "DOTNET_SHARED_STORE", "COMPlus_StartupHooks")
-"""Variables of the caller's .NET that would mislead ours."""
+"""Variables of the caller's .NET that would disturb ours."""
 
 
 def check_project(toolchain: Toolchain, project: Path = UNITY_PROJECT) -> list[str]:
-    """Compiles every script for each generation, for a player and for the editor; returns what is wrong.
+    """Compiles every script for each generation, for a player and for the editor; returns the errors.
 
     Raises:
-        SetupError: the project's assemblies cannot be read, or those of Unity cannot be fetched.
+        SetupError: the project's assemblies cannot be read, or Unity's assemblies cannot be fetched.
     """
     asmdefs = read_project(project)
     if not asmdefs:
@@ -104,8 +104,8 @@ def check_project(toolchain: Toolchain, project: Path = UNITY_PROJECT) -> list[s
 def build_player(toolchain: Toolchain, folder: Path, sources: Path = PLAYER_SOURCES) -> Path:
     """Builds the player without Unity and writes its launcher; returns the launcher.
 
-    The project's own assemblies and ML-Agents' own run on a stand-in for the core of the engine. The launcher stands
-    where a Unity build stands: `--env` and `UnityEnvironment(file_name=...)` accept it.
+    The project's and ML-Agents' assemblies run on a stand-in for the core of the engine. You can use the launcher like
+    a Unity build: `--env` and `UnityEnvironment(file_name=...)` accept it.
 
     Raises:
         SetupError: there are no sources, or something does not compile.
@@ -134,7 +134,7 @@ def build_player(toolchain: Toolchain, folder: Path, sources: Path = PLAYER_SOUR
 
 
 def write_launcher(toolchain: Toolchain, program: Path) -> Path:
-    """Writes a shell script beside a program that runs it: `exec`, so that signals and exit codes pass."""
+    """Writes a shell script next to a program that runs it with `exec`, so that signals and exit codes pass through."""
     settings = {name: shlex.quote(value) for name, value in toolchain.variables.items()}
     settings["LD_LIBRARY_PATH"] += '"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
     lines = ["#!/bin/sh", f"unset {' '.join(_FOREIGN)}"]
@@ -147,12 +147,12 @@ def write_launcher(toolchain: Toolchain, program: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code: 0, 1 if scripts do not compile, 2 if nothing could be tried."""
+    """The command line; returns the exit code: 0, 1 if scripts do not compile, 2 if it could not run."""
     parser = argparse.ArgumentParser(prog="csharp.py", description=__doc__.splitlines()[0] if __doc__ else None)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check", help="compile the Unity project's scripts against the assemblies of a real player")
     player = commands.add_parser("player", help="build a player without Unity, whose launcher `--env` accepts")
-    player.add_argument("folder", type=Path, metavar="DIR", help="where to put it; made if missing")
+    player.add_argument("folder", type=Path, metavar="DIR", help="folder for it; created if missing")
     parsed = parser.parse_args(arguments)
     try:
         toolchain = ensure_toolchain()

@@ -1,8 +1,8 @@
-"""How large the house is, and how far a decision walks in it: `python3 -m tools.house` prints each figure.
+"""Measures of the code base's size and structure: `python3 -m tools.house` prints each figure.
 
-Counted from the text alone, but for the walks, which are traced in a run of the headless engine: an exchange is what
-the event loop does from one message of an engine to the next, an update what the learner's thread does with a buffer.
-Of several exchanges the one with the fewest moves counts, for some also do what is due by the clock.
+All figures come from the source text, except the walks, which are traced in a run of the headless engine. An exchange
+is the event loop's work between two messages of an engine; an update is the learner thread's work on a buffer. Of
+several exchanges, the one with the fewest moves counts, because some also do periodic work.
 
 A hook (:func:`hooks`) is set on an object from outside, after its construction; a double name (:func:`double_names`)
 is a public class name that two modules define. Casts are calls of ``cast``; ``type: ignore`` counts by comments.
@@ -29,29 +29,29 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tau_trainer"
 
 MOST_FILES, MOST_LINES, MOST_PARAMETERS = 20, 500, 6
-"""In a folder, in a file, of a function: what goes beyond is counted."""
+"""Limits per folder, file and function; everything above them is counted."""
 EMPTY_NAMES = ("one", "own", "told")
-"""Names that say nothing of what they hold."""
+"""Names that do not describe their values."""
 _SILENT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _EXCHANGES, _UPDATES = 50, 3
-"""The first that is traced: those before import and measure."""
+"""Number of the first traced exchange and update: earlier ones import modules and measure."""
 _TRACED = 10
-"""So many exchanges are traced."""
+"""Number of traced exchanges."""
 
 
 @dataclass
 class Module:
-    """A file of the package, read."""
+    """A parsed file of the package."""
 
     path: str
     text: str
     lines: list[str] = field(init=False)
     tree: ast.Module = field(init=False)
     code: set[int] = field(init=False)
-    """The lines with code on them: no blanks, comments or docstrings, those of attributes among them."""
+    """Lines with code: no blank lines, comments or docstrings, also not those of attributes."""
     commented: dict[int, int] = field(init=False)
-    """The lines with a comment, and the column at which it begins."""
+    """Lines with a comment, and the column at which it starts."""
     ignored: int = field(init=False, default=0)
     """Comments that make the type checker ignore a line."""
 
@@ -72,7 +72,7 @@ class Module:
                 self.code |= set(range(token.start[0], token.end[0] + 1)) - quoted
 
     def functions(self) -> list[_Function]:
-        """Every function and method, those within others too."""
+        """Every function and method, including nested ones."""
         return [node for node in ast.walk(self.tree) if isinstance(node, _Function)]
 
 
@@ -85,13 +85,13 @@ def read(package: Path) -> list[Module]:
 
 
 def parameters(function: _Function) -> int:
-    """How many values a caller may give: self and cls are none."""
+    """Number of parameters, without self and cls."""
     args = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     return len(args) - (bool(args) and args[0].arg in ("self", "cls"))
 
 
 def bound(function: _Function) -> set[str]:
-    """The names that a function itself gives to values, those of its parameters too."""
+    """The names that a function binds, including its parameters."""
     found = {arg.arg for arg in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
     waiting: list[ast.AST] = list(function.body)
     while waiting:
@@ -104,14 +104,14 @@ def bound(function: _Function) -> set[str]:
 
 
 def casts(module: Module) -> int:
-    """How often it calls ``cast`` or ``typing.cast``."""
+    """Number of calls of ``cast`` or ``typing.cast``."""
     return sum(isinstance(node, ast.Call) and _last(node.func) == "cast" for node in ast.walk(module.tree))
 
 
 def double_names(modules: list[Module]) -> list[str]:
-    """Names without a leading underscore of classes at the top of two modules or more.
+    """Public names of top-level classes that two or more modules define.
 
-    Functions do not count: they are mostly verbs, and read with the name of what they work on.
+    Functions do not count: they are mostly verbs, and are read with the name of their object.
     """
     found = Counter(
         name
@@ -123,18 +123,18 @@ def double_names(modules: list[Module]) -> list[str]:
 
 
 def hooks(modules: list[Module]) -> list[str]:
-    """Where an object is given, from outside and after its construction, something that acts: ``path:line target``.
+    """Assignments of a callable to an attribute of an object from outside, after construction: ``path:line target``.
 
     A hook is an assignment to ``x.attribute``, which may be a property with a setter, where
 
     - ``x`` is any expression but ``self``, ``cls`` and a name to which the same function assigns what a call returned
-      (an object that it has just made may still be finished), and
+      (it may still complete an object that it has just made), and
     - the value is ``self``, a lambda, a partial, a new object of a class of the package, or a function that is named
       and not called: as ``object.name`` a method that any class of the package defines, as a bare name a function of
-      the same module. A choice (``a if c else b``) counts where either side does.
+      the same module. A conditional (``a if c else b``) counts if either side does.
 
-    So numbers, texts and other states that an owner writes are none. The text alone gives no types: a field that has
-    the name of some method counts as that method.
+    So numbers, texts and other state do not count. The source text has no types: a field with the name of a method
+    counts as that method.
     """
     functions = [function for module in modules for function in module.functions() if not function.decorator_list]
     classes = {node.name for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)}
@@ -152,18 +152,18 @@ def hooks(modules: list[Module]) -> list[str]:
 
 
 def _last(node: ast.AST) -> str:
-    """The last name of ``a.b.c``; empty for what is none."""
+    """The last name of ``a.b.c``; empty for other expressions."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _methods(module: Module) -> set[str]:
-    """The names of functions that stand in a class."""
+    """The names of methods."""
     classes = [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
     return {part.name for node in classes for part in node.body if isinstance(part, _Function)}
 
 
 def _given(body: ast.Module | _Function) -> list[tuple[ast.Attribute, ast.expr]]:
-    """The attributes of objects, not of ``self`` or of one just made, that a function itself sets, and to what."""
+    """Attributes that a function sets on objects other than ``self`` and new objects, with their values."""
     pairs, waiting = list[tuple[ast.expr, ast.expr]](), list[ast.AST](body.body)
     while waiting:
         node = waiting.pop()
@@ -185,7 +185,7 @@ def _given(body: ast.Module | _Function) -> list[tuple[ast.Attribute, ast.expr]]
 
 
 def _acts(value: ast.expr, makers: set[str], methods: set[str], here: set[str]) -> bool:
-    """Whether a value is something that acts, see :func:`hooks`."""
+    """Whether a value is callable, see :func:`hooks`."""
     if isinstance(value, ast.IfExp):
         return any(_acts(side, makers, methods, here) for side in (value.body, value.orelse))
     if isinstance(value, ast.Call):
@@ -209,7 +209,7 @@ def imports(module: Module, known: set[str]) -> set[str]:
 
 
 def floors(modules: list[Module]) -> int:
-    """The longest chain of imports. Circles between files, which only types may make, count once."""
+    """The longest chain of imports. Cycles between files, which only types may cause, count once."""
     known = {module.path for module in modules}
     below = {module.path: imports(module, known) for module in modules}
     reached = {path: _reached(path, below) for path in below}
@@ -226,7 +226,7 @@ def floors(modules: list[Module]) -> int:
 
 
 def _reached(path: str, below: Mapping[str, set[str]]) -> set[str]:
-    """What ``path`` imports, directly or not."""
+    """All modules that ``path`` imports, directly or indirectly."""
     found, waiting = set[str](), list(below[path])
     while waiting:
         if (other := waiting.pop()) not in found:
@@ -236,8 +236,8 @@ def _reached(path: str, below: Mapping[str, set[str]]) -> set[str]:
 
 
 def counted(modules: list[Module]) -> dict[str, float]:
-    """Every figure that the text alone gives."""
-    # A comment behind code makes it no denser.
+    """All figures from the source text."""
+    # A comment after code does not count as code.
     lines = [len(m.lines[n - 1][: m.commented.get(n)].strip()) for m in modules for n in m.code]
     functions = [(module, function) for module in modules for function in module.functions()]
     long = [len(module.code & set(range(f.lineno, (f.end_lineno or f.lineno) + 1))) for module, f in functions]
@@ -263,28 +263,28 @@ def counted(modules: list[Module]) -> dict[str, float]:
 
 @dataclass
 class Walk:
-    """The files of the package that calls enter, in order."""
+    """The package's files entered by calls, in order."""
 
     entered: list[str] = field(default_factory=list)
 
     @property
     def files(self) -> int:
-        """How many are entered."""
+        """Number of different files."""
         return len(set(self.entered))
 
     @property
     def moves(self) -> int:
-        """How often the next call is in another file."""
+        """Number of consecutive calls in different files."""
         return sum(a != b for a, b in zip(self.entered, self.entered[1:], strict=False))
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
-        """For :func:`sys.setprofile`."""
+        """Record a call; for :func:`sys.setprofile`."""
         if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
             self.entered.append(frame.f_code.co_filename)
 
 
 def _every(wrapped: Callable[..., Any], number: int, walk: Walk, *, until: int) -> Callable[..., Any]:
-    """Trace its own thread from call ``number`` on, until call ``until`` or, where that is the same, its end."""
+    """Trace the thread from call ``number`` to call ``until``, or to the end of the call if both are equal."""
     calls = 0
 
     def traced(*args: Any, **kwargs: Any) -> Any:
@@ -334,12 +334,12 @@ def walked() -> dict[str, Walk]:
 
 
 def figures(package: Path = PACKAGE) -> Mapping[str, float]:
-    """Everything, walks last."""
+    """All figures, walks last."""
     return counted(read(package)) | paces()
 
 
 def paces() -> dict[str, float]:
-    """What the walks give."""
+    """The figures of the walks."""
     found: dict[str, float] = {}
     for name, walk in walked().items():
         found |= {f"files that an {name} enters": walk.files, f"moves between files in an {name}": walk.moves}
@@ -349,7 +349,7 @@ def paces() -> dict[str, float]:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--still", action="store_true", help="only what the text gives; no run")
+    parser.add_argument("--still", action="store_true", help="only figures from the source text, without a run")
     found = counted(read(PACKAGE)) if parser.parse_args().still else figures()
     width = max(map(len, found))
     for name, value in found.items():

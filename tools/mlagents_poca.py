@@ -1,12 +1,12 @@
-"""Write ``tests/algorithms/mlagents_poca.npz``: what ML-Agents' own MA-POCA makes of one minibatch.
+"""Write ``tests/algorithms/mlagents_poca.npz``: the results of ML-Agents' MA-POCA for one minibatch.
 
 Run by the interpreter of an environment with mlagents 1.1.0 (Python 3.10)::
 
     PEER/bin/python tools/mlagents_poca.py
 
-The file has the minibatch, the weights of its actor and its critic, its values, baselines and losses, and the gradient
-of its loss. The minibatch is made so that every branch of both trust regions is taken. Old values are given to its
-functions as such: its trainer hands over returns in their place.
+The file has the minibatch, the weights of actor and critic, the values, baselines and losses, and the gradient of the
+loss. The minibatch covers every branch of both trust regions. The functions get old values as such, whereas ML-Agents'
+trainer passes returns instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
     settings, actions = NetworkSettings(hidden_units=16, num_layers=2), ActionSpec(CONTINUOUS, BRANCHES)
     actor = SimpleActor(specs, settings, actions)
     critic = TorchPOCAOptimizer.POCAValueNetwork(list(STREAMS), specs, settings, actions)
-    with torch.no_grad():  # as they begin, layers behind the attention say next to nothing
+    with torch.no_grad():  # with initial weights, layers after the attention have almost no effect
         for parameter in critic.parameters():
             if parameter.is_floating_point():
                 parameter.add_(0.3 * torch.randn_like(parameter))
@@ -56,7 +56,7 @@ def main() -> None:
     allowed[np.arange(0, rows, 3), (discrete[::3, 0] + 1) % BRANCHES[0]] = 0.0
 
     def action(of: Any) -> AgentAction:
-        """The actions of rows; -1 stands for nobody."""
+        """The actions of rows; -1: no agent."""
         chosen = torch.from_numpy(discrete[of])
         return AgentAction(torch.from_numpy(continuous[of]), [chosen[:, i] for i in range(len(BRANCHES))])
 

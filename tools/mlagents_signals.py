@@ -1,8 +1,8 @@
-"""What the reward signals and the imitation of mlagents 1.1.0 say of a small batch, for tests of ours.
+"""Results of mlagents 1.1.0's reward signals and imitation for a small batch, for our tests.
 
 Runs inside its own environment (`tools/peers.py`, MLAGENTS): `PYTHON tools/mlagents_signals.py FOLDER` writes a `.npz`
-for each case: the batch, the weights (`w.*`), what was drawn (`drawn.*`, in order), its losses and statistics
-(`said.*`), the gradient of its loss (`g.*`) and, of signals, the rewards that it pays before it learns from the batch.
+for each case: the batch, the weights (`w.*`), the random draws (`drawn.*`, in order), losses and statistics (`said.*`),
+the gradient of the loss (`g.*`) and, for signals, the rewards before learning from the batch.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def rows_of(actions: ActionSpec, rng: np.random.Generator, shift: float) -> Arra
 
 
 def buffer_of(rows: Arrays, actions: ActionSpec) -> AgentBuffer:
-    """The same as mlagents has them."""
+    """The same as a buffer of mlagents."""
     buffer = AgentBuffer()
     columns = {ObsUtil.get_name_at(0): "obs", ObsUtil.get_name_at_next(0): "next", BufferKey.DONE: "done"}
     if actions.continuous_size:
@@ -73,13 +73,13 @@ def network() -> Any:
 
 
 class Drawn:
-    """Keeps what torch draws while the peer computes."""
+    """Records torch's random draws while mlagents computes."""
 
     def __init__(self) -> None:
         self.kept: list[np.ndarray] = []
 
     def keeping(self, draw: Any) -> Any:
-        """``draw``, and what it gives is kept."""
+        """``draw``, with its results recorded."""
 
         def watched(*arguments: Any, **options: Any) -> torch.Tensor:
             values: torch.Tensor = draw(*arguments, **options)
@@ -90,7 +90,7 @@ class Drawn:
 
 
 def module_arrays(prefix: str, module: torch.nn.Module) -> Arrays:
-    """Weights, and gradients where there are any."""
+    """Weights, and gradients if there are any."""
     weights = {f"w.{prefix}{name}": value.detach().numpy().copy() for name, value in module.named_parameters()}
     gradients = {
         f"g.{prefix}{name}": value.grad.numpy().copy()
@@ -101,7 +101,7 @@ def module_arrays(prefix: str, module: torch.nn.Module) -> Arrays:
 
 
 def novelty(provider: Any, module: torch.nn.Module, rows: Arrays, actions: ActionSpec) -> Arrays:
-    """Of a signal that pays for what is new; its optimizer moves nothing."""
+    """Arrays of a signal that rewards novelty; its optimizer does not change weights."""
     batch = buffer_of(rows, actions)
     provider.optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
     provider._has_updated_once = True
@@ -111,7 +111,7 @@ def novelty(provider: Any, module: torch.nn.Module, rows: Arrays, actions: Actio
 
 
 def curiosity(rng: np.random.Generator) -> Arrays:
-    """Of hybrid actions."""
+    """Arrays of curiosity with hybrid actions."""
     chosen = settings.CuriositySettings(strength=0.02, network_settings=network())
     provider = curiosity_reward_provider.CuriosityRewardProvider(spec_of(HYBRID), chosen)
     arrays = novelty(provider, provider._network, rows_of(HYBRID, rng, 0.0), HYBRID)
@@ -119,7 +119,7 @@ def curiosity(rng: np.random.Generator) -> Arrays:
 
 
 def rnd(rng: np.random.Generator) -> Arrays:
-    """Of discrete actions, which it does not look at."""
+    """Arrays of RND with discrete actions, which it ignores."""
     chosen = settings.RNDSettings(strength=0.01, network_settings=network())
     provider = rnd_reward_provider.RNDRewardProvider(spec_of(DISCRETE), chosen)
     arrays = novelty(provider, provider._training_network, rows_of(DISCRETE, rng, 0.0), DISCRETE)
@@ -128,7 +128,7 @@ def rnd(rng: np.random.Generator) -> Arrays:
 
 
 def gail(rng: np.random.Generator, *, actions: bool = False, vail: bool = False) -> Arrays:
-    """Of hybrid actions. With them its penalty is left out, which looks at the first sensor alone."""
+    """Arrays of GAIL with hybrid actions. With them, its penalty, which uses only the first sensor, is omitted."""
     chosen = settings.GAILSettings(demo_path="", use_actions=actions, use_vail=vail, network_settings=network())
     discriminator = DiscriminatorNetwork(spec_of(HYBRID), chosen)
     if actions:
@@ -152,7 +152,7 @@ def gail(rng: np.random.Generator, *, actions: bool = False, vail: bool = False)
 
 
 def cloning(rng: np.random.Generator, actions: ActionSpec) -> Arrays:
-    """Of a policy whose continuous samples are its means: what it imitates by is drawn otherwise."""
+    """Arrays of a policy whose continuous samples are its means; otherwise its imitation would use random samples."""
     spec, rows = spec_of(actions), rows_of(actions, rng, 0.0)
     actor = SimpleActor(spec.observation_specs, network(), spec.action_spec)
     module = BCModule.__new__(BCModule)

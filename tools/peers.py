@@ -1,9 +1,7 @@
-"""Programs that cannot share our environment, each in one of its own: made once, kept in a cache folder.
+"""Separate environments for programs that cannot share ours: made once and kept in a cache folder, never in `.venv`.
 
-Never in `.venv`, which is ours alone.
-
-Such a peer is described by its name, the interpreter it runs on and the exact arguments of each `pip install`; a
-change in any of these makes a new folder. Two processes that want the same one wait for each other.
+A peer is described by its name, its interpreter and the exact arguments of each `pip install`; a change in any of these
+makes a new folder. Two processes that need the same peer wait for each other.
 """
 
 from __future__ import annotations
@@ -23,21 +21,21 @@ from tools._bootstrap.progress import Progress, SetupError
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "peers"
-"""Where environments are kept unless the caller names another folder; git ignores it."""
+"""Default folder of the environments; git ignores it."""
 _DONE = "peer.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A program with an environment of its own."""
+    """A program with its own environment."""
 
     name: str
-    """Begins the folder's name, e.g. `mlagents-envs-1.1.0`."""
+    """Prefix of the folder's name, for example `mlagents-envs-1.1.0`."""
     installs: tuple[tuple[str, ...], ...]
-    """The arguments of one `pip install` after the other."""
+    """The arguments of each `pip install`, in order."""
 
     def fingerprint(self, python_version: str) -> str:
-        """Short hash of everything that decides what is inside."""
+        """Short hash of everything that determines the contents."""
         text = json.dumps([self.name, self.installs, python_version])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -65,7 +63,7 @@ MLAGENTS_ENVS = Peer(
         ),
     ),
 )
-"""The incumbent's low-level API as it runs on current Python: protobuf 3.20.3 (pure Python there) and nothing newer."""
+"""ML-Agents' low-level API on current Python, with protobuf 3.20.3 (pure Python) and nothing newer."""
 
 MLAGENTS = Peer(
     "mlagents-1.1.0",
@@ -83,13 +81,13 @@ MLAGENTS = Peer(
         ),
     ),
 )
-"""The incumbent's trainer, several GB with its CUDA libraries; wants Python 3.10."""
+"""ML-Agents' trainer, several GB with its CUDA libraries; needs Python 3.10."""
 
 STABLE_BASELINES3 = Peer(
     "stable-baselines3-2.9.2",
     (("torch==2.13.0",), ("stable-baselines3==2.9.2", "gymnasium[box2d]==1.4.0")),
 )
-"""The trainer that researchers reach for."""
+"""Stable-Baselines3, which many researchers use."""
 
 SBX = Peer(
     "sbx-rl-0.28.0",
@@ -98,7 +96,7 @@ SBX = Peer(
 """CrossQ on JAX."""
 
 RLLIB = Peer("rllib-2.60.0", (("torch==2.13.0",), ("ray[rllib]==2.60.0", "gymnasium==1.2.2")))
-"""What Ray itself trains with; it asks for a Gymnasium of its own."""
+"""Ray's trainer; it needs its own Gymnasium version."""
 
 VMAS = Peer("vmas-1.5.2", (("torch==2.13.0",), ("vmas==1.5.2", "gymnasium==1.4.0", "PyYAML==6.0.3")))
 """Vectorised multi-agent games in torch, which TorchRL and BenchMARL train on."""
@@ -110,13 +108,13 @@ GYMNAX = Peer("gymnax-1.0.1", (("gymnax==1.0.1", "jax==0.10.2", "jaxlib==0.10.2"
 def ensure_peer(
     peer: Peer, python: str = sys.executable, cache: Path = CACHE, progress: Progress | None = None
 ) -> Path:
-    """Makes the peer's environment unless it is there; returns the path of its interpreter.
+    """Makes the peer's environment if it does not exist; returns the path of its interpreter.
 
     Args:
         peer: what to install.
-        python: the interpreter to build it on.
-        cache: the folder in which environments are kept.
-        progress: where to report; only used when there is something to make.
+        python: the interpreter for it.
+        cache: the folder of the environments.
+        progress: reports progress, if there is something to make.
 
     Raises:
         SetupError: the interpreter does not run, or something could not be installed.
@@ -133,7 +131,7 @@ def ensure_peer(
 
 
 def find_peer(peer: Peer, python: str = sys.executable, cache: Path = CACHE) -> Path | None:
-    """The peer's interpreter if its environment is there.
+    """The peer's interpreter if its environment exists.
 
     Raises:
         SetupError: the interpreter `python` does not run.
@@ -152,7 +150,7 @@ def _place(peer: Peer, python: str, cache: Path) -> tuple[Path, Path]:
 def find_python(version: str) -> str | None:
     """A command that starts exactly this Python version (`3.10`), or None.
 
-    A shim on the PATH may exist and lead nowhere, so each candidate is asked; pyenv's own folders are looked into.
+    A shim on the PATH can be broken, so each candidate is tried; pyenv's folders are searched too.
     """
     candidates = [f"python{version}"]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -178,13 +176,13 @@ def _python_version(python: str) -> str:
 
 
 def _make(peer: Peer, python: str, folder: Path, interpreter: Path, progress: Progress) -> None:
-    """Builds the environment in place; the mark of completion is written last, so that half-made ones start over."""
+    """Builds the environment in place; the mark of completion is written last, so incomplete ones are made again."""
     if folder.exists():
         shutil.rmtree(folder)
     log = folder.parent / f"{folder.name}.log"
     log.unlink(missing_ok=True)
     environment = child_environment()
-    venv = [python, "-m", "venv", "--without-pip", str(folder)]  # our own pip can do it, which saves half of the time
+    venv = [python, "-m", "venv", "--without-pip", str(folder)]  # our own pip can install, which saves half of the time
     progress.run(f"making an environment for {peer.name}", venv, log, environment)
     for arguments in peer.installs:
         command = [sys.executable, "-m", "pip", "--python", str(interpreter), "install", "--no-compile", "--no-input"]

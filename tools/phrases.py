@@ -1,7 +1,7 @@
-"""Words that newcomers stumble over: `python3 -m tools.phrases` counts them, `--where` lists each with its place.
+"""Phrases that confuse newcomers: `python3 -m tools.phrases` counts them, `--where` lists each with its place.
 
 Three kinds of text are counted: strings (messages, help), docs (README, CONTRIBUTING, `docs/`; code blocks and the
-changelog are left out), and docstrings with comments. Names that contracts gave (`begin`) are not on the list.
+changelog are left out), and docstrings with comments. Names of interfaces (`begin`) are not on the list.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ PHRASES = {
     r"\bso (many|much)\b(?! (as|that))": "the number",
     r"\bbeside(s)? (each other|one another)\b": "side by side",
 }
-"""Pattern (no matter in which case): what to say instead."""
+"""Pattern (case-insensitive): what to write instead."""
 
 KINDS = ("strings", "docs", "docstrings and comments")
 
 
 @dataclass(frozen=True)
 class Found:
-    """A phrase at its place. ``path`` is relative to the repository, ``line`` counts from 1."""
+    """An occurrence of a phrase. ``path`` is relative to the repository, ``line`` counts from 1."""
 
     kind: str
     path: str
@@ -112,9 +112,9 @@ def of_module(text: str) -> Iterator[tuple[str, int, str]]:
 
 def main() -> None:
     """Print the counts, or each phrase with its place."""
-    parser = argparse.ArgumentParser(description="Count the words that newcomers stumble over.")
-    parser.add_argument("--where", action="store_true", help="list each phrase with its place and what to say instead")
-    parser.add_argument("--kind", choices=KINDS, help="of one kind of text alone")
+    parser = argparse.ArgumentParser(description="Count the phrases that confuse newcomers.")
+    parser.add_argument("--where", action="store_true", help="list each phrase with its place and a replacement")
+    parser.add_argument("--kind", choices=KINDS, help="only this kind of text")
     arguments = parser.parse_args()
     every = [phrase for phrase in found() if arguments.kind in (None, phrase.kind)]
     if arguments.where:

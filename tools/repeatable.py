@@ -1,10 +1,10 @@
-"""Twelve small runs that follow from their seed alone, and a hash of what each has learned.
+"""Twelve small deterministic runs, and a hash of the weights that each has learned.
 
     python -m tools.repeatable                       # of this tree
-    python -m tools.repeatable --against main        # and of another revision; exit code 1 where they differ
+    python -m tools.repeatable --against main        # and of another revision; exit code 1 if they differ
 
-Whoever moves how experience is gathered or learned from sees at once which numbers moved with it. Floating-point
-results depend on the machine, so nothing is kept: both trees compute here and now.
+If you change how experience is collected or learned from, this shows at once which results change. Floating-point
+results depend on the machine, so no hashes are stored: both trees are run on the spot.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ RUNS: dict[str, str] = {
     "recordings": "learn CartPoleBC --max-steps 300 "
     f"--set behaviors.*.demo_path={_DEMO} --set env_settings.env_path=null",
 }
-"""Words of a command line, by name; the first run's policy makes the recording that the last learns from."""
+"""Command lines by name; the first run's policy makes the recording for the last run."""
 
 
 def hash_of(folder: Path) -> str:
-    """Of the newest checkpoints' arrays, in the order of their names."""
+    """Hash of the newest checkpoints' arrays, in the order of their names."""
     from safetensors.numpy import load_file
 
     found = hashlib.sha256()
@@ -63,7 +63,7 @@ def _step(path: Path) -> int:
 
 
 def hashes(names: list[str]) -> dict[str, str]:
-    """Of these runs, by the code of this tree, in a folder of their own."""
+    """Hashes of these runs with the code of this tree, in a temporary folder."""
     from tau_trainer.cli import main
 
     found = {}
@@ -90,7 +90,7 @@ def hashes(names: list[str]) -> dict[str, str]:
 
 
 def of_tree(tree: Path, names: list[str]) -> dict[str, str]:
-    """The same by the code of another tree, in a process of its own."""
+    """The same with the code of another tree, in another process."""
     command = [sys.executable, str(Path(__file__).resolve()), "--json", "--runs", *names]
     environment = os.environ | {"PYTHONPATH": str(tree)}
     done = subprocess.run(command, env=environment, cwd=tree, stdout=subprocess.PIPE, check=True)
@@ -99,13 +99,13 @@ def of_tree(tree: Path, names: list[str]) -> dict[str, str]:
 
 
 def main() -> int:
-    """Show the table; 1: two trees differ."""
+    """Print the table; returns 1 if two trees differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", metavar="REVISION", help="also run that revision's code, and compare")
     parser.add_argument(
         "--runs", nargs="+", choices=RUNS, default=[*RUNS], metavar="NAME", help=f"of: {', '.join(RUNS)}"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object alone")
+    parser.add_argument("--json", action="store_true", help="print only one JSON object")
     given = parser.parse_args()
     if given.json:
         print(json.dumps(hashes(given.runs)))

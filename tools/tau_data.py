@@ -1,12 +1,12 @@
-"""Write the data set that ships with Tau Trainer: ``tau_trainer/tau/data/tau.json`` and the vectors beside it.
+"""Write the data set that ships with Tau Trainer: ``tau_trainer/tau/data/tau.json`` and its vectors.
 
 Run in the checkout's root, in an environment with the extra ``encoder``::
 
     python -m tools.tau_data            # sentences and MiniLM vectors
-    python -m tools.tau_data --check    # only say whether the sentences in the package are those of the rules
+    python -m tools.tau_data --check    # only check whether the package's sentences match the rules
 
-The sentences follow from ``tau_data_rules.py`` and a seed alone. Orders come from hashes instead of a random
-generator, so every Python version writes the same file.
+The sentences depend only on ``tau_data_rules.py`` and a seed. Orders come from hashes instead of a random generator, so
+every Python version writes the same file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tau_trainer.tau.schema import Message, SectionName, TauFile, text_key
 from tools.tau_data_rules import TOPICS, Topic
 
 SEED = 8
-"""Of the seeds 7 to 12 the one whose ridge accuracy is closest to their mean (0.81): neither lucky nor unlucky."""
+"""The seed of 7 to 12 whose ridge accuracy is closest to their mean (0.81): neither lucky nor unlucky."""
 TRAIN_ROWS = 48
 """Training rows for each answer."""
 EVALUATION_ROWS = 6
@@ -58,7 +58,7 @@ def build(seed: int = SEED) -> TauFile:
 
 
 def to_text(file: TauFile) -> str:
-    """The JSON file, one message a line, so that differences between two versions can be read."""
+    """The JSON file with one message per line, so that diffs are readable."""
     data = file.to_json()
     rows = {section: data.pop(section) for section in ("training_data", "evaluation_data")}
     lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items()]
@@ -121,7 +121,7 @@ def _row_lines(messages: Iterable[dict[str, Any]]) -> str:
 
 
 def _check(file: TauFile) -> None:
-    """Refuse rules that would make a dishonest data set."""
+    """Raise ValueError for rules that would make an unfair data set."""
     prompts = [[text_key(message.turns[0][0]) for message in part] for part in (file.training, file.evaluation)]
     repeated = len(prompts[0]) - len(set(prompts[0])) + len(prompts[1]) - len(set(prompts[1]))
     if repeated or set(prompts[0]) & set(prompts[1]):

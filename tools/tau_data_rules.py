@@ -3,7 +3,7 @@
 Every answer has *instances* (what is asked about) and belongs to a topic with *phrasings* (how it is asked). For each
 answer some phrasings are kept for evaluation: a held-out row asks a known fact in words that were never used for that
 answer in training. The answers are spread out on purpose: after the projection to three components (profile ``tau3``)
-no two of them lie closer than 0.28, so that reading the nearest answer is a fair test and not a lottery.
+no two of them are closer than 0.28, so that choosing the nearest answer is a fair test.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Topic:
     context: str
     system: str
     phrasings: tuple[str, ...]
-    """Sentences with ``{x}`` in the place of the instance."""
+    """Sentences with ``{x}`` for the instance."""
     facts: dict[str, str]
     """Instances of each answer, separated by ``|``."""
 
     def instances(self, answer: str) -> tuple[str, ...]:
-        """What can be asked about when ``answer`` is right."""
+        """Instances for which ``answer`` is right."""
         return tuple(text.strip() for text in self.facts[answer].split("|"))
 
 

@@ -1,12 +1,12 @@
-"""Write ``tests/unity/vectors.json``: the one file of cases that the Python side and the C# core are both held to.
+"""Write ``tests/unity/vectors.json``: test cases that both the Python side and the C# core must pass.
 
 Run in the checkout's root::
 
     python -m tools.tau_vectors            # write the file
-    python -m tools.tau_vectors --check    # only say whether it is up to date
+    python -m tools.tau_vectors --check    # only check whether it is up to date
 
-What must come out was worked out by hand, or by plain Python that shares no code with what it tests and needs no
-library: every machine writes the same bytes.
+The expected results were computed by hand, or by plain Python without libraries that shares no code with the tested
+code: every machine writes the same bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ HAND_MADE: list[Case] = [
         "rewards": {"binary": _THIRD, "binary_strict": -1.0, "difference": -0.2, "incremental": 0.6, "binary01": 0.0},
     },
 ]
-"""Worked out on paper from the definitions. 0.05 is no binary fraction: compare these within 1e-6."""
+"""Computed by hand from the definitions. 0.05 is not a binary fraction: compare these within 1e-6."""
 
 
 def mix(state: int) -> int:
@@ -68,7 +68,7 @@ def mix(state: int) -> int:
 
 
 class Stream:
-    """An agent's draws; also where the other cases get their numbers from."""
+    """An agent's random draws; also the source of the other cases' numbers."""
 
     def __init__(self, seed: int, agent: int = 0) -> None:
         self._state = mix((mix(seed % _WORD) + (agent + 1) * _GAMMA) % _WORD)
@@ -79,7 +79,7 @@ class Stream:
         return int((mix(self._state) >> 11) / 2**53 * count)
 
     def dyadic(self, low: int, high: int, denominator: int) -> float:
-        """A fraction with this power of two below the line: exact in single precision."""
+        """A fraction with this power of two as denominator: exact in single precision."""
         return (low + self.below(high - low + 1)) / denominator
 
 
@@ -102,7 +102,7 @@ def reward_cases() -> list[Case]:
     for number in range(80):
         width = 384 if number == 40 else (1, 2, 3, 3, 5, 8, 16)[stream.below(7)]
         output = [stream.dyadic(-64, 64, 64) for _ in range(width)]
-        # Half of the targets lie close to the output: otherwise hardly anything would be within a threshold.
+        # Half of the targets are close to the output: otherwise almost no error would be within a threshold.
         near = stream.below(2) == 0
         target = [value + stream.dyadic(-12, 12, 64) if near else stream.dyadic(-64, 64, 64) for value in output]
         threshold, columns = (0.1, 0.25, 0.5, 0.03125)[stream.below(4)], 1 + stream.below(width)
@@ -130,7 +130,7 @@ def _reward(name: str, errors: list[float], threshold: float) -> float:
 
 
 def window_cases() -> list[Case]:
-    """Every aggregate of both kinds of values over windows of several lengths, judged step by step."""
+    """Every aggregate of both kinds of values over windows of several lengths, step by step."""
     stream = Stream(73)
     cases = []
     for aggregate in AGGREGATES:
@@ -186,7 +186,7 @@ def _ends(rewards: list[float], most: int, least: float, faithful: bool) -> list
 
 
 def random_cases() -> list[Case]:
-    """First draws of seeds and agents; seeds are texts, since JSON's numbers end at 2^53."""
+    """First draws of seeds and agents; seeds are texts, because JSON's integers are exact only up to 2^53."""
     cases = []
     for seed in (0, 1, -1, 12345, 2**31, -(2**31), 2**53 + 1, 2**63 - 1, -(2**63)):
         for agent in (0, 1, 5, 63):
@@ -217,7 +217,7 @@ def _square(left: list[float], right: list[float]) -> Fraction:
 
 
 def render() -> str:
-    """JSON with one case a line, ASCII only."""
+    """JSON with one case per line, ASCII only."""
     sections = []
     for name, cases in build().items():
         lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
@@ -226,9 +226,9 @@ def render() -> str:
 
 
 def main(arguments: Sequence[str] | None = None, path: Path = VECTORS) -> int:
-    """Write or check the file; 0 where it is as it should be, 2 where a check found it old or missing."""
+    """Write or check the file; returns 0 if it is up to date, 2 if a check found it outdated or missing."""
     parser = argparse.ArgumentParser(prog="tau_vectors", description="Cases for the Python side and the C# core")
-    parser.add_argument("--check", action="store_true", help="write nothing; say whether the file is up to date")
+    parser.add_argument("--check", action="store_true", help="write nothing; check whether the file is up to date")
     options = parser.parse_args(arguments)
     text = render()
     if not options.check:
@@ -238,7 +238,7 @@ def main(arguments: Sequence[str] | None = None, path: Path = VECTORS) -> int:
     if path.is_file() and path.read_bytes() == text.encode("ascii"):
         print(f"{path} is up to date.")
         return 0
-    print(f"{path} is missing or not what the tool writes; run `python -m tools.tau_vectors`.", file=sys.stderr)
+    print(f"{path} is missing or outdated; run `python -m tools.tau_vectors`.", file=sys.stderr)
     return 2
 
 

@@ -1,12 +1,12 @@
-"""Fill the Unity project with what it needs beside sources: a `.meta` file for every asset.
+"""Write the Unity project's generated files: a `.meta` file for every asset.
 
-Run from the checkout, with any Python from 3.11 on; nothing has to be installed::
+Run it in the checkout with Python 3.11 or later; nothing else needs to be installed::
 
-    python tools/unity_assets.py            # write what is missing, remove what is left over
-    python tools/unity_assets.py --check    # only say what would be written; exit code 1 if there is something
+    python tools/unity_assets.py            # write missing files, remove leftover ones
+    python tools/unity_assets.py --check    # only list changes; exit code 1 if there are any
 
-A GUID follows from the asset's path inside the project, so every checkout has the same ones and references between
-assets hold. A `.meta` that is there already keeps its GUID, and whatever Unity has added to it.
+A GUID depends on the asset's path inside the project, so every checkout has the same ones and references between assets
+stay valid. An existing `.meta` file keeps its GUID and everything that Unity has added to it.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ _IMPORTERS = {
     ".json": "TextScriptImporter:\n" + _PLAIN,
     ".md": "TextScriptImporter:\n" + _PLAIN,
     ".txt": "TextScriptImporter:\n" + _PLAIN,
-    ".onnx": "",  # a package's importer: which one, and its settings, are written by Unity at the first import
+    ".onnx": "",  # Unity writes the package's importer and its settings at the first import
 }
 
 
 class AssetError(Exception):
-    """The project cannot be filled; the text says what is wrong and what to do."""
+    """The files cannot be written; the text says what is wrong and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be."""
+    """One problem."""
 
     path: Path
-    """Inside the project."""
+    """Relative to the project."""
     wrong: str
-    """What `--check` says."""
+    """Description for `--check`."""
     done: str
-    """What is said once it has been put right."""
+    """Description after the fix."""
     content: bytes | None
-    """What belongs into the file; None where the file does not belong there."""
+    """Correct content of the file; None if the file must be removed."""
 
 
 def guid_of(path: Path) -> str:
-    """The GUID of an asset: 32 hexadecimal digits out of its path inside the project."""
+    """The GUID of an asset: 32 hexadecimal digits, derived from its path inside the project."""
     return hashlib.sha256(f"tau-trainer/{path.as_posix()}".encode()).hexdigest()[:32]
 
 
@@ -67,7 +67,7 @@ def meta_text(path: Path, folder: bool) -> str:
     """The `.meta` file of one asset.
 
     Args:
-        path: of the asset, inside the project.
+        path: path of the asset, relative to the project.
         folder: whether it is a folder.
     """
     head = f"fileFormatVersion: 2\nguid: {guid_of(path)}\n"
@@ -77,20 +77,20 @@ def meta_text(path: Path, folder: bool) -> str:
 
 
 def hidden(name: str) -> bool:
-    """Whether Unity takes no notice of a file or folder of this name."""
+    """Whether Unity ignores a file or folder of this name."""
     return name.startswith(".") or name.endswith("~") or name.lower() == "cvs" or name.lower().endswith(".tmp")
 
 
 def assets(project: Path) -> list[Path]:
-    """Every file and folder under `Assets` that Unity imports, `.meta` files left out, in the order of their paths."""
+    """Every file and folder in `Assets` that Unity imports, except `.meta` files, in the order of their paths."""
     return sorted(path for path in _walk(project / "Assets") if path.suffix != ".meta")
 
 
 def findings(project: Path) -> list[Finding]:
-    """What is missing, left over or different, in the order in which it can be put right.
+    """Missing, leftover or wrong files, in the order in which they can be fixed.
 
     Raises:
-        AssetError: the project is not where it should be.
+        AssetError: the folder is not a Unity project.
     """
     if not (project / "Assets").is_dir():
         raise AssetError(f"{project} is not a Unity project (no folder Assets in it): name one with --project.")
@@ -98,7 +98,7 @@ def findings(project: Path) -> list[Finding]:
 
 
 def put_right(project: Path, finding: Finding) -> None:
-    """Writes or removes the file of one finding; a file is there whole or not at all."""
+    """Writes or removes the file of one finding; files are written atomically."""
     target = project / finding.path
     if finding.content is None:
         target.unlink()
@@ -110,11 +110,11 @@ def put_right(project: Path, finding: Finding) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code: 1 if `--check` found something, 2 for a mistake."""
+    """The command line; returns the exit code: 1 if `--check` found something, 2 for an error."""
     parser = argparse.ArgumentParser(
         prog="unity_assets", description="Writes the Unity project's missing .meta files, removes those left over."
     )
-    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if something is not right")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if something is wrong")
     parser.add_argument("--project", type=Path, default=PROJECT, metavar="DIR", help="the Unity project")
     options = parser.parse_args(arguments)
     try:
@@ -125,19 +125,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(project: Path) -> int:
-    """Says what is not right; returns 1 if there was something."""
+    """Prints all problems; returns 1 if there are any."""
     found = findings(project)
     for finding in found:
         print(f"{finding.path.as_posix()}: {finding.wrong}")
     if found:
-        print(f"unity_assets: {len(found)} things to put right: run `python tools/unity_assets.py`.")
+        print(f"unity_assets: {len(found)} problems; to fix them, run `python tools/unity_assets.py`.")
         return 1
-    print(f"unity_assets: {len(assets(project))} assets, all as they should be.")
+    print(f"unity_assets: {len(assets(project))} assets, no problems.")
     return 0
 
 
 def fill(project: Path) -> int:
-    """Puts everything right. What is put right may bring up something else, so this looks until nothing is left."""
+    """Fixes everything. A fix can reveal another problem, so this repeats until there is none."""
     changes = 0
     while found := findings(project):
         for finding in found:
@@ -152,7 +152,7 @@ def _left_over(project: Path) -> Iterator[Finding]:
     for meta in sorted(path for path in _walk(project / "Assets") if path.suffix == ".meta"):
         if not meta.with_suffix("").exists():
             path = meta.relative_to(project)
-            yield Finding(path, f"left over, there is no {path.stem}", "removed", None)
+            yield Finding(path, f"leftover: {path.stem} does not exist", "removed", None)
 
 
 def _metas(project: Path) -> Iterator[Finding]:
@@ -166,9 +166,9 @@ def _metas(project: Path) -> Iterator[Finding]:
             continue
         guid = _GUID.search((project / meta).read_text(encoding="utf-8", errors="replace"))
         if guid is None:
-            yield Finding(meta, "has no GUID of 32 hexadecimal digits", "written anew", content)
+            yield Finding(meta, "has no GUID of 32 hexadecimal digits", "rewritten", content)
             continue
-        # Of two with one GUID, the one whose own it is by its path keeps it.
+        # If two assets have the same GUID, the one whose path gives that GUID keeps it.
         other = owners.get(guid[1])
         if other is None or guid[1] == guid_of(path):
             owners[guid[1]] = path
@@ -176,7 +176,7 @@ def _metas(project: Path) -> Iterator[Finding]:
             loser, owner = (other, path) if owners[guid[1]] == path else (path, other)
             text = meta_text(loser, (project / loser).is_dir())
             loser_meta = loser.with_name(loser.name + ".meta")
-            yield Finding(loser_meta, f"has the GUID of {owner.as_posix()}", "written anew", text.encode())
+            yield Finding(loser_meta, f"has the GUID of {owner.as_posix()}", "rewritten", text.encode())
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -1,13 +1,13 @@
 """Build a player of the Unity project from the command line.
 
-Run from the checkout, with any Python from 3.11 on; nothing has to be installed but Unity::
+Run it in the checkout with Python 3.11 or later; only Unity needs to be installed::
 
     python tools/unity_build.py                          # the Linux player, unity_project/Builds/linux/Tau.x86_64
     python tools/unity_build.py --target windows --output D:/players
-    python tools/unity_build.py --server                 # without graphics and sound, where that module is installed
+    python tools/unity_build.py --server                 # without graphics and sound, if that module is installed
 
-The last line of the output is the path that `tau-train parallel --env` wants. Exit codes: 0 there is a player, 1 the
-build failed, 2 a mistake (no editor, project open, wrong argument), 130 stopped with Ctrl-C.
+The last line of the output is the path for `tau-train parallel --env`. Exit codes: 0 the player was built, 1 the build
+failed, 2 an error (no editor, project open, wrong argument), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Target:
     """A platform to build for."""
 
     method: str
-    """Of the project's build script."""
+    """Method of the project's build script."""
     flag: str
-    """What Unity's `-buildTarget` calls it."""
+    """Its name for Unity's `-buildTarget`."""
     player: str
-    """The file, or on macOS the bundle, that the build leaves."""
+    """The file, or on macOS the bundle, that the build makes."""
 
 
 TARGETS = {
@@ -52,7 +52,7 @@ TARGETS = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One build, all of it decided."""
+    """All options of one build."""
 
     project: Path
     target: Target
@@ -64,7 +64,7 @@ class Order:
     timeout: float
 
     def command(self) -> list[str]:
-        """How the editor is called."""
+        """The editor's command line."""
         return [
             str(self.editor.program),
             "-batchmode",
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None, machine: Machine | None = None)
         order = _order(options, machine or Machine())
         if order.editor.warning:
             say(f"warning: {order.editor.warning}")
-        say(f"building for {options.target} with {order.editor.program}; the log: {order.log}")
+        say(f"building for {options.target} with {order.editor.program}; log: {order.log}")
         failure = build(order, Follower(order.log, say, heartbeat=options.heartbeat))
     except SetupError as error:
         print(f"unity-build: {error}", file=sys.stderr)
@@ -105,18 +105,18 @@ def main(arguments: Sequence[str] | None = None, machine: Machine | None = None)
         print(f"unity-build: {error}: check that the folder can be written to and the disk has room.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("unity-build: stopped, and the editor with it.", file=sys.stderr)
+        print("unity-build: stopped, and the editor too.", file=sys.stderr)
         return 130
     if failure:
         print(f"unity-build: {failure}", file=sys.stderr)
         return 1
-    say("the player is there; train with `tau-train parallel --no-graphics --env` and this path:")
+    say("the player is ready; train with `tau-train parallel --no-graphics --env` and this path:")
     print(order.player)
     return 0
 
 
 def build(order: Order, follower: Follower) -> str | None:
-    """Runs the editor; returns what went wrong in one sentence, or None.
+    """Runs the editor; returns an error as one sentence, or None.
 
     Raises:
         SetupError: the editor does not start.
@@ -129,8 +129,8 @@ def build(order: Order, follower: Follower) -> str | None:
         code = run_editor(order.command(), console, follower, order.timeout)
     except BuildTimeoutError:
         return (
-            f"Unity took longer than {order.timeout:g} s and was stopped: a first import is slow, so give it more with "
-            f"--timeout, or see what it waits for in the log: {order.log}"
+            f"Unity took longer than {order.timeout:g} s and was stopped: the first import is slow; set a larger "
+            f"--timeout, or check in the log what it waits for: {order.log}"
         )
     log = read_log(order.log) + read_log(console)
     done = any(line.startswith("done: ") for line in own_lines(log))
@@ -142,15 +142,15 @@ def build(order: Order, follower: Follower) -> str | None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="unity_build", description="Builds a player of the Unity project.")
-    parser.add_argument("--editor", metavar="PATH", help="the Unity editor; otherwise UNITY_EDITOR or Unity Hub's")
+    parser.add_argument("--editor", metavar="PATH", help="the Unity editor; default: UNITY_EDITOR, else Unity Hub's")
     parser.add_argument("--target", choices=sorted(TARGETS), default="linux", help="default: linux")
     parser.add_argument("--output", type=Path, metavar="DIR", help="folder for the player; default: Builds/TARGET")
-    parser.add_argument("--server", action="store_true", help="a dedicated server, where that module is installed")
+    parser.add_argument("--server", action="store_true", help="build a dedicated server, if that module is installed")
     parser.add_argument("--timeout", type=_seconds, default=3600.0, metavar="S", help="default: 3600")
     parser.add_argument("--log", type=Path, metavar="FILE", help="default: Logs/tau-build-TARGET.log in the project")
     parser.add_argument("--project", type=Path, default=PROJECT, metavar="DIR", help="default: unity_project")
     parser.add_argument(
-        "--heartbeat", type=_seconds, default=30.0, metavar="S", help="a sign of life this often; default: 30"
+        "--heartbeat", type=_seconds, default=30.0, metavar="S", help="seconds between progress lines; default: 30"
     )
     return parser
 
@@ -173,7 +173,7 @@ def _order(options: argparse.Namespace, machine: Machine) -> Order:
     if lock.exists():
         raise SetupError(
             f"The project is open in a Unity editor ({lock} is there): close that editor and build again; if none is "
-            "running, it did not end well: delete that file."
+            "running, an editor crashed: delete that file."
         )
     editor = find_editor(wanted, options.editor, machine)
     folder: Path = options.output or project / "Builds" / options.target

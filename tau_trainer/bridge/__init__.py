@@ -1,1 +1,1 @@
-"""The wire: messages, side channels, servers and processes of engines."""
+"""Communication with engines: messages, side channels, servers and processes."""

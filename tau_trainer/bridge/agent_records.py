@@ -1,4 +1,4 @@
-"""``ListAgentInfoProto`` to arrays: what engines say of their agents."""
+"""Decodes ``ListAgentInfoProto``, the engines' agent data, to arrays."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Records:
     mask: BoolArray | None
 
     def put(self, index: IndexArray, part: Records) -> None:
-        """Write ``part`` to the places ``index``."""
+        """Write ``part`` at the positions ``index``."""
         for name in _COLUMNS:
             getattr(self, name)[index] = getattr(part, name)
         for whole, piece in zip(self.obs, part.obs, strict=True):
@@ -75,7 +75,7 @@ _COLUMNS = "ids", "done", "truncated", "reward", "group_id", "group_reward"
 
 
 def _empty(spec: BehaviorSpec, n: int, *, masked: bool) -> Records:
-    """Records to be filled in with :meth:`Records.put`."""
+    """Empty records; fill them with :meth:`Records.put`."""
     ids, done, truncated, group_id = np.zeros((4, n), np.int32)
     reward, group_reward = np.zeros((2, n), np.float32)
     obs = tuple(np.zeros((n, *sensor.shape), sensor.dtype) for sensor in spec.observations)
@@ -88,11 +88,11 @@ _INTEGERS = AgentInfo.DONE, AgentInfo.MAX_STEP, AgentInfo.ID, AgentInfo.GROUP
 
 
 class AgentLayout(RecordLayout):
-    """The layout of an ``AgentInfoProto``: where id, reward, flags, mask and observations lie."""
+    """The layout of an ``AgentInfoProto``: the positions of ID, reward, flags, mask and observations."""
 
     def __init__(self, record: bytes, images: ImageOrder = DECLARED) -> None:
         self.fits: BehaviorSpec | None = None
-        """The behavior whose sensors were last found to be these."""
+        """The last behavior whose sensors matched this layout."""
         self.spans: dict[int, Span] = {}
         self.mask: list[Span] = []
         self.sensors: list[Sensor] = []
@@ -102,7 +102,7 @@ class AgentLayout(RecordLayout):
             elif number == AgentInfo.MASK and wire in (BYTES, VARINT):
                 self.mask += varint_spans(record, start, stop)
             elif (number in _FLOATS and wire == FIXED32) or (number in _INTEGERS and wire == VARINT):
-                self.spans[number] = Span(start, stop)  # of a field that stands twice the last one counts
+                self.spans[number] = Span(start, stop)  # the last one counts if a field occurs twice
         self.shapes = tuple(sensor.spec.shape for sensor in self.sensors)
         self.compressed = sum(sensor.spec.dtype == np.uint8 for sensor in self.sensors)
         """Sensors that send PNG files."""
@@ -127,7 +127,7 @@ class AgentLayout(RecordLayout):
         return span.varints(rows).astype(np.int32)
 
     def masks(self, rows: Bytes, size: int) -> BoolArray:
-        """Flat masks bool [k, size]; absent or of another length means that nothing is masked."""
+        """Flat masks bool [k, size]; all False if the mask is absent or has another length."""
         if len(self.mask) != size:
             return np.zeros((len(rows), size), np.bool_)
         forbidden: BoolArray = join_varints(self.mask, rows) != 0
@@ -135,29 +135,29 @@ class AgentLayout(RecordLayout):
 
 
 class AgentDecoder:
-    """Turns one behavior's ``ListAgentInfoProto`` into a :class:`StepBatch`; remembers the layouts it has met."""
+    """Turns one behavior's ``ListAgentInfoProto`` into a :class:`StepBatch`; remembers the layouts that it has seen."""
 
     def __init__(self, behavior: str, images: ImageOrder = DECLARED, notes: list[str] | None = None) -> None:
-        """``images``: how they lie; in the order of their shape unless it is given. ``notes``: gets sentences."""
+        """``images``: order of image data. Default: the order of the shape. ``notes``: collects notes for the user."""
         self._behavior = behavior
         self.notes = [] if notes is None else notes
-        """What a person should know of what was read."""
+        """Notes for the user about the data."""
         self._filled: set[str] = set()
-        """Sensors of which it was said that files were missing."""
+        """Sensors for which missing files were reported."""
         self.unsettled: tuple[str, ...] = ()
-        """Sensors in :meth:`specs` whose images may lie otherwise than they are read."""
+        """Sensors in :meth:`specs` whose image order is a guess."""
         self._layouts: LayoutCache[AgentLayout] = LayoutCache(partial(AgentLayout, images=images))
         self._splitter = ImageSplitter()
         self._spec: BehaviorSpec | None = None
-        """What was decoded last."""
+        """The behavior that was decoded last."""
         self._compressed = False
-        """Whether a sensor of it sends PNG files."""
+        """Whether one of its sensors sends PNG files."""
         self._nobody: Terminals | None = None
         self._checked = b""
-        """Ids of a message in which nobody was listed twice."""
+        """IDs of a message in which each agent was listed once."""
 
     def specs(self, payload: bytes) -> tuple[ObservationSpec, ...]:
-        """The sensors as the first agent of ``payload``, a list that is not empty, shows them. Raises DecodeError."""
+        """The sensors of the first agent in ``payload``, a nonempty list. Raises DecodeError."""
         records, _ = self._splitter.split(payload)
         first = min(self._layouts.groups(records), key=lambda group: int(group.index[0])).layout
         self.unsettled = tuple(sensor.spec.name for sensor in first.sensors if sensor.unsettled)
@@ -167,8 +167,8 @@ class AgentDecoder:
         """All agents of one exchange, in message order.
 
         Raises DecodeError for bytes that are not the protocol, for observations of another shape than ``spec``, for
-        NaN or infinity (naming behavior, sensor and agent), and for an agent that asks twice or ends twice. To end and
-        to ask again at once is legal (ML-Agents' protocol, section 6).
+        NaN or infinity (with behavior, sensor and agent), and for an agent that asks twice or ends twice. An agent that
+        ends and asks in the same message is valid (ML-Agents' protocol, section 6).
         """
         now = self.records(payload, spec)
         if np.count_nonzero(now.done):
@@ -184,7 +184,7 @@ class AgentDecoder:
         return StepBatch(self._behavior, now.ids, now.obs, now.reward, *group, terminals, now.mask)
 
     def records(self, payload: bytes, spec: BehaviorSpec) -> Records:
-        """The same in message order, ended or not, whoever they are. Raises DecodeError as :meth:`decode`."""
+        """The same for all agents, in message order, ended or not. Raises DecodeError like :meth:`decode`."""
         if spec is not self._spec:
             self._spec, self._compressed = spec, any(sensor.dtype == np.uint8 for sensor in spec.observations)
         images: list[list[bytes]] = []
@@ -196,7 +196,7 @@ class AgentDecoder:
         return records
 
     def _none_ended(self, spec: BehaviorSpec) -> Terminals:
-        """Terminals of nobody; the arrays are shared, there is nothing in them to write to."""
+        """Terminals without agents; the arrays are shared, because they are empty."""
         if self._nobody is None:
             self._nobody = empty_terminals(spec.observations)
         nobody = self._nobody
@@ -205,7 +205,7 @@ class AgentDecoder:
         )
 
     def _gather(self, payload: bytes, images: list[list[bytes]], spec: BehaviorSpec) -> Records:
-        """Records of any layouts, brought back into the order of the message."""
+        """Records of all layouts, in message order."""
         groups = self._layouts.groups(payload)
         masked = spec.actions.mask_size > 0 and any(group.layout.mask for group in groups)
         records = _empty(spec, sum(len(group.index) for group in groups), masked=masked)
@@ -255,17 +255,17 @@ class AgentDecoder:
     def _say_filled(self, sensor: str) -> None:
         self._filled.add(sensor)
         self.notes.append(
-            f"sensor '{sensor}' of behavior '{self._behavior}' stacks images of more than 3 channels, and files of its "
-            "empty, oldest frames are missing (defect 5790 of com.unity.ml-agents before 4.1); they are read as zeros"
+            f"sensor '{sensor}' of behavior '{self._behavior}' stacks images of more than 3 channels, and the files of "
+            "its empty, oldest frames are missing (bug 5790 of com.unity.ml-agents before 4.1); they are read as zeros"
         )
 
     def _check_images(self, layout: AgentLayout, images: list[list[bytes]], ids: IntArray) -> None:
-        """Whether there are files for every sensor that is said to send some, and for no other."""
+        """Raise DecodeError unless exactly the compressed sensors sent files."""
         for agent, files in zip(ids.tolist(), images or [[]] * len(ids), strict=True):
             if len(files) != layout.compressed:
                 raise DecodeError(
-                    f"behavior '{self._behavior}' sent PNG files for {len(files)} sensors of agent {agent} where "
-                    f"{layout.compressed} need some"
+                    f"behavior '{self._behavior}' sent PNG files for {len(files)} sensors of agent {agent}, but "
+                    f"{layout.compressed} need them"
                 )
 
     def _check_sensors(self, layout: AgentLayout, spec: BehaviorSpec) -> None:
@@ -288,14 +288,14 @@ class AgentDecoder:
     def _check_once(self, ids: IntArray) -> None:
         key = ids.tobytes()
         if key == self._checked:
-            return  # most messages bring the same agents
+            return  # most messages have the same agents
         listed = ids.tolist()
         if len(set(listed)) < len(listed):
             twice, _ = Counter(listed).most_common(1)[0]
             raise DecodeError(
                 f"behavior '{self._behavior}' lists agent {twice} twice in one message; every agent needs its own id"
             )
-        if len(key) >= len(self._checked):  # rather those who ask than the few whose episode ended
+        if len(key) >= len(self._checked):  # keep the agents that ask, not the few whose episode ended
             self._checked = key
 
     def _check_finite(self, spec: BehaviorSpec, records: Records) -> None:
@@ -318,10 +318,10 @@ def _all_finite(values: NDArray[Any]) -> bool:
 
 
 def _floats_of(sensor: Sensor, rows: Bytes) -> FloatArray:
-    """What a sensor of floats sent in records of one layout: float32 [k, *shape]."""
+    """The values of a float sensor in records of one layout: float32 [k, *shape]."""
     if not sensor.turned:
         return join_floats(sensor.floats, rows).reshape(len(rows), *sensor.spec.shape)
     channels, height, width = sensor.spec.shape
     values = sensor.floats[0].view(rows) if len(sensor.floats) == 1 else join_floats(sensor.floats, rows)
     images = values.reshape(len(rows), height, width, channels).transpose(0, 3, 1, 2)
-    return images.astype(np.float32, order="C")  # read and turned around in one copy
+    return images.astype(np.float32, order="C")  # read and transposed in one copy

@@ -1,7 +1,7 @@
 """The trainer's end of the communicator API: messages to and from arrays.
 
-The envelope goes through protobuf; the list of agents inside goes through :mod:`~tau_trainer.bridge.agent_records`, and
-what the trainer answers is written here. The engine's end is :mod:`~tau_trainer.bridge.engine_codec`.
+Protobuf decodes the envelope, and :mod:`~tau_trainer.bridge.agent_records` the list of agents in it. The trainer's
+answers are written here. The engine's end is :mod:`~tau_trainer.bridge.engine_codec`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, StepBatch
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What one side can do (``UnityRLCapabilitiesProto``)."""
+    """The capabilities of one side (``UnityRLCapabilitiesProto``)."""
 
     base_rl: bool = True
     concatenated_png: bool = True
@@ -44,18 +44,18 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class EngineInitialization:
-    """An engine's first words."""
+    """An engine's first message."""
 
     name: str = "AcademySingleton"
     communication_version: str = COMMUNICATION_VERSION
     package_version: str = "3.0.0"
-    """Whose order of uncompressed images :func:`encode_engine_message` writes."""
+    """The package whose order of uncompressed images :func:`encode_engine_message` writes."""
     capabilities: Capabilities = Capabilities()
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerInitialization:
-    """The trainer's answer to an engine's first words."""
+    """The trainer's answer to an engine's first message."""
 
     seed: int = 0
     communication_version: str = COMMUNICATION_VERSION
@@ -70,7 +70,7 @@ _InitT = TypeVar("_InitT", bound=_Init)
 
 @dataclass(slots=True)
 class EngineMessage:
-    """What an engine sent. ``agent_lists`` holds each behavior's agents, still packed."""
+    """A message from an engine. ``agent_lists`` holds each behavior's agents, still encoded."""
 
     status: int
     initialization: EngineInitialization | None = None
@@ -80,7 +80,7 @@ class EngineMessage:
 
 
 def parsed(data: bytes) -> Any:
-    """The protocol's message. Raises DecodeError."""
+    """Parse a message of the protocol. Raises DecodeError."""
     try:
         return UnityMessage.FromString(data)
     except (ProtobufDecodeError, UnicodeDecodeError) as error:  # protobuf 3.20 without its C core raises the second
@@ -88,7 +88,7 @@ def parsed(data: bytes) -> Any:
 
 
 def read(kind: type[_InitT], message: Any) -> _InitT:
-    """A dataclass of the same names as a message."""
+    """A dataclass with the fields of a message of the same names."""
     given = {item.name: getattr(message, item.name) for item in fields(kind)}
     if "capabilities" in given:
         given["capabilities"] = read(Capabilities, given["capabilities"])
@@ -97,7 +97,7 @@ def read(kind: type[_InitT], message: Any) -> _InitT:
 
 def write(message: Any, values: _Init) -> None:
     """The reverse of :func:`read`."""
-    message.SetInParent()  # even with nothing set: the package in Unity reads it without looking
+    message.SetInParent()  # even if nothing is set: Unity's package reads it without checking
     for item in fields(values):
         value = getattr(values, item.name)
         if isinstance(value, Capabilities):
@@ -149,12 +149,12 @@ def parse_engine_message(data: bytes) -> EngineMessage:
 
 
 def objection(message: bytes) -> str | None:
-    """Why a first message is none of an engine's; None: an engine introduces itself."""
+    """Why a first message is not from an engine; None if it is."""
     try:
         introduced = parse_engine_message(message).initialization is not None
     except DecodeError as error:
         return str(error)
-    return None if introduced else "its first message is no introduction"
+    return None if introduced else "its first message is not an introduction"
 
 
 def encode_initialization(initialization: TrainerInitialization) -> bytes:
@@ -181,12 +181,12 @@ def encode_reply(command: Command, actions: Mapping[str, bytes] | None = None, s
 
 
 def encode_close() -> bytes:
-    """Header status 400: the other side shall end. The same bytes serve both directions."""
+    """A message with header status 400: the other side must end. The same bytes are used in both directions."""
     return bytes(UnityMessage(header={"status": STATUS_CLOSE}).SerializeToString())
 
 
 class ActionEncoder:
-    """Writes :class:`Actions` as ``ListAgentActionProto``. One template for all agents, filled by columns."""
+    """Encodes :class:`Actions` as ``ListAgentActionProto``: one template for all agents, filled column by column."""
 
     def __init__(self, spec: ActionSpec, *, legacy: bool = False) -> None:
         """``legacy`` adds the deprecated copy that packages before API 1.3 read."""
@@ -235,11 +235,11 @@ class TrainerCodec:
         self.legacy_actions = False
         """Set for engines without the hybridActions capability: they read the deprecated copy of actions."""
         self.images = DECLARED
-        """How the engine's images lie; set before the first step."""
+        """Order of the engine's image data; set before the first step."""
         self.unsettled: dict[str, tuple[str, ...]] = {}
-        """By behavior, the sensors of which that is a guess."""
+        """By behavior, the sensors whose image order is a guess."""
         self.notes: list[str] = []
-        """Gets sentences for the person who watches."""
+        """Notes for the user."""
         self._action_specs: dict[str, ActionSpec] = {}
         self._decoders: dict[str, AgentDecoder] = {}
         self._encoders: dict[str, ActionEncoder] = {}
@@ -251,7 +251,7 @@ class TrainerCodec:
         """
         self._action_specs.update(message.action_specs)
         lists = sorted(message.agent_lists.items())  # protobuf's own order differs from run to run
-        # Behaviors stand in the order in which the engine describes them, as in mlagents-envs.
+        # Behaviors are in the order in which the engine describes them, as in mlagents-envs.
         for name in (*message.action_specs, *(name for name, _ in lists)):
             if name not in self.specs and message.agent_lists.get(name):
                 self._register(name, message.agent_lists[name])

@@ -1,17 +1,18 @@
-"""Recorded play in ML-Agents' ``.demo`` files, read into arrays.
+"""Reads ML-Agents' ``.demo`` files (recorded play) into arrays.
 
 A file is: the length and bytes of a ``DemonstrationMetaProto`` in a reserved area of 33 bytes, then those of a
-``BrainParametersProto``, then those of an ``AgentInfoActionPairProto`` for each record. Whatever follows the last
-record is no part of it: Unity's recorder leaves a second copy of the meta data there.
+``BrainParametersProto``, then those of an ``AgentInfoActionPairProto`` for each record. Bytes after the last record are
+ignored: Unity's recorder leaves a second copy of the metadata there.
 
-**Which action answers an observation.** Unity's recorder (``Agent.SendInfoToBrain``) writes beside an observation the
-action that was in force when it was made, so the answer stands in the *next* record, an episode's first record holds
-zeros, and its last one the last answer. The loader of mlagents takes the record's own action all the same, which is one
-decision late. Files that we write are for that loader: the answer stands in the record itself, and a field that other
-readers pass over says so. A file without it was written by Unity, unless an episode in it begins with an action.
+**Which action answers an observation.** Unity's recorder (``Agent.SendInfoToBrain``) stores each observation with the
+action that was active at that time. So the answer to an observation is in the *next* record, an episode's first record
+holds zeros, and its last one holds the last answer. The loader of mlagents still uses the action of the same record,
+which is one decision late. Files that we write are for that loader: the answer is in the same record, and a field that
+other readers ignore says so. A file without that field was written by Unity, unless an episode in it starts with an
+action.
 
-**In which order an uncompressed image lies** depends on the version of the package that recorded it, which the file
-does not hold: who reads it has to say so. In files that we write it is that of the sensor's shape.
+**The order of an uncompressed image's data** depends on the version of the package that recorded it, which the file
+does not contain: the caller must specify it. In files that we write it is the order of the sensor's shape.
 """
 
 from __future__ import annotations
@@ -44,50 +45,50 @@ from tau_trainer.specs import (
 
 SUFFIX = ".demo"
 API_VERSION = 1
-"""That is written; 0 is the same."""
+"""Format version of written files; 0 is the same."""
 RESERVED = 33
 """Bytes before the behavior's description."""
 OWN_ACTIONS = 1000
-"""Field of the behavior's description that only we write: a record's action answers its own observation."""
+"""Field of the behavior's description that only we write: a record's action answers the same record's observation."""
 _COLUMNS = "reward", "begins", "ended", "truncated"
-"""Of a :class:`Demonstration`."""
+"""Columns of a :class:`Demonstration`."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """``k`` records of agents of one behavior: episodes lie end to end, each in order of time."""
+    """``k`` records of agents of one behavior: one episode after the other, each in order of time."""
 
     spec: BehaviorSpec
     obs: Observations
-    """One [k, *shape] for each sensor."""
+    """One array [k, *shape] for each sensor."""
     reward: FloatArray
-    """float32 [k]: since the record before."""
+    """float32 [k]: reward since the previous record."""
     begins: BoolArray
-    """bool [k]: it does not go on from the record before."""
+    """bool [k]: the record does not continue the previous one."""
     ended: BoolArray
-    """bool [k]: the episode ended with this observation, which nobody answered."""
+    """bool [k]: the episode ended with this observation, which has no action."""
     truncated: BoolArray
     """bool [k]: a limit ended it."""
     actions: Actions
-    """[k], as the environment got them: the answer to each observation, zeros where there is none."""
+    """[k], in the environment's form: the answer to each observation, or zeros if there is none."""
     mask: BoolArray | None = None
-    """bool [k, sum of branches], True = forbidden; None: nothing was."""
+    """bool [k, sum of branches], True = forbidden; None: all actions were allowed."""
 
     def __len__(self) -> int:
         return len(self.reward)
 
     @property
     def returns(self) -> FloatArray:
-        """float32 [e]: the sum of rewards of each episode that came to its end."""
+        """float32 [e]: the sum of rewards of each finished episode."""
         episode = np.cumsum(self.begins) - 1
         sums = np.bincount(episode, np.where(self.begins, 0.0, self.reward))
         returns: FloatArray = sums[episode[self.ended]].astype(np.float32)
         return returns
 
     def __getitem__(self, kept: BoolArray) -> Demonstration:
-        """The episodes that are kept, bool [e]."""
+        """The episodes selected by ``kept``, bool [e]."""
         rows = kept[np.cumsum(self.begins) - 1]
         obs, mask = tuple(sensor[rows] for sensor in self.obs), None if self.mask is None else self.mask[rows]
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
@@ -95,9 +96,10 @@ class Demonstration:
         return Demonstration(self.spec, obs, **columns, actions=actions, mask=mask)
 
     def fitting(self, spec: BehaviorSpec, where: str) -> Demonstration:
-        """The same for the agents of ``spec``. Raises DataError where sensors or actions are others.
+        """The same for the agents of ``spec``. Raises DataError if sensors or actions differ.
 
-        A vector fits a sensor of more dimensions with as many numbers, and the reverse: Gymnasium's boxes are flat.
+        A vector fits a sensor of more dimensions with the same number of values, and the reverse: Gymnasium's boxes are
+        flat.
         """
         recorded = self.spec
         if recorded.actions != spec.actions:
@@ -142,7 +144,7 @@ def joined(parts: Sequence[Demonstration]) -> Demonstration:
 
 
 def demonstration_files(paths: Iterable[str | Path]) -> list[Path]:
-    """The files that are meant: each path is one, or a folder of them. Raises DataError."""
+    """The files of these paths; each path is a file, or a folder of files. Raises DataError."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -153,7 +155,7 @@ def demonstration_files(paths: Iterable[str | Path]) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
-            raise DataError(f"there is no demonstration '{path}'; check the path (it is seen from {Path.cwd()})")
+            raise DataError(f"there is no demonstration '{path}'; check the path (relative to {Path.cwd()})")
     return found
 
 
@@ -163,12 +165,12 @@ def read_demonstrations(
     """All files, or folders of files, as one.
 
     Args:
-        paths: of the files and folders.
-        spec: whose agents they have to fit; None: the first file's.
-        images: how images lie that Unity recorded.
+        paths: paths of the files and folders.
+        spec: the behavior that they must fit; None: the first file's.
+        images: order of image data in Unity's recordings.
 
     Raises:
-        DataError: a file is missing, damaged, no demonstration, or of other sensors or actions.
+        DataError: a file is missing, damaged, not a demonstration, or has other sensors or actions.
     """
     parts = []
     for path in demonstration_files(paths):
@@ -181,18 +183,16 @@ def read_demonstrations(
 
 
 def read_demonstration(path: Path, images: ImageOrder = RECORDED) -> Demonstration:
-    """One file; ``images``: how they lie if Unity recorded it. Raises DataError where it cannot be read."""
+    """Read one file; ``images``: order of image data if Unity recorded it. Raises DataError."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DataError(
-            f"demonstration '{path}' cannot be read ({reason(error)}); check that you may read it"
-        ) from error
+        raise DataError(f"demonstration '{path}' cannot be read ({reason(error)}); check its permissions") from error
     try:
         demonstration, unsettled, notes = _parse(data, images)
     except (DecodeError, ProtobufDecodeError, UnicodeDecodeError) as error:
         said = str(error) if isinstance(error, DecodeError) else "it is not in ML-Agents' format"
-        raise DataError(f"demonstration '{path}' is damaged or none ({said}); record it again") from error
+        raise DataError(f"demonstration '{path}' is damaged or invalid ({said}); record it again") from error
     for sensor in unsettled[:1]:
         _say_open(path, sensor, images.guess)
     for note in notes:
@@ -208,7 +208,7 @@ def _say_of(path: Path, note: str) -> None:
 @cache
 def _say_open(path: Path, sensor: str, guess: str) -> None:
     _log.warning(
-        "demonstration '%s' holds uncompressed images of sensor '%s', and no word of their order: %s",
+        "demonstration '%s' holds uncompressed images of sensor '%s' without their order: %s",
         path,
         sensor,
         guess,
@@ -216,7 +216,7 @@ def _say_open(path: Path, sensor: str, guess: str) -> None:
 
 
 def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, ...], list[str]]:
-    """What it holds, the sensors whose images may lie otherwise, and what else to say of it. Raises DecodeError."""
+    """The demonstration, the sensors whose image order is a guess, and notes. Raises DecodeError."""
     steps = _parse_meta(data)
     start, stop = _next(data, RESERVED, "the behavior's description")
     brain = UnityMessage().engine_output.rl_initialization_output.brain_parameters.add()
@@ -241,8 +241,8 @@ def _parse(data: bytes, images: ImageOrder) -> tuple[Demonstration, tuple[str, .
 
 
 def _parse_meta(data: bytes) -> int:
-    """How many records there are. Raises DecodeError."""
-    start, stop = _next(data[:RESERVED], 0, "what it says of itself")
+    """The number of records. Raises DecodeError."""
+    start, stop = _next(data[:RESERVED], 0, "its metadata")
     version = steps = 0
     for number, wire, first, _ in fields(data, start, stop):
         if wire == VARINT and number == DemonstrationMeta.VERSION:
@@ -252,14 +252,14 @@ def _parse_meta(data: bytes) -> int:
         elif number > DemonstrationMeta.MEAN_REWARD:
             raise DecodeError("it is not in ML-Agents' format")
     if version > API_VERSION:
-        raise DecodeError(f"it has format version {version}, and {API_VERSION} is the newest that is known")
+        raise DecodeError(f"it has format version {version}, but only versions up to {API_VERSION} are supported")
     if not steps:
-        raise DecodeError("it holds no records; was the recording ended properly?")
+        raise DecodeError("it holds no records; end the recording properly")
     return steps
 
 
 def _next(data: bytes, position: int, what: str) -> tuple[int, int]:
-    """Where the message lies whose length stands at ``position``. Raises DecodeError."""
+    """Start and end of the message whose length is at ``position``. Raises DecodeError."""
     try:
         length, start = read_varint(data, position)
     except DecodeError:
@@ -289,10 +289,10 @@ def _check_actions(actions: Actions, spec: BehaviorSpec) -> None:
     wrong = ~np.isfinite(actions.continuous).all(axis=1)
     wrong |= ((actions.discrete < 0) | (actions.discrete >= branches)).any(axis=1)
     if wrong.any():
-        raise DecodeError(f"the action of record {int(np.argmax(wrong)) + 1} is none that behavior '{spec.name}' has")
+        raise DecodeError(f"the action of record {int(np.argmax(wrong)) + 1} is not one of behavior '{spec.name}'")
 
 
 def _late(actions: Actions, begins: BoolArray) -> bool:
-    """Whether answers stand in the records after; see above. Where recording began says nothing."""
+    """Whether answers are in the next records; see above. The first record of the file does not count."""
     first = np.flatnonzero(begins)[1:]
     return not (np.any(actions.continuous[first]) or np.any(actions.discrete[first]))

@@ -1,6 +1,6 @@
 """One engine from launch to close: the process, its server, the handshake, and the exchange of steps.
 
-The engine calls and we answer, so every method here answers the call that is pending and waits for the next one.
+The engine calls and the trainer answers, so every method here answers the pending call and waits for the next one.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 _WATCH_S = 0.25
 _CLOSE_S = 10.0
 _REAP_S = 1.0
-"""Seconds in which a process ends whose connection broke because it ends."""
+"""Seconds to wait for the process to end after its connection broke."""
 _HANDSHAKE = "answer the handshake"
 
 
 @dataclass(slots=True)
 class _Wait:
-    """What the engine is waited for, and since when."""
+    """What the trainer waits for, and since when."""
 
     stage: str
-    """What it is to do."""
+    """What the engine must do."""
     message: asyncio.Future[bytes] | None = None
-    """Its next one; the watcher puts an exception there if none can come."""
+    """Its next message; the watcher sets an exception if none can come."""
     since: float = 0.0
     paused: str | None = None
     stranger: str | None = None
-    """Who was refused last, and why; None once the engine is there."""
+    """The last refused caller and the reason; None once the engine is connected."""
 
 
 class Engine:
     """One engine on one port.
 
-    Use: ``await start()``, ``await reset()``, then ``await step(actions)`` again and again, ``await close()``.
+    Usage: ``await start()``, ``await reset()``, then ``await step(actions)`` repeatedly, ``await close()``.
     """
 
     def __init__(
@@ -77,10 +77,9 @@ class Engine:
         channels: SideChannelHub | None = None,
         on_event: Callable[[str], object] = lambda said: None,
     ) -> None:
-        """``port`` 0: any free one. ``launch`` None: somebody else starts it: a person in the editor, say.
+        """``port`` 0: any free port. ``launch`` None: it is started elsewhere, for example in the editor.
 
-        ``on_event``: told sentences for the person who watches: of each :attr:`paused`, and of others than the engine
-        who call first.
+        ``on_event``: called with messages for the user: each :attr:`paused`, and callers that are not the engine.
         """
         self.index = index
         self.port = port
@@ -102,33 +101,33 @@ class Engine:
 
     @property
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviors met so far, by full name."""
+        """The behaviors seen so far, by full name."""
         return self._codec.specs
 
     @property
     def notes(self) -> list[str]:
-        """What its package cannot do here, and what it leaves open, as soon as that is known, until it is taken out."""
+        """Notes on its package: unsupported features and open questions, added once known. The caller removes them."""
         return self.package.notes
 
     @property
     def awaited(self) -> bool:
-        """Whether we wait for the engine (and not the engine for us)."""
+        """Whether the trainer waits for the engine (and not the engine for the trainer)."""
         return self._wait.message is not None and not self._wait.message.done()
 
     @property
     def stage(self) -> str:
-        """What the engine is waited for to do: connect, introduce itself, ask for a decision, answer a step."""
+        """What the engine must do next: connect, introduce itself, ask for a decision, answer a step."""
         return self._wait.stage
 
     @property
     def paused(self) -> str | None:
-        """That an editor plays no step, once that has taken longer than a message may; None while it plays."""
+        """A message once an editor has played no step for longer than the timeout; None while it plays."""
         return self._wait.paused
 
     async def start(self, *, patient: bool = False) -> None:
-        """Listen, launch, and shake hands; afterwards the engine stands still until the first reset.
+        """Listen, launch, and shake hands; afterwards the engine waits until the first reset.
 
-        ``patient``: wait for it to connect without limit.
+        ``patient``: wait without limit until it connects.
 
         Raises PortInUseError, LaunchError, EngineExitedError, EngineDisconnectedError, EngineTimeoutError,
         VersionError.
@@ -144,9 +143,9 @@ class Engine:
             raise
 
     def _refused(self, peer: str, why: str) -> None:
-        """Somebody called who is not the engine."""
-        stranger = self._wait.stranger = f"{peer} called, was no engine ({why}) and was refused"
-        self._on_event(f"{stranger}; {self._name} is waited for all the same")
+        """Report a refused caller that is not the engine."""
+        stranger = self._wait.stranger = f"{peer} called but is not an engine ({why}) and was refused"
+        self._on_event(f"{stranger}; still waiting for {self._name}")
 
     async def _handshake(self) -> None:
         first = parse_engine_message(await self._receive())
@@ -155,7 +154,7 @@ class Engine:
         api, version = engine.communication_version, engine.package_version
         if not understood(api):
             raise VersionError(
-                f"{self._name}: package {version or 'of unknown version'} speaks communicator API {api}, this "
+                f"{self._name}: package {version or 'of unknown version'} uses communicator API {api}, this "
                 f"trainer {COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
             )
         self.package.introduced(version, api, order_of(version, self._options.image_order, self._options.flat_sensors))
@@ -174,9 +173,9 @@ class Engine:
             self.channels.send_training_environment(self._options.trainer)
 
     async def reset(self, parameters: Mapping[str, float | Sampler] | None = None) -> list[StepBatch]:
-        """Send environment parameters, begin all episodes anew, and return the first step of every behavior.
+        """Send environment parameters, restart all episodes, and return the first step of every behavior.
 
-        Trajectories that were open are over: the engine sends no end for them.
+        Unfinished trajectories are lost: the engine sends no end for them.
         """
         self.channels.send_environment_parameters(parameters or {})
         self._wait.stage = "ask for a decision"
@@ -184,25 +183,25 @@ class Engine:
         return await self.next()
 
     def tell(self, parameters: Mapping[str, float | Sampler]) -> None:
-        """Have environment parameters travel with the next :meth:`answer`, while episodes go on."""
+        """Send environment parameters with the next :meth:`answer`, during running episodes."""
         self.channels.send_environment_parameters(parameters)
 
     async def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """Answer every agent that asked, by behavior, in the order they asked; return the next step.
 
-        Raises EngineStoppedError when the person at the editor ends the game, or a build that may, else
+        Raises EngineStoppedError if the user ends the game in the editor, or a build that may leave does, else
         EngineExitedError, EngineDisconnectedError, EngineTimeoutError, DecodeError.
         """
         self.answer(actions)
         return await self.next()
 
     def answer(self, actions: Mapping[str, Actions]) -> None:
-        """The first half of :meth:`step`: the engine goes on, and there is time for other work until :meth:`next`."""
+        """The first half of :meth:`step`: the engine continues, and you can do other work until :meth:`next`."""
         self._wait.stage = "answer a step"
         self._server.reply(self._codec.reply(Command.STEP, actions, self.channels.take()))
 
     async def next(self) -> list[StepBatch]:
-        """The second half of :meth:`step`: the next step of every behavior. Raises as it does."""
+        """The second half of :meth:`step`: the next step of every behavior. Raises the same errors."""
         message = parse_engine_message(await self._receive())
         self._check(message)
         self.exchanges += 1
@@ -222,7 +221,7 @@ class Engine:
                 raise EngineExitedError(f"{self._name} left in the handshake{self._refusal}")
             if self._options.may_leave:
                 raise EngineStoppedError(f"{self._name} has left the game")
-            raise EngineLeftError(f"{self._name} said goodbye before it was asked to (status {message.status})")
+            raise EngineLeftError(f"{self._name} closed the session unexpectedly (status {message.status})")
 
     def _next_message(self) -> asyncio.Future[bytes]:
         self._wait.message, self._wait.since = self._server.receive(), time.monotonic()
@@ -237,7 +236,7 @@ class Engine:
             raise await self._departure(str(error)) from None
 
     async def _departure(self, how: str) -> EngineError:
-        """Why the connection is gone: most often the process has ended, and then that says more."""
+        """The error for a lost connection. If the process has ended, its exit says more."""
         if self.process is not None and await self.process.wait(_REAP_S):
             return self._exited()
         if self._launch is None:
@@ -253,12 +252,12 @@ class Engine:
 
     @property
     def _refusal(self) -> str:
-        """Why an old engine leaves that has just heard who we are, as a part of a sentence; else nothing."""
+        """Why an old engine may have left during the handshake, as a part of a sentence; empty for others."""
         if self._wait.stage != _HANDSHAKE or not self.package.old:
             return ""
         return (
-            f" (com.unity.ml-agents {self.package.version} may refuse this trainer's version, as packages before 2.0 "
-            "do; its log says so; use a package from 2.0 to 4.x)"
+            f" (com.unity.ml-agents {self.package.version} may refuse this trainer's version, like other packages "
+            "before 2.0; see its log; use a package from 2.0 to 4.x)"
         )
 
     @property
@@ -267,11 +266,11 @@ class Engine:
 
     @property
     def _game(self) -> str:
-        """What somebody else has started."""
+        """Name of a game that is started elsewhere."""
         return self._name if self._options.attached else "the Unity editor"
 
     async def _watch(self, patient: bool) -> None:
-        """Look after the process and the clock, so that no exchange needs a timer of its own."""
+        """Watch the process and the clock, so that exchanges need no timers."""
         wait = self._wait
         while True:
             timeout_s = self._options.timeout_s
@@ -285,7 +284,7 @@ class Engine:
                     if wait.paused is None:
                         wait.paused = f"{self._game} has played no step for {timeout_s:g} s"
                         self._on_event(
-                            f"{wait.paused}; if it is paused, let it play to go on with the run, or press Ctrl-C to "
+                            f"{wait.paused}; if it is paused, continue it to continue the run, or press Ctrl-C to "
                             "end it"
                         )
                 elif not (patient and wait.stage == "connect"):
@@ -299,8 +298,8 @@ class Engine:
             if self.process is None:
                 return f"nothing connected to port {self.port} within {waited}{other}; press Play in the Unity editor"
             return (
-                f"{self._name} did not connect to port {self.port} within {waited}{other}; is it an ML-Agents build?"
-                f"{tail}"
+                f"{self._name} did not connect to port {self.port} within {waited}{other}; "
+                f"check that it is an ML-Agents build{tail}"
             )
         if self._wait.stage == "ask for a decision":
             return (
@@ -313,7 +312,7 @@ class Engine:
         )
 
     async def close(self, timeout_s: float = _CLOSE_S) -> None:
-        """Say goodbye with status 400, wait for the process to end, and end it if it does not."""
+        """Close the session with status 400, wait for the process to end, and kill it if it does not."""
         alive = self.process is None or self.process.returncode is None
         if not self._server.owes_reply and self._watcher is not None and alive:
             await self._await_last_call(timeout_s)
@@ -325,7 +324,7 @@ class Engine:
         await self._end_watcher()
 
     async def _await_last_call(self, timeout_s: float) -> None:
-        """The goodbye travels in a reply, so the engine must call once more."""
+        """Wait for one more call: the closing message is sent in a reply."""
         waiting = self._wait.message
         if waiting is None or waiting.done():
             waiting = self._next_message()

@@ -1,6 +1,6 @@
-"""The engine's end of the communicator API: arrays to messages, and what trainers answer to arrays.
+"""The engine's end of the communicator API: arrays to messages, and trainers' answers to arrays.
 
-The order of actions is the order of the agents that asked, so no ids travel.
+The order of actions is the order of the agents that asked, so messages contain no IDs for actions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 
 @dataclass(slots=True)
 class TrainerMessage:
-    """What a trainer answered, as the engine reads it."""
+    """A trainer's answer, decoded by the engine."""
 
     status: int
     initialization: TrainerInitialization | None = None
@@ -58,7 +58,7 @@ class TrainerMessage:
 
 
 def _floats_head(spec: ObservationSpec) -> bytes:
-    """What stands before the floats of one ``ObservationProto``."""
+    """The bytes before the floats of one ``ObservationProto``."""
     size = 4 * spec.size
     floats = varint(1 << 3 | BYTES) + varint(size)
     return _shape(spec) + varint(Observation.FLOATS << 3 | BYTES) + varint(len(floats) + size) + floats
@@ -69,7 +69,7 @@ def _shape(spec: ObservationSpec) -> bytes:
 
 
 def _tail(spec: ObservationSpec) -> bytes:
-    """What stands after the values of one ``ObservationProto``."""
+    """The bytes after the values of one ``ObservationProto``."""
     after = b""
     if spec.dimension_property:
         after += delimited(Observation.PROPERTIES, b"".join(varint(int(p)) for p in spec.dimension_property))
@@ -79,13 +79,13 @@ def _tail(spec: ObservationSpec) -> bytes:
 
 
 def _mapping(channels: int) -> list[int]:
-    """Where the channels of PNG files belong, as Unity says it: nothing where all are the sensor's, or few enough."""
+    """Unity's mapping of PNG channels to sensor channels; empty if no channel is unused, or there are few."""
     spare = -channels % CHANNELS
     return [*range(channels), *[-1] * spare] if channels > CHANNELS and spare else []
 
 
 def _as_images(spec: ObservationSpec, capabilities: Capabilities | None) -> bool:
-    """Whether a sensor travels as PNG files: bytes do, unless the trainer cannot put several files together."""
+    """Whether a sensor is sent as PNG files: uint8 is, unless the trainer does not support several files."""
     if spec.dtype != np.uint8 or len(spec.shape) != 3:
         return False
     if capabilities is None or spec.shape[0] <= CHANNELS:
@@ -94,17 +94,17 @@ def _as_images(spec: ObservationSpec, capabilities: Capabilities | None) -> bool
 
 
 class AgentEncoder:
-    """Writes a :class:`StepBatch` as ``ListAgentInfoProto``: the engine's side. One template, filled by columns.
+    """Encodes a :class:`StepBatch` as ``ListAgentInfoProto``: one template, filled column by column.
 
-    Sensors of bytes [C, H, W] travel as PNG files, which are put into the finished records.
+    Sensors of uint8 [C, H, W] are sent as PNG files, which are inserted into the finished records.
     """
 
     def __init__(
         self, spec: BehaviorSpec, capabilities: Capabilities | None = None, *, channels_last: bool = False
     ) -> None:
-        """``capabilities``: what the trainer can read; None: everything.
+        """``capabilities``: the trainer's; None: all.
 
-        ``channels_last``: the numbers of uncompressed images are written as [H, W, C] under the shape [C, H, W].
+        ``channels_last``: write the values of uncompressed images as [H, W, C] with the shape [C, H, W].
         """
         self._spec = spec
         self._channels_last = channels_last
@@ -133,7 +133,7 @@ class AgentEncoder:
         return self._with_images(rows, at, batch) if self._images else rows.tobytes()
 
     def _with_images(self, rows: Bytes, at: dict[object, int], batch: StepBatch) -> bytes:
-        """The records of ``rows`` with the PNG files of all agents in their places."""
+        """The records of ``rows`` with the PNG files of all agents inserted."""
         heads: dict[int, tuple[bytes, bytes]] = {}
         files: dict[int, list[bytes]] = {}
         for i in self._images:
@@ -154,7 +154,7 @@ class AgentEncoder:
 
     @staticmethod
     def _widths(batch: StepBatch) -> tuple[int, int]:
-        """Bytes of the widest agent id and of the widest group id; 0 for the latter where nobody is in a group."""
+        """Bytes of the widest agent ID and of the widest group ID; the latter is 0 if no agent is in a group."""
         agents = groups = 0
         grouped = False
         for part in (batch, batch.terminals):
@@ -168,7 +168,7 @@ class AgentEncoder:
     def _fill(
         self, rows: Bytes, at: dict[object, int], part: StepBatch | Terminals, width: int, group_width: int
     ) -> None:
-        """Write what records that ended and records that go on have in common."""
+        """Write the fields that ended and continuing records share."""
         fill_floats(rows, at[AgentInfo.REWARD], part.reward[:, None])
         fill_varints(rows, at[AgentInfo.ID], width, part.agent_ids)
         for i, (spec, sensor) in enumerate(zip(self._spec.observations, part.obs, strict=True)):
@@ -218,7 +218,7 @@ class AgentEncoder:
 
 
 class ActionLayout(RecordLayout):
-    """The layout of an ``AgentActionProto``: where its floats and branch indices lie."""
+    """The layout of an ``AgentActionProto``: the positions of its floats and branch indices."""
 
     def __init__(self, record: bytes) -> None:
         self.continuous: list[Span] = []
@@ -241,13 +241,13 @@ class ActionDecoder:
     """Reads ``ListAgentActionProto`` into :class:`Actions`: the engine's side."""
 
     def __init__(self, spec: ActionSpec, *, legacy: bool = False) -> None:
-        """``legacy``: an action that is nothing but the deprecated copy counts, as in old recordings."""
+        """``legacy``: accept actions with only the deprecated copy, as in old recordings."""
         self._spec = spec
         self._legacy = legacy
         self._layouts: LayoutCache[ActionLayout] = LayoutCache(ActionLayout)
 
     def decode(self, payload: bytes) -> Actions:
-        """Actions of all agents, in message order. Raises DecodeError where a record does not fit the spec."""
+        """Actions of all agents, in message order. Raises DecodeError if a record does not fit the spec."""
         alike = self._layouts.alike(payload)
         if alike is not None:
             return self._read(*alike)
@@ -277,7 +277,7 @@ class ActionDecoder:
         )
 
     def _check(self, floats: int, branches: int) -> None:
-        """An action may leave out all of a kind, which means zeros, but not some."""
+        """An action can omit all values of a kind, which means zeros, but not some of them."""
         spec = self._spec
         if floats not in (0, spec.continuous_size) or branches not in (0, spec.discrete_size):
             raise DecodeError(
@@ -301,9 +301,8 @@ def encode_engine_message(
 ) -> bytes:
     """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
 
-    ``observation_specs`` gives the behavior of every step by name, ``trainer`` what its reader can do
-    (None: everything). Uncompressed
-    images are written as package 3.0.0 does, which every :class:`EngineInitialization` of ours says it is.
+    ``observation_specs``: the behavior of every step, by name. ``trainer``: the reader's capabilities (None: all).
+    Uncompressed images are written like package 3.0.0, the version in our :class:`EngineInitialization`.
     """
     message = UnityMessage()
     message.header.status = STATUS_OK
@@ -327,7 +326,7 @@ def encode_engine_message(
 
 
 def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:
-    """Read a trainer's reply on the engine's side. Raises DecodeError. Actions of unknown behaviors are left out."""
+    """Read a trainer's reply on the engine's side. Raises DecodeError. Actions of unknown behaviors are ignored."""
     message = parsed(data)
     result = TrainerMessage(message.header.status)
     result.has_input = message.HasField("trainer_input")
@@ -336,7 +335,7 @@ def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> Tr
     if message.trainer_input.HasField("rl_initialization_input"):
         result.initialization = read(TrainerInitialization, message.trainer_input.rl_initialization_input)
     rl_input = message.trainer_input.rl_input
-    # proto3's enums are open: a number that nobody knows arrives as it is, and means a step here.
+    # proto3's enums are open: unknown numbers are received unchanged, and mean a step here.
     result.command = Command(rl_input.command) if rl_input.command in (0, 1, 2) else Command.STEP
     result.side_channel = rl_input.side_channel
     for name, payload in rl_input.agent_actions.items():

@@ -1,7 +1,7 @@
-"""What both ends of a unary gRPC call over cleartext HTTP/2 (RFC 9113) write and read.
+"""Frames of unary gRPC calls over unencrypted HTTP/2 (RFC 9113), for both ends.
 
-The protocol needs one unary method, no streaming, no compression and no metadata (ML-Agents' protocol, section 1), so
-a fraction of HTTP/2 suffices, and an exchange costs tens of microseconds instead of half a millisecond.
+ML-Agents' protocol (section 1) needs one unary method, without streaming, compression or metadata. A small part of
+HTTP/2 is enough, and an exchange costs tens of microseconds instead of half a millisecond.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """A client's first bytes (RFC 9113, 3.4)."""
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
-"""Kinds of frames (RFC 9113, 6); others are passed over."""
+"""Kinds of frames (RFC 9113, 6); others are ignored."""
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITIZED = 0x1, 0x1, 0x4, 0x8, 0x20
 """Flags (RFC 9113, 6)."""
 HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 0x1, 0x2, 0x3, 0x4, 0x5
@@ -25,23 +25,23 @@ REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 0x7, 0x8, 0x9, 0x
 """Error codes (RFC 9113, 7)."""
 
 WINDOW: Final = 2**22
-"""Bytes that the other end may send on one stream, and on all together, before we have taken them in."""
+"""Bytes that the other end may send on one stream, and on all together, before we have read them."""
 DEFAULT_WINDOW: Final = 65_535
 LARGEST_WINDOW: Final = 2**31 - 1
-"""Also the mask of stream ids and window sizes: their top bit is reserved."""
+"""Also the mask for stream IDs and window sizes: their top bit is reserved."""
 DEFAULT_FRAME: Final = 16_384
-"""Bytes of payload that every end must take in one frame; also the most that a header block may have here."""
+"""Bytes of payload that every end must accept in one frame; also the largest header block here."""
 _LARGEST_FRAME: Final = 2**24 - 1
 _LARGEST_SENT: Final = 2**20
-"""Bytes of one frame, and of frames that wait to be taken, before more of a message is cut into frames."""
+"""Maximum bytes of one frame, and of waiting frames, before more of a message is split into frames."""
 
 _FRAME_HEAD: Final = struct.Struct(">IBI")
 """24 bits length and 8 bits kind as one word, flags, stream (RFC 9113, 4.1)."""
 _MESSAGE_HEAD: Final = struct.Struct(">BI")
-"""Compressed or not, length: what stands before a gRPC message (PROTOCOL-HTTP2)."""
+"""Compression flag and length: the bytes before a gRPC message (PROTOCOL-HTTP2)."""
 _TWO_WORDS: Final = struct.Struct(">II")
 _SIZES: Final = {PRIORITY: 5, WINDOW_UPDATE: 4, PING: 8, RST_STREAM: 4}
-"""Frames of one size."""
+"""Kinds of frames with a fixed size in bytes."""
 _OF_STREAMS: Final = (PRIORITY, RST_STREAM)
 _OF_CONNECTIONS: Final = (SETTINGS, PING, GOAWAY)
 
@@ -50,7 +50,7 @@ class ProtocolError(Exception):
     """The other side sent something that is not HTTP/2, or a gRPC feature that is not used here."""
 
     def __init__(self, message: str, code: int = PROTOCOL_ERROR) -> None:
-        """``code``: the error code that the other side is told."""
+        """``code``: the error code to send to the other side."""
         super().__init__(message)
         self.code = code
 
@@ -61,12 +61,12 @@ def frame(kind: int, flags: int, stream: int, payload: bytes | bytearray | memor
 
 
 def wrap(message: bytes) -> bytes:
-    """A message as gRPC sends it (PROTOCOL-HTTP2, Length-Prefixed-Message): not compressed, its length, itself."""
+    """A message in gRPC's form (PROTOCOL-HTTP2, Length-Prefixed-Message): not compressed, length, message."""
     return _MESSAGE_HEAD.pack(0, len(message)) + message
 
 
 def unwrap(body: bytes | bytearray) -> bytes | None:
-    """The one message of a call's body; None without any. Raises ProtocolError if it is compressed, or not alone."""
+    """The only message of a call's body; None if empty. Raises ProtocolError if compressed or not the only one."""
     if len(body) < _MESSAGE_HEAD.size:
         return None
     compressed, length = _MESSAGE_HEAD.unpack_from(body)
@@ -101,21 +101,21 @@ def request_headers(path: str, authority: str) -> bytes:
 
 @dataclass(slots=True)
 class Stream:
-    """A call that is not over."""
+    """A call that has not ended."""
 
     window: int
-    """Bytes that we may send (RFC 9113, 5.2); below zero where the other end has made it smaller since."""
+    """Bytes that we may send (RFC 9113, 5.2); below zero if the other end has reduced it since."""
     credit: int = WINDOW
     """Bytes that the other end may send."""
     body: bytearray | None = None
-    """What it has sent; None before it may, and after its end."""
+    """Received bytes; None before it may send, and after its end."""
     size: int = 0
-    """Bytes of it."""
+    """Number of received bytes."""
 
 
 @dataclass(slots=True)
 class _Message:
-    """What of a message the other end's windows do not allow yet (RFC 9113, 5.2)."""
+    """The part of a message that the other end's windows do not allow yet (RFC 9113, 5.2)."""
 
     stream: int
     data: memoryview
@@ -131,16 +131,16 @@ class _Block:
 
 
 class Endpoint:
-    """What both ends of a connection do alike, without I/O.
+    """Common parts of both ends of a connection, without I/O.
 
-    What a gRPC library may send (pings, priorities, continuations, padding, flow control, settings) is understood.
+    It supports what a gRPC library may send: pings, priorities, continuations, padding, flow control, settings.
     """
 
     _last_flags = 0
     """Flags of a message's last frame."""
 
     def __init__(self, settings: dict[int, int]) -> None:
-        """``settings`` are told to the other end (RFC 9113, 3.4), with the window of streams and of the connection."""
+        """Sends ``settings`` (RFC 9113, 3.4) and the windows of streams and of the connection to the other end."""
         settings = settings | {INITIAL_WINDOW_SIZE: WINDOW}
         self._largest_frame = settings[MAX_FRAME_SIZE]
         payload = b"".join(struct.pack(">HI", name, value) for name, value in settings.items())
@@ -153,18 +153,18 @@ class Endpoint:
         self._window = self._initial_window = DEFAULT_WINDOW
         self._streams: dict[int, Stream] = {}
         self._last = 0
-        """The highest stream that there was."""
+        """The highest stream so far."""
         self._frame_limit = DEFAULT_FRAME
 
     def take(self) -> bytes:
-        """Bytes to send now. There may be more of a large message once these are on their way: until it is empty."""
+        """Bytes to send now. Large messages come in parts: call it again after sending, until it returns nothing."""
         self._flush()
         data = bytes(self._out)
         self._out.clear()
         return data
 
     def _read_frames(self) -> None:
-        """Do what the frames in the buffer say that are complete. Raises ProtocolError."""
+        """Process the complete frames in the buffer. Raises ProtocolError."""
         buffer = self._buffer
         while len(buffer) >= _FRAME_HEAD.size:
             word, flags, stream = _FRAME_HEAD.unpack_from(buffer)
@@ -206,7 +206,7 @@ class Endpoint:
             self._on_headers(stream, bytes(block.data), ended=block.ended)
 
     def _on_payload(self, stream: int, payload: bytearray, flags: int) -> None:
-        """Flow control in our direction (RFC 9113, 5.2 and 6.9.1): padding counts, and so does what nobody wants."""
+        """Flow control in our direction (RFC 9113, 5.2 and 6.9.1): padding and unwanted data count too."""
         size, known = len(payload), self._streams.get(stream)
         self._credit -= size
         if self._credit < 0 or (known is not None and known.credit < size):
@@ -217,7 +217,7 @@ class Endpoint:
             _unpad(payload)
         if known is None:
             self._check_met(DATA, stream)
-            return  # a call that was given up, by either end; what was under way still comes
+            return  # a cancelled call; data that was already sent still arrives
         known.credit -= size
         ended = bool(flags & END_STREAM)
         self._on_data(stream, payload, ended=ended)
@@ -226,7 +226,7 @@ class Endpoint:
             known.credit = WINDOW
 
     def _on_control(self, kind: int, flags: int, stream: int, payload: bytearray) -> None:
-        """RFC 9113, 4.1: kinds that nobody knows are passed over, and so are those that ask for nothing."""
+        """Process a control frame. Unknown kinds are ignored (RFC 9113, 4.1), like those that need no action."""
         size = len(payload)
         if (kind in _OF_STREAMS and stream == 0) or (kind in _OF_CONNECTIONS and stream):
             raise ProtocolError(f"a frame of kind {kind} on stream {stream}")
@@ -247,46 +247,46 @@ class Endpoint:
         elif kind == GOAWAY:
             last, code = _TWO_WORDS.unpack_from(payload)
             self._on_goaway(last & LARGEST_WINDOW, code)
-        elif kind == PUSH_PROMISE:  # a client never makes one, and a server was told not to (RFC 9113, 8.4)
+        elif kind == PUSH_PROMISE:  # a client never sends one, and our settings forbid it to servers (RFC 9113, 8.4)
             raise ProtocolError("a promise to push")
 
     def _check_met(self, kind: int, stream: int) -> None:
         if stream > self._last or stream % 2 == 0:  # RFC 9113, 5.1: idle
-            raise ProtocolError(f"a frame of kind {kind} on stream {stream}, where there is no call")
+            raise ProtocolError(f"a frame of kind {kind} on stream {stream}, which has no call")
 
     def _on_headers(self, stream: int, block: bytes, *, ended: bool) -> None:
-        """A call or an answer begins, or is over."""
+        """A call or an answer starts or ends."""
 
     def _on_data(self, stream: int, payload: bytes | bytearray, *, ended: bool) -> None:
-        """A piece of a message, of a call that is not over."""
+        """A part of the message of an open call."""
 
     def _on_break(self, stream: int) -> None:
-        """The other end gives up a call, or we do for its mistakes."""
+        """A call is cancelled, by the other end or because of its errors."""
 
     def _on_goaway(self, last: int, code: int) -> None:
         """The other end answers no calls after stream ``last`` (RFC 9113, 6.8)."""
 
     def _on_sent(self, stream: int) -> None:
-        """A message has left whole."""
+        """A message was sent completely."""
 
     def _on_settings(self, payload: bytearray) -> None:
         for name, value in struct.iter_unpack(">HI", payload):
             if name == INITIAL_WINDOW_SIZE:
-                for stream in self._streams.values():  # RFC 9113, 6.9.2: open ones too, which may become negative
+                for stream in self._streams.values():  # RFC 9113, 6.9.2: open streams too; can become negative
                     stream.window += value - self._initial_window
                 if value > LARGEST_WINDOW or any(stream.window > LARGEST_WINDOW for stream in self._streams.values()):
-                    raise ProtocolError("a window larger than there may be", FLOW_CONTROL_ERROR)
+                    raise ProtocolError("a window larger than allowed", FLOW_CONTROL_ERROR)
                 self._initial_window = value
             elif name == MAX_FRAME_SIZE:
                 if not DEFAULT_FRAME <= value <= _LARGEST_FRAME:
                     raise ProtocolError(f"frames of at most {value} bytes")
                 self._frame_limit = min(value, _LARGEST_SENT)
             elif name == ENABLE_PUSH and value > 1:
-                raise ProtocolError(f"a setting of {value} where 0 or 1 may stand")
+                raise ProtocolError(f"a setting of {value}, but only 0 or 1 is allowed")
         self._out += frame(SETTINGS, ACK, 0)
 
     def _grow(self, stream: int, size: int) -> None:
-        """A window of the other end opens by ``size`` bytes: stream 0 is the connection (RFC 9113, 6.9)."""
+        """Increase a window of the other end by ``size`` bytes: stream 0 is the connection (RFC 9113, 6.9)."""
         if stream == 0:
             self._window += size
             if size == 0 or self._window > LARGEST_WINDOW:
@@ -301,12 +301,12 @@ class Endpoint:
                 self._reset(stream, FLOW_CONTROL_ERROR if size else PROTOCOL_ERROR)
 
     def _reset(self, stream: int, code: int) -> None:
-        """Give up a call (RFC 9113, 5.4.2)."""
+        """Cancel a call (RFC 9113, 5.4.2)."""
         self._out += frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))
         self._on_break(stream)
 
     def _refill(self) -> None:
-        """Open our own window of the connection again."""
+        """Restore our window of the connection."""
         self._out += frame(WINDOW_UPDATE, 0, 0, (WINDOW - self._credit).to_bytes(4, "big"))
         self._credit = WINDOW
 
@@ -315,15 +315,15 @@ class Endpoint:
         self._flush()
 
     def _drop(self, stream: int) -> bool:
-        """Forget a call and what of its message has not left; whether there was one."""
+        """Remove a call and the unsent part of its message; returns whether it existed."""
         if self._queue:
             self._queue = deque(waiting for waiting in self._queue if waiting.stream != stream)
         return self._streams.pop(stream, None) is not None
 
     def _flush(self) -> None:
-        """Cut what both windows allow into frames, the stream's and the connection's, in order of the calls.
+        """Split as much data into frames as the windows of stream and connection allow, in order of the calls.
 
-        RFC 9113, 5.2.1. What fills :attr:`_out` waits for :meth:`take`: as long as nothing leaves, nothing piles up.
+        RFC 9113, 5.2.1. Stops when :attr:`_out` is full until :meth:`take`, so that unsent data does not pile up.
         """
         while self._queue:
             waiting = self._queue[0]
@@ -341,7 +341,7 @@ class Endpoint:
 
 
 def _unpad(payload: bytearray) -> None:
-    """Take padding off (RFC 9113, 6.1). Raises ProtocolError for more than there is."""
+    """Remove padding (RFC 9113, 6.1). Raises ProtocolError if it is longer than the payload."""
     if not payload or payload[0] >= len(payload):
         raise ProtocolError("more padding than payload")
     end = len(payload) - payload[0]

@@ -1,6 +1,6 @@
-"""The server on grpcio, for engines on other machines: what faces strangers is a library's, with TLS if asked for.
+"""The server for engines on other machines, on grpcio, with optional TLS: a tested library faces the network.
 
-An exchange costs several times as much as with :mod:`~tau_trainer.bridge.server`, which stays on loopback.
+An exchange costs several times as much as with :mod:`~tau_trainer.bridge.server`, which only serves loopback.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import PortInUseError
 
 _GOODBYE_S: Final = 1.0
-"""Seconds in which an engine that broke off its call may say goodbye with another. grpcio does not tell a call that was
-broken off from a connection that is gone, and of one that is lost between two calls it says nothing."""
+"""Seconds in which an engine that cancelled its call can say goodbye with another. grpcio does not distinguish a
+cancelled call from a lost connection, and does not report a connection that is lost between two calls."""
 
 
 class _Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Who answers a call: without serializers, bytes in, bytes out."""
+    """Handlers for calls, without serializers: bytes in, bytes out."""
 
     def __init__(self, exchange: Callable[..., object], decline: Callable[..., object]) -> None:
         self._exchange = grpc.unary_unary_rpc_method_handler(exchange)
         self._others = grpc.stream_stream_rpc_method_handler(decline)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        """The engine's method, and all others."""
+        """The handler for the engine's method, or for all others."""
         return self._exchange if handler_call_details.method == METHOD else self._others
 
 
 def _address(peer: str) -> str:
-    """Address and port of what grpcio calls ``ipv4:127.0.0.1:5005`` and ``ipv6:%5B::1%5D:5005``."""
+    """Address and port of grpcio's peer names, such as ``ipv4:127.0.0.1:5005`` and ``ipv6:%5B::1%5D:5005``."""
     return unquote(peer).partition(":")[2]
 
 
@@ -46,21 +46,21 @@ class GrpcioServer(Server):
     """See :class:`~tau_trainer.bridge.server.Server`."""
 
     def __init__(self, address: str, tls: Tls | None = None) -> None:
-        """``address``: the one to listen on. ``tls`` None: in clear text, as ML-Agents' engines speak."""
+        """``address``: the address to listen on. ``tls`` None: unencrypted, as ML-Agents' engines need it."""
         super().__init__()
         self._address = address.strip("[]")
         self._tls = tls
         self._server: grpc.aio.Server | None = None
         self._engine: str | None = None
-        """Address and port of the engine's end."""
+        """Address and port of the engine."""
         self._leaving: asyncio.TimerHandle | None = None
 
     async def start(self, port: int = 0) -> int:
-        """See :meth:`Server.start`. Also raises PortInUseError for an address that is not this machine's."""
-        check_address(self._address, port)  # grpcio would write its own lines of log, and say nothing of the reason
+        """See :meth:`Server.start`. Also raises PortInUseError if the address is not this machine's."""
+        check_address(self._address, port)  # grpcio would write its own log lines without the reason
         server = grpc.aio.server(
             options=[
-                ("grpc.so_reuseport", 0),  # a second listener on the port is an error, not a silent partner
+                ("grpc.so_reuseport", 0),  # a second listener on the port is an error
                 ("grpc.max_receive_message_length", MAX_MESSAGE),
             ]
         )
@@ -83,7 +83,7 @@ class GrpcioServer(Server):
         return int(server.add_secure_port(f"{host}:{port}", credentials))
 
     async def _exchange(self, message: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
-        """Called by the engine: hand on its message, wait for the answer."""
+        """Handle an engine's call: pass on its message and wait for the answer."""
         objection = self.objection(message) if self._engine is None else None
         if objection is not None:
             self._turned_away(_address(context.peer()), objection)
@@ -104,14 +104,14 @@ class GrpcioServer(Server):
             raise
 
     async def _decline(self, _: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        """Called by somebody who is no engine: for another method."""
-        why = f"there is {METHOD} alone"
+        """Handle a call of another method, which is not from an engine."""
+        why = f"the only method is {METHOD}"
         if self._engine is None:
             self._turned_away(_address(context.peer()), why)
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, why)
 
     def _stay(self) -> None:
-        """The engine is there."""
+        """The engine is still connected."""
         if self._leaving is not None:
             self._leaving.cancel()
             self._leaving = None

@@ -37,57 +37,57 @@ from tau_trainer.bridge.frames import (
 from tau_trainer.bridge.protocol import METHOD
 
 MAX_MESSAGE: Final = 2**28
-"""Bytes of the largest message that is taken: a step of 3,000 agents with a camera of 84 x 84 in colour. gRPC's own
-4 MiB are too few, and without a limit anybody who reaches the port could fill the memory."""
+"""Maximum bytes of a message: a step of 3,000 agents with a color camera of 84 x 84. gRPC's default of 4 MiB is too
+small, and without a limit anyone who can reach the port could fill the memory."""
 _MOST_CALLS: Final = 4
-"""Calls at the same time. An engine makes one, and may break it off to say goodbye with another."""
+"""Maximum simultaneous calls. An engine makes one, and can cancel it to say goodbye with another."""
 _SETTINGS: Final = {MAX_CONCURRENT_STREAMS: _MOST_CALLS, MAX_FRAME_SIZE: 2**20}
 _PATH: Final = METHOD.encode()
 _HEAD: Final = 4
-"""Bytes of the first frame that tell its kind."""
+"""Bytes of the first frame that contain its kind."""
 INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED, UNAVAILABLE = b"3", b"8", b"12", b"14"
 """gRPC's status codes."""
 
 
 @dataclass(slots=True)
 class Call:
-    """A call that has ended on the client's part: its message, or None if it was broken off."""
+    """A call whose message is complete, or None if the client cancelled it."""
 
     stream: int
     message: bytes | None
 
 
 class Connection(Endpoint):
-    """The server's end. Feed it with :meth:`receive`; write out what :meth:`take` gives after every call."""
+    """The server's end. Pass received bytes to :meth:`receive`; send the bytes of :meth:`take` after every call."""
 
     def __init__(self, limit: int = MAX_MESSAGE) -> None:
-        """``limit``: bytes that the messages of all calls may have that are not answered; it may be changed."""
+        """``limit``: maximum bytes of the messages of all unanswered calls; you can change it later."""
         super().__init__(_SETTINGS)
         self.limit = limit
         self.prefaced = False
-        """Whether the other side has begun to speak HTTP/2."""
+        """Whether the other side has sent the HTTP/2 preface."""
         self.error: ProtocolError | None = None
-        """What is wrong with what came. Nothing is read after it; the connection is to be closed when all is written.
+        """The error in the received data. Nothing is read after it; close the connection when all is sent.
         """
         self.declined: str | None = None
-        """Why a call was refused that is none of an engine's; of several the last."""
+        """Why the last call that was not an engine's was refused."""
         self._paths = _Paths()
         self._held = 0
         self._calls: list[Call] = []
 
     def respond(self, stream: int, message: bytes) -> None:
-        """Answer a call with status 0; nothing for one that was broken off."""
+        """Answer a call with status 0; does nothing if the call was cancelled."""
         if stream in self._streams:
             self._out += frame(HEADERS, END_HEADERS, stream, RESPONSE)
             self._send_message(stream, message)
 
     def refuse(self, stream: int, why: str, status: bytes = UNAVAILABLE) -> None:
-        """Answer a call with nothing but a status and take no others; ``why``: ASCII, under 127 bytes."""
+        """Answer a call with only a status and accept no others; ``why``: ASCII, under 127 bytes."""
         self._end(stream, status, why)
         self._leave(NO_ERROR)
 
     def receive(self, data: bytes) -> list[Call]:
-        """Calls that are complete with ``data``; those before a mistake too, which is in :attr:`error` then."""
+        """Calls that are complete with ``data``. After an error, :attr:`error` is set; calls before it are returned."""
         if self.error is None:
             self._buffer += data
             try:
@@ -101,7 +101,7 @@ class Connection(Endpoint):
         return calls
 
     def _read_preface(self) -> bool:
-        """Whether it is there, and the first frame's kind (RFC 9113, 3.4)."""
+        """Whether the preface and the first frame's kind have arrived (RFC 9113, 3.4)."""
         size = len(PREFACE)
         if not PREFACE.startswith(self._buffer[:size]):
             raise ProtocolError("the other side does not speak HTTP/2")
@@ -114,10 +114,10 @@ class Connection(Endpoint):
         return True
 
     def _on_headers(self, stream: int, block: bytes, *, ended: bool) -> None:
-        paths = self._paths  # read whatever becomes of the call, or later blocks could not be
+        paths = self._paths  # always read, because later blocks depend on it
         path = paths.path if block == paths.block else paths.read(block)
         known = self._streams.get(stream)
-        if known is not None and known.body is not None and ended:  # fields after the message, which say nothing to us
+        if known is not None and known.body is not None and ended:  # trailing fields, which are not needed
             self._on_data(stream, b"", ended=True)
             return
         if stream <= self._last or stream % 2 == 0:  # RFC 9113, 5.1.1
@@ -128,7 +128,7 @@ class Connection(Endpoint):
             return
         self._streams[stream] = Stream(self._initial_window, body=bytearray())
         if path != _PATH:
-            self._decline(stream, _UNIMPLEMENTED, f"there is {METHOD} alone")
+            self._decline(stream, _UNIMPLEMENTED, f"the only method is {METHOD}")
         elif ended:
             self._on_data(stream, b"", ended=True)
 
@@ -150,7 +150,7 @@ class Connection(Endpoint):
                 self._calls.append(Call(stream, message))
 
     def _on_break(self, stream: int) -> None:
-        """The client gives up a call, whose answer it may have been waiting for."""
+        """The client cancels a call, possibly while it waits for the answer."""
         if self._forget(stream):
             self._calls.append(Call(stream, None))
 
@@ -159,48 +159,48 @@ class Connection(Endpoint):
         self._held -= self._streams.pop(stream).size
 
     def _forget(self, stream: int) -> bool:
-        """A call is over; whether it was open."""
+        """Remove a call; returns whether it was open."""
         known = self._streams.get(stream)
         self._held -= known.size if known is not None else 0
         return self._drop(stream)
 
     def _decline(self, stream: int, status: bytes, why: str) -> None:
-        """Refuse a call that no engine makes."""
+        """Refuse a call that is not an engine's."""
         self.declined = why
         self._end(stream, status, why)
 
     def _end(self, stream: int, status: bytes, why: str) -> None:
-        """Answer a call with nothing but a status (PROTOCOL-HTTP2, Trailers-Only)."""
+        """Answer a call with only a status (PROTOCOL-HTTP2, Trailers-Only)."""
         known = self._streams.get(stream)
         if known is not None:
             fields = literal(b"grpc-status", status) + literal(b"grpc-message", why.encode())
             self._out += frame(HEADERS, END_HEADERS | END_STREAM, stream, RESPONSE + fields)
-            if known.body is not None:  # RFC 9113, 8.1: the rest of the message is not wanted
+            if known.body is not None:  # RFC 9113, 8.1: the rest of the message is not needed
                 self._out += frame(RST_STREAM, 0, stream, struct.pack(">I", NO_ERROR))
             self._forget(stream)
 
     def _leave(self, code: int) -> None:
-        """Say that no more calls are taken, and why (RFC 9113, 6.8)."""
+        """Tell the client that no more calls are accepted, and why (RFC 9113, 6.8)."""
         self._out += frame(GOAWAY, 0, 0, struct.pack(">II", self._last, code))
 
 
 class _Paths:
     """Reads the path out of header blocks (RFC 7541).
 
-    What a block means depends on all blocks before. One that leaves the decoder's table as it was means the same when
-    it comes again at once, and leaves the table so again: that is every call of a gRPC library but the first few, and
-    then there is nothing to decode.
+    The meaning of a block depends on all blocks before it. But if a block does not change the decoder's table, an
+    identical next block has the same meaning and needs no decoding. This applies to all calls of a gRPC library except
+    the first few.
     """
 
     def __init__(self) -> None:
         self._decoder = Decoder()
         self.block: bytes | None = None
-        """What was read last, if it means the same again."""
+        """The last block, if an identical one has the same meaning."""
         self.path: bytes | None = None
-        """What it named."""
+        """The path in that block."""
 
     def read(self, block: bytes) -> bytes | None:
-        """The path that ``block`` names, if any. Raises ProtocolError."""
+        """The path in ``block``, if any. Raises ProtocolError."""
         before = self._table()
         try:
             fields = {bytes(name): bytes(value) for name, value in self._decoder.decode(block, raw=True)}

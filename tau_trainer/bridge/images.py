@@ -1,10 +1,10 @@
-"""Images as sensors send them: PNG files back to back, of up to four channels each (ML-Agents' protocol, section 7).
+"""Images from sensors: consecutive PNG files of up to four channels each (ML-Agents' protocol, section 7).
 
-Chunks are walked here (W3C PNG 1.2, chapter 5), so that nothing is made room for before the size is known to be the
-sensor's; pixels are unpacked by Pillow's decoder, which does not hold the interpreter's lock.
+This module reads the chunks (W3C PNG 1.2, chapter 5), so that it allocates memory only after it has checked the size
+against the sensor. Pillow decodes the pixels, without holding the interpreter's lock.
 
-Files differ in length from agent to agent, and with them the records. So they are taken out of lists of agents:
-without them records of agents in the same situation are equal, byte for byte, values aside, and read by columns.
+The files' lengths, and so the records' lengths, differ from agent to agent. So the files are removed from lists of
+agents: without them, records of agents in the same situation have the same layout and are read column by column.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Pixels = NDArray[np.uint8]
 
 SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 CHANNELS: Final = 3
-"""Of one file, as Unity and we write them."""
+"""Channels of one file, as Unity and we write them."""
 MOST_BYTES: Final = 2**28
-"""Bytes that the images of one sensor may unpack to in one message: as many as a message may have."""
+"""Maximum bytes of one sensor's decoded images in one message: as many as a message may have."""
 
 _CHUNK = struct.Struct(">I4s")
 _HEADER = struct.Struct(">IIBBBBB")
-"""Width, height, bits of a channel, colour type, compression, filter, interlace."""
+"""Width, height, bits of a channel, color type, compression, filter, interlace."""
 _MODES: Final = {0: ("L", 1), 4: ("LA", 2), 2: ("RGB", 3), 6: ("RGBA", 4)}
-"""Pillow's name and the number of channels of each colour type of 8 bits."""
+"""Pillow's mode and the number of channels of each 8-bit color type."""
 _FAST = 1
-"""zlib's level: images live for milliseconds on one machine."""
+"""zlib's level: images exist for milliseconds on one machine."""
 _WORTH_THREADS = 2**17
-"""Bytes of PNG in one message from which on threads are faster."""
+"""Minimum bytes of PNG in one message for which threads are faster."""
 _MOST_THREADS = 8
 
 
@@ -49,7 +49,7 @@ _DATA_TAG = Observation.COMPRESSED << 3 | BYTES
 
 
 class ImageError(Exception):
-    """What is wrong, as the end of the sentence "the sensor sent ...", and whose image it is."""
+    """The error, as the end of the sentence "the sensor sent ...", and the row of its image."""
 
     def __init__(self, what: str, row: int = 0) -> None:
         super().__init__(what)
@@ -61,16 +61,16 @@ class ImageDecoder:
 
     Args:
         shape: ``(C, H, W)``.
-        mapping: the sensor's ``compressed_channel_mapping``: where each channel of the files goes. -1 drops it, and
-            those with the same number are averaged. Empty: the first ``C`` are taken as they come; of a sensor with
+        mapping: the sensor's ``compressed_channel_mapping``: the target of each channel of the files. -1 drops a
+            channel; channels with the same target are averaged. Empty: take the first ``C`` channels; for a sensor with
             one channel, the mean over the first file's.
 
     Attributes:
-        filled: whether files of empty frames were missing, and read as zeros. A stack of frames of several files each
-            comes so before com.unity.ml-agents 4.1 (its defect 5790): of a frame that is still empty it sends one file.
+        filled: whether files of empty frames were missing and read as zeros. Before 4.1, com.unity.ml-agents sends only
+            one file for each frame that is still empty, if a stack has several files for each frame (its bug 5790).
 
     Raises:
-        ImageError: the mapping is none for this shape.
+        ImageError: the mapping does not fit this shape.
     """
 
     def __init__(self, shape: tuple[int, ...], mapping: Sequence[int] = ()) -> None:
@@ -86,7 +86,7 @@ class ImageDecoder:
         self.filled = False
 
     def decode(self, images: Sequence[bytes]) -> Pixels:
-        """uint8 [n, C, H, W] of the files of ``n`` agents. Averages are rounded to nearest. Raises ImageError."""
+        """Decode ``n`` agents' files to uint8 [n, C, H, W]; averages are rounded to nearest. Raises ImageError."""
         if len(images) * self._unpacked > MOST_BYTES:
             raise ImageError(
                 f"{len(images)} images of {self._unpacked:,} bytes each, more than {MOST_BYTES:,} bytes in one message"
@@ -100,7 +100,7 @@ class ImageDecoder:
         return pixels
 
     def _fill(self, pixels: Pixels, images: Sequence[bytes], first: int) -> None:
-        """Read the images from ``first`` on, as many as there is room for."""
+        """Read the images from ``first`` on, as many as fit in ``pixels``."""
         for row, image in enumerate(images[first : first + len(pixels)]):
             try:
                 self._arrange(self._channels(image), pixels[row])
@@ -108,7 +108,7 @@ class ImageDecoder:
                 raise ImageError(str(error), first + row) from None
 
     def _channels(self, data: bytes) -> list[Pixels]:
-        """The channels [H, W] of the files, in order; without a mapping no more files than needed are looked at."""
+        """The channels [H, W] of the files, in order; without a mapping, unneeded files are not read."""
         wanted = self._mapped or (1 if self._sources is None else self.shape[0])
         most = wanted + 1 if self._mapped else wanted
         images: list[Pixels] = []
@@ -126,13 +126,13 @@ class ImageDecoder:
             ]
         if len(channels) < wanted or (self._mapped and len(channels) > wanted):
             by = "channel mapping" if self._mapped else "shape"
-            raise ImageError(f"PNG files of {len(channels)} channels where its {by} speaks of {wanted}")
+            raise ImageError(f"PNG files of {len(channels)} channels, but its {by} has {wanted}")
         return channels
 
     def _empty_frames(self, images: list[Pixels], wanted: int) -> int:
-        """How many frames are empty, the oldest, of which all files but the first are missing; 0: something else is.
+        """Number of empty (oldest) frames whose files except the first are missing; 0: the cause is another one.
 
-        Those that were sent are one file again and again, all of one colour.
+        The files of empty frames are all equal and have a single color.
         """
         if any(image.shape[2] != CHANNELS for image in images):
             return 0
@@ -144,7 +144,7 @@ class ImageDecoder:
         return 0
 
     def _arrange(self, channels: list[Pixels], out: Pixels) -> None:
-        """Write what the files' channels mean."""
+        """Write the files' channels to their targets."""
         for target, sources in zip(out, self._sources or [list(range(len(channels)))], strict=True):
             if len(sources) == 1:
                 target[...] = channels[sources[0]]
@@ -156,10 +156,10 @@ class ImageDecoder:
 
 
 def _stacks(mapping: Sequence[int], channels: int) -> list[tuple[int, int]]:
-    """What stacks a mapping may be of, most frames first: how many frames, and the files of each, two at least.
+    """Possible stacks for a mapping, most frames first: the number of frames, and the files of each, at least two.
 
-    As ``StackingSensor.ConstructStackedCompressedChannelMapping`` of com.unity.ml-agents makes it, each frame's mapping
-    is the first's, further on by a frame's channels.
+    In com.unity.ml-agents (``StackingSensor.ConstructStackedCompressedChannelMapping``), each frame's mapping is the
+    first one's, shifted by a frame's channels.
     """
     found = []
     for frames in range(channels, 1, -1):
@@ -173,9 +173,9 @@ def _stacks(mapping: Sequence[int], channels: int) -> list[tuple[int, int]]:
 
 
 def read_png(data: bytes, position: int, height: int, width: int) -> tuple[Pixels, int]:
-    """The PNG file at ``position``, uint8 [H, W, k], and where it ends. Raises ImageError."""
+    """The PNG file at ``position``, uint8 [H, W, k], and its end position. Raises ImageError."""
     if not data.startswith(SIGNATURE, position):
-        raise ImageError("bytes that are no PNG file")
+        raise ImageError("bytes that are not a PNG file")
     position += len(SIGNATURE)
     head: tuple[int, ...] | None = None
     parts = []
@@ -204,11 +204,11 @@ def read_png(data: bytes, position: int, height: int, width: int) -> tuple[Pixel
 def _unpack(head: tuple[int, ...], data: bytes, height: int, width: int) -> Pixels:
     found = head[1], head[0]
     if found != (height, width):
-        raise ImageError(f"a PNG file of {found[1]} x {found[0]} pixels where its shape says {width} x {height}")
+        raise ImageError(f"a PNG file of {found[1]} x {found[0]} pixels, but its shape is {width} x {height}")
     bits, colour, *methods, interlaced = head[2:]
     if bits != 8 or colour not in _MODES or any(methods) or interlaced > 1:
-        raise ImageError(f"a PNG file of colour type {colour} with {bits} bits, not of 8-bit grey, RGB or RGBA")
-    from PIL import Image  # a hundredth of a second that only those with images spend
+        raise ImageError(f"a PNG file of color type {colour} with {bits} bits, not 8-bit gray, RGB or RGBA")
+    from PIL import Image  # importing takes 10 ms, so only games with images do it
 
     mode, channels = _MODES[colour]
     try:
@@ -219,7 +219,7 @@ def _unpack(head: tuple[int, ...], data: bytes, height: int, width: int) -> Pixe
 
 
 def write_pngs(images: Pixels) -> list[bytes]:
-    """The PNG files of each of [n, C, H, W], back to back: RGB, missing channels black; grey where ``C`` is 1."""
+    """The consecutive PNG files of each image [n, C, H, W]: RGB, missing channels black; gray if ``C`` is 1."""
     n, channels, height, width = images.shape
     lines = np.zeros((n, -(-channels // CHANNELS), height, 1 + width * CHANNELS), np.uint8)  # first the filter: none
     for channel in range(CHANNELS if channels == 1 else channels):
@@ -235,7 +235,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def _parts(images: Sequence[bytes]) -> range:
-    """Where each thread's images begin; the step is how many there are."""
+    """Start of each thread's images; the step is their number."""
     threads = min(_MOST_THREADS, _cores()) if sum(map(len, images)) >= _WORTH_THREADS else 1
     return range(0, max(len(images), 1), max(1, -(-len(images) // threads)))
 
@@ -255,18 +255,18 @@ def _short(values: Sequence[Any]) -> str:
 
 
 class _Cut(NamedTuple):
-    """Where one sensor's files lie, counted from the end of the sensor before, or from the record's begin."""
+    """Position of one sensor's files, from the end of the previous sensor or from the record's start."""
 
     before: int
-    """Bytes up to the length of the sensor, its tag included."""
+    """Bytes up to the length of the sensor, including its tag."""
     head: int
-    """Bytes of the sensor before its files' length, their tag included."""
+    """Bytes of the sensor before its files' length, including their tag."""
     tail: int
     """Bytes of the sensor after its files."""
 
 
 class ImageSplitter:
-    """Takes files out. Remembers where they were in the last record, for the next is most often cut alike."""
+    """Removes files from records. Remembers their positions, because the next record usually has the same ones."""
 
     def __init__(self) -> None:
         self._cuts: list[_Cut] = []
@@ -276,7 +276,7 @@ class ImageSplitter:
     def split(self, payload: bytes) -> tuple[bytes, list[list[bytes]]]:
         """The list without its files, and each record's files, one entry for every sensor that has some.
 
-        Raises DecodeError for bytes that are no list of records.
+        Raises DecodeError if the bytes are not a list of records.
         """
         lean, images, position = [], [], 0
         while position < len(payload):
@@ -292,9 +292,9 @@ class ImageSplitter:
         return b"".join(lean), images
 
     def _as_before(self, data: bytes, start: int, stop: int) -> tuple[bytes, list[bytes]] | None:
-        """A record that is cut where the one before was; None where that cannot be.
+        """Split a record at the same positions as the last one; None if that is not possible.
 
-        A wrong guess that fits by chance is no danger: what is left is still checked against a layout.
+        A wrong guess that fits by chance is harmless: the rest of the record is still checked against a layout.
         """
         if not self._cuts:
             return None
@@ -323,7 +323,7 @@ class ImageSplitter:
         return b"".join(parts), images
 
     def _anew(self, data: bytes, start: int, stop: int) -> tuple[bytes, list[bytes]]:
-        """Walk a record's fields; sets where to cut."""
+        """Split a record by reading its fields; stores the positions."""
         parts, images, cuts, before, done = [], [], [], start, start
         for number, wire, first, last in fields(data, start, stop):
             found = _files(data, first, last) if number == AgentInfo.OBSERVATION and wire == BYTES else None
@@ -340,7 +340,7 @@ class ImageSplitter:
 
 
 def _files(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
-    """Where a sensor's files lie: their tag, begin and end; None without any. Of several fields the last counts."""
+    """Position of a sensor's files: their tag, start and end; None if it has none. If repeated, the last counts."""
     found, done = None, start
     for number, wire, first, last in fields(data, start, stop):
         if number == Observation.COMPRESSED and wire == BYTES:

@@ -1,4 +1,4 @@
-"""Starting an engine: what it is told, its program, flags, log, and the end of its process."""
+"""Starts engines: their options, program, flags, log, and the end of their process."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if os.getppid() == int(sys.argv[1]):
     except OSError as error:
         sys.exit(f"cannot start '{sys.argv[2]}': {error.strerror}")
 """
-"""Becomes another program, which the system ends with the thread that started it (PR_SET_PDEATHSIG)."""
+"""Replaces itself with another program that the system kills when its starting thread ends (PR_SET_PDEATHSIG)."""
 
 
 def resolve_executable(path: str | Path, platform: str = sys.platform) -> Path:
     """Find the program that ``--env`` names, by ML-Agents' rules. Raises LaunchError.
 
-    The path may lack the platform's suffix or carry another platform's; on macOS it names an ``.app`` bundle, on
-    Windows it may name the build's folder.
+    The path can omit the platform's suffix or have another platform's. On macOS it names an ``.app`` bundle; on Windows
+    it can name the build's folder.
     """
     given = Path(path).expanduser()
     stem = given.with_suffix("") if given.suffix in _SUFFIXES else given
@@ -68,40 +68,40 @@ def _candidates(stem: Path, given: Path, platform: str) -> list[Path]:
 
 
 def _says_something(line: str) -> bool:
-    """Not an empty line, a separator, or where in Unity's own sources a message was written."""
+    """Whether a line has content: it is not empty, a separator, or a position in Unity's own sources."""
     return any(map(str.isalnum, line)) and not line.startswith("(Filename:")
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """How to start engines: the program with its leading arguments, and what a build's flags shall say."""
+    """How to start engines: the program with its leading arguments, and the values of a build's flags."""
 
     program: tuple[str, ...]
-    """argv without flags; never passed through a shell."""
+    """argv without flags; never passed to a shell."""
     no_graphics: bool = False
     env_args: tuple[str, ...] = ()
     """The user's ``--env-args``, appended last, verbatim."""
     log_folder: Path | None = None
-    """Where ``Player-<i>.log`` files go."""
+    """Folder for ``Player-<i>.log`` files."""
     environment: dict[str, str] = field(default_factory=dict)
     """Added to this process's environment variables."""
     bound: bool = False
-    """Whether on Linux engines end with the thread that starts them, however that ends."""
+    """Whether engines end with the thread that starts them, however it ends (Linux only)."""
 
     @staticmethod
     def of(env: str, **settings: object) -> LaunchSpec:
-        """From what ``--env`` says: a build's path or ``headless:SCENE``. Raises LaunchError."""
+        """For the value of ``--env``: a build's path or ``headless:SCENE``. Raises LaunchError."""
         if env.startswith(HEADLESS_PREFIX):
             program = (sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", env.removeprefix(HEADLESS_PREFIX))
             package = str(Path(__file__).resolve().parents[2])
             path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-            # One thread each: engines share the machine with the trainer and with one another.
+            # One thread each: engines share the machine with the trainer and with other engines.
             variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
             return LaunchSpec(program, environment=variables, **settings)  # type: ignore[arg-type]
         return LaunchSpec((str(resolve_executable(env)),), **settings)  # type: ignore[arg-type]
 
     def log_file(self, index: int) -> Path | None:
-        """The log that engine ``index`` is told to write; None if the user named one or there is no folder."""
+        """The log file of engine ``index``; None if the user named one or there is no folder."""
         if self.log_folder is None or any(arg.lower() == "-logfile" for arg in self.env_args):
             return None
         return self.log_folder.resolve() / f"Player-{index}.log"
@@ -123,42 +123,42 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What every engine of a run is told."""
+    """Options for every engine of a run."""
 
     seed: int = 0
     """Engine ``i`` gets ``seed + i``."""
     num_areas: int = 1
     timeout_s: float = 60.0
-    """The longest wait for one message of the engine."""
+    """Maximum wait for one message of the engine, in seconds."""
     configuration: EngineSettings = field(default_factory=EngineSettings)
     trainer: Any = None
-    """What engine 0 is told of us over the training analytics channel: its message; None: nothing."""
+    """Message about this trainer for engine 0, on the training analytics channel; None: nothing."""
     may_leave: bool = False
-    """Whether a build that says goodbye has ended well, as somebody's who closes its window."""
+    """Whether a build may end by itself, for example because the user closes its window."""
     listen: str | None = None
-    """An address for engines on other machines, served by grpcio; None: loopback alone, by our own server."""
+    """An address for engines on other machines, served by grpcio; None: only loopback, with our own server."""
     tls: Tls | None = None
-    """What that server shows its clients; None: clear text."""
+    """That server's certificate; None: unencrypted."""
     image_order: Literal["auto", "declared", "channels_last"] = "auto"
-    """Of uncompressed images: as its package writes them, in the order of their shape, or [H, W, C]."""
+    """Order of uncompressed images: as the engine's package writes them, as in their shape, or [H, W, C]."""
     flat_sensors: tuple[str, ...] = ()
-    """Sensors whose images come in the order of their shape, whatever :attr:`image_order` is."""
+    """Sensors whose images are always in the order of their shape, for any :attr:`image_order`."""
     attached: bool = False
-    """Whether an engine that we do not start is a game that joins; else it is the Unity editor."""
+    """Whether an engine that this program does not start is a game that joins; else it is the Unity editor."""
     fixed_port: bool = True
-    """Whether an engine's port is no other where it is taken."""
+    """Whether the port is fixed; else another one is used if it is taken."""
 
     def server(self) -> Server:
         """A new server for one engine."""
         if self.listen is None:
             return EngineServer()
-        from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom asked for
+        from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom needed
 
         return GrpcioServer(self.listen, self.tls)
 
 
 class EngineProcess:
-    """A running engine: in a process group of its own, so that its children end with it."""
+    """A running engine in its own process group, so that its children end with it."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path | None) -> None:
         self._process = process
@@ -178,7 +178,7 @@ class EngineProcess:
         options: dict[str, object] = {"start_new_session": True}
         if sys.platform == "win32":
             options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-        # What an engine prints before it opens its log, and a crash's last words, go to the same file.
+        # Output before the engine opens its log, and a crash's last output, go to the same file.
         output = open(log, "ab") if log else subprocess.DEVNULL  # noqa: SIM115, ASYNC230 (local, at start)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -199,7 +199,7 @@ class EngineProcess:
 
     @property
     def pid(self) -> int:
-        """Process id."""
+        """Process ID."""
         return self._process.pid
 
     @property
@@ -217,7 +217,7 @@ class EngineProcess:
         return how + self.log_tail()
 
     def log_tail(self, lines: int = 5) -> str:
-        """The last lines of its log, as the end of a sentence; nothing if it was told of no log."""
+        """The last lines of its log, as the end of a sentence; empty if it has no log."""
         if self.log is None:
             return ""
         text = ""
@@ -236,7 +236,7 @@ class EngineProcess:
         return True
 
     async def stop(self, timeout: float) -> None:
-        """Wait for it to end by itself, then end what is left of its process group."""
+        """Wait for it to end by itself, then end the rest of its process group."""
         if not await self.wait(timeout) and sys.platform != "win32":
             self._signal_group(signal.SIGTERM)
             await self.wait(min(timeout, _KILL_AFTER_S))
@@ -244,14 +244,14 @@ class EngineProcess:
         await self.wait(_KILL_AFTER_S)
 
     def kill(self) -> None:
-        """End its process group at once, also what is left of it where the engine itself has ended."""
+        """End its process group at once, even if the engine itself has already ended."""
         if self._over:
             return
-        self._over = self.returncode is not None  # from now on the system may give its id to others
+        self._over = self.returncode is not None  # from now on the system can reuse its ID
         if sys.platform != "win32":
             self._signal_group(signal.SIGKILL)
         elif not self._over:
-            # Ending a process spares its children there, and a .bat build is a child of its interpreter.
+            # On Windows, ending a process does not end its children, and a .bat build is a child of its interpreter.
             subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
 
     def _signal_group(self, number: int) -> None:

@@ -1,11 +1,11 @@
-"""What a version of com.unity.ml-agents can do, and in which order the numbers of its uncompressed images come.
+"""Features of com.unity.ml-agents' versions, and the order of their uncompressed image data.
 
-A sensor of com.unity.ml-agents writes an image number by number through ``ObservationWriter``'s indexer, and
-``TensorShapeExtensions.Index`` says where each goes. Shapes are [H, W, C] before 3.0 and [C, H, W] since; up to 4.0.0
-numbers come as [H, W, C] all the same, while inference, which does not ask ``Index``, fills [C, H, W]. 4.0.1 mended
-that ("Fixed tensor indexing to use correct CHW layout", #6239, in the package's CHANGELOG). A ``StackingSensor`` writes
-through the indexer, whatever it stacks: an image of more channels. A sensor that hands over a list (``AddList``) writes
-it as it is. PNG has one order only.
+A sensor of com.unity.ml-agents writes an image value by value through ``ObservationWriter``'s indexer, and
+``TensorShapeExtensions.Index`` computes each position. Shapes are [H, W, C] before 3.0 and [C, H, W] since then. But up
+to 4.0.0 the values still come as [H, W, C], while inference, which does not use ``Index``, fills [C, H, W]. 4.0.1 fixed
+that ("Fixed tensor indexing to use correct CHW layout", #6239, in the package's CHANGELOG). A ``StackingSensor`` always
+writes through the indexer, as an image of more channels. A sensor that passes a list (``AddList``) writes it unchanged.
+PNG has only one order.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ if TYPE_CHECKING:
 
 _MENDED: Final = (4, 0, 1)
 _EITHER: Final = (4, 0, 0)
-"""Development trees with and without the mend call themselves so; the release is without."""
+"""Version of development trees with and without the fix; the release does not have it."""
 
 
 def before_2(package: str) -> bool:
-    """Whether a version of com.unity.ml-agents is one that refuses trainers newer than itself, and our models."""
+    """Whether this version of com.unity.ml-agents refuses newer trainers and cannot load our models."""
     return package.startswith(("0.", "1."))
 
 
 @dataclass(frozen=True, slots=True)
 class ImageOrder:
-    """How a sender's images lie. What is made of them is [C, H, W]."""
+    """The order of a sender's image data. Decoded images are [C, H, W]."""
 
     declared_last: bool = False
-    """Shapes are [H, W, C] where the dimensions' properties do not say what they are."""
+    """Whether shapes are [H, W, C] if the dimensions' properties do not tell."""
     written_last: bool = False
-    """Numbers of a shape [C, H, W] come as [H, W, C]; else every shape's come in its own order."""
+    """Whether values of a shape [C, H, W] come as [H, W, C]; else values come in the order of the shape."""
     flat: tuple[str, ...] = ()
-    """Sensors whose numbers come in the order of their shape all the same."""
+    """Sensors whose values still come in the order of their shape."""
     settled: bool = True
-    """Whether :attr:`written_last` is known, and no guess."""
+    """Whether :attr:`written_last` is known, not guessed."""
 
     @property
     def guess(self) -> str:
-        """What is taken for granted, and what to do if it is not so; a sentence without its beginning."""
+        """The assumed order and what to do if it is wrong, as the end of a sentence."""
         read, other, choice = "channels first, as declared", "as height, width, channels", "channels_last"
         if self.written_last:
             read, other, choice = other, read, "declared"
         return (
-            f"they are read {read}; if they come {other}, say --image-order {choice} (collection.image_order). PNG as "
-            "the sensor's Compression Type has one order only"
+            f"they are read {read}; if they come {other}, set --image-order {choice} (collection.image_order). If the "
+            "sensor's Compression Type is PNG, there is only one order"
         )
 
 
 DECLARED: Final = ImageOrder()
-"""In the order of their shape, as mlagents-envs reads them all."""
+"""The order of the shape, as mlagents-envs always reads images."""
 RECORDED: Final = ImageOrder(written_last=True, settled=False)
-"""Of Unity's recordings, which do not hold the package's version: as 3.0.0 writes, unless somebody says otherwise."""
+"""Default order of Unity's recordings, which do not contain the package's version: as 3.0.0 writes."""
 
 
 def order_of(package: str, choice: Literal["auto", "declared", "channels_last"], flat: tuple[str, ...]) -> ImageOrder:
-    """The order of an engine with this version of com.unity.ml-agents; ``choice``: what the settings say of it."""
+    """The order of an engine with this version of com.unity.ml-agents; ``choice``: the run's setting."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", package)
     version = tuple(map(int, found.groups())) if found else None
     old = before_2(package) or package.startswith("2.")
@@ -81,21 +81,21 @@ def order_of_recordings(settings: CollectionSettings) -> ImageOrder:
 
 @dataclass(slots=True)
 class Package:
-    """An engine's package, as far as it is known."""
+    """Known facts about an engine's package."""
 
     version: str = ""
     images: ImageOrder = DECLARED
-    """How its images lie."""
+    """Order of its image data."""
     notes: list[str] = field(default_factory=list)
-    """What it cannot do here, and what it leaves open, until it is taken out."""
+    """Notes on unsupported features and open questions; the reader removes them."""
     behaviors: int = 0
-    """How many were looked at."""
+    """Number of behaviors that were checked."""
     _guessed: bool = False
-    """Whether it was said that the order of its images is a guess."""
+    """Whether the user was told that the order of its images is a guess."""
 
     @property
     def old(self) -> bool:
-        """Whether it refuses trainers newer than itself."""
+        """Whether it refuses newer trainers."""
         return before_2(self.version)
 
     @property
@@ -104,20 +104,20 @@ class Package:
         return self.version or "of unknown version"
 
     def introduced(self, version: str, api: str, images: ImageOrder) -> None:
-        """Its engine has said who it is."""
+        """Store the data of its engine's handshake."""
         self.version, self.images = version, images
         if self.old:
             self.notes.append(
-                f"package {version} speaks API {api} and trains, but cannot load the model that comes of it (it knows "
-                "version_number 2, the model has 3); upgrade com.unity.ml-agents to 2.0 or newer to use it in the game"
+                f"package {version} (API {api}) can train, but cannot load the resulting model (it supports "
+                "version_number 2, the model has 3); to use the model, upgrade com.unity.ml-agents to 2.0 or newer"
             )
 
     def look_at(self, specs: Mapping[str, BehaviorSpec], unsettled: Mapping[str, tuple[str, ...]]) -> None:
-        """Say what is open about images now that there are new behaviors; ``unsettled``: sensors, by behavior."""
+        """Add notes on the image order of new behaviors; ``unsettled``: sensors with a guessed order, by behavior."""
         sensors = sorted({sensor.name for spec in specs.values() for sensor in spec.observations})
         for name in () if self.behaviors else self.images.flat:
             if name not in sensors:
-                self.notes.append(f"collection.flat_sensors names '{name}', but sensors are {', '.join(sensors)}")
+                self.notes.append(f"collection.flat_sensors names '{name}', but the sensors are {', '.join(sensors)}")
         self.behaviors = len(specs)
         unclear = [(behavior, name) for behavior, names in unsettled.items() for name in names]
         if unclear and not self._guessed:
@@ -125,5 +125,5 @@ class Package:
             behavior, name = unclear[0]
             self.notes.append(
                 f"sensor '{name}' of behavior '{specs[behavior].short_name}' sends uncompressed images, and their "
-                f"order is open in package {self.name}: {self.images.guess}"
+                f"order is not known in package {self.name}: {self.images.guess}"
             )

@@ -1,4 +1,4 @@
-"""Finding free ports on loopback, and addresses that a server can have."""
+"""Finds free ports on loopback and checks a server's address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tau_trainer.errors import PortInUseError
 
 _HIGHEST = 65535
 _SEARCH = 2000
-_ANOTHER = "choose another --base-port, or leave the flag out to let free ports be found"
+_ANOTHER = "choose another --base-port, or omit the flag to use free ports"
 
 
 def is_free(port: int) -> bool:
@@ -21,7 +21,7 @@ def is_free(port: int) -> bool:
             with socket.socket(family, socket.SOCK_STREAM) as probe:
                 if family == socket.AF_INET6:
                     probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                if sys.platform != "win32":  # there the option would let us share a port that is in use
+                if sys.platform != "win32":  # on Windows the option would allow sharing a port in use
                     # Without it a port whose last connection lingers would count as taken.
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind((host, port))
@@ -45,7 +45,7 @@ def has_ipv6() -> bool:
 def check_address(address: str, port: int = 0, flag: str = "--listen", another: str = _ANOTHER) -> None:
     """Raises PortInUseError if no server can listen on ``port`` of ``address``; 0: on any port.
 
-    ``flag`` gives the address; ``another``: what to do if another program has the port.
+    ``flag``: the address's flag, for messages; ``another``: what to do if another program has the port.
     """
     try:
         family, kind, _, _, place = socket.getaddrinfo(address.strip("[]"), port, type=socket.SOCK_STREAM)[0]
@@ -61,15 +61,15 @@ def check_address(address: str, port: int = 0, flag: str = "--listen", another: 
 
 
 def port_taken(port: int, another: str = _ANOTHER) -> PortInUseError:
-    """The error if another program has ``port`` (0: the one that the system chose); ``another``: what to do."""
+    """The error for a ``port`` in use by another program (0: chosen by the system); ``another``: what to do."""
     return PortInUseError(f"port {port or '(any)'} is taken by another program; {another}")
 
 
 def engine_ports(count: int, base_port: int | None = None) -> list[int]:
     """Ports for ``count`` engines.
 
-    With ``base_port`` exactly ``base_port + i``, as ML-Agents numbers them; raises PortInUseError if one is taken or
-    out of range. Without, the first free ones from 5005 up.
+    With ``base_port``, exactly ``base_port + i``, as in ML-Agents; raises PortInUseError if one is taken or out of
+    range. Without it, the first free ports from 5005 up.
     """
     if base_port is not None:
         ports = list(range(base_port, base_port + count))

@@ -1,7 +1,7 @@
 """ML-Agents' communicator API 1.5.0: names, numbers, and message classes built from ``wire.proto`` at import.
 
-No generated code: generated modules are tied to one protobuf runtime, descriptors built at run time work from
-protobuf 3.20.3 to the newest, so that mlagents-envs (which needs 3.20.3) can share the environment.
+There is no generated code, because generated modules need one specific protobuf runtime. Descriptors built at run time
+work with protobuf 3.20.3 and later, so mlagents-envs (which needs 3.20.3) can share the environment.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2, message_factory
 
 COMMUNICATION_VERSION: Final = "1.5.0"
-"""The communicator API this package speaks (``com.unity.ml-agents`` 1.9-preview to 4.x)."""
+"""The communicator API of this package (``com.unity.ml-agents`` 1.9-preview to 4.x)."""
 PACKAGE_VERSION: Final = "1.1.0"
-"""The Python package version announced to the engine: that of the trainer whose place we take."""
+"""The Python package version announced to the engine: that of the trainer that this one replaces."""
 OLD_PACKAGE_VERSION: Final = "0.20.0"
-"""The same for engines whose package is older than 2.0. Those up to 1.0.8 refuse a trainer above 0.25.999, and warn of
-one above 0.20.0, the newest that they were made for (``PythonTrainerVersions``); nothing else depends on it."""
+"""The same for engines whose package is older than 2.0. Packages up to 1.0.8 refuse a trainer above 0.25.999, and warn
+about one above 0.20.0, the latest that they support (``PythonTrainerVersions``); nothing else depends on it."""
 SERVICE: Final = "communicator_objects.UnityToExternalProto"
 METHOD_NAME: Final = "Exchange"
 METHOD: Final = f"/{SERVICE}/{METHOD_NAME}"
-"""HTTP/2 path of the one unary call."""
+"""HTTP/2 path of the only unary call."""
 STATUS_OK: Final = 200
 STATUS_CLOSE: Final = 400
 
 EDITOR_PORT: Final = 5004
-"""Where the Unity editor connects."""
+"""The port to which the Unity editor connects."""
 BASE_PORT: Final = 5005
 """The first port for players; engine ``i`` gets ``base + i``."""
 
 
 def understood(api: str) -> bool:
-    """Whether an engine of this communicator API can be trained: minor versions are told apart by capabilities."""
+    """Whether engines with this communicator API are supported: capabilities distinguish minor versions."""
     return api.split(".")[0] == COMMUNICATION_VERSION.split(".")[0]
 
 
 class Command(enum.IntEnum):
-    """What the trainer's reply asks of the engine (``CommandProto``)."""
+    """The command in the trainer's reply (``CommandProto``)."""
 
     STEP = 0
     RESET = 1
@@ -82,7 +82,7 @@ _SCALARS = {
 
 
 def _add_field(message: Any, package: str, match: re.Match[str]) -> None:
-    """Add one parsed field; a map becomes a nested entry message, as protoc does it."""
+    """Add one parsed field; a map becomes a nested entry message, as in protoc."""
     field = message.field.add(name=match["name"], number=int(match["number"]), label=_Field.LABEL_OPTIONAL)
     if match["type"].startswith("map"):
         entry = "".join(part.capitalize() for part in match["name"].split("_")) + "Entry"
@@ -104,7 +104,7 @@ def _add_field(message: Any, package: str, match: re.Match[str]) -> None:
 
 
 def _file_descriptor(text: str) -> Any:
-    """Read the plain subset of proto3 that ``wire.proto`` is written in."""
+    """Parse the simple subset of proto3 that ``wire.proto`` uses."""
     text = re.sub(r"//[^\n]*", "", text)
     package = re.search(r"package ([\w.]+);", text)
     assert package is not None
@@ -120,6 +120,6 @@ _FILE = _file_descriptor(resources.files(__package__).joinpath("wire.proto").rea
 _CLASSES = message_factory.GetMessages([_FILE])
 
 UnityMessage: Any = _CLASSES[f"{_FILE.package}.Message"]
-"""The one message of the protocol: a header and either the engine's output or the trainer's input."""
+"""The protocol's only message: a header and either the engine's output or the trainer's input."""
 TrainingEnvironmentInitialized: Any = _CLASSES[f"{_FILE.package}.TrainingEnvironmentInitialized"]
-"""What the training analytics channel carries."""
+"""The message of the training analytics channel."""

@@ -1,4 +1,4 @@
-"""Recorded play written to ML-Agents' ``.demo`` files; :mod:`~tau_trainer.bridge.demonstrations` has their form."""
+"""Writes ML-Agents' ``.demo`` files (recorded play); :mod:`~tau_trainer.bridge.demonstrations` has the format."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def write_demonstration(path: Path, demonstration: Demonstration, name: str = ""
     """Write one file. Every image becomes a PNG.
 
     Args:
-        path: of the file; another of that name is replaced once this one is whole.
-        demonstration: what was recorded.
-        name: that Unity shows, of which 16 characters are kept; the file's own unless given.
+        path: the file's path; an existing file is replaced once this one is complete.
+        demonstration: the recorded play.
+        name: the name that Unity shows, cut to 16 characters. Default: the file's name.
 
     Raises:
-        DataError: there is nothing in it.
-        TauError: it cannot be written.
+        DataError: the demonstration is empty.
+        TauError: the file cannot be written.
     """
     if not len(demonstration):
         raise DataError(f"there is nothing to write to '{path}': no decision was recorded")
     spec = demonstration.spec
     brain = UnityMessage().engine_output.rl_initialization_output.brain_parameters.add()
     describe(brain, spec)
-    # What ML-Agents before 1.3 reads, which knows either kind of actions.
+    # For ML-Agents before 1.3, which supports only one kind of actions.
     continuous = spec.actions.continuous_size > 0
     brain.vector_action_size_deprecated.extend(
         [spec.actions.continuous_size] if continuous else spec.actions.discrete_branches
@@ -53,7 +53,7 @@ def write_demonstration(path: Path, demonstration: Demonstration, name: str = ""
 
 
 def _meta(demonstration: Demonstration, name: str) -> bytes:
-    """The reserved area: of the name as much as there is room for."""
+    """The reserved area, with as much of the name as fits."""
     returns = demonstration.returns
     mean = np.float32(returns.mean() if len(returns) else 0.0).tobytes()
     field, version = DemonstrationMeta, varint(DemonstrationMeta.VERSION << 3) + varint(API_VERSION)

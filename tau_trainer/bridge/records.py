@@ -1,9 +1,9 @@
 """Lists of protobuf records as arrays.
 
-A list of agents arrives as ``n`` length-delimited records. Records of agents in the same situation have the same
-layout byte for byte, values aside. So one record of each layout is parsed in Python, giving the offsets of its
-values; all others of that layout are checked against it and read with numpy, whatever their number. A layout is
-remembered for the next exchange.
+A list of agents arrives as ``n`` length-delimited records. Except for their values, records of agents in the same
+situation are equal byte for byte: they have the same layout. So Python parses one record of each layout to find the
+offsets of its values; numpy checks all others against it and reads them together. Layouts are kept for the next
+exchange.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ALL_BITS = 0xFF
 _CONTINUATION = 0x80
 _GROWTH = 8
 _BY_HAND = 8
-"""Records of equal length that are found one by one, before numpy looks for more of them."""
+"""Number of records of equal length to find one by one before numpy searches for more."""
 _MOST_AT_ONCE = 2**17
-"""Bytes of a list up to which all of them are compared at once; beyond, those outside of values alone."""
+"""Maximum bytes of a list that is compared as a whole; in larger lists only bytes outside of values are."""
 _PLACES = np.left_shift(np.int64(1), 7 * np.arange(10))
-"""What the seven bits of each byte of a varint count."""
+"""Place values of the seven-bit groups in a varint."""
 _WIRE_FLOAT = np.dtype("<f4")
 
 
@@ -68,7 +68,7 @@ def delimited(field: int, payload: bytes) -> bytes:
 def fields(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
     """Walk the fields of a message: ``(number, wire type, start, stop)`` of each value. Raises DecodeError.
 
-    Fields may come in any order, and unknown ones are for the caller to pass over (protobuf's encoding).
+    Fields can come in any order; the caller must skip unknown ones (protobuf's encoding).
     """
     position = start
     while position < stop:
@@ -91,13 +91,13 @@ def fields(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int, int, 
 
 @dataclass(slots=True)
 class Span:
-    """Where a value lies within a record: ``data[start:stop]``."""
+    """Position of a value within a record: ``data[start:stop]``."""
 
     start: int
     stop: int
 
     def varints(self, rows: Bytes) -> NDArray[np.int64]:
-        """Read one varint a row: int64 [k]. Values wider than 64 bits lose their top, as in protobuf."""
+        """Read one varint per row: int64 [k]. Values wider than 64 bits lose their top bits, as in protobuf."""
         if self.stop - self.start == 1:
             return rows[:, self.start].astype(np.int64)
         parts = rows[:, self.start : min(self.stop, self.start + _PLACES.size)] & 0x7F
@@ -105,23 +105,23 @@ class Span:
         return value
 
     def floats(self, rows: Bytes) -> NDArray[np.float32]:
-        """Read little-endian float32 values: [k, count]; a copy, since bytes of a message lie at any alignment."""
+        """Read little-endian float32 values: [k, count]; a copy, because message bytes are not aligned."""
         return self.view(rows).astype(np.float32)
 
     def view(self, rows: Bytes) -> NDArray[np.float32]:
-        """The same in place, for who copies them anyhow."""
+        """The same without a copy, for callers that copy the values themselves."""
         return rows[:, self.start : self.stop].view(_WIRE_FLOAT)
 
 
 def float_span(start: int, stop: int) -> Span:
-    """Where floats lie, packed or a single one. Raises DecodeError for a fraction of a float."""
+    """Position of packed floats or a single one. Raises DecodeError for a fraction of a float."""
     if (stop - start) % 4:
-        raise DecodeError(f"a list of floats is {stop - start} bytes long, which is no multiple of 4")
+        raise DecodeError(f"a list of floats is {stop - start} bytes long, which is not a multiple of 4")
     return Span(start, stop)
 
 
 def varint_spans(data: bytes, start: int, stop: int) -> list[Span]:
-    """Where each varint of a repeated field lies: parsers must take them packed and one by one. Raises DecodeError."""
+    """Position of each varint of a repeated field, packed or not: parsers must accept both. Raises DecodeError."""
     spans = []
     while start < stop:
         _, end = read_varint(data, start)
@@ -148,14 +148,14 @@ def join_varints(spans: list[Span], rows: Bytes) -> NDArray[np.int64]:
 
 
 class RecordLayout:
-    """What every record of one layout has in common: the template's bytes outside its values."""
+    """The common part of all records of one layout: the template's bytes outside its values."""
 
     def __init__(self, template: bytes, values: list[Span], varints: list[Span]) -> None:
         self.length = len(template)
         mask = np.full(len(template), _ALL_BITS, np.uint8)
         for span in values:
             mask[span.start : span.stop] = 0
-        for span in varints:  # same width: the continuation bits are structure, the rest is value
+        for span in varints:  # same width: continuation bits belong to the layout, the rest is the value
             mask[span.start : span.stop] = _CONTINUATION
         self._columns = np.flatnonzero(mask)
         self._mask = mask[self._columns]
@@ -172,7 +172,7 @@ class RecordLayout:
         return found
 
     def whole(self, payload: bytes) -> Bytes | None:
-        """The rows (uint8 [n, length]) of a list whose records, heads included, are all of this layout; else None."""
+        """The rows (uint8 [n, length]) of a list if all its records, with heads, have this layout; else None."""
         n, rest = divmod(len(payload), len(self._list_expected))
         if rest or not n:
             return None
@@ -190,7 +190,7 @@ LayoutT = TypeVar("LayoutT", bound=RecordLayout)
 
 @dataclass(slots=True)
 class Group(Generic[LayoutT]):
-    """Records of one layout: their places in the message and their bytes."""
+    """Records of one layout: their positions in the message and their bytes."""
 
     layout: LayoutT
     index: IndexArray
@@ -200,7 +200,7 @@ class Group(Generic[LayoutT]):
 
 
 def _equal_rows(heads: Bytes) -> int:
-    """How many rows from the first on are equal to it. Looks at few, then at more: a run each would cost the square."""
+    """Number of leading rows that equal the first. Checks growing windows, so that the total cost stays linear."""
     window = _BY_HAND * _GROWTH
     while True:
         same = (heads[:window] == heads[0]).all(axis=1)
@@ -212,7 +212,7 @@ def _equal_rows(heads: Bytes) -> int:
 
 
 def _run(payload: bytes, position: int, header: int, stride: int) -> int:
-    """How many records from the one at ``position`` on have the same head, and so the same length."""
+    """Number of records from ``position`` on with the same head, and so the same length."""
     most = (len(payload) - position) // stride
     head = payload[position : position + header]
     after = position
@@ -226,7 +226,7 @@ def _run(payload: bytes, position: int, header: int, stride: int) -> int:
 
 
 def _collect(payload: bytes, length: int, runs: list[tuple[int, int, int, int]]) -> tuple[IndexArray, Bytes]:
-    """Places and bytes of the records in ``runs``: for each, the first one's place and offset, stride, and count."""
+    """Positions and bytes of the records in ``runs``; each run: first position and offset, stride, and count."""
     if len(runs) == 1:
         place, start, stride, count = runs[0]
         return np.arange(place, place + count), np.ndarray((count, length), np.uint8, payload, start, (stride, 1))
@@ -241,7 +241,7 @@ def _collect(payload: bytes, length: int, runs: list[tuple[int, int, int, int]])
 def split(payload: bytes) -> list[tuple[int, IndexArray, Bytes]]:
     """Find the records of a list: for each record length, ``(length, index [k], rows [k, length])``.
 
-    Raises DecodeError where a record runs past the end.
+    Raises DecodeError if a record runs past the end.
     """
     by_length: dict[int, list[tuple[int, int, int, int]]] = {}
     position = place = 0
@@ -262,7 +262,7 @@ def split(payload: bytes) -> list[tuple[int, IndexArray, Bytes]]:
 class LayoutCache(Generic[LayoutT]):
     """Sorts records by layout, parsing one record of each new layout with ``parse``."""
 
-    _MOST = 256  # a sender whose every record differs must not fill the memory
+    _MOST = 256  # limits memory if every record differs
 
     def __init__(self, parse: Callable[[bytes], LayoutT]) -> None:
         self._parse = parse
@@ -270,9 +270,9 @@ class LayoutCache(Generic[LayoutT]):
         self._latest: LayoutT | None = None
 
     def alike(self, payload: bytes) -> tuple[LayoutT, Bytes] | None:
-        """Layout and rows of a list whose records are all of the layout that came last; else None.
+        """Layout and rows of a list if all its records have the latest layout; else None.
 
-        This is what nearly every exchange is, and takes a fraction of the time of :meth:`groups`.
+        This is the case in nearly every exchange, and takes a fraction of the time of :meth:`groups`.
         """
         if self._latest is None or len(payload) > _MOST_AT_ONCE:
             return None
@@ -309,21 +309,21 @@ class LayoutCache(Generic[LayoutT]):
 
 
 class Template:
-    """A record to make tables of: ``n`` copies, uint8 [n, length]."""
+    """A record from which tables are made: ``n`` copies, uint8 [n, length]."""
 
     def __init__(self, record: bytes) -> None:
         self._record = np.frombuffer(record, np.uint8)
         self._tiled: Bytes = np.zeros((0, len(record)), np.uint8)
 
     def shared(self, n: int) -> Bytes:
-        """The copies as a table that nobody may write into."""
+        """The copies as a read-only table."""
         tiled = self._tiled
         if len(tiled) < n:
             tiled = self._tiled = np.tile(self._record, (n, 1))
         return tiled if len(tiled) == n else tiled[:n]
 
     def table(self, n: int) -> Bytes:
-        """The copies as a table of the caller's own, for filling in columns of values."""
+        """The copies as a new table, to be filled with columns of values."""
         return self.shared(n).copy()
 
 
@@ -333,7 +333,7 @@ def fill_floats(rows: Bytes, start: int, values: NDArray[np.float32]) -> None:
 
 
 def fill_varints(rows: Bytes, start: int, width: int, values: NDArray[np.integer]) -> None:
-    """Write one varint a row, padded to ``width`` bytes (longer than minimal is legal and keeps rows equal)."""
+    """Write one varint per row, padded to ``width`` bytes (valid, and keeps rows equally long)."""
     if width == 1:
         rows[:, start] = values
         return

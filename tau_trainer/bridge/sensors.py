@@ -1,4 +1,4 @@
-"""One sensor in the record of an agent, as ``ObservationProto`` describes it."""
+"""Reads one sensor (``ObservationProto``) in an agent's record."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _MOST_FLOATS = 2**31
 
 
 def _integers(data: bytes, start: int, stop: int) -> list[int]:
-    """A repeated int32 field, packed or not. Negative ones travel sign-extended to 64 bits; the lower 32 say all."""
+    """A repeated int32 field, packed or not. Negative values are sign-extended to 64 bits; the lower 32 are enough."""
     values = [read_varint(data, span.start)[0] & 0xFFFFFFFF for span in varint_spans(data, start, stop)]
     return [value - 2**32 if value >= 2**31 else value for value in values]
 
 
 _IMAGE = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
-"""Of an image's channels, height and width."""
+"""Properties of an image's channels, height and width."""
 
 
 @dataclass(slots=True)
 class Sensor:
-    """One ``ObservationProto``: its spec, and where its floats lie in the record."""
+    """One ``ObservationProto``: its spec, and the positions of its floats in the record."""
 
     spec: ObservationSpec
-    """Channels first, whatever is on the wire."""
+    """Always channels first, independent of the message."""
     turned: bool
-    """Whether its floats come channels last, so that they have to be turned around."""
+    """Whether its floats come channels last and must be transposed."""
     unsettled: bool
-    """Whether that is a guess."""
+    """Whether :attr:`turned` is a guess."""
     floats: list[Span]
     mapping: tuple[int, ...]
-    """Where the channels of its PNG files go."""
+    """Target of each channel of its PNG files."""
     decoder: ImageDecoder | None = None
-    """Reads these, once it is known that they can be read."""
+    """Decodes the PNG files; set once they are known to be valid."""
 
 
 def read_sensor(data: bytes, start: int, stop: int, images: ImageOrder) -> Sensor:
-    """Parse one ``ObservationProto``: its spec and where its floats lie. PNG files were taken out before."""
+    """Parse one ``ObservationProto``: its spec and the positions of its floats. PNG files were removed before."""
     shape: list[int] = []
     properties: list[int] = []
     mapping: list[int] = []
@@ -79,7 +79,7 @@ def read_sensor(data: bytes, start: int, stop: int, images: ImageOrder) -> Senso
         flags = _IMAGE
     dtype = np.uint8 if compression else np.float32
     spec = ObservationSpec(name, tuple(shape), flags, ObservationType(kind & 1), dtype)
-    # Of one channel, or of one pixel, all orders are the same.
+    # With one channel, or one pixel, all orders are the same.
     ordered = len(shape) == 3 and not compression and shape[0] > 1 and shape[1] * shape[2] > 1
     by_version = ordered and not last and name not in images.flat
     turned = (ordered and last) or (by_version and images.written_last)
@@ -87,13 +87,13 @@ def read_sensor(data: bytes, start: int, stop: int, images: ImageOrder) -> Senso
 
 
 def _channels_last(flags: tuple[DimensionProperty, ...], otherwise: bool) -> bool:
-    """Whether an image is [H, W, C], as those of packages before 3.0 are: which dimensions may be moved tells."""
+    """Whether an image is [H, W, C], as in packages before 3.0; the dimensions' properties tell."""
     moved = tuple(bool(flag & DimensionProperty.TRANSLATIONAL_EQUIVARIANCE) for flag in flags)
     return otherwise if moved not in ((True, True, False), (False, True, True)) else moved[0]
 
 
 def _float_data(data: bytes, start: int, stop: int) -> list[Span]:
-    """Where the floats of a ``FloatData`` lie: one span if they are packed, as engines do it."""
+    """Positions of the floats of a ``FloatData``: one span if they are packed, as engines send them."""
     return [
         float_span(first, last)
         for number, wire, first, last in fields(data, start, stop)
@@ -102,7 +102,7 @@ def _float_data(data: bytes, start: int, stop: int) -> list[Span]:
 
 
 def _can_be(shape: list[int]) -> bool:
-    """Whether an array of ``shape`` can be made at all."""
+    """Whether numpy can make an array of ``shape``."""
     return (
         len(shape) <= _MOST_DIMENSIONS
         and all(size >= 0 for size in shape)

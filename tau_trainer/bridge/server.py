@@ -1,8 +1,9 @@
-"""The server of one engine: the contract, which grpcio fulfils wherever others may connect, and our own on loopback.
+"""The server of one engine: the interface (grpcio implements it for other machines), and our own for loopback.
 
-The engine calls, our answer travels in the response.
-The reference listens on all interfaces, lets two trainers share a port silently, and refuses messages over 4 MiB; this
-one does none of it.
+The engine calls, and our answer is the response.
+
+Unlike ML-Agents' server, this one does not listen on all interfaces, does not let two trainers share a port silently,
+and does not refuse messages over 4 MiB.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from tau_trainer.bridge.ports import has_ipv6, port_taken
 from tau_trainer.errors import EngineDisconnectedError, PortInUseError
 
 LOOPBACK: Final = ("127.0.0.1", "::1")
-"""Engines connect to the name ``localhost``, which is either of these."""
+"""Engines connect to ``localhost``, which is one of these."""
 
 _TRIES: Final = 5
-"""A port that is free on one loopback address may be taken on the other."""
+"""Number of tries: a port that is free on one loopback address can be taken on the other."""
 _PREFACE_S: Final = 5.0
 """Seconds until a connection that does not speak HTTP/2 is closed."""
 _MOST_STRANGERS: Final = 16
-"""Connections that have made no call, or are not the engine's."""
+"""Maximum connections that have made no call or are not the engine's."""
 _FIRST_MESSAGE: Final = 2**16
-"""Bytes of the largest message of somebody who may not be the engine. Introductions have some hundred."""
-TAKEN: Final = "another engine plays here; every engine needs a port of its own"
-"""What a second engine is told."""
-NO_ENGINE: Final = "this port waits for an ML-Agents engine, and an engine introduces itself first"
-"""What somebody else is told who calls before the engine does."""
+"""Maximum bytes of a message from an unknown caller. Introductions have a few hundred."""
+TAKEN: Final = "another engine plays here; every engine needs its own port"
+"""The answer to a second engine."""
+NO_ENGINE: Final = "this port is for an ML-Agents engine, whose first message is an introduction"
+"""The answer to other callers before the engine's call."""
 _TOLD: Final = 3
-"""Calls of strangers that are told of each host, so that one who calls every second fills no log."""
+"""Maximum reported calls of unknown callers per host, so that frequent calls do not fill the log."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,19 +47,18 @@ class Request:
 
     message: bytes
     answer: Callable[[bytes], None]
-    """Does nothing once the engine has broken the call off."""
+    """Does nothing if the engine has cancelled the call."""
     key: object = None
-    """By which the server knows it."""
+    """Identifies the call for the server."""
     open: bool = True
     """Whether the engine still waits for the answer."""
 
 
 class Server(ABC):
-    """Receives an engine's calls and answers each when told to.
+    """Receives an engine's calls and answers each with :meth:`reply`.
 
-    The first connection with a complete call that finds no :attr:`objection` is the engine's, and nobody else is heard
-    or waited for: others are refused.
-    Use: ``port = await start()``, then ``data = await receive()`` and ``reply(...)`` in turn, ``await stop()``.
+    The first connection with a complete call without :attr:`objection` is the engine's; all others are refused.
+    Usage: ``port = await start()``, then ``data = await receive()`` and ``reply(...)`` in turn, ``await stop()``.
     """
 
     def __init__(self) -> None:
@@ -68,11 +68,11 @@ class Server(ABC):
         self._read: deque[Request] = deque()
         self._broken: str | None = None
         self.objection: Callable[[bytes], str | None] = lambda message: None
-        """Why somebody whose first message is this is no engine; None: it is one."""
+        """Why a caller with this first message is not an engine; None: it is one."""
         self.on_stranger: Callable[[str, str], None] = lambda peer, why: None
-        """Told of who calls before the engine does and is refused: address and port, and why."""
+        """Called for each refused caller before the engine's first call, with address and port, and the reason."""
         self._strangers: Counter[str] = Counter()
-        """Calls of others before the engine's, by host."""
+        """Number of other calls before the engine's, by host."""
 
     @abstractmethod
     async def start(self, port: int = 0) -> int:
@@ -80,12 +80,12 @@ class Server(ABC):
 
     @abstractmethod
     async def stop(self, grace: float = 0.5) -> None:
-        """Stop listening; what is still open ends after ``grace`` seconds."""
+        """Stop listening; open connections end after ``grace`` seconds."""
 
     def receive(self) -> asyncio.Future[bytes]:
-        """A future of the engine's next message. It can be cancelled or given an exception from outside.
+        """A future for the engine's next message. The caller can cancel it or set an exception.
 
-        It raises EngineDisconnectedError once the engine's connection is gone and all its messages are read.
+        It raises EngineDisconnectedError once the engine has disconnected and all its messages are read.
         """
         waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiter = waiter
@@ -97,11 +97,11 @@ class Server(ABC):
 
     @property
     def owes_reply(self) -> bool:
-        """Whether the engine stands still, waiting for us."""
+        """Whether the engine waits for a reply."""
         return any(request.open for request in (*self._read, *self._unread))
 
     def reply(self, data: bytes) -> None:
-        """Answer the oldest call that was read, or else the oldest that was not; without one this does nothing."""
+        """Answer the oldest call that was read, else the oldest unread one; does nothing if there is no call."""
         if self._read or self._unread:
             request = (self._read or self._unread).popleft()
             if request.open:
@@ -109,7 +109,7 @@ class Server(ABC):
                 request.answer(data)
 
     def _deliver(self, request: Request) -> None:
-        """Hand the engine's message to whoever waits for it, or keep it until somebody asks."""
+        """Pass the engine's message to the waiting future, or keep it until the next :meth:`receive`."""
         self._unread.append(request)
         self._hand_over()
 
@@ -120,21 +120,21 @@ class Server(ABC):
             self._waiter.set_result(request.message)
 
     def _turned_away(self, peer: str, why: str) -> None:
-        """Somebody who is no engine has called, and the engine has not yet."""
+        """Report a refused caller before the engine's first call."""
         host = peer.rpartition(":")[0]
         self._strangers[host] += 1
         if self._strangers[host] <= _TOLD:
-            last = "; no more is told of this host" if self._strangers[host] == _TOLD else ""
+            last = "; further calls of this host are not reported" if self._strangers[host] == _TOLD else ""
             self.on_stranger(peer, why + last)
 
     def _withdraw(self, key: object) -> None:
-        """The engine has broken off a call: nobody need read it, and an answer to it goes nowhere."""
+        """The engine has cancelled a call: it need not be read, and an answer to it is dropped."""
         for request in (*self._read, *self._unread):
             request.open = request.open and request.key != key
         self._unread = deque(request for request in self._unread if request.open)
 
     def _break(self, how: str) -> None:
-        """The engine's connection is gone; ``how``: the end of a sentence about it."""
+        """The engine has disconnected; ``how``: the end of a sentence about it."""
         self._broken = how
         for request in (*self._read, *self._unread):
             request.open = False
@@ -149,7 +149,7 @@ class EngineServer(Server):
         super().__init__()
         self._servers: list[asyncio.Server] = []
         self._links: dict[_Link, None] = {}
-        """Everybody who is connected, in order."""
+        """All connections, in order."""
         self._engine: _Link | None = None
         self._empty = asyncio.Event()
 
@@ -162,7 +162,7 @@ class EngineServer(Server):
         raise port_taken(port)
 
     async def _bind(self, port: int) -> int:
-        """The port of both addresses; 0 if it is taken on one. A machine without IPv6 is no refusal."""
+        """The port on both addresses; 0 if it is taken on one. IPv6 is skipped if the machine does not have it."""
         loop = asyncio.get_running_loop()
         for host in LOOPBACK:
             if host == LOOPBACK[1] and not has_ipv6():
@@ -174,7 +174,7 @@ class EngineServer(Server):
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):
                     return 0
                 raise PortInUseError(
-                    f"cannot listen on {host}: {error.strerror}; is this machine's loopback up?"
+                    f"cannot listen on {host}: {error.strerror}; check this machine's loopback interface"
                 ) from error
             self._servers.append(server)
             port = int(server.sockets[0].getsockname()[1])
@@ -188,7 +188,7 @@ class EngineServer(Server):
             await server.wait_closed()
 
     def opened(self, link: _Link) -> None:
-        """Somebody connected. Strangers are few: the one who has been here longest makes way."""
+        """Handle a new connection. If there are too many unknown ones, the oldest is closed."""
         strangers = [other for other in self._links if other is not self._engine]
         if len(strangers) >= _MOST_STRANGERS:
             del self._links[strangers[0]]
@@ -197,7 +197,7 @@ class EngineServer(Server):
         self._empty.clear()
 
     def called(self, link: _Link, stream: int, message: bytes) -> None:
-        """A call is complete. The first introduction says who the engine is."""
+        """Handle a complete call. The first valid introduction is the engine's."""
         if self._engine is None:
             objection = self.objection(message)
             if objection is not None:
@@ -212,17 +212,17 @@ class EngineServer(Server):
         self._deliver(Request(message, partial(link.respond, stream), stream))
 
     def declined(self, link: _Link, why: str) -> None:
-        """Somebody asked for what no engine asks for, or does not speak HTTP/2, and was told so."""
+        """Handle a refused call: it is not an engine's, or not HTTP/2."""
         if self._engine is None:
             self._turned_away(link.peer, why)
 
     def gave_up(self, link: _Link, stream: int) -> None:
-        """A call was broken off."""
+        """Handle a cancelled call."""
         if link is self._engine:
             self._withdraw(stream)
 
     def closed(self, link: _Link, how: str) -> None:
-        """A connection is gone."""
+        """Handle a closed connection."""
         self._links.pop(link, None)
         if link is self._engine:
             self._break(how)
@@ -252,7 +252,7 @@ class _Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        host, port, *_ = transport.get_extra_info("peername") or ("somebody who has left", 0)
+        host, port, *_ = transport.get_extra_info("peername") or ("an unknown address", 0)
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.abort = transport.abort  # at once, even if the other side does not read
         self._timer = asyncio.get_running_loop().call_later(_PREFACE_S, self._preface_due)
@@ -277,7 +277,7 @@ class _Link(asyncio.Protocol):
         self._write()
 
     def trust(self) -> None:
-        """This is the engine: its messages may be large."""
+        """Mark this as the engine's connection: its messages can be large."""
         self._connection.limit = MAX_MESSAGE
 
     def respond(self, stream: int, data: bytes) -> None:
@@ -291,7 +291,7 @@ class _Link(asyncio.Protocol):
         self._closing = True
 
     def pause_writing(self) -> None:
-        """The other side does not read: nothing more is written to it, or read from it that asks for an answer."""
+        """The other side does not read: stop writing, and stop reading calls that would need an answer."""
         self._full = True
         self._transport.pause_reading()
 

@@ -1,6 +1,6 @@
 """ML-Agents' side channels: the envelope, the payload primitives, and the five built-in channels.
 
-Everything is little-endian; a channel id travels in .NET ``Guid`` order (``uuid.bytes_le``).
+All values are little-endian; a channel ID is sent in .NET ``Guid`` order (``uuid.bytes_le``).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ TRAINING_ANALYTICS: Final = uuid.UUID("b664a4a9-d86f-5a5f-95cb-e8353a7e8356")
 
 
 def pack_payload(channel: uuid.UUID, payload: bytes) -> bytes:
-    """One message in its envelope: 16 bytes id, int32 length, payload."""
+    """One message in its envelope: 16 bytes ID, int32 length, payload."""
     return channel.bytes_le + struct.pack("<i", len(payload)) + payload
 
 
 def unpack_payloads(data: bytes) -> list[tuple[uuid.UUID, bytes]]:
-    """All messages of one exchange. Raises DecodeError where the last one runs past the end."""
+    """All messages of one exchange. Raises DecodeError if the last one runs past the end."""
     messages = []
     position = 0
     while position < len(data):
@@ -69,7 +69,7 @@ class Reader:
         return self._position >= len(self._data)
 
     def numbers(self, form: str) -> tuple[float, ...]:
-        """The numbers of a :mod:`struct` format; none past the end."""
+        """The numbers of a :mod:`struct` format; empty past the end."""
         size = struct.calcsize(form)
         if self._position + size > len(self._data):
             return ()
@@ -117,12 +117,12 @@ def parse_stat(payload: bytes) -> Stat:
     reader = Reader(payload)
     key, value, aggregation = reader.string(), reader.float32(), reader.int32()
     if aggregation not in Aggregation.__members__.values():
-        raise DecodeError(f"statistic '{key}' asks for aggregation {aggregation}; known are 0 to 3")
+        raise DecodeError(f"statistic '{key}' has aggregation {aggregation}, but only 0 to 3 are valid")
     return Stat(key, value, Aggregation(aggregation))
 
 
 def engine_configuration_payloads(settings: EngineSettings) -> list[bytes]:
-    """One payload a setting, each after its number, in the order ML-Agents sends them."""
+    """One payload for each setting, with its number, in ML-Agents' order."""
     return [
         struct.pack("<iii", 0, settings.width, settings.height),
         struct.pack("<ii", 1, settings.quality_level),
@@ -142,7 +142,7 @@ class SamplerKind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """A distribution drawn from inside the engine at every use.
+    """A distribution from which the engine draws a value at every use.
 
     ``values``: uniform (min, max); gaussian (mean, standard deviation); multi-range (min, max, min, max, ...).
     """
@@ -185,7 +185,7 @@ def training_environment_payload(message: Message) -> bytes:
 
 
 class SideChannelHub:
-    """The trainer's end of all side channels of one engine: queues what goes out, hands on what comes in."""
+    """The trainer's end of all side channels of one engine: queues outgoing messages, distributes incoming ones."""
 
     def __init__(self, on_stat: Callable[[Stat], None] | None = None) -> None:
         self._outgoing = bytearray()
@@ -206,9 +206,9 @@ class SideChannelHub:
             self.send(ENVIRONMENT_PARAMETERS, environment_parameter_payload(key, value))
 
     def send_training_environment(self, message: Message) -> None:
-        """Queue what the training analytics channel tells, a ``TrainingEnvironmentInitialized``.
+        """Queue a ``TrainingEnvironmentInitialized`` for the training analytics channel.
 
-        For engines with that capability only. Unity's package forwards it only where the user has allowed analytics.
+        Only for engines with that capability. Unity's package forwards it only if the user has allowed analytics.
         """
         self.send(TRAINING_ANALYTICS, training_environment_payload(message))
 
@@ -219,12 +219,12 @@ class SideChannelHub:
         return data
 
     def receive(self, data: bytes) -> None:
-        """Hand on the statistics of one exchange; other channels are passed over. Raises DecodeError."""
+        """Report the statistics of one exchange; other channels are ignored. Raises DecodeError."""
         for channel, payload in unpack_payloads(data):
             if channel == STATS and self._on_stat is not None:
                 self._on_stat(parse_stat(payload))
 
 
 def joined(messages: Iterable[tuple[uuid.UUID, bytes]]) -> bytes:
-    """Envelopes of several messages, back to back."""
+    """Envelopes of several messages, joined."""
     return b"".join(pack_payload(channel, payload) for channel, payload in messages)

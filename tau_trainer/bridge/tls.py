@@ -1,4 +1,4 @@
-"""The certificate and key of a server that listens beyond this machine."""
+"""The certificate and key of a server that listens on the network."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tau_trainer.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a server shows its clients, in PEM. Clients are not asked for a certificate of their own."""
+    """A server's certificate and key, in PEM. Clients need no certificate."""
 
     certificate: bytes
-    """The server's certificate, followed by those that vouch for it, if any."""
+    """The server's certificate, followed by its chain, if any."""
     key: bytes = field(repr=False)
 
 
 def read_tls(certificate: Path | None, key: Path | None) -> Tls | None:
-    """The two files, once they are known to belong together; None without them.
+    """The two files, checked to belong together; None if they are not given.
 
-    Raises SettingsError for a file that cannot be read, is no PEM, is locked by a password, or is of another pair.
+    Raises SettingsError if a file cannot be read, is not PEM, is password-protected, or is of another pair.
     """
     if certificate is None or key is None:
         return None
@@ -34,7 +34,7 @@ def read_tls(certificate: Path | None, key: Path | None) -> Tls | None:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise SettingsError(f"--tls-key {key} is not the key of --tls-cert {certificate}; give its own") from error
         raise SettingsError(
-            f"--tls-cert {certificate} and --tls-key {key} cannot be used ({error.reason or 'no PEM'}); "
+            f"--tls-cert {certificate} and --tls-key {key} cannot be used ({error.reason or 'not PEM'}); "
             "give a certificate and its key in PEM form"
         ) from error
     except OSError as error:
@@ -44,4 +44,4 @@ def read_tls(certificate: Path | None, key: Path | None) -> Tls | None:
 
 
 def _refuse_password(key: Path) -> NoReturn:
-    raise SettingsError(f"--tls-key {key} asks for a password; write it without one: openssl pkey -in {key} -out FILE")
+    raise SettingsError(f"--tls-key {key} has a password; write it without one: openssl pkey -in {key} -out FILE")

@@ -1,1 +1,1 @@
-"""Processes of ours on the nodes of a Ray cluster. Nothing here is imported before a cluster is asked for."""
+"""This program's processes on the nodes of a Ray cluster. Imported only if a run uses a cluster."""

@@ -1,6 +1,6 @@
-"""A connection to a Ray cluster, or a private one of this process: how it begins and ends.
+"""A connection to a Ray cluster, or to a private cluster of this process: its start and its end.
 
-Ray's processes end with the thread that started them, so both are in a thread of their own.
+Ray's processes end with the thread that started them, so both run in their own thread.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from tau_trainer.cluster.place import RayPlace
 
 _STORE_BYTES = 256 << 20
-"""Of a private node's memory, for what is on its way."""
+"""Memory of a private node's object store."""
 _LONGEST = 26
-"""Characters of a folder in which a path to Ray's sockets has 107 or fewer, as it must."""
+"""Maximum characters of a folder, so that paths to Ray's sockets have at most 107."""
 _END_S = 30.0
 WATCH_S = 2.0
 _SILENT = 3
-"""Looks at the head, one after the other, that find nobody."""
+"""Number of failed checks of the head in a row after which the cluster is lost."""
 
 
 class Connection:
-    """A cluster that processes are launched on; a private one ends with it.
+    """A cluster for launching processes; a private one ends with this connection.
 
     Attributes:
         asked: resources of each process, by Ray's names.
-        nodes: those that have so much.
-        home: folder of a private one, which this user alone can enter.
+        nodes: nodes with these resources.
+        home: folder of a private cluster, accessible only to this user.
         head: HOST:PORT of its head.
-        lost: a sentence, once that does not answer any more.
+        lost: a sentence, once the head no longer answers.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
-        """Connect, or start a private one. Raises ClusterError."""
+        """Connect, or start a private cluster. Raises ClusterError."""
         self.settings = settings
         self.nodes: list[Node] = []
         self.asked: Mapping[str, float] = {}
@@ -69,7 +69,7 @@ class Connection:
             raise
 
     def find(self) -> None:
-        """Nodes that have what the settings ask for. Raises ClusterError."""
+        """Find the nodes that have the resources in the settings. Raises ClusterError."""
         from tau_trainer.cluster import nodes
 
         self.asked = nodes.rays_names(self.settings.resources)
@@ -78,14 +78,14 @@ class Connection:
         self.nodes = [node for node in known if node.room(self.asked)]
         if not self.nodes:
             raise ClusterError(
-                f"no node of cluster {self.settings.address} has what each process asks for "
+                f"no node of cluster {self.settings.address} has the resources for a process "
                 f"({nodes.amounts(self.asked)}): {'; '.join(map(str, known))}; change cluster.resources"
             )
 
     def _live(self) -> None:
-        """Connect, and stay until it ends."""
+        """Connect, and stay connected until the connection ends."""
         if hasattr(signal, "pthread_sigmask"):
-            # Ctrl-C and a terminal that closes are answered by the run, which needs the cluster while it saves.
+            # The run handles Ctrl-C and a closed terminal; it needs the cluster while it saves.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         try:
             with contextlib.ExitStack() as begun:
@@ -110,14 +110,14 @@ class Connection:
             self._begun.set()
 
     def _watch(self) -> None:
-        """Wait until it is closed. Without its head Ray ends this process after a minute, without a word."""
+        """Wait until it is closed. If the head is lost, Ray would end this process after a minute without a message."""
         silent = 0
         while not self._ends.wait(WATCH_S):
             silent = 0 if answers(self.head, WATCH_S) else silent + 1
             if silent == _SILENT and not self.lost:
                 self.lost = (
-                    f"the head of the Ray cluster ({self.head}) does not answer any more; start the cluster again and "
-                    "go on with --resume"
+                    f"the head of the Ray cluster ({self.head}) no longer answers; start the cluster again and "
+                    "continue with --resume"
                 )
                 for place in self._places:
                     place.lose()
@@ -126,7 +126,7 @@ class Connection:
         import ray
 
         if ray.is_initialized():
-            raise ClusterError("this process uses a Ray cluster already; call ray.shutdown() before the run")
+            raise ClusterError("this process already uses a Ray cluster; call ray.shutdown() before the run")
         self._check_imported(address)
         logging.getLogger("ray").setLevel(logging.ERROR)
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
@@ -136,17 +136,17 @@ class Connection:
             begun.callback(shutil.rmtree, home, ignore_errors=True)
             cores = max(1, (os.cpu_count() or 1) // count)
             options |= {"num_cpus": cores, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
-            inner = os.path.join(home, "r")  # Ray opens its own folder, and all in it, to every user of this machine
+            inner = os.path.join(home, "r")  # Ray makes its folder accessible to every user of this machine
             options |= {"_temp_dir": inner, "_node_name": "local-1"}
         self.head = str(ray.init(address=address, **options).address_info["gcs_address"])
-        begun.callback(lambda: self.lost or ray.shutdown())  # it would wait for the head
+        begun.callback(lambda: self.lost or ray.shutdown())  # shutdown would wait for a lost head
         nodes = list[Any]()
         begun.callback(end_nodes, nodes)
         for number in range(2, count + 1):
             nodes.append(start_node(f"local-{number}", self.head, inner, cores))
 
     def _check_imported(self, address: str) -> None:
-        """Where Ray was imported before, it has read the environment as it was then."""
+        """Check an earlier import of Ray, which has read the environment of that time. Raises ClusterError."""
         with contextlib.suppress(ImportError, AttributeError):
             from ray._private.ray_constants import ENABLE_RAY_CLUSTER
             from ray._raylet import AuthenticationTokenLoader, Config
@@ -157,7 +157,7 @@ class Connection:
                     "it later, set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before, or start the run by `tau-train`"
                 )
             if not self.settings.private and not ENABLE_RAY_CLUSTER and sys.platform == "linux":
-                raise ClusterError("this process had a private cluster, to which Ray keeps; start the run in another")
+                raise ClusterError("Ray in this process is bound to an earlier private cluster; use a new process")
             if not self.settings.private and not ENABLE_RAY_CLUSTER and not _on_loopback(address):
                 raise ClusterError(
                     f"--cluster {self.settings.address}: on Windows and macOS Ray joins no cluster of several machines "
@@ -169,13 +169,13 @@ class Connection:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of a Ray actor that a process is."""
+        """Options of the Ray actor for a process."""
         from tau_trainer.cluster.nodes import options_of
 
         return options_of(self.asked)
 
     def name(self, node: str) -> str:
-        """What a node is called, by its id; one that has joined since is asked for."""
+        """The name of a node by its ID; looks up nodes that joined later."""
         if node not in self._names:
             from tau_trainer.cluster.nodes import alive
 
@@ -184,42 +184,42 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """Of this machine, as its nodes reach it."""
+        """This machine's address for the nodes."""
         return self.head.rpartition(":")[0] if self.settings.private else _address()
 
     @property
     def described(self) -> str:
-        """What each process asks for, and what the nodes have."""
+        """The resources for each process, and those of the nodes."""
         from tau_trainer.cluster.nodes import amounts
 
         return f"{'; '.join(map(str, self.nodes))}, {amounts(self.asked) or 'nothing'} for each process"
 
     @property
     def room(self) -> int:
-        """How many processes fit on all nodes together."""
+        """Number of processes that fit on all nodes together."""
         return sum(node.room(self.asked) for node in self.nodes)
 
     def check(self, program: str | None) -> None:
-        """Whether all nodes have this version, and ``program``, a build. Raises ClusterError."""
+        """Check that all nodes have this version, and ``program``, a build. Raises ClusterError."""
         from tau_trainer.cluster.nodes import survey
 
         survey(self.nodes, program)
 
     def full(self, seconds: float) -> str:
-        """Why a process has not begun within so many seconds."""
+        """Why a process has not started within ``seconds``."""
         import ray
 
         from tau_trainer.cluster.nodes import amounts
 
         free = {name: amount for name, amount in ray.available_resources().items() if name in self.asked}
         return (
-            f"no node had room for it within {seconds:g} s: it asks for {amounts(self.asked)}, of which "
-            f"{amounts(free) or 'nothing'} is free in all, and {'; '.join(map(str, self.nodes))}; "
+            f"no node had room for it within {seconds:g} s: it needs {amounts(self.asked)}, and all nodes together "
+            f"have {amounts(free) or 'nothing'} free; {'; '.join(map(str, self.nodes))}; "
             "start fewer actors or change cluster.resources"
         )
 
     def place(self, seats: int, weights: int) -> RayPlace:
-        """Where processes run; close it before this. See :data:`~tau_trainer.remote.process.Places`."""
+        """A place to run processes; close it before this. See :data:`~tau_trainer.remote.process.Places`."""
         from tau_trainer.cluster.place import RayPlace
 
         self._places.append(RayPlace(self, seats, weights))
@@ -233,7 +233,7 @@ class Connection:
 
 @contextlib.contextmanager
 def variables(given: Mapping[str, str]) -> Iterator[None]:
-    """With these in the environment. What is Ray's there is put back in the end, also what Ray itself has set."""
+    """Set these environment variables. At the end, all of Ray's variables are restored, also those set by Ray."""
     before = _of_ray()
     os.environ.update(given)
     try:
@@ -260,16 +260,16 @@ def _of_ray() -> dict[str, str]:
 
 
 def _home() -> str:
-    """A new folder whose name is short: sockets lie in it."""
+    """A new folder with a short name, because it contains sockets."""
     folder = tempfile.gettempdir()
     return tempfile.mkdtemp(prefix="tau-", dir=folder if len(folder) <= _LONGEST else "/tmp")
 
 
 def start_node(name: str, head: str, folder: str, cores: int) -> Any:
-    """One more node of a private cluster; ``folder``: of Ray's own files.
+    """Start another node of a private cluster; ``folder``: for Ray's files.
 
-    ``ray.cluster_utils.Cluster`` makes them so; but that tells every ``ray.init()`` of this user that the cluster is
-    theirs (``ray_current_cluster``).
+    It does the same as ``ray.cluster_utils.Cluster``, which would also make the cluster the default for every
+    ``ray.init()`` of this user (``ray_current_cluster``).
     """
     from ray._private.node import Node
     from ray._private.parameter import RayParams
@@ -291,7 +291,7 @@ def start_node(name: str, head: str, folder: str, cores: int) -> Any:
 
 
 def end_nodes(nodes: list[Any]) -> None:
-    """Nodes of :func:`start_node` end, with all that runs on them."""
+    """End nodes of :func:`start_node` with everything that runs on them."""
     for node in nodes:
-        with contextlib.suppress(Exception):  # one that was killed has left little to end
+        with contextlib.suppress(Exception):  # a killed node can fail here
             node.kill_all_processes(check_alive=False, allow_graceful=True)

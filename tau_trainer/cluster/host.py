@@ -1,6 +1,6 @@
-"""On a node: what Ray runs there. It starts a process as on one machine, and hands on what is said, both ways.
+"""The Ray actor on a node. It starts a process as on a single machine, and passes messages in both directions.
 
-What comes and goes is text that holds JSON, arrays, and bytes; Ray itself pickles what holds them.
+Calls and replies contain JSON text, arrays, and bytes; Ray itself pickles the objects around them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tau_trainer.remote.process import STATUS, Message, Process, Target
 from tau_trainer.remote.weights import WeightMemory
 
 LIBRARIES = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "MKL_", "NUMEXPR_")
-"""How the names of variables begin that say how many threads compute: a node's are the launching machine's."""
+"""Prefixes of variables for the number of threads: nodes get those of the launching machine."""
 HEART_S = 0.5
-"""After which a call for messages returns without any, so that the status is seen."""
+"""Seconds after which a call for messages returns without any, to update the status."""
 _MOST_LOGGED = 1 << 18
 """Bytes of a log in one reply."""
 Reply = tuple[list[tuple[str, str, dict[str, NDArray[Any]]]], NDArray[np.int64], bytes, float]
-"""Messages (kind, facts as JSON, arrays), status int64 [STATUS], what was printed, seconds that the call took here."""
+"""Messages (kind, facts as JSON, arrays), status int64 [STATUS], new output, seconds of the call on this node."""
 
 
 class Host:
@@ -48,10 +48,10 @@ class Host:
         self._place: Here | None = None
         self._home = Path(tempfile.mkdtemp(prefix="tau-train-"))
         self._read = 0
-        """Bytes of the log that were handed on."""
+        """Bytes of the log that were sent."""
 
     def begin(self, order: str) -> str:
-        """Start what is ordered (:func:`ordered`). Returns facts as JSON: ``refused`` with a sentence, or ``pid``."""
+        """Start the process of ``order`` (:func:`ordered`). Returns JSON: ``refused`` with a sentence, or ``pid``."""
         import ray
 
         asked, where = json.loads(order), {"node": ray.get_runtime_context().get_node_id()}
@@ -85,11 +85,11 @@ class Host:
         return self._home / "process.log"
 
     def collect(self, opts: Sequence[int]) -> Reply:
-        """What the process has said since, at once or after :data:`HEART_S`; ``opts``: of each publisher, so far."""
+        """New messages of the process, at once or after :data:`HEART_S`; ``opts``: current value of each publisher."""
         began = time.perf_counter()
         with self._writing:
             for newest, taken in zip(self._newest, opts, strict=False):
-                newest.tell(max(taken, newest.opts))  # weights may have overtaken this call
+                newest.tell(max(taken, newest.opts))  # newer weights can arrive before this call
         messages = list[tuple[str, str, dict[str, NDArray[Any]]]]()
         try:
             message = self._inbox.get(timeout=HEART_S)
@@ -105,7 +105,7 @@ class Host:
         return messages, status, self._printed(), time.perf_counter() - began
 
     def _printed(self) -> bytes:
-        """What was printed since."""
+        """New output."""
         try:
             with self._log.open("rb") as file:
                 file.seek(self._read)
@@ -116,7 +116,7 @@ class Host:
         return printed
 
     def rest(self) -> bytes:
-        """The rest of what was printed, once it has ended; its folder goes where all was well."""
+        """The rest of the output, after it has ended; deletes its folder if it succeeded."""
         printed = b"".join(iter(self._printed, b""))
         self._log.unlink(missing_ok=True)
         if self._process is None or self._process.exit_code == 0 or not os.listdir(self._home):
@@ -124,12 +124,12 @@ class Host:
         return printed
 
     def say(self, kind: str, facts: str, arrays: Arrays) -> None:
-        """Say something to it."""
+        """Send a message to the process."""
         assert self._process is not None
         self._process.say(kind, json.loads(facts), arrays)
 
     def show(self, facts: str, references: list[Any]) -> None:
-        """Newest weights; ``facts``: ``number`` of the publisher, layout, version, opts; ``references``: of arrays."""
+        """Receive weights; ``facts``: ``number`` of the publisher, layout, version, opts; ``references``: arrays."""
         import ray
 
         assert self._place is not None
@@ -141,7 +141,7 @@ class Host:
             self._newest[shown["number"]].write(arrays, shown["version"], shown["opts"])
 
     def stop(self) -> None:
-        """Let it know that nothing more will be said."""
+        """Tell the process that no more messages follow."""
         if self._process is not None:
             self._process.stop()
 
@@ -152,7 +152,7 @@ class Host:
 
 
 def ordered(target: Target, weights: int) -> str:
-    """What :meth:`Host.begin` is told, as JSON: ``target``, to be run as on this machine."""
+    """The order for :meth:`Host.begin`, as JSON: run ``target`` as on this machine."""
     given = {name: getattr(target, name) for name in ("module", "name", "lends", "preload", "folders")}
     return json.dumps(
         {
@@ -175,7 +175,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def become_like(asked: Mapping[str, Any]) -> None:
-    """Modules, folder and threads as on the launching machine, as far as this one has them."""
+    """Use the launching machine's modules, folder and threads, as far as they exist here."""
     for name in list(os.environ):
         if name.startswith(LIBRARIES):
             del os.environ[name]
@@ -186,16 +186,16 @@ def become_like(asked: Mapping[str, Any]) -> None:
 
 
 def different(version: str) -> str | None:
-    """A sentence where this node's version is not ``version``."""
+    """A sentence if this node's version differs from ``version``; else None."""
     if version == __version__:
         return None
-    return f"has tau_trainer {__version__}, and the run is of {version}; install tau-trainer=={version} there"
+    return f"has tau_trainer {__version__}, but the run has {version}; install tau-trainer=={version} there"
 
 
 def look(version: str, program: str | None) -> str:
-    """What is wrong with this node, as a sentence without its name; empty: nothing. Ray runs it there.
+    """Check this node; Ray runs it there. Returns the problem as a sentence without the node's name, or "".
 
-    ``program``: a build that is to be found there.
+    ``program``: a build that must exist there.
     """
     if (problem := different(version)) is not None:
         return problem

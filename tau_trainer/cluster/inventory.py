@@ -1,4 +1,4 @@
-"""The file of ``tau-train cluster``: machines that are reached by ssh, and the Ray cluster that they shall be."""
+"""The file of ``tau-train cluster``: machines with ssh access, and the Ray cluster to make of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tau_trainer.settings.problems import Problems
 
 
 def _plain(pattern: str, what: str) -> BeforeValidator:
-    """A text that is neither an option of ssh nor anything to a shell."""
+    """A text that ssh cannot read as an option and a shell does not interpret."""
 
     def check(value: Any) -> Any:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
@@ -33,42 +33,42 @@ PortNumber = Annotated[PositiveInt, Field(lt=65536)]
 
 
 class Machine(Section):
-    """One of them; a text stands for its ``host``."""
+    """One machine; a plain text is its ``host``."""
 
     host: HostName
-    """As ssh reaches it."""
+    """Address for ssh."""
     address: HostName | None = None
-    """As the other machines reach it; null: by ``host``."""
+    """Address for the other machines; null: same as ``host``."""
     cpu: NaturalInt | None = None
     """Cores for actors; null: all, and none on a head that has workers."""
     resources: dict[Text, NaturalFloat] = Field(default_factory=dict)
-    """Others that it has, by name, as ``cluster.resources`` asks for them."""
+    """Other resources by name, for ``cluster.resources``."""
 
 
 _Machine = Annotated[Machine, BeforeValidator(lambda value: {"host": value} if isinstance(value, str) else value)]
 
 
 class SSHSettings(Section):
-    """How machines are reached; what is not said here is ssh's own affair."""
+    """How to connect to machines; ssh's own configuration applies to everything else."""
 
     user: UserName | None = None
     port: PortNumber | None = None
     identity: Text | None = None
-    """File of a private key. It stays on this machine."""
+    """Path of a private key, which stays on this machine."""
     config: Text | None = None
-    """A file as ``~/.ssh/config``, in its place."""
+    """A file to use instead of ``~/.ssh/config``."""
 
 
 class MachinesSettings(Section):
-    """Everything in that file."""
+    """All settings in the file."""
 
     name: ClusterName
     head: _Machine
     workers: list[_Machine] = Field(default_factory=list)
     port: PortNumber = 6379
-    """Of the head, where everybody joins."""
+    """The head's port, to which all nodes connect."""
     bin: Text | None = None
-    """Folder of ``ray`` on every machine; null: where a shell finds it."""
+    """Folder of ``ray`` on every machine; null: use the shell's PATH."""
     dashboard: Bool = False
     """Ray's dashboard, on the head's loopback address."""
     ssh: SSHSettings = SSHSettings()
@@ -81,7 +81,7 @@ class MachinesSettings(Section):
 
     @property
     def on_loopback(self) -> bool:
-        """Whether the head is alone, and nobody else needs to reach it."""
+        """Whether the head has a loopback address, which other machines cannot reach."""
         address = self.head.address or self.head.host
         try:
             return ipaddress.ip_address(address).is_loopback
@@ -90,16 +90,16 @@ class MachinesSettings(Section):
 
 
 def load_machines(path: Path) -> MachinesSettings:
-    """Read that file. Raises SettingsError."""
+    """Read the file. Raises SettingsError."""
     document = read_document(path)
     problems = Problems(document)
     try:
         settings = MachinesSettings.model_validate(document.data)
         hosts = [machine.host for machine in (settings.head, *settings.workers)]
         for host in sorted({host for host in hosts if hosts.count(host) > 1}):
-            problems.add(("workers",), f"has {host} more than once, or the head; name each machine once")
+            problems.add(("workers",), f"has {host} more than once, or it is also the head; name each machine once")
         if settings.on_loopback and settings.workers:
-            text = "has a loopback address, by which no worker reaches it; say address, as the others reach it"
+            text = "has a loopback address, which workers cannot reach; set address to one that they can"
             problems.add(("head",), text)
     except ValidationError as error:
         problems.add_errors(error, MachinesSettings, ())

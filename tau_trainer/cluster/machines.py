@@ -1,8 +1,8 @@
-"""A Ray cluster of machines that ssh reaches: how it is begun, looked at and ended.
+"""A Ray cluster of machines with ssh access: how to start, check and end it.
 
-What runs there is ``ray start --block``, one process a machine that ends its Ray when it is asked to: so only this
-cluster's own is ended. Ray's launcher (``ray up``) is not used: its ``down`` is ``ray stop`` on every machine, whatever
-one overrides, which ends all that a user runs there, and it copies the private key to the head.
+Each machine runs ``ray start --block``, one process that ends its own Ray when it is ended. So only this cluster is
+ended. Ray's launcher (``ray up``) is not used: its ``down`` always runs ``ray stop`` on every machine, which ends all
+of a user's Ray processes there, and it copies the private key to the head.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tau_trainer.errors import ClusterError
 
 State = Literal["running", "ended", "died", "absent", "failed", "unreachable"]
 _MARK = "tau-train: "
-"""How the line of an answer begins: a login may print others."""
+"""Prefix of the answer's line: a login can print other lines."""
 _LIMIT_S = 180.0
 _NAMED = 12
-"""Letters of the cluster's name in that of its folder, which is short: sockets lie in it."""
+"""Letters of the cluster's name in its folder's name, which must be short because it contains sockets."""
 _HALVES = 180
-"""Half seconds that a machine waits for its Ray to begin or to end."""
+"""Half seconds for which a machine waits until its Ray has started or ended."""
 _COMMON = """\
 set -u
 umask 077
@@ -41,15 +41,15 @@ runs() {{ pid=$(cat "$home/pid" 2>/dev/null) && ps -ww -p "$pid" -o args= 2>/dev
 """
 _BEGIN = """\
 runs && say running
-command -v "$ray" >/dev/null || say failed "there is no program $ray; say in bin where it is"
+command -v "$ray" >/dev/null || say failed "there is no program $ray; set bin to its folder"
 mkdir -p "$home" && {{ mkdir "$temp" 2>/dev/null || {{ [ -O "$temp" ] && [ ! -L "$temp" ]; }}; }} &&
     chmod 700 "$home" "$temp" ||
-    say failed "$home or $temp is no folder of its own; look what is there, and make room"
+    say failed "$home or $temp is not a folder of this user; move away what is there"
 printf %s {token} >"$home/token"
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$home/token" RAY_USAGE_STATS_ENABLED=0 RAY_worker_niceness=0{loopback}
 unset RAY_AUTH_TOKEN RAY_ADDRESS
-: >"$home/log"  # here: what is behind the & may be late, and an earlier one has said that it began
-# In a folder in it: Ray opens its own folder to every user of the machine.
+: >"$home/log"  # here, because the process after & can be late, and an earlier log says that Ray started
+# In a subfolder: Ray makes its own folder accessible to every user of the machine.
 nohup "$ray" start --block --temp-dir="$temp/r" --disable-usage-stats {flags} >>"$home/log" 2>&1 </dev/null &
 echo $! >"$home/pid"
 count=0
@@ -73,35 +73,35 @@ if runs; then
     count=0
     while runs; do
         count=$((count + 1))
-        [ $count -lt {halves} ] || say failed "its Ray does not end; look at process $pid there"
+        [ $count -lt {halves} ] || say failed "its Ray does not end; check process $pid there"
         sleep 0.5
     done
 fi
 rm -rf "$home" "$temp"
-(cd "$HOME" && rmdir -p "$(dirname "{home}")") 2>/dev/null  # where nothing else is kept
+(cd "$HOME" && rmdir -p "$(dirname "{home}")") 2>/dev/null  # if empty
 say $found
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a machine says."""
+    """A machine's answer."""
 
     machine: Machine
     state: State
     text: str = ""
-    """The last line of Ray's log there, or of ssh's complaint."""
+    """The last line of Ray's log there, or of ssh's error."""
 
 
 def up(settings: MachinesSettings, home: Path) -> list[Answer]:
-    """Begin it: the head, then all workers at once. Machines where it runs are left alone.
+    """Start the cluster: the head, then all workers at once. Machines where it already runs are left alone.
 
     Args:
-        settings: of the cluster.
-        home: the user's folder here; its token is kept below it.
+        settings: the cluster's settings.
+        home: the user's folder here; the token is stored below it.
 
     Raises:
-        ClusterError: a machine cannot be reached, or Ray does not begin there.
+        ClusterError: a machine cannot be reached, or Ray does not start there.
     """
     token = _token(settings, home)
     head = _asked(settings, [settings.head], token)
@@ -112,28 +112,28 @@ def up(settings: MachinesSettings, home: Path) -> list[Answer]:
 
 
 def status(settings: MachinesSettings) -> list[Answer]:
-    """How every machine does. Raises nothing: what cannot be reached says so."""
+    """The state of every machine. Raises nothing: a machine that cannot be reached has its own state."""
     return _each(settings, (settings.head, *settings.workers), _STATUS)
 
 
 def down(settings: MachinesSettings, home: Path) -> list[Answer]:
-    """End it: the workers, then the head. The token goes with it.
+    """End the cluster: the workers, then the head. The token is deleted.
 
     Raises:
-        ClusterError: a machine cannot be reached, or its Ray does not end. The others are ended all the same.
+        ClusterError: a machine cannot be reached, or its Ray does not end. The others are still ended.
     """
     answers = [*_each(settings, settings.workers, _END), *_each(settings, [settings.head], _END)]
     _refuse(answers)
     path = _token_file(settings, home)
     path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # something else is kept there
+    with contextlib.suppress(OSError):  # the folder is not empty
         for folder in list(path.parents)[:3]:
             folder.rmdir()
     return answers
 
 
 def token_path(settings: MachinesSettings) -> str:
-    """Where the token is on the head, for a shell there."""
+    """Path of the token on the head, for a shell there."""
     return f"~/{_folder(settings, settings.head)}/token"
 
 
@@ -148,7 +148,7 @@ def _token_file(settings: MachinesSettings, home: Path) -> Path:
 
 
 def _token(settings: MachinesSettings, home: Path) -> str:
-    """That of an earlier ``up``, or a new one."""
+    """The token of an earlier ``up``, or a new one."""
     path = _token_file(settings, home)
     try:
         if not path.exists():
@@ -157,22 +157,22 @@ def _token(settings: MachinesSettings, home: Path) -> str:
             path.write_text(secrets.token_hex(32), encoding="ascii")
         return path.read_text(encoding="ascii")
     except OSError as error:
-        raise ClusterError(f"the token cannot be kept in {path} ({error.strerror}); make room there") from error
+        raise ClusterError(f"the token cannot be written to {path} ({error.strerror}); make room there") from error
 
 
 def _folder(settings: MachinesSettings, machine: Machine) -> str:
-    """Of a machine, below its user's: machines may share that."""
+    """A machine's folder below the user's home folder, which machines can share."""
     return f".tau-train/clusters/{settings.name}/{machine.host}"
 
 
 def _asked(settings: MachinesSettings, machines: Iterable[Machine], token: str) -> list[Answer]:
-    """Begin Ray on these."""
+    """Start Ray on these machines."""
     loopback = " RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0" if settings.on_loopback else ""  # else it listens everywhere
     return _each(settings, machines, _BEGIN, {"token": shlex.quote(token), "loopback": loopback})
 
 
 def flags_of(settings: MachinesSettings, machine: Machine) -> list[str]:
-    """Of ``ray start``, for that machine."""
+    """Flags of ``ray start`` for a machine."""
     head, cores = machine == settings.head, machine.cpu
     if head:
         place = f"--node-ip-address={machine.address or machine.host}"
@@ -189,7 +189,7 @@ def flags_of(settings: MachinesSettings, machine: Machine) -> list[str]:
 def _each(
     settings: MachinesSettings, machines: Iterable[Machine], script: str, values: Mapping[str, str] | None = None
 ) -> list[Answer]:
-    """Run a script on these, all at once."""
+    """Run a script on these machines, all at once."""
     machines = list(machines)
     with ThreadPoolExecutor(max(1, len(machines)), "ssh") as pool:
         return list(pool.map(lambda machine: _ask(settings, machine, script, values or {}), machines))
@@ -209,7 +209,7 @@ def _ask(settings: MachinesSettings, machine: Machine, script: str, values: Mapp
         **values,
     )
     try:
-        # By the pipe, not as words: others see command lines, and the token is in it.
+        # Through the pipe, not as arguments: it has the token, and others can see command lines.
         done = subprocess.run(
             [*ssh_words(settings, machine), "sh", "-s"],
             input=filled,
@@ -222,18 +222,18 @@ def _ask(settings: MachinesSettings, machine: Machine, script: str, values: Mapp
     except FileNotFoundError:
         return Answer(machine, "unreachable", "there is no program ssh on this machine; install OpenSSH's client")
     except subprocess.TimeoutExpired:
-        return Answer(machine, "unreachable", f"ssh was not done after {_LIMIT_S:g} s")
+        return Answer(machine, "unreachable", f"ssh did not finish within {_LIMIT_S:g} s")
     for line in reversed(done.stdout.splitlines()):
         if line.startswith(_MARK):
             state, _, text = line.removeprefix(_MARK).partition(" ")
             return Answer(machine, cast("State", state), text or state)
-    said = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}, without a word"
-    remedy = f"log in once by `{shlex.join(ssh_words(settings, machine, batch=False))}` to see"
+    said = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}, without a message"
+    remedy = f"to check, log in once with `{shlex.join(ssh_words(settings, machine, batch=False))}`"
     return Answer(machine, "unreachable", f"ssh cannot run a shell there ({said}); {remedy}")
 
 
 def ssh_words(settings: MachinesSettings, machine: Machine, *, batch: bool = True) -> list[str]:
-    """The program that reaches a machine. ``batch``: nobody is asked for a password or about a stranger's key."""
+    """The ssh command for a machine. ``batch``: it does not ask for a password or about an unknown host key."""
     ssh = settings.ssh
     options = {"-F": ssh.config, "-i": ssh.identity, "-p": ssh.port, "-l": ssh.user}
     words = [str(word) for name, value in options.items() if value is not None for word in (name, value)]

@@ -1,4 +1,4 @@
-"""What the nodes of a cluster have, and whether they can play. Ray is imported once there is a connection."""
+"""The resources of a cluster's nodes, and checks of the nodes. Ray is imported once there is a connection."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tau_trainer.cluster import host
 from tau_trainer.errors import ClusterError
 
 _NAMES = {"cpu": "CPU", "gpu": "GPU"}
-"""What we call what Ray calls otherwise."""
+"""Our names of resources that have other names in Ray."""
 _RAYS = ("node:", "memory", "object_store_memory", "accelerator_type:")
-"""How resources begin that every node has."""
+"""Prefixes of resources that every node has."""
 LOOK_S = 60.0
 
 
 @dataclass(frozen=True)
 class Node:
-    """A machine of a cluster, or what stands for one."""
+    """A node of a cluster: a machine, or a simulated one."""
 
     id: str
     name: str
     resources: Mapping[str, float]
-    """By Ray's names."""
+    """Amounts by Ray's names."""
 
     def room(self, asked: Mapping[str, float]) -> int:
-        """How many processes fit that ask for so much each, while nobody else is there."""
+        """Number of processes with the resources ``asked`` that fit on the empty node."""
         fits = [self.resources.get(name, 0.0) / amount for name, amount in asked.items() if amount]
         return int(min(fits) + 1e-9) if fits else sys.maxsize
 
@@ -39,19 +39,19 @@ class Node:
 
 
 def rays_names(resources: Mapping[str, float]) -> dict[str, float]:
-    """Resources as Ray calls them."""
+    """Resources with Ray's names."""
     return {_NAMES.get(name.lower(), name): amount for name, amount in resources.items()}
 
 
 def options_of(asked: Mapping[str, float]) -> dict[str, Any]:
-    """Of a Ray actor that needs so much; nodes take turns."""
+    """Options of a Ray actor with the resources ``asked``, spread over the nodes."""
     others = {name: amount for name, amount in asked.items() if name not in _NAMES.values() and amount}
     plain = {"num_cpus": asked.get("CPU", 0.0), "num_gpus": asked.get("GPU", 0.0)}
     return {**plain, "resources": others, "scheduling_strategy": "SPREAD"}
 
 
 def amounts(resources: Mapping[str, float]) -> str:
-    """``1 CPU, 2 unity``."""
+    """Resources as text: ``1 CPU, 2 unity``."""
     return ", ".join(f"{amount:g} {name}" for name, amount in sorted(resources.items()) if amount)
 
 
@@ -76,13 +76,13 @@ def alive() -> list[Node]:
 
 
 def _name(node: Mapping[str, Any]) -> str:
-    """What its administrator called it, else its host."""
+    """The name that its administrator gave it, else its host."""
     given = node.get("NodeName") or ""
     return str(node["NodeManagerHostname"] if given in ("", node["NodeManagerAddress"]) else given)
 
 
 def survey(nodes: Sequence[Node], program: str | None) -> None:
-    """Ask each whether it has our version, and ``program``. Raises ClusterError for the first that cannot play."""
+    """Check that each node has our version, and ``program``. Raises ClusterError for the first that does not."""
     import ray
     from ray.exceptions import GetTimeoutError, RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -96,7 +96,7 @@ def survey(nodes: Sequence[Node], program: str | None) -> None:
         try:
             problem = ray.get(reference, timeout=LOOK_S)
         except GetTimeoutError:
-            problem = f"has not answered in {LOOK_S:g} s; look whether Ray runs there"
+            problem = f"has not answered within {LOOK_S:g} s; check whether Ray runs there"
         except RayError as error:
             text = str(getattr(error, "cause", None) or error).strip().splitlines()[-1]
             problem = f"cannot run tau_trainer ({text}); install tau-trainer=={__version__} there, as here"

@@ -1,8 +1,9 @@
 """Processes on the nodes of a Ray cluster: messages in calls of Ray actors, weights in its object store.
 
-One call for messages is open at each process (:meth:`.Host.collect`); with its reply come status and log. What is
-said goes to the same actor in another concurrency group, one call after the other, and so do weights: whoever hears a
-message has the weights that were written before it. Whatever Ray raises means that the process is gone.
+For each process, one call for messages is always open (:meth:`.Host.collect`); its reply includes status and log.
+Messages to the process and weights are sent to the same actor in another concurrency group, one call after the other:
+so a process that receives a message has all weights written before it. Any exception from Ray means that the process
+has ended.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ _GROUPS = {"collect": 1, "control": 1, "end": 1}
 
 
 class RayPlace:
-    """The nodes of a cluster. Fulfils :class:`~tau_trainer.remote.process.Place`.
+    """The nodes of a cluster. Implements :class:`~tau_trainer.remote.process.Place`.
 
     Attributes:
-        connection: to the cluster.
-        status: see there.
-        weights: calls of :meth:`newest` at most.
-        published: what those returned.
-        processes: those that have not ended; belongs to the loop.
-        actor: Ray's class of hosts.
+        connection: the connection to the cluster.
+        status: see ``Place``.
+        weights: maximum calls of :meth:`newest`.
+        published: results of those calls.
+        processes: the running processes; used only in the loop.
+        actor: Ray's actor class of hosts.
     """
 
     def __init__(self, connection: Connection, seats: int = 0, weights: int = 0) -> None:
-        """``connection``: lives longer than this."""
+        """``connection``: must stay open longer than this object."""
         self.connection, self.weights = connection, weights
         self.status = np.zeros((seats, STATUS), np.int64)
         self.published: list[Broadcast] = []
@@ -53,20 +54,20 @@ class RayPlace:
         self._thread.start()
 
     def launch(self, target: Target, take: Take | None = None) -> Process:
-        """Start a process; see there. That no node has room for it is found later, and told as its end."""
+        """Start a process; see ``Place``. If no node has room for it, that is reported later as its end."""
         if target.seat is not None:
             self.status[target.seat] = 0
         return RayProcess(self, target, take)
 
     def newest(self, layout: Layout) -> Broadcast:
-        """Make weights known; see there. Raises IndexError: too many."""
+        """Register weights; see ``Place``. Raises IndexError if there are too many."""
         if len(self.published) == self.weights:
             raise IndexError(self.weights)
         self.published.append(Broadcast(layout, len(self.published), self._show))
         return self.published[-1]
 
     def _show(self, broadcast: Broadcast) -> None:
-        """Send what it has to all processes; from any thread."""
+        """Send its weights to all processes; call from any thread."""
 
         def show() -> None:
             for process in self.processes:
@@ -75,7 +76,7 @@ class RayPlace:
         self.call(show)
 
     def lose(self) -> None:
-        """The cluster is lost: so is everything on it."""
+        """End all processes, because the cluster is lost."""
 
         def lose() -> None:
             for process in tuple(self.processes):
@@ -84,19 +85,19 @@ class RayPlace:
         self.call(lose)
 
     def call(self, function: Callable[[], object]) -> None:
-        """Call it in the loop, after what was to be called before; from any thread."""
-        with contextlib.suppress(RuntimeError):  # it is closed, and so is everything else
+        """Call a function in the loop, after earlier ones; call from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(function)
 
     def task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Have something done in the loop; call there."""
+        """Start a task in the loop; call only in the loop."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def close(self) -> None:
-        """Let go of what they share; further calls do nothing."""
+        """Release shared resources; further calls do nothing."""
         if self._loop.is_closed():
             return
         ended = threading.Event()
@@ -109,7 +110,7 @@ class RayPlace:
             self._loop.close()
 
     async def _end(self, ended: threading.Event) -> None:
-        """Give up whoever still runs, and wait for what was begun."""
+        """Give up all running processes, and wait for unfinished tasks."""
         for process in tuple(self.processes):
             process.give_up()
         others = self._tasks - {asyncio.current_task()}

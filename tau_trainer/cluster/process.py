@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from tau_trainer.cluster.place import RayPlace
 
 PLACE_S = 30.0
-"""How long a process may wait until a node has room for it and has begun it."""
+"""Maximum seconds until a node has room for a process and has started it."""
 _AGAIN_S = 1.0
 _CLOSE_S = 5.0
 Call = Callable[[Any], Any]
-"""From a host to the reference of a call of it."""
+"""Calls a host and returns the call's reference."""
 
 
 class RayProcess(Process):
-    """A process on a node. What happens to it happens in its place's loop."""
+    """A process on a node, managed in its place's loop."""
 
     def __init__(self, place: RayPlace, target: Target, take: Take | None) -> None:
         super().__init__(target, take)
@@ -64,13 +64,13 @@ class RayProcess(Process):
 
     @property
     def pid(self) -> int:
-        """Its number there; waits until it has begun. 0: it never did."""
+        """Its process ID there; waits until it has started. 0: it never started."""
         self._begun.wait()
         return self._pid
 
     @property
     def exit_code(self) -> int | None:
-        """None: it runs."""
+        """Its exit code; None while it runs."""
         return self._code if self._over.is_set() else None
 
     # -- in the loop
@@ -82,7 +82,7 @@ class RayProcess(Process):
         self._task = self._place.task(self._live())
 
     async def _live(self) -> None:
-        """From its start to its end, which is told."""
+        """Run the process from its start to its end, and report the end."""
         sending: asyncio.Task[None] | None = None
         how = ""
         try:
@@ -92,22 +92,22 @@ class RayProcess(Process):
                 sending = asyncio.create_task(self._send())
                 how = await self._listen()
             else:
-                how = f"before it began: {refused}"
+                how = f"before it started: {refused}"
         except RayError as error:
             how = _gone(error)
         except asyncio.CancelledError:
             how = self._given_up
-        except Exception as error:  # a disk that is full, say: whoever waits must learn of it
-            how = f"for it cannot be heard ({type(error).__name__}: {error})"
+        except Exception as error:  # for example a full disk: the waiting caller must be notified
+            how = f"because its messages cannot be read ({type(error).__name__}: {error})"
         finally:
             if sending is not None:
                 sending.cancel()
             self._end(how)
-            if self._host is not None and not self._place.connection.lost:  # else that would wait for ever
+            if self._host is not None and not self._place.connection.lost:  # else it would wait forever
                 await asyncio.to_thread(self._release)
 
     async def _begin(self) -> str | None:
-        """Have it started on a node; a sentence: it cannot be."""
+        """Start it on a node; returns a sentence if that is not possible."""
         connection, loop = self._place.connection, asyncio.get_running_loop()
         until, begun = loop.time() + PLACE_S, None
         while begun is None and not connection.lost:
@@ -116,13 +116,13 @@ class RayProcess(Process):
                     begun = json.loads(await self._ordered())
             except TimeoutError:
                 return await asyncio.to_thread(connection.full, PLACE_S)
-            except RayError:  # perhaps its node has died, and it takes some seconds until Ray knows that
+            except RayError:  # if its node has died, Ray notices it only after some seconds
                 if loop.time() + _AGAIN_S > until:
                     raise
                 await asyncio.to_thread(self._release)
                 await asyncio.sleep(_AGAIN_S)
         if begun is None:
-            return "there is no cluster any more"
+            return "the cluster has ended"
         self._node = await asyncio.to_thread(connection.name, begun["node"])
         if "refused" in begun:
             return f"{self._node} {begun['refused']}"
@@ -130,27 +130,27 @@ class RayProcess(Process):
         return None
 
     async def _ordered(self) -> str:
-        """Find a node for it, and say there what it is. Raises RayError."""
+        """Find a node for it, and send its order there. Raises RayError."""
         asked = self._place.connection.options
         self._host = await asyncio.to_thread(lambda: self._place.actor.options(**asked).remote())
         begun: str = await _result(self._host.begin.options(concurrency_group="control").remote(self._order))
         return begun
 
     async def _listen(self) -> str:
-        """Hand on what it says, until it ends; how it did."""
+        """Pass on its messages until it ends; returns how it ended."""
         ended = None
         while ended is None:
             began = time.perf_counter()
             opts = [broadcast.opts for broadcast in self._place.published]
             reply: Reply = await _result(self._host.collect.options(concurrency_group="collect").remote(opts))
             ended = self._hand_on(reply, time.perf_counter() - began)
-            del reply  # what lies in the store stays there as long as somebody looks at it
+            del reply  # objects stay in the store while they are referenced
         self._print(await _result(self._host.rest.options(concurrency_group="end").remote()))
         self._code = ended["code"]
         return str(ended["how"]).replace(self._log, str(self.target.log))
 
     def _hand_on(self, reply: Reply, seconds: float) -> dict[str, Any] | None:
-        """What came after so many seconds. Returns what is said of its end, if that has come."""
+        """Pass on a reply that took ``seconds``. Returns the facts about its end, once it has ended."""
         messages, status, printed, collecting = reply
         if self.target.seat is not None:
             self._place.status[self.target.seat] = status
@@ -164,7 +164,7 @@ class RayProcess(Process):
         return None
 
     async def _send(self) -> None:
-        """Make the calls that are waiting, one after the other."""
+        """Make the queued calls, one after the other."""
         while True:
             await self._more.wait()
             self._more.clear()
@@ -173,14 +173,14 @@ class RayProcess(Process):
                 call = following.send if isinstance(following, Broadcast) else following
                 try:
                     await _result(call(self._host))
-                except RayTaskError as error:  # it lives, but would go on with weights of before, say
-                    self._given_up = f"for it could not be told what is new ({error.cause or error})"
+                except RayTaskError as error:  # it runs, but would continue with old weights, for example
+                    self._given_up = f"because a message could not be delivered ({error.cause or error})"
                     self.give_up()
-                except RayError:  # that it is gone is heard
+                except RayError:  # its end is reported elsewhere
                     pass
 
     def show(self, broadcast: Broadcast) -> None:
-        """Let it have the newest weights; where they wait already, those that are the newest when it is their turn."""
+        """Queue the newest weights; if they are queued already, the newest at that time will be sent."""
         if broadcast not in self._outbox and broadcast.written:
             self._queue(broadcast)
 
@@ -204,18 +204,18 @@ class RayProcess(Process):
         self._take(Message("ended", {"how": how}, {}))
 
     def _release(self) -> None:
-        """Give its node's room to others."""
+        """Release its node's resources."""
         with contextlib.suppress(RayError, RuntimeError, ValueError):
             ray.kill(self._host)
 
     def give_up(self) -> None:
-        """Wait for nothing of it any more."""
+        """Stop waiting for it."""
         if self._task is not None:
-            self._task.get_loop().call_soon(self._task.cancel)  # one that has yet to begin would tell of no end
+            self._task.get_loop().call_soon(self._task.cancel)  # later: a new task would report no end
 
     def _kill(self) -> None:
         if self._begun.is_set() and not self._over.is_set():
-            with contextlib.suppress(RayError):  # the cluster is gone already
+            with contextlib.suppress(RayError):  # the cluster has already ended
                 ending = self._host.kill.options(concurrency_group="end").remote()
                 self._place.task(_done(ending))
         else:
@@ -224,7 +224,7 @@ class RayProcess(Process):
     # -- from any thread
 
     def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
-        """Say something. Raises ValueError for an array of objects."""
+        """Send a message. Raises ValueError for an array of objects."""
         sent, text = {name: np.array(values) for name, values in arrays.items()}, json.dumps(dict(facts))
         for name, values in sent.items():
             if values.dtype.hasobject:
@@ -233,21 +233,21 @@ class RayProcess(Process):
         self._place.call(lambda: self._queue(call))
 
     def checked(self, message: Message) -> Message:
-        """See there. Raises ClusterError where the whole cluster is lost: no other process takes its place."""
+        """See ``Process``. Raises ClusterError if the whole cluster is lost: no process can replace this one."""
         if message.kind == "ended" and self._place.connection.lost:
             raise ClusterError(self._place.connection.lost)
         return super().checked(message)
 
     def how(self) -> str:
         """How it ended."""
-        return self._how if self._over.wait(_CLOSE_S) else "its connection, and goes on"
+        return self._how if self._over.wait(_CLOSE_S) else "its connection but still runs"
 
     def stop(self) -> None:
-        """Let it know that nothing more will be said."""
+        """Tell it that no more messages follow."""
         self._place.call(lambda: self._queue(_stop))
 
     def end(self, patience_s: float = _CLOSE_S) -> None:
-        """The same, and wait for its end."""
+        """Call :meth:`stop` and wait for its end."""
         self.stop()
         if not self._over.wait(patience_s):
             self.kill()
@@ -269,7 +269,7 @@ def _stop(host: Any) -> Any:
 
 
 async def _result(reference: Any) -> Any:
-    """Of a call. Raises RayError."""
+    """The result of a call. Raises RayError."""
     return await asyncio.wrap_future(reference.future())
 
 
@@ -279,8 +279,8 @@ async def _done(reference: Any) -> None:
 
 
 def _gone(error: RayError) -> str:
-    """How a process ended of which Ray says that."""
+    """How a process ended, for an error from Ray."""
     text = " ".join(str(error).split())
     if "node has died" in text:
         return "with its node"
-    return f"with Ray's worker there, which cannot be reached any more ({type(error).__name__})"
+    return f"with Ray's worker there, which can no longer be reached ({type(error).__name__})"

@@ -1,4 +1,4 @@
-"""The newest weights on their way to the nodes: one object a version, of which each node fetches one copy."""
+"""Sends the newest weights to the nodes: one object for each version; each node fetches one copy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tau_trainer.columns import Arrays
 from tau_trainer.remote.process import Layout
 
 _VERSIONS = 2
-"""That are kept: the newest, and one that somebody may be about to fetch."""
+"""Number of kept versions: the newest, and one that a node may still fetch."""
 
 
 class Broadcast:
-    """The newest weights, for every process that runs. Fulfils :class:`~tau_trainer.remote.process.Publisher`."""
+    """The newest weights, for all running processes. Implements :class:`~tau_trainer.remote.process.Publisher`."""
 
     def __init__(self, layout: Layout, number: int, show: Callable[[Broadcast], None]) -> None:
-        """``number``: of those that a place has; ``show``: has it sent to all processes."""
+        """``number``: its number in the place; ``show``: sends it to all processes."""
         self.reference = {"number": number, "layout": layout}
         self.opts = 0
         """Gradient steps so far."""
@@ -31,11 +31,11 @@ class Broadcast:
 
     @property
     def written(self) -> bool:
-        """Whether there are any."""
+        """Whether weights were written."""
         return bool(self._kept)
 
     def write(self, weights: Arrays, version: int, opts: int) -> None:
-        """Make these the newest; from any thread."""
+        """Make these the newest weights; call from any thread."""
         self.opts = max(opts, self.opts)
         arrays = {name: np.ascontiguousarray(weights[name], kind) for name, kind in self._kinds.items()}
         shown = json.dumps({**self.reference, "version": version, "opts": opts})
@@ -43,11 +43,11 @@ class Broadcast:
         self._show(self)
 
     def tell(self, opts: int) -> None:
-        """So many gradient steps were taken; it goes along with the next call for messages."""
+        """Set the number of gradient steps; it is sent with the next call for messages."""
         self.opts = opts
 
     def send(self, host: Any) -> Any:
-        """Have a host fetch the newest; returns the reference of that call."""
+        """Let a host fetch the newest weights; returns the call's reference."""
         reference, shown = self._kept[-1]
-        # In a list Ray hands on where they lie; by themselves they would be fetched before the call is queued.
+        # In a list, Ray passes the references; otherwise it would fetch the arrays before queueing the call.
         return host.show.options(concurrency_group="control").remote(shown, [reference])

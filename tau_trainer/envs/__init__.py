@@ -1,6 +1,6 @@
-"""What can be trained on: the contract, engines over the wire, Gymnasium, PettingZoo; and mlagents-envs' low-level API.
+"""Environments: the contract, engines over the wire, Gymnasium, PettingZoo, and mlagents-envs' low-level API.
 
-The names of :mod:`tau_trainer.envs.mlagents` can be had from here too, and are loaded when they are first used.
+The names of :mod:`tau_trainer.envs.mlagents` are also available here; each is loaded on first use.
 """
 
 from __future__ import annotations

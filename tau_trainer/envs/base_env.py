@@ -1,4 +1,4 @@
-"""Any ``BaseEnv`` of mlagents-envs' low-level API, theirs or ours, played like an engine."""
+"""Adapter that plays any ``BaseEnv`` of mlagents-envs' low-level API, theirs or ours, like an engine."""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ if TYPE_CHECKING:
 
 PREFIX = "mlagents:"
 _STEPS = ("agent_id", "obs", "reward", "group_id", "group_reward")
-"""What steps of both kinds have."""
+"""Attributes that decision steps and terminal steps share."""
 
 
 class BaseEnvSource:
-    """Calls the function that ``--env mlagents:MODULE:FUNCTION`` names, with a worker's number, for each environment.
+    """Makes each environment by calling the function of ``--env mlagents:MODULE:FUNCTION`` with a worker's number.
 
-    It returns a new environment each time. ``--env-args`` are further arguments. MODULE may be ``__main__``.
+    The function returns a new environment each time. ``--env-args`` are its other arguments. MODULE can be
+    ``__main__``.
     """
 
     invitation: str | None = None
     warnings: tuple[str, ...] = ()
 
     def __init__(self, settings: RunSettings, count: int, log_folder: Path) -> None:
-        """Raises SettingsError where there is no such function."""
+        """Raises SettingsError if the function does not exist."""
         self._env = env = settings.env_settings
         place = (env.env_path or "").removeprefix(PREFIX)
         module, _, name = place.partition(":")
@@ -69,8 +70,8 @@ class BaseEnvSource:
 class BaseEnvEnvironment(ThreadedEnvironment[Any]):
     """A ``BaseEnv`` behind :class:`~tau_trainer.envs.contract.Environment`.
 
-    Parameters travel through its environment parameters channel, where it was given one, and what its stats channel
-    collects is recorded.
+    Parameters are sent through its environment parameters channel, if it has one. Values that its stats channel
+    collects are recorded.
     """
 
     def __init__(self, index: int, make: Any, seed: int | None, budget: RestartBudget, on_stat: OnStat) -> None:
@@ -89,12 +90,12 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
         self.specs, self._told = {}, {}
 
     def tell(self, parameters: Parameters) -> None:
-        """Send what has changed with the next step."""
+        """Send changed parameters with the next step."""
         self._parameters = parameters
         self._send()
 
     async def next(self) -> list[StepBatch]:
-        """What the step brought. Raises EngineError."""
+        """Return the results of the step. Raises EngineError."""
         batches = await super().next()
         stats, self._stats = self._stats, []
         for stat in stats:
@@ -133,7 +134,7 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
                 send(name, *value.values, value.seed)
 
     def _heard(self) -> list[StepBatch]:
-        """What the last step brought."""
+        """The results of the last step."""
         stats = self._channel(STATS)
         if stats is not None:
             for key, values in stats.get_and_reset_stats().items():

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium whose answers are checked: what is wrong is said as in :mod:`.faults`."""
+"""Checks of the values that Gymnasium environments return, with the messages of :mod:`.faults`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tau_trainer.errors import EnvironmentFaultError
 
 
 class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment of Gymnasium whose answers are checked."""
+    """Wrapper that checks the values that a Gymnasium environment returns."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """As the environment's own. Raises EnvironmentFaultError."""
+        """Same as the environment's method. Raises EnvironmentFaultError for an invalid result."""
         found = self.env.reset(seed=seed, options=options)
         obs, info = parts_of(found, f"{self._who}.reset()", ("observation", "info"))
         self._check(obs, info, "reset()")
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """As the environment's own. Raises EnvironmentFaultError."""
+        """Same as the environment's method. Raises EnvironmentFaultError for an invalid result."""
         obs, reward, terminated, truncated, info = parts_of(self.env.step(action), f"{self._who}.step()", STEP)
         check_reward(reward, f"{self._who}.step()")
         check_number(terminated, f"{self._who}.step()", "terminated")
@@ -43,7 +43,7 @@ class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def checked(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """``env`` with its own answers checked, beneath all wrappers, and an author's wrappers' above them."""
+    """``env`` with checks of its results directly around it, and of the results of each of the author's wrappers."""
     if not isinstance(env, gymnasium.Wrapper):
         return Checked(env)
     authored, inner = not _is_gymnasiums(env), env
@@ -59,14 +59,14 @@ def _is_gymnasiums(wrapper: object) -> bool:
 
 
 def check_observation(space: spaces.Space[Any], obs: Any, method: str) -> None:
-    """Raises EnvironmentFaultError where ``obs`` has another form than ``space``."""
+    """Raises EnvironmentFaultError if ``obs`` does not have the form of ``space``."""
     fault = _misfit(space, obs, "")
     if fault is not None:
         raise EnvironmentFaultError(f"{method} returned {fault}")
 
 
 def check_keys(space: spaces.Dict, obs: Any, method: str) -> None:
-    """Raises EnvironmentFaultError where ``obs`` has not the keys of ``space``, whatever stands there."""
+    """Raises EnvironmentFaultError if ``obs`` lacks a key of ``space``. The values are not checked."""
     if (fault := _keys_missing(space, obs, "")) is not None:
         raise EnvironmentFaultError(f"{method} returned {fault}")
 
@@ -79,7 +79,7 @@ def _keys_missing(space: spaces.Dict, obs: Any, place: str) -> str | None:
 
 
 def _misfit(space: spaces.Space[Any], obs: Any, place: str) -> str | None:
-    """What was observed and what is due, as the middle of a sentence; None: it fits."""
+    """The wrong observation and the expected one, as the middle of a sentence; None if the observation fits."""
     if isinstance(space, spaces.Dict):
         if (fault := _keys_missing(space, obs, place)) is not None:
             return fault
@@ -100,7 +100,7 @@ def _misfit(space: spaces.Space[Any], obs: Any, place: str) -> str | None:
 
 
 def _within(space: spaces.Space[Any], values: NDArray[Any]) -> bool:
-    """Whether choices are some that there are: those of others have no place in what is seen."""
+    """Whether discrete values are within the space: others cannot be encoded as one-hot observations."""
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         size = space.n if isinstance(space, spaces.Discrete) else space.nvec
         place = values - space.start

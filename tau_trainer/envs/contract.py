@@ -1,9 +1,10 @@
-"""What a pair needs of the thing it plays: one page, whoever fulfils it.
+"""The interface between a training pair and its environment, for all kinds of environments.
 
-The environment asks, we answer: a step is a list of :class:`~tau_trainer.specs.StepBatch`, one a behavior, with the
-agents that want a decision and those whose episode ended. Who steps in this process, and blocks meanwhile, derives from
-:class:`~tau_trainer.envs.threaded.ThreadedEnvironment`. Scripts of users stand on the other contract of this folder,
-:class:`~tau_trainer.envs.mlagents.base_env.BaseEnv`; :mod:`tau_trainer.envs.base_env` leads from that one to this.
+The environment asks, the trainer answers. A step is a list of :class:`~tau_trainer.specs.StepBatch`, one for each
+behavior, with the agents that need a decision and those whose episode ended. Environments that step (and block) in this
+process derive from :class:`~tau_trainer.envs.threaded.ThreadedEnvironment`. Users' scripts use the other contract of
+this folder, :class:`~tau_trainer.envs.mlagents.base_env.BaseEnv`; :mod:`tau_trainer.envs.base_env` adapts that one to
+this.
 """
 
 from __future__ import annotations
@@ -21,92 +22,92 @@ if TYPE_CHECKING:
     from tau_trainer.settings import RunSettings
 
 Parameters = Mapping[str, float | Sampler]
-"""What environments are told as they begin, by name; ``seed`` where a run is to be repeatable."""
+"""Environment parameters by name, sent when an environment starts; includes ``seed`` if the run is repeatable."""
 OnStat = Callable[[Stat], None]
-"""Called with a number that the game reports by itself."""
+"""Called with a statistic that the game reports."""
 
 
 class OnEvent(Protocol):
-    """Called with a sentence for the person who watches."""
+    """Called with a message for the user."""
 
     def __call__(self, message: str, /, *, restart: int = ...) -> object:
-        """``restart``: told where an environment is started again, how often it has been, this time included."""
+        """``restart``: only if an environment is restarted; the number of its restarts so far, including this one."""
 
 
 class Environment(Protocol):
     """One game, with any number of agents of any number of behaviors.
 
-    Use: ``await start(parameters)``, then ``answer(actions)`` and ``await next()`` in turn; after an EngineError
-    ``await recover(error)`` gives the first step of a fresh game or raises; ``await close()``, or ``await kill()``.
-    ``tell(parameters)`` before an answer where they change.
+    Usage: call ``await start(parameters)``, then ``answer(actions)`` and ``await next()`` in turn. After an
+    EngineError, ``await recover(error)`` returns the first step of a new game or raises. If the parameters change, call
+    ``tell(parameters)`` before the next answer. End with ``await close()`` or ``await kill()``.
     """
 
     @property
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviors met so far, by full name."""
+        """The behaviors seen so far, by full name."""
 
     @property
     def exchanges(self) -> int:
-        """Steps so far."""
+        """Number of steps so far."""
 
     @property
     def restarts(self) -> int:
-        """How often it was replaced by a fresh one."""
+        """Number of times that it was replaced by a new one."""
 
     @property
     def waits_for(self) -> str | None:
-        """What it is waited for to do (``engine 3 to answer a step``); None while it waits for us."""
+        """What the trainer waits for (``engine 3 to answer a step``); None while it waits for the trainer."""
 
     @property
     def absent(self) -> str | None:
-        """Why nothing happens until a person goes on with the game (it is paused, say); None while it runs."""
+        """Why nothing happens until a person continues the game (for example, it is paused); None while it runs."""
 
     async def start(self, parameters: Parameters) -> list[StepBatch]:
-        """Begin; the first step of every behavior. Raises EngineError."""
+        """Start it and return the first step of every behavior. Raises EngineError."""
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:
-        """Begin all episodes anew; nothing is told of those that were open. Raises EngineError."""
+        """Restart all episodes; the interrupted ones report no end. Raises EngineError."""
 
     def tell(self, parameters: Parameters) -> None:
-        """The parameters have become these: it reads them when it likes, at an episode's begin most often."""
+        """Set new parameters. The environment decides when it reads them, usually when an episode starts."""
 
     def answer(self, actions: Mapping[str, Actions]) -> None:
-        """Give every agent that asked its action, by behavior, in the order they asked. Returns at once."""
+        """Pass the actions of all agents that asked, by behavior, in the order they asked. Returns at once."""
 
     async def next(self) -> list[StepBatch]:
-        """The next step. Raises EngineStoppedError when somebody who may has ended it, else EngineError."""
+        """The next step. Raises EngineStoppedError if the user ended the game, else EngineError."""
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Replace a game that failed to start, failed later or was refused, or wait for who ended it; its first step.
+        """Replace a game that failed or was refused, or wait until the user restarts one; returns its first step.
 
-        A game is refused by an EngineRefusedError. Raises ``error`` if no other game can take its place.
+        An EngineRefusedError means that the trainer refused the game. Raises ``error`` if no game can replace it.
         """
 
     async def close(self) -> None:
-        """Say goodbye and wait for its end."""
+        """End the game in an orderly way and wait until it has ended."""
 
     async def kill(self) -> None:
-        """End it at once."""
+        """End the game at once."""
 
 
 class EnvironmentSource(Protocol):
-    """Makes the environments of a run. Made by :func:`open_source` before anything is started."""
+    """Makes the environments of a run. :func:`open_source` creates it before anything starts."""
 
     invitation: str | None
-    """What a person has to do so that it begins, as a sentence; None: nothing."""
+    """What the user must do so that the run starts, as a sentence; None: nothing."""
     warnings: tuple[str, ...]
-    """What should be said before it begins."""
+    """Warnings to show before the run starts."""
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> Environment:
         """The environment of pair ``index``, not yet started."""
 
 
 def no_engine(settings: RunSettings, count: int, log_folder: Path) -> EnvironmentSource:
-    """What is asked to make environments of a batched one. Raises SettingsError."""
+    """Always raises SettingsError: a batched environment cannot be used as an engine."""
     path = settings.env_settings.env_path
     raise SettingsError(
-        f"--env {path} is no environment of this command; `tau-train parallel --policy independent --env {path}` and "
-        "`tau-train batch` train on batched ones"
+        f"--env {path} does not work with this command; to train on a batched environment, use `tau-train batch` or "
+        f"`tau-train parallel --policy independent --env {path}`"
     )
 
 
@@ -118,19 +119,19 @@ def open_source(
     *,
     only: int | None = None,
 ) -> EnvironmentSource:
-    """What ``env_settings.env_path`` (``--env``) asks for: a plug-in by its prefix (``gym:``, ...), else engines.
+    """The source for ``env_settings.env_path`` (``--env``): a plug-in by its prefix (``gym:``, ...), else engines.
 
     Args:
-        settings: of the run.
-        count: environments that will be made.
-        log_folder: where engines may write.
-        engine_args: what an engine is told on its command line besides the user's own words.
-        only: the one of them that this process makes; None: all.
+        settings: settings of the run.
+        count: number of environments.
+        log_folder: folder for the engines' logs.
+        engine_args: arguments for an engine's command line in addition to the user's.
+        only: index of the only environment that this process makes; None: all.
 
     Raises:
-        SettingsError, LaunchError, PortInUseError: there is no such thing here.
+        SettingsError, LaunchError, PortInUseError: the environments are not available here.
     """
-    from tau_trainer.settings.problems import check_chosen  # with pydantic, which users' scripts do without
+    from tau_trainer.settings.problems import check_chosen  # imports pydantic, which users' scripts do not need
 
     check_chosen(settings, "env_settings")
     prefix, colon, _ = (settings.env_settings.env_path or "").partition(":")

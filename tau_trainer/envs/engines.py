@@ -1,7 +1,7 @@
-"""Engines as environments: what is started and told, and a worker that keeps one engine running.
+"""Engines as environments: how they are started and configured, and a worker that keeps one engine running.
 
-A worker is one place where an engine runs, again and again if it must: the same index and port, a fresh process each
-time.
+A worker is a slot for one engine, with a fixed index and port. It starts a new process each time the engine is
+restarted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 _FAREWELL_S = 1.0
-"""Seconds in which an engine that was ended hears our goodbye."""
+"""Seconds in which an ended engine can still receive the trainer's goodbye."""
 
 
 class EngineSource:
@@ -39,12 +39,12 @@ class EngineSource:
         engine_args: tuple[str, ...],
         only: int | None = None,
     ) -> None:
-        """``only``: the one that is made here; None: all. Raises SettingsError, LaunchError, PortInUseError."""
+        """``only``: the index of the one engine made here. Raises SettingsError, LaunchError, PortInUseError."""
         env = settings.env_settings
         self._env = env
         editor = env.env_path is None
         if editor and count > 1:
-            raise SettingsError(f"there is only one Unity editor, so {count} engines need a build: name it with --env")
+            raise SettingsError(f"there is only one Unity editor; to use {count} engines, name a build with --env")
         self._launch = [
             None if env.awaited else _launch(settings, i, log_folder, engine_args, bound=only is not None)
             for i in range(count)
@@ -57,7 +57,7 @@ class EngineSource:
         if editor:
             self.invitation = f"waiting for the Unity editor on port {self._ports[0]}: press Play in the editor"
         elif env.attached:
-            first, *_, last = *self._ports, self._ports[-1]  # they follow one another
+            first, *_, last = *self._ports, self._ports[-1]  # they are consecutive
             where = f"port {first}" if first == last else f"ports {first} to {last}"
             self.invitation = f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
         self.warnings = (*_exposure(self._options), *_other_port(settings, editor))
@@ -72,13 +72,13 @@ class EngineSource:
 
 
 class Playable:
-    """What the workers of one build have in common: whether any of its engines has ever answered a step."""
+    """State shared by the workers of one build: whether any of its engines has ever answered a step."""
 
     proved = False
 
 
 class EngineWorker:
-    """Keeps one engine running. Fulfils :class:`~tau_trainer.envs.contract.Environment`."""
+    """Keeps one engine running. Implements :class:`~tau_trainer.envs.contract.Environment`."""
 
     def __init__(
         self,
@@ -99,24 +99,24 @@ class EngineWorker:
         self._parameters: Parameters = {}
         self._told: set[str] = set()
         self._expected = False
-        """Whether a game is waited for to join."""
+        """Whether the worker waits for a game to join."""
         self.engine: Engine | None = None
         self.playable = Playable()
         """Shared by all workers that start the same build."""
 
     @property
     def restarts(self) -> int:
-        """How often the engine was started again."""
+        """Number of times that the engine was restarted."""
         return self._budget.restarts
 
     @property
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviors met so far, by full name."""
+        """The behaviors seen so far, by full name."""
         return self.engine.specs if self.engine is not None else {}
 
     @property
     def waits_for(self) -> str | None:
-        """What the engine is waited for to do; None while it waits for us."""
+        """What the trainer waits for; None while the engine waits for the trainer."""
         if self._expected:
             return f"an engine to join on port {self._port}"
         if self.engine is None:
@@ -125,13 +125,13 @@ class EngineWorker:
 
     @property
     def absent(self) -> str | None:
-        """Why nothing happens until somebody at the editor goes on with the game, or an engine joins."""
+        """Why nothing happens until someone continues the game or an engine joins; None while it runs."""
         if self._expected:
             return f"no engine has joined on port {self._port}"
         return self.engine.paused if self.engine is not None else None
 
     async def start(self, parameters: Parameters) -> list[StepBatch]:
-        """Launch, shake hands, reset with ``parameters``; the first step of every behavior. Raises EngineError."""
+        """Launch, shake hands, reset with ``parameters``; returns every behavior's first step. Raises EngineError."""
         self._parameters = parameters
         if self._options.attached:
             return await self._wait_for_engine()
@@ -157,7 +157,7 @@ class EngineWorker:
             raise
 
     def _tell_notes(self) -> None:
-        """What there is to say of the engine's package, once a run: all engines are of one build."""
+        """Report notes on the engine's package, once for each run: all engines are of the same build."""
         assert self.engine is not None
         notes = [note for note in self.engine.notes if self.index == 0 and note not in self._told]
         self.engine.notes.clear()
@@ -166,19 +166,19 @@ class EngineWorker:
             self._budget.on_event(note)
 
     def tell(self, parameters: Parameters) -> None:
-        """Send what has changed with the next answer: a sampler that is sent again would begin its numbers anew."""
+        """Send changed parameters with the next answer. A sampler that is sent again restarts its random sequence."""
         assert self.engine is not None
         changed = {name: value for name, value in parameters.items() if self._parameters.get(name) != value}
         self.engine.tell(changed)
         self._parameters = parameters
 
     def answer(self, actions: Mapping[str, Actions]) -> None:
-        """Answer the agents that asked: the engine goes on."""
+        """Answer the agents that asked, so that the engine continues."""
         assert self.engine is not None
         self.engine.answer(actions)
 
     async def next(self) -> list[StepBatch]:
-        """What the engine says next. Raises EngineError."""
+        """The engine's next step. Raises EngineError."""
         assert self.engine is not None
         batches = await self.engine.next()
         self.exchanges += 1
@@ -188,18 +188,18 @@ class EngineWorker:
         return batches
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:
-        """Begin all episodes anew. Raises EngineError."""
+        """Restart all episodes. Raises EngineError."""
         assert self.engine is not None
         self._parameters = parameters
         return await self.engine.reset(parameters)
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Replace an engine that failed or was refused; the first step of the next one.
+        """Replace an engine that failed or was refused; returns the first step of the next one.
 
-        An engine that somebody else starts is waited for: as often as Play is pressed again, or another one joins. One
-        that we start is started again once any engine of its build has answered a step. If none has, the build does not
-        work here and the error is raised. It is also raised if the engine was refused (the next one would show the same
-        behaviors), if its port is taken, and if the budget is spent.
+        If the user starts the engines, wait until Play is pressed again or another engine joins, each time. If this
+        program starts them, restart the engine, provided that any engine of its build has ever answered a step. If none
+        has, the build does not work here and the error is raised. It is also raised if the engine was refused (the next
+        one would have the same behaviors), if its port is taken, and if the restart budget is used up.
         """
         self._budget.worked(0 if self.engine is None else self.engine.exchanges)
         refused = isinstance(error, EngineRefusedError)
@@ -219,15 +219,15 @@ class EngineWorker:
         return await self._budget.revive(error, lambda: self.start(self._parameters))
 
     async def _wait_for_play(self, error: EngineError) -> list[StepBatch]:
-        """Wait until a person has started the game again: the first step. However often the start fails, it goes on.
+        """Wait until the user has restarted the game and return its first step. Failed starts do not end the wait.
 
-        Raises ``error`` if the editor is still there: then nobody need press anything.
+        Raises ``error`` if the editor is still connected: then pressing Play does not help.
         """
         if not isinstance(error, EngineStoppedError | EngineRefusedError):
             raise error
         while True:
             self._budget.spend()
-            self._budget.on_event(f"{error}; press Play to go on with the run, or Ctrl-C to end it")
+            self._budget.on_event(f"{error}; press Play to continue the run, or Ctrl-C to end it")
             try:
                 return await self._start(patient=True)
             except PortInUseError:
@@ -236,7 +236,7 @@ class EngineWorker:
                 error = again
 
     async def _wait_for_engine(self) -> list[StepBatch]:
-        """The first step of the next engine that joins; whoever leaves before it is told of, and costs nothing."""
+        """The first step of the next engine that joins. Engines that leave before that are reported and not counted."""
         while True:
             self._expected = True
             try:
@@ -254,16 +254,16 @@ class EngineWorker:
             await self.engine.kill()
 
     async def close(self) -> None:
-        """Say goodbye and wait for the engine to end."""
+        """Close the connection and wait until the engine has ended."""
         if self.engine is not None:
             await self.engine.close()
-            self.engine = None  # not before: until then a cancelled goodbye leaves something to kill
+            self.engine = None  # not earlier: if closing is cancelled, `kill` still needs it
 
 
 def _launch(
     settings: RunSettings, index: int, log_folder: Path, engine_args: tuple[str, ...], *, bound: bool
 ) -> LaunchSpec:
-    """``bound``: an actor's, which may be killed and must not leave an engine that hangs."""
+    """``bound``: the engine ends with this process. For actors: they can be killed and must not leave one behind."""
     env, engine = settings.env_settings, settings.engine_settings
     return LaunchSpec.of(
         env.env_path or "",
@@ -275,7 +275,7 @@ def _launch(
 
 
 def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = None) -> list[int]:
-    """The default base port means: from there up, whatever is free."""
+    """Ports for the engines. The default base port means: any free ports from there up."""
     if editor:
         try:
             return engine_ports(1, EDITOR_PORT)
@@ -285,9 +285,9 @@ def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = N
                 "end it: it may be another trainer that waits for the editor"
             ) from None
     base = settings.env_settings.base_port
-    if settings.env_settings.attached:  # whoever starts engines has to know
+    if settings.env_settings.attached:  # the user who starts the engines must know the ports
         return engine_ports(count, base)
-    if only is not None and base != BASE_PORT:  # the others' ports may be in use already, by them
+    if only is not None and base != BASE_PORT:  # the other engines may already use their ports
         return [*range(base, base + only), *engine_ports(1, base + only)]
     return engine_ports(count, None if base == BASE_PORT else base)
 
@@ -321,20 +321,20 @@ def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:
         tls=read_tls(collection.tls_cert, collection.tls_key),
         image_order=collection.image_order,
         flat_sensors=collection.flat_sensors,
-        # The user named it; else another free one will do if it is taken meanwhile.
+        # If the user named the port, it is fixed; else another free port is used if it becomes taken.
         attached=env.attached,
         fixed_port=env.awaited or env.base_port != BASE_PORT,
     )
 
 
 def _exposure(options: EngineOptions) -> tuple[str, ...]:
-    """What it means to listen beyond this machine."""
+    """Security warnings about listening on a network address."""
     if not options.listen:
         return ()
     how, can = "without encryption or password", "can"
     if options.tls is not None:
-        how, can = "with TLS, which asks no client who it is", "can still"
+        how, can = "with TLS but without client authentication", "can still"
     return (
-        f"listening on {options.listen}, {how}: whoever reaches it {can} act as an engine; "
-        "leave --listen out where the engines run on this machine",
+        f"listening on {options.listen}, {how}: anyone who can reach it {can} act as an "
+        "engine; if the engines run on this machine, omit --listen",
     )

@@ -1,6 +1,6 @@
-"""What an author's environment hands back wrongly, as a sentence: which method, what it returned, and what is due.
+"""Errors for wrong return values of a user's environment: the method, the value, and the expected value.
 
-Nothing is said of numbers beyond a space's bounds: many environments go there, and nothing here depends on it.
+Numbers outside a space's bounds are not errors: many environments return them, and nothing here depends on the bounds.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tau_trainer.errors import EngineError, EnvironmentFaultError
 from tau_trainer.specs import BehaviorSpec, StepBatch
 
 _LIBRARIES = ("gymnasium", "pettingzoo", "numpy", "torch", "tau_trainer", "concurrent", "asyncio", "threading")
-"""Whose code is not the author's."""
+"""Packages whose code does not belong to the environment's author."""
 _LONGEST = 60
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value in a message."""
 STEP = ("observation", "reward", "terminated", "truncated", "info")
-"""What a step of one environment, or one turn, returns."""
+"""Names of the values that a step of one environment, or one turn, returns."""
 
 
 def parts_of(found: Any, method: str, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """What a method returned, which must be a tuple of so many. Raises EnvironmentFaultError."""
+    """``found`` if it is a tuple with one value for each of ``names``; else raises EnvironmentFaultError."""
     if not isinstance(found, tuple | list) or len(found) != len(names):
         raise EnvironmentFaultError(
             f"{method} returned {brief(found)}; it must return {len(names)} values: {', '.join(names)}"
@@ -34,14 +34,14 @@ def parts_of(found: Any, method: str, names: tuple[str, ...]) -> tuple[Any, ...]
 
 
 def keyed(found: Any, method: str) -> Mapping[str, Any]:
-    """One of the parts that hold something for each agent. Raises EnvironmentFaultError for what is no dictionary."""
+    """``found`` if it is a dictionary by agent; else raises EnvironmentFaultError."""
     if not isinstance(found, Mapping):
         raise EnvironmentFaultError(f"{method} returned {brief(found)}; each value must be a dictionary by agent")
     return found
 
 
 def require(found: Any, method: str, kind: str, names: tuple[str, ...]) -> Any:
-    """What a method returned. Raises EnvironmentFaultError where that lacks what its kind has."""
+    """``found`` if it has all attributes ``names`` of its kind; else raises EnvironmentFaultError."""
     for name in names:
         if not hasattr(found, name):
             raise EnvironmentFaultError(f"{method} returned {brief(found)}; it must return a {kind}, with `{name}`")
@@ -49,7 +49,7 @@ def require(found: Any, method: str, kind: str, names: tuple[str, ...]) -> Any:
 
 
 def check_number(value: Any, method: str, what: str, due: str = "True or False") -> None:
-    """Raises EnvironmentFaultError where ``value`` is no number, which a truth value is too."""
+    """Raises EnvironmentFaultError if ``value`` is not a number. True and False count as numbers."""
     if isinstance(value, float | bool):
         return
     array = array_of(value)
@@ -58,28 +58,28 @@ def check_number(value: Any, method: str, what: str, due: str = "True or False")
 
 
 def check_reward(value: Any, method: str, what: str = "reward") -> None:
-    """Raises EnvironmentFaultError where ``value`` is no number."""
+    """Raises EnvironmentFaultError if ``value`` is not a number."""
     check_number(value, method, what, "a number")
 
 
 def array_of(value: Any) -> NDArray[Any]:
-    """``value`` as an array; of what is none, an array that nothing takes."""
+    """``value`` as an array; if it cannot be one, an array of dtype object, which no check accepts."""
     try:
         return np.asarray(value)
-    except Exception:  # whatever an author's object raises
+    except Exception:  # an author's object can raise anything
         return np.array(None)
 
 
 def check_info(info: Any, method: str) -> None:
-    """Raises EnvironmentFaultError where ``info`` is no dictionary."""
+    """Raises EnvironmentFaultError if ``info`` is not a dictionary."""
     if not isinstance(info, Mapping):
         raise EnvironmentFaultError(
-            f"{method} returned {brief(info)} as info; it must be a dictionary, {{}} if there is nothing to say"
+            f"{method} returned {brief(info)} as info; it must be a dictionary, {{}} if there is no info"
         )
 
 
 def brief(value: Any) -> str:
-    """A value in a few words."""
+    """A short description of a value."""
     if isinstance(value, np.ndarray) and value.ndim:
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if isinstance(value, tuple):
@@ -89,9 +89,9 @@ def brief(value: Any) -> str:
 
 
 def check_batch(batch: StepBatch, spec: BehaviorSpec) -> None:
-    """Raises EnvironmentFaultError for arrays of another shape than the agents have, EngineError for NaN and infinity.
+    """Raises EnvironmentFaultError if arrays have the wrong shape, EngineError if they contain NaN or infinity.
 
-    The latter may be a moment's mistake, so another start may help.
+    NaN and infinity can be temporary, so a restart may help.
     """
     ended = batch.terminals
     for n, obs, reward in ((len(batch), batch.obs, batch.reward), (len(ended), ended.obs, ended.reward)):
@@ -112,7 +112,7 @@ def check_batch(batch: StepBatch, spec: BehaviorSpec) -> None:
 
 
 def place_of(error: BaseException) -> str:
-    """Where in the author's own code it was raised, as the end of a sentence; an empty text: not there."""
+    """The line of the author's code that raised ``error``, as the end of a sentence; empty if none did."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _LIBRARIES:
             return f" (in {frame.f_code.co_name}, {Path(frame.f_code.co_filename).name} line {line})"

@@ -2,7 +2,7 @@
 
 Such an environment observes a dictionary with ``observation``, ``achieved_goal`` and ``desired_goal``, and has a method
 ``compute_reward(achieved_goal, desired_goal, info)``, most often also ``compute_terminated`` with the same arguments.
-Where an episode is cut by a limit needs no answer: values go on there, whatever the goal.
+Truncation does not depend on the goal: at a limit the value estimate continues for any goal.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tau_trainer.specs import BoolArray, FloatArray
 ACHIEVED, DESIRED = "achieved_goal", "desired_goal"
 
 _PROBES = 8
-"""Pairs of goals by which is found out whether a method takes many at once; the first half are reached."""
+"""Pairs of goals that test whether a method accepts several goals at once; the first half are reached goals."""
 
 
 class GymnasiumGoals:
-    """What an environment says of ``n`` goals, at once where it can; ``info`` is empty.
+    """An environment's rewards and real ends for ``n`` goals, in one call if it supports that; ``info`` is empty.
 
-    Without ``compute_terminated`` no goal ends an episode. Is a :data:`tau_trainer.memory.RewardDone`.
+    Without ``compute_terminated`` no goal ends an episode. Implements :data:`tau_trainer.memory.RewardDone`.
 
     Raises:
         SettingsError: the environment is not goal-based.
@@ -39,8 +39,8 @@ class GymnasiumGoals:
         known = isinstance(goals, spaces.Box | spaces.MultiBinary | spaces.Discrete)
         if not known or not hasattr(inner, "compute_reward"):
             raise SettingsError(
-                f"{type(inner).__name__} is no goal-based environment, with a '{DESIRED}' and a method compute_reward, "
-                "and cannot be asked for the reward of a goal; say it with hindsight.distance or hindsight.reward_done"
+                f"{type(inner).__name__} is not goal-based (it needs a '{DESIRED}' and a method compute_reward), so it "
+                "cannot compute the reward of a goal; set hindsight.distance or hindsight.reward_done"
             )
         self._space: Any = goals
         self._reward = self._of_many(inner.compute_reward)
@@ -48,13 +48,13 @@ class GymnasiumGoals:
         self._terminated = self._of_many(ends) if ends is not None else None
 
     def __call__(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Rewards [n] and real ends [n] for goals [n, G] as a sensor shows them."""
+        """Rewards float32 [n] and real ends bool [n] for goals [n, G] in the form that a sensor has."""
         reached, wanted = self._from_sensor(achieved), self._from_sensor(goal)
         ends = np.zeros(len(goal), np.bool_) if self._terminated is None else self._terminated(reached, wanted)
         return self._reward(reached, wanted).astype(np.float32), ends.astype(np.bool_)
 
     def _from_sensor(self, values: FloatArray) -> NDArray[Any]:
-        """Goals [n, *shape] as the environment has them."""
+        """Goals [n, *shape] in the environment's form."""
         if isinstance(self._space, spaces.Discrete):
             chosen: NDArray[Any] = values.argmax(axis=1) + int(self._space.start)
             return chosen
@@ -62,7 +62,7 @@ class GymnasiumGoals:
         return goals
 
     def _of_many(self, method: Callable[..., Any]) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-        """A method of two goals as one of many, found out by trying."""
+        """A method of two goals as a method of many pairs; a trial call shows whether the method accepts arrays."""
 
         def each(achieved: NDArray[Any], goals: NDArray[Any]) -> NDArray[Any]:
             return np.array([method(reached, wanted, {}) for reached, wanted in zip(achieved, goals, strict=True)])
@@ -76,6 +76,6 @@ class GymnasiumGoals:
         wanted = each(achieved, goals)
         try:
             same = np.array_equal(together(achieved, goals), wanted)
-        except Exception:  # whatever a method of one goal makes of many
+        except Exception:  # a method of one goal can raise anything for many
             same = False
         return together if same else each

@@ -1,4 +1,4 @@
-"""Gymnasium's environments: any vector environment, played like a game with as many agents as it has copies."""
+"""Gymnasium environments: a vector environment is played like a game with one agent for each copy."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ PREFIX = "gym:"
 
 
 class GymnasiumSource:
-    """Makes the environments that ``--env gym:ID`` names, ``env_settings.num_areas`` copies in each.
+    """Makes the environments of ``--env gym:ID``, ``env_settings.num_areas`` copies in each.
 
-    ``--env-args`` are arguments of :func:`gymnasium.make`: ``continuous=true``.
+    ``--env-args`` are arguments of :func:`gymnasium.make`, for example ``continuous=true``.
     """
 
     invitation: str | None = None
 
     def __init__(self, settings: RunSettings, count: int, log_folder: Path) -> None:
-        """Raises SettingsError where Gymnasium knows no such environment."""
+        """Raises SettingsError if Gymnasium does not know the environment."""
         env = settings.env_settings
         self._env = env
         self._id = (env.env_path or "").removeprefix(PREFIX)
@@ -45,18 +45,18 @@ class GymnasiumSource:
                 importlib.import_module(module)
             gymnasium.spec(name)
         except (gymnasium.error.Error, ImportError) as error:
-            which = "the package that brings it" if module else "what brings it and write gym:MODULE:ID"
+            which = "its package" if module else "its package and write gym:MODULE:ID"
             raise SettingsError(
                 f"--env {env.env_path}: {str(error).rstrip('.')}; check the name, or install {which}"
             ) from error
         self._arguments = named_arguments(env.env_args or (), "gymnasium.make")
         self.warnings: tuple[str, ...] = ()
         if settings.environment_parameters:
-            self.warnings = ("environment_parameters are for engines; Gymnasium's environments are told none of them",)
+            self.warnings = ("environment_parameters are for engines; Gymnasium environments ignore them",)
 
     @staticmethod
     def goals(path: str, *arguments: str) -> GymnasiumGoals:
-        """The rewards for goals of what ``--env`` and ``--env-args`` name. Raises SettingsError."""
+        """The rewards for goals of the environment of ``--env`` and ``--env-args``. Raises SettingsError."""
         return GymnasiumGoals(gymnasium.make(path.removeprefix(PREFIX), **named_arguments(arguments, "gymnasium.make")))
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> GymnasiumEnvironment:
@@ -76,14 +76,14 @@ class GymnasiumSource:
 class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
     """A vector environment behind :class:`~tau_trainer.envs.contract.Environment`; its copies are agents 0, 1, 2, ...
 
-    A copy whose episode ended is told of at once and asks again with the first observation of its next episode,
-    whichever of Gymnasium's ways to reset it has. Copy ``i`` gets ``seed + i``. ``info["action_mask"]``, a 1 for each
-    value of each branch that may be chosen (as Taxi-v3 tells), is obeyed.
+    The end of a copy's episode is reported at once, and the copy asks again with the first observation of its next
+    episode, with each of Gymnasium's autoreset modes. Copy ``i`` gets ``seed + i``. ``info["action_mask"]`` is obeyed:
+    a 1 for each value of each branch that is allowed (Taxi-v3 has one).
     """
 
     _asking: BoolArray
     _forbidden: BoolArray | None
-    """[n, sum of branches]: by the last info; None: it forbids nothing."""
+    """bool [n, sum of branches], from the last info; None: all actions are allowed."""
 
     def _opened(self, env: VectorEnv[Any, Any, Any]) -> None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
@@ -109,12 +109,12 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
         env = self._playing
         (spec,) = self.specs.values()
         chosen = Actions.zeros(spec.actions, env.num_envs)
-        if spec.name in actions:  # otherwise every copy was at its end
+        if spec.name in actions:  # otherwise all copies were at the end of their episodes
             chosen.continuous[self._asking] = actions[spec.name].continuous
             chosen.discrete[self._asking] = actions[spec.name].discrete
         obs, reward, terminated, truncated, infos = env.step(to_space(env.single_action_space, chosen))
         ended, mode = terminated | truncated, env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-        # A copy that was not asked was being reset: what it brings is the beginning of an episode.
+        # A copy that did not ask was being reset: its data is the start of an episode.
         ended &= self._asking
         reward = np.where(self._asking, reward, 0.0)
         seen, self._asking = self._seen(obs), np.ones(env.num_envs, np.bool_)
@@ -137,7 +137,7 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
     def _batch(
         self, obs: Observations, reward: NDArray[Any], ended: BoolArray, truncated: BoolArray, final: Observations
     ) -> StepBatch:
-        """One step as arrays: ``final`` holds the last observations of those that ``ended``."""
+        """One step as arrays; ``final`` holds the last observations of the copies that ``ended``."""
         (name,) = self.specs
         ask, ids, alone = self._asking, np.arange(len(ended), dtype=np.int32), np.zeros(len(ended), np.int32)
         reward = reward.astype(np.float32)
@@ -147,7 +147,7 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
         return step_batch(name, asking, over, truncated[ended], mask)
 
     def _mask_of(self, infos: Mapping[str, Any]) -> BoolArray | None:
-        """What infos of all copies forbid, [n, sum of branches]; a copy whose info says nothing may do everything."""
+        """Forbidden actions by all copies' infos, bool [n, sum of branches]; without a mask, a copy may choose any."""
         (spec,) = self.specs.values()
         masks = infos.get("action_mask")
         if masks is None or not spec.actions.discrete_size:
@@ -158,7 +158,7 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
             forbidden[known] = np.array([np.concatenate([np.ravel(part) for part in masks[i]]) for i in known]) == 0
         except (TypeError, ValueError) as error:
             raise EngineError(
-                f"info['action_mask'] of {spec.name} has not the {spec.actions.mask_size} numbers of its branches "
+                f"info['action_mask'] of {spec.name} must have {spec.actions.mask_size} numbers, for its branches "
                 f"{list(spec.actions.discrete_branches)}"
             ) from error
         return forbidden

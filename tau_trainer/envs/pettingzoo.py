@@ -1,4 +1,4 @@
-"""PettingZoo's environments, played like a game: in parallel where they can be, else agent by agent in turns."""
+"""PettingZoo environments, played like a game: in parallel if the environment supports it, else in turns."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ PREFIX = "pettingzoo:"
 
 
 class PettingZooSource:
-    """Makes the environments that ``--env pettingzoo:MODULE`` names, ``env_settings.num_areas`` copies in each.
+    """Makes the environments of ``--env pettingzoo:MODULE``, ``env_settings.num_areas`` copies in each.
 
-    The module has ``parallel_env`` or ``env``, as PettingZoo's own have; ``--env-args`` are arguments of that function.
+    The module has ``parallel_env`` or ``env``, like PettingZoo's modules; ``--env-args`` are that function's arguments.
     """
 
     invitation: str | None = None
 
     def __init__(self, settings: RunSettings, count: int, log_folder: Path) -> None:
-        """Raises SettingsError where there is no such module, or it is none of PettingZoo's kind."""
+        """Raises SettingsError if the module does not exist or does not make a PettingZoo environment."""
         env = settings.env_settings
         self._env = env
         module = _module((env.env_path or "").removeprefix(PREFIX))
@@ -50,7 +50,7 @@ class PettingZooSource:
         self._arguments = named_arguments(env.env_args or (), f"{module.__name__}.{function}")
         self.warnings: tuple[str, ...] = ()
         if settings.environment_parameters:
-            self.warnings = ("environment_parameters are for engines; PettingZoo's environments are told none of them",)
+            self.warnings = ("environment_parameters are for engines; PettingZoo environments ignore them",)
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> PettingZooEnvironment:
         """The environment of pair ``index``, not yet started."""
@@ -65,7 +65,7 @@ class PettingZooSource:
 
 
 def _module(name: str) -> Any:
-    """A module by its own name, or within PettingZoo (``butterfly.pistonball_v6``). Raises SettingsError."""
+    """A module by its full name or its name within PettingZoo (``butterfly.pistonball_v6``). Raises SettingsError."""
     try:
         return importlib.import_module(name)
     except (ImportError, ValueError) as error:
@@ -74,14 +74,14 @@ def _module(name: str) -> Any:
         return importlib.import_module(f"pettingzoo.{name}")
     except (ImportError, ValueError):
         raise SettingsError(
-            f"--env {PREFIX}{name}: {wrong}; check the name, or install the package that brings it "
-            "(pip install 'tau-trainer[pettingzoo]' brings pettingzoo and mpe2)"
+            f"--env {PREFIX}{name}: {wrong}; check the name, or install its package "
+            "(pip install 'tau-trainer[pettingzoo]' installs pettingzoo and mpe2)"
         ) from wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one agent of one copy sees, and whether it asks what to do or its episode ended."""
+    """Data of one agent of one copy: its observation, and whether it needs an action or its episode ended."""
 
     agent: str
     obs: Any
@@ -92,22 +92,22 @@ class Heard:
 
 
 class Copy(Protocol):
-    """One PettingZoo environment. An agent may be heard of twice in a step: its episode ended, and the next begins."""
+    """One PettingZoo environment. A step can report an agent twice: its episode ended, and its next one starts."""
 
     env: Any
 
     def begin(self, seed: int | None) -> list[Heard]:
-        """Begin an episode; who asks."""
+        """Start an episode; returns the agents that need an action."""
 
     def advance(self, actions: Mapping[str, Any]) -> list[Heard]:
-        """Act for all who asked. Where nobody is left the next episode begins at once."""
+        """Act for all agents that asked. If no agent is left, the next episode starts at once."""
 
 
 class Parallel:
     """All agents act at the same time."""
 
     def __init__(self, env: Any) -> None:
-        """Raises EnvironmentFaultError for what is no parallel environment."""
+        """Raises EnvironmentFaultError if ``env`` is not a parallel environment."""
         self.env = require(
             env, "`parallel_env`", "ParallelEnv of PettingZoo", ("reset", "step", "observation_space", "action_space")
         )
@@ -134,7 +134,7 @@ class Parallel:
             flags = terminations.get(agent, False), truncations.get(agent, False)
             for what, flag in zip(("termination", "truncation"), flags, strict=True):
                 check_number(flag, who, f"{what} of '{agent}'")
-            # One that is gone without a word was taken away, which ends nothing for good.
+            # An agent that disappears without a flag was removed, which is not a real end.
             ended = any(map(bool, flags)) or agent not in here
             one_agent = self._heard(who, agent, obs[agent], rewards.get(agent, 0.0), infos)
             heard.append(replace(one_agent, ended=ended, truncated=ended and not flags[0]))
@@ -145,10 +145,10 @@ class Parallel:
 
 
 class Turns:
-    """One agent acts after the other, and hears its reward when it is its turn again."""
+    """Agents act one after the other; each gets its reward at its next turn."""
 
     def __init__(self, env: Any) -> None:
-        """Raises EnvironmentFaultError for what is no environment of turns."""
+        """Raises EnvironmentFaultError if ``env`` is not a turn-based (AEC) environment."""
         self.env = require(
             env, "`env`", "AECEnv of PettingZoo", ("reset", "step", "last", "observation_space", "action_space")
         )
@@ -165,7 +165,7 @@ class Turns:
         return self._turn()
 
     def _turn(self) -> list[Heard]:
-        """Those whose episode ended, and the one who is next."""
+        """The agents whose episode ended, and the agent whose turn is next."""
         heard = []
         while True:
             if not self.env.agents:
@@ -185,10 +185,10 @@ class Turns:
 
 
 def _heard(env: Any, who: str, agent: str, obs: Any, reward: Any, info: Any) -> Heard:
-    """What a method told of an agent. Raises EnvironmentFaultError where that is of another kind."""
+    """The values that a method returned for an agent. Raises EnvironmentFaultError if they have the wrong form."""
     whole = env.observation_space(agent)
     space = _seen_space(whole)
-    if space is not whole:  # masks are looked at where they are read
+    if space is not whole:  # masks are checked where they are used
         check_keys(whole, obs, f"{who}, for '{agent}',")
     check_observation(space, obs if space is whole else obs["observation"], f"{who}, for '{agent}',")
     check_reward(reward, who, f"reward of '{agent}'")
@@ -217,18 +217,18 @@ class Copies(list[Copy]):
 class PettingZooEnvironment(ThreadedEnvironment[Copies]):
     """Copies of a PettingZoo environment behind :class:`~tau_trainer.envs.contract.Environment`.
 
-    Agents whose names differ in a number at the end and whose spaces are the same are one behavior, called by what
-    stands before that number (``adversary_0``, ``adversary_1``: ``adversary``); others are a behavior each. Copy ``i``
-    gets ``seed + i``, and its agents are group ``i + 1``.
+    Agents with the same spaces whose names differ only in a number at the end are one behavior, named by the part
+    before the number (``adversary_0``, ``adversary_1``: ``adversary``). Each other agent is its own behavior. Copy
+    ``i`` gets ``seed + i``, and its agents are group ``i + 1``.
     """
 
     def _opened(self, env: Copies) -> None:
         self._behaviors: dict[str, str] = {}
         self._ids: dict[tuple[int, str], int] = {}
         self._names: list[tuple[int, str]] = []
-        """Copy and agent of each id."""
+        """Copy and agent of each ID."""
         self._asked: dict[str, list[int]] = {}
-        """Ids of those that ask, by behavior, in the order in which actions are expected."""
+        """IDs of the agents that need actions, by behavior, in the order in which actions are expected."""
         self.specs = {}
 
     def _begin(self, seed: int | None) -> list[StepBatch]:
@@ -247,7 +247,7 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
         return self._told([copy.advance(acts) for copy, acts in zip(copies, chosen, strict=True)])
 
     def _told(self, heard: Sequence[Sequence[Heard]]) -> list[StepBatch]:
-        """What all copies say, by behavior."""
+        """The data of all copies, by behavior."""
         parts: dict[str, tuple[list[tuple[int, Heard]], list[tuple[int, Heard]]]] = {}
         for copy, said in enumerate(heard):
             for agent in said:
@@ -257,7 +257,7 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
         return [self._batch(name, *part) for name, part in sorted(parts.items())]
 
     def _behavior(self, copy: int, agent: str) -> str:
-        """The behavior of an agent, made when the first of its kind is met. Raises SettingsError for its spaces."""
+        """The behavior of an agent, created for the first agent of its kind. Raises SettingsError for its spaces."""
         if agent not in self._behaviors:
             env = self._playing[copy].env
             seen, acts = tuple(sensors(_seen_space(env.observation_space(agent)))), action_spec(env.action_space(agent))
@@ -288,7 +288,7 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
         return np.array(ids, np.int32), self._seen(name, agents), reward, groups
 
     def _seen(self, name: str, heard: Sequence[Heard]) -> Observations:
-        """Observations of agents of one behavior: one array [n, ...] a sensor."""
+        """Observations of agents of one behavior: one array [n, ...] for each sensor."""
         if not heard:
             return tuple(np.zeros((0, *sensor.shape), sensor.dtype) for sensor in self.specs[name].observations)
         whole = self._playing[0].env.observation_space(heard[0].agent)
@@ -299,15 +299,15 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
 
 
 def _seen_space(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """What of an observation is seen: an ``action_mask`` beside it is none of it."""
+    """The space of the observation itself, without an ``action_mask`` next to it."""
     masked = isinstance(space, spaces.Dict) and set(space) == {"observation", "action_mask"}
     return space["observation"] if masked else space  # type: ignore[index]
 
 
 def _forbidden(asked: Sequence[Heard], size: int) -> BoolArray | None:
-    """The masks bool [n, size], True = forbidden, of agents of whom one at least has one: PettingZoo's 1 is allowed.
+    """Masks bool [n, size], True = forbidden (PettingZoo's 1 is allowed); None if no agent has a mask.
 
-    They stand in observations or infos. Raises EngineError for one of another size.
+    Masks are in observations or infos. Raises EngineError if one has the wrong size.
     """
     found = [_mask(heard) for heard in asked]
     if not size or all(mask is None for mask in found):

@@ -1,4 +1,4 @@
-"""How often a failing environment may be started again, and how long to wait before it is."""
+"""Restart limits: how often a failing environment can be restarted, and how long to wait before each restart."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 class RestartBudget:
     """ML-Agents' restart limits (``max_lifetime_restarts``, ``restarts_rate_limit_*``; -1 = unlimited), with back-off.
 
-    The wait before a restart doubles with every restart in a row and falls back once the environment has proved itself.
+    The wait before a restart doubles with each restart in a row. It is short again once the environment has worked for
+    ``PROOF_STEPS`` steps.
     """
 
     FIRST_WAIT_S = 0.25
     LONGEST_WAIT_S = 30.0
     PROOF_STEPS = 100
-    """Steps after which an environment counts as working."""
+    """Number of steps after which an environment counts as working."""
 
     def __init__(
         self,
@@ -47,12 +48,12 @@ class RestartBudget:
 
     @staticmethod
     def of(env: EnvSettings, on_event: OnEvent) -> RestartBudget:
-        """The limits that the settings of a run name."""
+        """The limits in a run's settings."""
         limits = env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
         return RestartBudget(*limits, on_event)
 
     def refusal(self) -> str | None:
-        """Why another restart is not allowed now, as the end of a sentence; None if it is."""
+        """Why another restart is not allowed now, as the end of a sentence; None if it is allowed."""
         if 0 <= self._lifetime <= self.restarts:
             return f"it was restarted {_times(self.restarts)}, the most that max_lifetime_restarts allows"
         now = self._clock()
@@ -74,9 +75,9 @@ class RestartBudget:
         return min(self.FIRST_WAIT_S * float(2**doublings), self.LONGEST_WAIT_S)
 
     async def revive(self, error: EngineError, start: Callable[[], Awaitable[list[StepBatch]]]) -> list[StepBatch]:
-        """Start again until it works; its first step.
+        """Restart until a start works; returns the first step.
 
-        Raises the last error once the budget is spent, or at once where another start changes nothing.
+        Raises the last error once the budget is used up, or at once if another restart cannot help.
         """
         while True:
             if isinstance(error, EnvironmentFaultError):
@@ -94,7 +95,7 @@ class RestartBudget:
                 error = again
 
     def worked(self, steps: int) -> None:
-        """It has taken so many steps since it began: after enough the next failure is the first in a row again."""
+        """Report its steps since the start; after ``PROOF_STEPS``, the next failure is the first in a row."""
         if steps >= self.PROOF_STEPS:
             self._in_a_row = 0
 

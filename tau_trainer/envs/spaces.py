@@ -1,15 +1,15 @@
-"""What environments of Gymnasium's kind show and take: spaces as sensors and actions, and back.
+"""Conversion of Gymnasium spaces to sensors and actions, and back.
 
-A continuous action is a number from -1 to 1 whatever the space. One function makes the space's own values of it
-(:func:`to_space`), and one leads back (:func:`from_space`). What they mean for each number of a ``Box``:
+A continuous action is a number from -1 to 1 for every space. :func:`to_space` converts it to the space's values, and
+:func:`from_space` converts back. For each number of a ``Box``:
 
 | bounds | -1 to 1 becomes |
 | --- | --- |
 | both | the whole range |
-| one | a range of 2 that begins, or ends, at the bound |
+| one | a range of 2 that starts or ends at the bound |
 | none | itself |
 
-Whole numbers (integers, bools) have equal shares of -1 to 1. A ``Box`` of any rank is flat here.
+Each whole number (integers, bools) gets an equal share of -1 to 1. A ``Box`` of any rank is flattened.
 """
 
 from __future__ import annotations
@@ -36,25 +36,23 @@ from tau_trainer.specs import (
 
 _EVEN = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 _IMAGE = (DimensionProperty.NONE, _EVEN, _EVEN)
-"""What may be assumed of channels, height and width."""
+"""Properties of the dimensions channels, height and width."""
 _LEAST_SIDE = 5
-"""Pixels: a box of numbers of three dimensions is no image if a side is shorter. No convolution here reads it."""
+"""Pixels: a three-dimensional box with a shorter side is not an image. No convolution here can read it."""
 _NO_BOUND = float(np.finfo(np.float32).max) / 2
-"""Floats from here on bound nothing: many write the largest float where they mean infinity."""
+"""Bounds from this value on count as none: many environments write the largest float for infinity."""
 _WIDTH = 2
-"""Of the range that is used where a bound is missing: as wide as -1 to 1."""
+"""Width of the range that is used if a bound is missing: as wide as -1 to 1."""
 _MOST_RANGES = 256
 _RANGES: dict[int, tuple[spaces.Box, tuple[Float64Array, Float64Array]]] = {}
-"""Of boxes by identity, which the box beside it keeps: every step asks, and finding out takes longer than scaling."""
+"""Cached ranges by the box's id; storing the box keeps the id valid. Each step needs them, and computing is slow."""
 
 
 def sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
     """The sensors of a space, one for each part of a Dict or Tuple; images channels first, other boxes flat.
 
-    Of a goal-based environment, what is desired is a goal signal. What is achieved is hidden where there is an
-    ``observation`` beside it: by Gymnasium's contract all that acting needs is in that.
-
-    Raises SettingsError.
+    In a goal-based environment, the desired goal is a goal signal. The achieved goal is hidden if there is also an
+    ``observation``: by Gymnasium's contract, that contains everything the policy needs. Raises SettingsError.
     """
     keys = space.spaces.keys() if isinstance(space, spaces.Dict) else set[str]()
     goals = {ACHIEVED, DESIRED} <= keys
@@ -75,11 +73,11 @@ def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
         elif isinstance(seen, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
             yield ObservationSpec(name, (spaces.utils.flatdim(seen),))
         else:
-            raise SettingsError(f"the environment observes {seen}, which cannot be learned from; wrap it")
+            raise SettingsError(f"the environment observes {seen}, which no network here can read; wrap it")
 
 
 def is_image(box: spaces.Box) -> bool:
-    """Whether encoders of images read it: bytes of two or three dimensions, other numbers of three if large enough."""
+    """Whether image encoders can read it: uint8 of two or three dimensions, other types of three if large enough."""
     if box.dtype == np.uint8:
         return len(box.shape) in (2, 3) and 0 not in box.shape
     return len(box.shape) == 3 and 0 not in box.shape and min(_image_shape(box)[:2]) >= _LEAST_SIDE
@@ -94,7 +92,7 @@ def _image_shape(box: spaces.Box) -> tuple[int, int, int]:
 
 
 def channels_last(box: spaces.Box) -> bool:
-    """Whether an image's channels are its last axis: the one beside two alike, else the shorter of first and last."""
+    """Whether channels are the last axis: if the two other sides are equal, else if it is shorter than the first."""
     if len(box.shape) != 3:
         return False
     first, middle, last = box.shape
@@ -102,7 +100,7 @@ def channels_last(box: spaces.Box) -> bool:
 
 
 def _parts(space: spaces.Space[Any], obs: Any = None, name: str = "") -> Iterator[tuple[str, spaces.Space[Any], Any]]:
-    """Name, space and observations (where there are any) of everything in a Dict or Tuple."""
+    """Name, space and observations (if given) of each part of a Dict or Tuple."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         for key, part in space.items() if isinstance(space, spaces.Dict) else enumerate(space):
             yield from _parts(part, None if obs is None else obs[key], f"{name}.{key}" if name else str(key))
@@ -111,7 +109,7 @@ def _parts(space: spaces.Space[Any], obs: Any = None, name: str = "") -> Iterato
 
 
 def arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
-    """The arrays [n, *shape] of all sensors from ``n`` observations as a vector environment gives them."""
+    """The arrays [n, *shape] of all sensors, from ``n`` observations in a vector environment's form."""
     for sensor, (_, part, values) in zip(sensors(space), _parts(space, obs), strict=True):
         if isinstance(part, spaces.Discrete):
             yield np.eye(int(part.n), dtype=np.float32)[np.asarray(values) - int(part.start)]
@@ -124,7 +122,7 @@ def arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
 
 
 def action_spec(space: spaces.Space[Any]) -> ActionSpec:
-    """What an agent decides. Raises SettingsError for a space that has no such form."""
+    """The actions of a space. Raises SettingsError if the space cannot be expressed as actions."""
     if isinstance(space, spaces.Box):
         return ActionSpec(continuous_size=spaces.utils.flatdim(space))
     if isinstance(space, spaces.Discrete):
@@ -133,11 +131,11 @@ def action_spec(space: spaces.Space[Any]) -> ActionSpec:
         return ActionSpec(discrete_branches=tuple(int(size) for size in space.nvec.ravel()))
     if isinstance(space, spaces.MultiBinary):
         return ActionSpec(discrete_branches=(2,) * spaces.utils.flatdim(space))
-    raise SettingsError(f"the environment acts in {space}, which cannot be learned; wrap it")
+    raise SettingsError(f"the environment has the action space {space}, which is not supported; wrap it")
 
 
 def open_ended(space: spaces.Space[Any]) -> str | None:
-    """What a person should know of actions that the space leaves without bounds; None: it has them all."""
+    """A warning about actions for which the space has no bounds; None if all have bounds."""
     if not isinstance(space, spaces.Box):
         return None
     below, above = _bounded(space)
@@ -145,16 +143,16 @@ def open_ended(space: spaces.Space[Any]) -> str | None:
     if not free:
         return None
     return (
-        f"the environment acts in {space}, which leaves {free} of {below.size} actions without a bound; policies reach "
-        f"-1 to 1 where there is no bound, and {_WIDTH} from the bound where there is one; give the space the bounds "
-        "that the game needs"
+        f"the environment's action space {space} leaves {free} of {below.size} actions without a bound; policies reach "
+        f"-1 to 1 if there is no bound, and {_WIDTH} from the bound if there is one; give the space the bounds that "
+        "the game needs"
     )
 
 
 def to_space(space: spaces.Space[Any], actions: Actions) -> NDArray[Any]:
-    """Actions of ``n`` agents as the space wants them, [n, *shape]: all are in it, whatever was decided.
+    """Converts actions of ``n`` agents to values of the space, [n, *shape]; any action gives a valid value.
 
-    Only where a bound is missing, continuous actions beyond -1 and 1 lead further.
+    Only if a bound is missing, continuous actions beyond -1 and 1 reach beyond the range.
     """
     if not isinstance(space, spaces.Box):
         start: Any = np.ravel(getattr(space, "start", 0))
@@ -167,16 +165,16 @@ def to_space(space: spaces.Space[Any], actions: Actions) -> NDArray[Any]:
         values = np.clip(scaled, space.low.ravel(), space.high.ravel()).astype(space.dtype)
     else:
         least, steps = _whole_range(space)
-        # The upper end is kept as whole numbers too: no float is the last of 2^64.
+        # Clip before converting: no float equals the largest uint64.
         place = np.clip(np.floor(share * (steps + 1.0)), 0.0, np.nextafter(2.0**64, 0.0)).astype(np.uint64)
         values = (least + np.minimum(place, steps)).astype(space.dtype)
     return values.reshape(len(actions), *space.shape)
 
 
 def from_space(space: spaces.Space[Any], acted: Any) -> Actions:
-    """What :func:`to_space` makes ``acted`` [n, *shape] of; of a whole number, the middle of its share.
+    """The actions from which :func:`to_space` makes ``acted`` [n, *shape]; for a whole number, its share's middle.
 
-    What lies further from a bound than policies reach is beyond -1 or 1.
+    A value further from a bound than policies reach becomes an action beyond -1 or 1.
     """
     spec, values = action_spec(space), np.asarray(acted)
     actions = Actions.zeros(spec, len(values))
@@ -187,7 +185,7 @@ def from_space(space: spaces.Space[Any], acted: Any) -> Actions:
     values = values.astype(np.float64)
     if space.dtype.kind == "f":
         first, last = _range(space)
-        wide = last > first  # what cannot be chosen is 0
+        wide = last > first  # without a choice the action is 0
         actions.continuous[:] = np.where(wide, (values - first) / np.where(wide, last - first, 1.0) * 2.0 - 1.0, 0.0)
     else:
         least, steps = _whole_range(space)
@@ -197,7 +195,7 @@ def from_space(space: spaces.Space[Any], acted: Any) -> Actions:
 
 
 def _bounded(box: spaces.Box) -> tuple[BoolArray, BoolArray]:
-    """Which numbers have a bound below, and which one above: bool [size] each."""
+    """Which numbers have a lower bound, and which have an upper bound: bool [size] each."""
     below, above = box.bounded_below.ravel(), box.bounded_above.ravel()
     if box.dtype.kind != "f":
         return below, above
@@ -206,7 +204,7 @@ def _bounded(box: spaces.Box) -> tuple[BoolArray, BoolArray]:
 
 
 def _range(box: spaces.Box) -> tuple[Float64Array, Float64Array]:
-    """What -1 and 1 become in a box of floats: [size] each."""
+    """The values of -1 and 1 in a box of floats: float64 [size] each."""
     known = _RANGES.get(id(box))
     if known is None:
         if len(_RANGES) >= _MOST_RANGES:
@@ -223,9 +221,9 @@ def _range_of(box: spaces.Box) -> tuple[Float64Array, Float64Array]:
 
 
 def _whole_range(box: spaces.Box) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The first whole number that is chosen among, and how many follow it: [size] each.
+    """The first whole number of the range, and the number of values after it: [size] each.
 
-    As uint64, which wraps around: so every type's range has a place, negative numbers too.
+    Both are uint64, which wraps around, so the range of every type fits, with negative numbers.
     """
     below, above = _bounded(box)
     low, high = (bound.ravel().astype(np.uint64) for bound in (box.low, box.high))

@@ -1,6 +1,6 @@
-"""Environments that step in this process: each in a thread of its own, so that the event loop goes on meanwhile.
+"""Environments that step in this process, each in its own thread, so that the event loop keeps running.
 
-The way there and back takes some 0.2 ms, so quick steps of an environment that never hangs are taken on the spot.
+Switching to the thread and back takes about 0.2 ms. So an environment that never hangs takes quick steps directly.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from tau_trainer.errors import EngineError, EngineRefusedError, EnvironmentFault
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations, StepBatch, Terminals
 
 _KILL_S = 5.0
-"""How long a step that runs is waited for when its environment is ended."""
+"""How many seconds to wait for a running step when its environment is ended."""
 _QUICK_S = 1e-3
-"""A step after one that took less need not be in the thread."""
+"""If the last step took fewer seconds, the next one does not need the thread."""
 
 T = TypeVar("T")
 
 
 class Closable(Protocol):
-    """Whatever is played."""
+    """An environment that can be closed."""
 
     def close(self) -> Any:
         """End it."""
@@ -43,7 +43,7 @@ EnvT = TypeVar("EnvT", bound=Closable)
 
 
 def named_arguments(texts: Iterable[str], function: str, flag: str = "--env-args ") -> dict[str, Any]:
-    """What ``--env-args NAME=VALUE ...`` says, for ``function``. Raises SettingsError."""
+    """The arguments of ``--env-args NAME=VALUE ...``, for ``function``. Raises SettingsError."""
     return dict(_argument(text, function, flag) for text in texts)
 
 
@@ -56,22 +56,23 @@ def _argument(text: str, function: str, flag: str) -> tuple[str, Any]:
 
 
 def made(make: Callable[..., T], *given: Any, arguments: Mapping[str, Any], whose: str, **more: Any) -> T:
-    """What ``make`` makes with a user's ``arguments``. Raises SettingsError where ``whose`` takes not all of them."""
+    """The result of ``make`` with a user's ``arguments``. Raises SettingsError if ``whose`` does not accept them."""
     try:
         return make(*given, **more, **arguments)
     except TypeError as error:
         if not arguments:
             raise
         said = " ".join(f"{name}={value}" for name, value in arguments.items())
-        raise SettingsError(f"--env-args {said}: {error}; leave out or correct what {whose} takes not") from error
+        reason = f"{error}; omit or correct the arguments that {whose} does not accept"
+        raise SettingsError(f"--env-args {said}: {reason}") from error
 
 
 Agents = tuple[IntArray, Observations, FloatArray, IntArray]
-"""Ids int32 [n], what they see, rewards float32 [n], and groups int32 [n]."""
+"""IDs int32 [n], observations, rewards float32 [n], and groups int32 [n]."""
 
 
 def step_batch(behavior: str, asking: Agents, ended: Agents, truncated: BoolArray, mask: BoolArray | None) -> StepBatch:
-    """A step of agents whose groups are paid nothing; ``truncated``: of those whose episode ``ended``, bool [n]."""
+    """A step of agents without group rewards; ``truncated`` is bool [n], for the agents whose episode ``ended``."""
     ids, obs, reward, groups = ended
     over = Terminals(ids, obs, reward, truncated, groups, np.zeros(len(ids), np.float32))
     ids, obs, reward, groups = asking
@@ -79,7 +80,7 @@ def step_batch(behavior: str, asking: Agents, ended: Agents, truncated: BoolArra
 
 
 class _Thread(Executor):
-    """Does one thing at a time. The end of the program does not wait for it: somebody else's step may never end."""
+    """Runs one task at a time. The program's end does not wait for it: a user's step may never return."""
 
     def __init__(self, name: str) -> None:
         self._work = queue.SimpleQueue[Callable[[], None] | None]()
@@ -90,7 +91,7 @@ class _Thread(Executor):
             work()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Do it after what is there already."""
+        """Run it after the tasks that are already queued."""
         future = Future[T]()
 
         def work() -> None:
@@ -104,17 +105,17 @@ class _Thread(Executor):
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:
-        """End after what is there already."""
+        """End after the tasks that are already queued."""
         self._work.put(None)
 
 
 class ThreadedEnvironment(ABC, Generic[EnvT]):
-    """The part of :class:`~tau_trainer.envs.contract.Environment` that is the same whatever is played in the thread."""
+    """Base class of :class:`~tau_trainer.envs.contract.Environment` implementations that step in a thread."""
 
     def __init__(
         self, index: int, make: Callable[[], EnvT], seed: int | None = None, budget: RestartBudget | None = None
     ) -> None:
-        """``make`` is called at the start, and again where the environment failed; ``seed``: of its first episodes."""
+        """``make`` is called at the start, and again if the environment fails; ``seed``: for its first episodes."""
         self.index = index
         self.exchanges = 0
         self.specs: dict[str, BehaviorSpec] = {}
@@ -126,24 +127,24 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         self._env: EnvT | None = None
         self._step: asyncio.Future[list[StepBatch]] | None = None
         self._work: asyncio.Future[list[StepBatch]] | None = None
-        """What the thread was given last."""
+        """The thread's latest task."""
         self._given_at = 0.0
         self._began = False
-        """Whether it was ever made, and its first episodes begun."""
+        """Whether it was ever made and its first episodes started."""
         self._steps = 0
-        """Since it was made."""
+        """Number of steps since it was made."""
         self._took_s = _QUICK_S
-        """By the last step."""
+        """Duration of the last step, in seconds."""
         self._notes: dict[str, bool] = {}
-        """Sentences about it, and whether they were said."""
+        """Notes for the user, and whether each was shown."""
 
     @abstractmethod
     def _opened(self, env: EnvT) -> None:
-        """It was made: its behaviors, where they are known already, go to ``specs``."""
+        """Called after it was made: put its behaviors into ``specs`` if they are already known."""
 
     @abstractmethod
     def _begin(self, seed: int | None) -> list[StepBatch]:
-        """Begin all episodes; the first step."""
+        """Start all episodes; returns the first step."""
 
     @abstractmethod
     def _advance(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
@@ -151,18 +152,18 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
 
     @property
     def restarts(self) -> int:
-        """How often it was made again."""
+        """Number of times that it was made again."""
         return self._budget.restarts
 
     absent: str | None = None
-    """Nobody can pause it."""
+    """Always None: it cannot be paused."""
 
     harmless = False
-    """Whether no step of it can last for ever, and it may be stepped from any thread."""
+    """Whether each step surely ends and can run in any thread."""
 
     @property
     def waits_for(self) -> str | None:
-        """What it is waited for to do; None while it waits for us."""
+        """What the trainer waits for; None while the environment waits for the trainer."""
         if self._env is None:
             return f"environment {self.index} to start"
         busy = self._step is not None and not self._step.done()
@@ -170,11 +171,11 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
 
     @property
     def busy_s(self) -> float:
-        """Seconds for which what its thread does has been going on; 0 where it does nothing."""
+        """Seconds for which the thread's current task has been running; 0 if it is idle."""
         return 0.0 if self._work is None or self._work.done() else time.monotonic() - self._given_at
 
     async def start(self, parameters: Parameters) -> list[StepBatch]:
-        """Make it; the first step. Raises SettingsError for spaces that cannot be learned on, EngineError."""
+        """Make it; returns the first step. Raises SettingsError for unsupported spaces, and EngineError."""
         self._parameters, self._steps = parameters, 0
         self._thread = self._thread or _Thread(f"environment-{self.index}")
         batches = await self._in_thread(self._start)
@@ -183,15 +184,15 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         return batches
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:
-        """Begin all episodes anew."""
+        """Restart all episodes."""
         self._parameters = parameters
         return await self._in_thread(self._first, None)
 
     def tell(self, parameters: Parameters) -> None:
-        """They have changed, for environments that have any."""
+        """Set new parameters; ignored here: override this in environments that have parameters."""
 
     def answer(self, actions: Mapping[str, Actions]) -> None:
-        """Take a step: in the thread, or on the spot."""
+        """Take a step: in the thread, or directly."""
         if not self.harmless or self._took_s >= _QUICK_S:
             self._step = self._in_thread(self._timed, actions)
             return
@@ -202,18 +203,18 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
             self._step.set_exception(error)
 
     async def next(self) -> list[StepBatch]:
-        """What the step brought. Raises EngineError."""
+        """The results of the step. Raises EngineError."""
         assert self._step is not None
         batches = await self._step
         if self._took_s < _QUICK_S:
-            await asyncio.sleep(0)  # nothing was waited for, and others want their turn
+            await asyncio.sleep(0)  # this call did not wait, so give other tasks a turn
         self.exchanges += 1
         self._steps += 1
         self._tell_notes()
         return batches
 
     def _note(self, sentence: str) -> None:
-        """Have a person told, once a run: all environments are alike."""
+        """Show the user a note, once for each run: all environments are alike."""
         self._notes.setdefault(sentence, self.index > 0)
 
     def _tell_notes(self) -> None:
@@ -222,7 +223,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
             self._budget.on_event(sentence)
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Make a fresh one, within the budget. Raises ``error`` for one that never began, or that was refused."""
+        """Make a new one, within the budget. Raises ``error`` if it never started, or if it was refused."""
         if not self._began or isinstance(error, EngineRefusedError):
             raise error
         self._budget.worked(self._steps)
@@ -233,7 +234,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         await self.kill()
 
     async def kill(self) -> None:
-        """End it; a step that runs is waited for, though not for ever."""
+        """End it; waits at most ``_KILL_S`` seconds for a running step."""
         if self._thread is None:
             return
         thread, self._thread = self._thread, None
@@ -243,7 +244,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         _, late = await asyncio.wait(last, timeout=_KILL_S)
         for step in late:
             step.cancel()
-        await asyncio.gather(*last, return_exceptions=True)  # what a step still brought concerns nobody any more
+        await asyncio.gather(*last, return_exceptions=True)  # the results of the last step are no longer needed
         thread.shutdown()
 
     def _in_thread(self, work: Callable[..., list[StepBatch]], *arguments: Any) -> asyncio.Future[list[StepBatch]]:
@@ -261,7 +262,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
             raise EnvironmentFaultError(f"environment {self.index}: {error}") from error
         except (EngineError, SettingsError):
             raise
-        except Exception as error:  # whatever somebody else's environment raises
+        except Exception as error:  # a user's environment can raise anything
             text = f"environment {self.index} failed: {type(error).__name__}: {error}{place_of(error)}"
             raise EngineError(text) from error
         return batches
@@ -275,7 +276,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
     def _close(self) -> None:
         env, self._env = self._env, None
         if env is not None:
-            with contextlib.suppress(Exception):  # it is given up, however it ends
+            with contextlib.suppress(Exception):  # it is discarded, even if closing fails
                 env.close()
 
     def _start(self) -> list[StepBatch]:
@@ -285,7 +286,7 @@ class ThreadedEnvironment(ABC, Generic[EnvT]):
         return self._first(self._seed)
 
     def _first(self, seed: int | None) -> list[StepBatch]:
-        """Begin all episodes, with the seed that was told if one was."""
+        """Start all episodes, with the seed of the parameters if they have one."""
         given = self._parameters.get("seed")
         return self._begin(int(given) if isinstance(given, float) else seed)
 

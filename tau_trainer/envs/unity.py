@@ -1,6 +1,6 @@
-"""Registers ``tau/Unity-v0`` with Gymnasium: importing this module is all that it takes.
+"""Registers ``tau/Unity-v0`` with Gymnasium when it is imported.
 
-``gymnasium.make("tau/Unity-v0", file_name=...)`` is a game with one agent, ``gymnasium.make_vec`` one with any number.
+``gymnasium.make("tau/Unity-v0", file_name=...)`` makes a game with one agent, ``gymnasium.make_vec`` one with several.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _WRAPPING: Final = {*_SHOWN, "action_space_seed", "render_mode"}
 
 
 def make_unity(file_name: str | None = None, **keywords: Any) -> UnityToGymWrapper:
-    """Start a game and wrap it; keywords of UnityEnvironment and UnityToGymWrapper. Its port is any that is free."""
+    """Start a game on a free port and wrap it; accepts keywords of UnityEnvironment and UnityToGymWrapper."""
     wrapping = {name: keywords.pop(name) for name in _WRAPPING & set(keywords)}
     return _wrapped(UnityToGymWrapper, file_name, keywords, wrapping)
 
 
 def make_unity_vector(file_name: str | None = None, num_envs: int = 1, **keywords: Any) -> UnityVectorEnv:
-    """The same with all agents; ``num_envs`` training areas, in games that can multiply theirs."""
+    """The same for all agents; ``num_envs``: number of training areas, in games that can replicate theirs."""
     wrapping = {name: keywords.pop(name) for name in _SHOWN & set(keywords)}
     return _wrapped(UnityVectorEnv, file_name, {"num_areas": num_envs, **keywords}, wrapping)
 

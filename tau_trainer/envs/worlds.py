@@ -1,4 +1,4 @@
-"""Two small worlds in which every episode has a goal of its own, and reaching it is all that pays.
+"""Two small goal-based worlds: each episode has its own goal, and only reaching it is rewarded.
 
 Importing this module registers them: ``--env gym:tau_trainer.envs.worlds:BitFlipping-v0``.
 """
@@ -17,9 +17,9 @@ Step = tuple[dict[str, NDArray[Any]], float, bool, bool, dict[str, Any]]
 
 
 class _GoalWorld(gymnasium.Env[Any, Any]):
-    """A state that is to become a goal within some steps; each that does not reach it costs 1.
+    """A state that must reach a goal within ``limit`` steps; each step that does not reach it costs 1.
 
-    Subclasses draw a state and a goal, change the state, and say which states are near which goals.
+    Subclasses draw a state and a goal, change the state, and decide whether a state has reached a goal.
     """
 
     limit: int
@@ -40,7 +40,7 @@ class _GoalWorld(gymnasium.Env[Any, Any]):
         return self.compute_terminated(achieved_goal, desired_goal, info) - 1.0
 
     def compute_truncated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> bool:
-        """Whether the limit cuts the episode here."""
+        """Whether the step limit cuts the episode here."""
         return self._time >= self.limit
 
     def _begin(self, state: NDArray[Any], goal: NDArray[Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -60,10 +60,10 @@ class _GoalWorld(gymnasium.Env[Any, Any]):
 
 
 class BitFlipping(_GoalWorld):
-    """``n`` bits, of which an action flips one, are to become others within ``n`` steps.
+    """An action flips one of ``n`` bits; the bits must equal the goal within ``n`` steps.
 
-    Blind luck reaches few of the ``2 ** n`` goals; the best policy returns ``1 - n / 2`` in the mean. From Andrychowicz
-    et al. 2017, section 3.1.
+    Random actions reach few of the ``2 ** n`` goals; the best policy has a mean return of ``1 - n / 2``. From
+    Andrychowicz et al. 2017, section 3.1.
     """
 
     def __init__(self, n: int = 25) -> None:
@@ -91,9 +91,9 @@ class BitFlipping(_GoalWorld):
 
 
 class GoalWorld(_GoalWorld):
-    """A point in a square of side 5 goes from (0, 0) to a goal at 4 +- 0.5 on each axis, by at most 1 a step and axis.
+    """A point in a square of side 5 moves from (0, 0) to a goal at 4 +- 0.5 per axis, at most 1 per step and axis.
 
-    It is there within 0.15, and an episode has 50 steps. The best policy returns -3.6 in the mean.
+    A distance of 0.15 or less reaches the goal, and an episode has 50 steps. The best policy's mean return is -3.6.
     """
 
     limit = 50
@@ -108,7 +108,7 @@ class GoalWorld(_GoalWorld):
         return self._begin(np.zeros(2, np.float32), self.np_random.uniform(3.5, 4.5, 2).astype(np.float32))
 
     def step(self, action: Any) -> Step:
-        """Go."""
+        """Move the point by ``action``."""
         self.state = np.clip(self.state + np.clip(action, -1.0, 1.0), 0.0, 5.0).astype(np.float32)
         return self._moved()
 

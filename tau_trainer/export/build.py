@@ -20,12 +20,12 @@ from tau_trainer.specs import BehaviorSpec, ObservationSpec
 def build_model(network: ActorCritic, spec: BehaviorSpec) -> onnx.ModelProto:
     """The ONNX model of a network, with inputs and outputs as in :mod:`tau_trainer.models.tensor_names`.
 
-    Unity feeds all sensors of an agent and warns about every one that the model does not take, so there is an input
-    for every sensor of ``spec``, those included that the policy does not see. Only those of size 0 have none, for Unity
-    takes no model with an empty input.
+    Unity feeds all sensors of an agent and warns about every one that the model does not take, so there is an input for
+    every sensor of ``spec``, including those that the policy does not see. Only sensors of size 0 have none, because
+    Unity does not accept a model with an empty input.
 
     Args:
-        network: the policy's.
+        network: the policy's network.
         spec: the behavior with all its sensors, in wire order.
 
     Raises:
@@ -50,19 +50,19 @@ def build_model(network: ActorCritic, spec: BehaviorSpec) -> onnx.ModelProto:
 
 
 def memory_size(network: ActorCritic) -> int:
-    """Floats of recurrent state of one agent; 0 without memory."""
+    """Number of floats in one agent's recurrent state; 0 without memory."""
     return int(network.state_columns[0].shape[-1]) if network.state_columns else 0
 
 
 def visible_sensors(policy: BehaviorSpec, spec: BehaviorSpec) -> tuple[int, ...]:
-    """Where in ``spec`` the sensors stand that the policy sees: matched by name and shape, in order.
+    """Indices in ``spec`` of the sensors that the policy sees, matched by name and shape, in order.
 
     Raises:
         ExportError: the policy sees a sensor that the behavior lacks, or acts differently.
     """
     if policy.actions != spec.actions:
         raise ExportError(
-            f"Cannot export '{spec.name}': the policy acts with {policy.actions}, the behavior wants "
+            f"Cannot export '{spec.name}': the policy has the actions {policy.actions}, but the behavior has "
             f"{spec.actions}; export it with the behavior that it was trained on."
         )
     free = list(range(len(spec.observations)))
@@ -81,10 +81,10 @@ def visible_sensors(policy: BehaviorSpec, spec: BehaviorSpec) -> tuple[int, ...]
 
 
 def _without_effect(graph: GraphWriter, spec: BehaviorSpec, hidden: int, seen: int, x: str) -> str:
-    """``x`` plus nothing, worked out from a hidden sensor.
+    """``x`` plus 0, where the 0 is computed from a hidden sensor.
 
-    Optimisers drop inputs that nothing reads, and Unity then rejects the model. Clip to [0, 0] gives 0 for every
-    number, also for infinity, where a product with 0 would not.
+    Optimizers remove unused inputs, and Unity then rejects the model. Clipping to [0, 0] gives 0 for every number,
+    even for infinity, unlike a product with 0.
     """
     name = names.observation_name(hidden)
     if len(spec.observations[hidden].shape) > 1:

@@ -1,4 +1,4 @@
-"""Inputs that an exported model is tried on."""
+"""Test inputs for an exported model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Case:
 
     name: str
     obs: Observations
-    """One [n, *shape] per sensor of the behavior, in the sensor's own dtype."""
+    """One array [n, *shape] for each sensor of the behavior, in the sensor's dtype."""
     forbidden: BoolArray | None
     """bool [n, sum of branches], True = forbidden; None for policies without discrete actions."""
     state: FloatArray | None
@@ -36,7 +36,7 @@ class Case:
 
 
 def cases(spec: BehaviorSpec, memory: int, rng: np.random.Generator) -> Iterator[Case]:
-    """Inputs worth trying: batches of 1 and 7; zeros, ordinary, large; free, random and single-action masks."""
+    """Test inputs: batches of 1 and 7; zero, ordinary and large values; free, random and single-action masks."""
     for n in (1, 7):
         for name, scale in (("zeros", 0.0), ("ordinary", 1.0), ("large", _LARGE)):
             obs = random_observations(spec, n, scale, rng)
@@ -50,9 +50,9 @@ def cases(spec: BehaviorSpec, memory: int, rng: np.random.Generator) -> Iterator
 
 
 def random_observations(spec: BehaviorSpec, n: int, scale: float, rng: np.random.Generator) -> Observations:
-    """Gaussian numbers of that scale; whole numbers from 0 to 255 for sensors of bytes.
+    """Gaussian numbers of that scale; whole numbers from 0 to 255 for uint8 sensors.
 
-    Of lists of entities the first agent has all, the second none, every other some.
+    In lists of entities, the first agent has all entities, the second has none, and the others have some.
     """
     return tuple(_random(sensor, n, scale, rng) for sensor in spec.observations)
 
@@ -70,7 +70,7 @@ def _random(sensor: ObservationSpec, n: int, scale: float, rng: np.random.Genera
 
 
 def random_mask(spec: BehaviorSpec, n: int, allowed: float, rng: np.random.Generator) -> BoolArray:
-    """A mask, True = forbidden, that leaves each action with probability ``allowed`` and one per branch for certain."""
+    """A mask, True = forbidden; allows each action with probability ``allowed``, and at least one per branch."""
     branches = spec.actions.discrete_branches
     forbidden = rng.random((n, spec.actions.mask_size)) >= allowed
     for (begin, _), size in zip(branch_bounds(branches), branches, strict=True):

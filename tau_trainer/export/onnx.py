@@ -1,4 +1,4 @@
-"""Exports a policy as the ``.onnx`` file that a Unity project drops on its agent."""
+"""Exports a policy as an ``.onnx`` file for the agent in a Unity project."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _log = logging.getLogger(__name__)
 
 
 def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path) -> Path:
-    """Writes ``policy`` to ``path`` and proves that the file acts the same.
+    """Writes ``policy`` to ``path`` after checking that the model chooses the same actions.
 
-    The file appears whole, after onnxruntime has run it and all comparisons have passed, or not at all; a file that
-    was there before stays in that case.
+    The file appears only after onnxruntime has run the model and all comparisons have passed. Otherwise, an existing
+    file stays unchanged.
 
     Args:
-        policy: what acts.
-        spec: the behavior, with all its sensors in wire order, also those hidden from the policy.
-        path: the file to write; missing folders are made.
+        policy: the policy to export.
+        spec: the behavior, with all its sensors in wire order, including those hidden from the policy.
+        path: the file to write; missing folders are created.
 
     Returns:
         ``path``.
@@ -47,7 +47,7 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExportError(
-            f"Cannot make the folder of '{path}' ({reason(error)}); choose one you may write to."
+            f"Cannot create the folder of '{path}' ({reason(error)}); choose one that you can write to."
         ) from error
     return atomic_write_bytes(path, data)
 
@@ -63,9 +63,9 @@ def _say_left_out(behavior: str, sensor: str, name: str) -> None:
 
 
 def check_export(policy: Policy, spec: BehaviorSpec) -> None:
-    """Export ``policy`` and throw the file away: what cannot be exported should be known before it is trained.
+    """Export ``policy`` to a temporary file, to find problems with the export before training.
 
-    Raises as :func:`export_onnx` does.
+    Raises the same errors as :func:`export_onnx`.
     """
     with tempfile.TemporaryDirectory(prefix="tau-trainer-") as folder:
         export_onnx(policy, spec, Path(folder) / "check.onnx")

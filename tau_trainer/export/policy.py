@@ -1,4 +1,4 @@
-"""A model file as a policy: whoever wrote it for ML-Agents, it plays here."""
+"""A policy from a model file; it accepts every ``.onnx`` file for ML-Agents, also from other trainers."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _NOTHING: Arrays = {}
 
 
 class OnnxPolicy(Policy):
-    """Acts with a model file, by its most likely actions where it has those, or by drawing, as Unity does by default.
+    """Acts with a model file: with its most likely actions, if it has them, or with random ones, like Unity's default.
 
-    A file that draws its actions draws from a stream of its own, which no checkpoint holds: most have both.
+    Most files have both. Random actions use a random stream inside the file, which is not part of checkpoints.
 
     Args:
         path: the file.
-        spec: the behavior with the sensors that the file sees as ``obs_0``, ``obs_1``, ...
-        seed: draw actions, with this seed; None: take the most likely.
+        spec: the behavior with the file's sensors ``obs_0``, ``obs_1``, ...
+        seed: draw random actions with this seed; None: take the most likely.
 
     Raises:
-        ExportError: it cannot be read, or is for another behavior.
+        ExportError: the file cannot be read, or is for another behavior.
     """
 
     def __init__(self, path: Path, spec: BehaviorSpec, seed: int | None = None) -> None:
@@ -56,9 +56,9 @@ class OnnxPolicy(Policy):
         )
         self._taken = self._likeliest if seed is None else drawn
         self.only_draws = bool({names.CONTINUOUS, names.DISCRETE} & {*self._likeliest})
-        """Whether the file cannot say which of its actions are the most likely."""
+        """Whether the file has only random actions."""
         self._state = f"recurrent.{zlib.crc32(str(path).encode()):x}"
-        """Of this file: the tables of who carries it may hold that of others too."""
+        """Column name of this file's recurrent state: a table can hold the states of several files."""
         memory = self._inputs.get(names.RECURRENT_IN)
         if memory is not None:
             self.state_columns = (Column(self._state, (int(memory[-1]),)),)
@@ -68,7 +68,7 @@ class OnnxPolicy(Policy):
         return next((name for name in choices if name in self._outputs), None)
 
     def _check(self) -> None:
-        """Raises ExportError where it is for another behavior."""
+        """Raises ExportError if the file is for another behavior."""
         spec, actions = self.spec, self.spec.actions
         sensors = {names.observation_name(i): sensor for i, sensor in enumerate(spec.observations)}
         for name, shape in self._inputs.items():
@@ -78,7 +78,7 @@ class OnnxPolicy(Policy):
                 raise self._misfit(f"it asks for '{name}', which the behavior does not have")
             read, sent = list(shape[1:]), list(sensors[name].shape)
             if all(isinstance(size, int) for size in read) and read != sent:
-                raise self._misfit(f"its '{name}' is {read}, and the sensor's shape is {sent}")
+                raise self._misfit(f"its '{name}' is {read}, but the sensor's shape is {sent}")
         continuous, discrete = self._taken
         if (continuous is not None, discrete is not None) != (actions.continuous_size > 0, actions.discrete_size > 0):
             raise self._misfit("its actions are of another kind")
@@ -97,7 +97,7 @@ class OnnxPolicy(Policy):
 
     def _misfit(self, reason: str) -> ExportError:
         return ExportError(
-            f"the model {self.path} is not for behavior '{self.spec.short_name}': {reason}; name a model of its own"
+            f"the model {self.path} is not for behavior '{self.spec.short_name}': {reason}; use its own model"
         )
 
     @override
@@ -110,7 +110,7 @@ class OnnxPolicy(Policy):
         state: Arrays = _NOTHING,
         deterministic: bool = False,
     ) -> Decision:
-        """See :meth:`Policy.act`; ``rng`` is not asked."""
+        """See :meth:`Policy.act`; ``rng`` is not used."""
         n, actions = len(obs[0]), self.spec.actions
         feed: dict[str, NDArray[Any]] = {}
         for i, values in enumerate(obs):
@@ -134,7 +134,7 @@ class OnnxPolicy(Policy):
             discrete = found[discrete_output].astype(np.int32)
         if not all_finite(continuous):
             raise NonFiniteError(f"the actions of the model {self.path} are NaN or infinite; take another checkpoint")
-        # mlagents 1.1.0 forgot to squash SAC's most likely action.
+        # mlagents 1.1.0 does not squash SAC's most likely action.
         within = np.clip(continuous, -1.0, 1.0)
         after = {}
         if self.state_columns:
@@ -143,4 +143,4 @@ class OnnxPolicy(Policy):
 
     @override
     def network(self) -> ActorCritic:
-        raise ExportError(f"the model {self.path} is a file already, and holds no network to learn on with")
+        raise ExportError(f"the model {self.path} is an exported file without a network to train; name a checkpoint")

@@ -1,4 +1,4 @@
-"""What a network says, computed twice: in float64 as the truth, in float32 to know how far rounding leads from it."""
+"""Reference outputs of a network, computed in float64 as the true values and in float32 to measure rounding errors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.specs import BoolArray, Float64Array, FloatArray, Observations
 
 ROUNDING = 1e-5
-"""Error that is always granted, relative to a value (and to 1)."""
+"""Error that is always allowed, relative to a value (and to 1)."""
 
 _UNLIKE = 16.0
-"""onnxruntime adds in another order than torch: its rounding may be so many times torch's own."""
+"""onnxruntime adds in another order than torch: its rounding error can be this multiple of torch's."""
 
 
 class Value(NamedTuple):
-    """Numbers and how far float32 arithmetic may be away from them, both [n, size]."""
+    """Values and the allowed error of float32 arithmetic, both float64 [n, size]."""
 
     value: Float64Array
     error: Float64Array
@@ -30,12 +30,12 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class ReferenceOutput:
-    """What the network says about ``n`` agents."""
+    """The network's outputs for ``n`` agents."""
 
     mu: Value
     """[n, continuous_size]: the Gaussian's mean before clipping or squashing."""
     branches: tuple[Value, ...]
-    """Masked logits, [n, branch size] per branch; those of the levels of continuous actions come first."""
+    """Masked logits, [n, branch size] per branch; the levels of continuous actions come first."""
     state: Value
     """[n, M]: recurrent state of the actor."""
     squashed: bool = False
@@ -45,13 +45,13 @@ class ReferenceOutput:
     def continuous(self) -> Value:
         """[n, continuous_size]: deterministic actions, ``clip(mu, -3, 3) / 3`` or ``tanh(mu)``."""
         if self.squashed:
-            return Value(np.tanh(self.mu.value), self.mu.error)  # nowhere steeper than 1
+            return Value(np.tanh(self.mu.value), self.mu.error)  # the slope is at most 1
         clipped = np.clip(self.mu.value, -ACTION_LIMIT, ACTION_LIMIT)
         return Value(clipped / ACTION_LIMIT, self.mu.error / ACTION_LIMIT)
 
 
 class Reference:
-    """The network's own module, asked about observations. Both copies stay as they are when it learns on."""
+    """Evaluates copies of the network's module. The copies do not change when the network continues to train."""
 
     def __init__(self, network: ActorCritic) -> None:
         self._action = network.action
@@ -61,12 +61,12 @@ class Reference:
     def __call__(
         self, obs: Observations, forbidden: BoolArray | None = None, state: FloatArray | None = None
     ) -> ReferenceOutput:
-        """What it says about ``n`` agents.
+        """The outputs for ``n`` agents.
 
         Args:
             obs: [n, *shape] for every sensor that the policy sees.
             forbidden: bool [n, sum of branches], True = forbidden; None allows everything.
-            state: float32 [n, M], recurrent state of the actor; None = the beginning of an episode.
+            state: float32 [n, M], recurrent state of the actor; None = the start of an episode.
         """
         exact, exact_state = _ask(self._exact, obs, state)
         single, single_state = _ask(self._single, obs, state)
@@ -88,7 +88,7 @@ def _ask(network: ActorCritic, obs: Observations, state: FloatArray | None) -> t
     """Outputs of the action head and the actor's new state [n, M]."""
     before = None
     if state is not None:
-        # Every tower gets the same: only the actor's answer is looked at.
+        # All towers get the same state: only the actor's output is used.
         towers = network.state_columns[0].shape[0]
         before = torch.from_numpy(state).to(network.action.weight.dtype)[:, None].expand(-1, towers, -1)
     answer = network(network.prepare(obs), before)

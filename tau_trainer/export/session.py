@@ -1,4 +1,4 @@
-"""Runs a model with onnxruntime on one thread: quick to start and no burden on a training beside it."""
+"""Runs a model with onnxruntime on one thread: starts quickly and does not slow down a training run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def session_of(model: bytes, seed: int = 0) -> onnxruntime.InferenceSession:
     Raises:
         ExportError: onnxruntime refuses the model.
     """
-    # As it is loaded it would write down who this machine is, and tell its makers of that and of every session.
+    # When it loads, it would store an ID of this machine, and report it and every session to its makers.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    import onnxruntime  # starts a thread, so no process could be forked any more that has loaded this module
+    import onnxruntime  # starts a thread; after that, this process cannot be forked
 
-    onnxruntime.disable_telemetry_events()  # of builds for Windows that know no such variable
+    onnxruntime.disable_telemetry_events()  # for Windows builds, which ignore the variable
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = _ERRORS_ONLY
@@ -49,7 +49,7 @@ def run_case(session: onnxruntime.InferenceSession, spec: BehaviorSpec, case: Ca
     Args:
         session: from :func:`session_of`.
         spec: the behavior that the model was written for.
-        case: inputs; bytes go in as Unity's images do, scaled to [0, 1].
+        case: inputs; uint8 values are scaled to [0, 1], like Unity's images.
 
     Raises:
         ExportError: the model fails on this input.
@@ -77,4 +77,4 @@ def run_feed(session: onnxruntime.InferenceSession, feed: dict[str, NDArray[Any]
     try:
         return dict(zip(outputs, session.run(outputs, feed), strict=True))
     except Exception as error:  # as in session_of
-        raise ExportError(f"onnxruntime cannot run the model ({error}); report this as a defect.") from error
+        raise ExportError(f"onnxruntime cannot run the model ({error}); report this as a bug.") from error

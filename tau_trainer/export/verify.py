@@ -1,9 +1,9 @@
-"""Proves that a model file says the same as the network it was written from.
+"""Verifies that a model file gives the same outputs as the network it was written from.
 
-A file counts as verified when the ONNX checker accepts it, its inputs and outputs are those of Unity's contract by
-name, order, type and shape, onnxruntime runs it on ordinary and on extreme inputs, its deterministic outputs and its
-recurrent state agree with the network's own module (and with the acting policy), and its random outputs stay in range,
-respect masks and have the right distribution.
+A file is verified if all of this holds. The ONNX checker accepts it. Its inputs and outputs match Unity's contract by
+name, order, type and shape. onnxruntime runs it on ordinary and on extreme inputs. Its deterministic outputs and its
+recurrent state agree with the network's module (and with the acting policy). Its random outputs stay in range, respect
+masks and have the right distribution.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def verify(model: bytes, network: ActorCritic, spec: BehaviorSpec, policy: Polic
 
     Args:
         model: content of the ``.onnx`` file.
-        network: the module that it must represent.
+        network: the module that it must match.
         spec: the behavior, with all its sensors.
-        policy: the acting policy, to be compared as well.
-        seed: of the inputs and of the model's own random numbers.
+        policy: the acting policy, which is also compared.
+        seed: seed of the inputs and of the model's own random numbers.
 
     Raises:
         ExportError: names the tensor and the difference.
@@ -63,15 +63,15 @@ def check_structure(data: bytes, network: ActorCritic, spec: BehaviorSpec) -> No
     try:
         model = onnx.load_model_from_string(data)
         onnx.checker.check_model(model, full_check=True)
-    except Exception as error:  # protobuf, checker and shape inference each have exceptions of their own
+    except Exception as error:  # protobuf, checker and shape inference each have their own exceptions
         raise ExportError(
-            f"The exported model is not valid ONNX ({_first_line(error)}); report this as a defect."
+            f"The exported model is not valid ONNX ({_first_line(error)}); report this as a bug."
         ) from error
     opsets = [(opset.domain, opset.version) for opset in model.opset_import]
     if opsets != [("", names.OPSET)]:
-        raise ExportError(f"The exported model uses operator sets {opsets}; the default one, {names.OPSET}, is due.")
+        raise ExportError(f"The exported model uses operator sets {opsets}; expected the default one, {names.OPSET}.")
     if model.ir_version != names.IR_VERSION:
-        raise ExportError(f"The exported model has IR version {model.ir_version}; version {names.IR_VERSION} is due.")
+        raise ExportError(f"The exported model has IR version {model.ir_version}; expected {names.IR_VERSION}.")
     shapes, memory = expected_shapes(network, spec), memory_size(network)
     _check_values("inputs", model.graph.input, {name: shapes[name] for name in input_names(spec, memory)})
     outputs = names.output_names(spec.actions, memory)
@@ -84,14 +84,14 @@ def _check_values(
     values = list(values)
     found = [value.name for value in values]
     if found != list(expected):
-        raise ExportError(f"The exported model has the {kind} {found}; {list(expected)} are due, in this order.")
+        raise ExportError(f"The exported model has the {kind} {found}; expected {list(expected)}, in this order.")
     for value in values:
         tensor = value.type.tensor_type
         shape = [dim.dim_param or dim.dim_value for dim in tensor.shape.dim]
         if (tensor.elem_type, shape) != expected[value.name]:
             raise ExportError(
                 f"The exported model's '{value.name}' has element type {tensor.elem_type} and shape {shape}; "
-                f"{expected[value.name]} is due."
+                f"expected {expected[value.name]}."
             )
 
 
@@ -122,7 +122,7 @@ def _check_actions(
     expected: ReferenceOutput,
     other: str,
 ) -> None:
-    """Deterministic actions, continuous and discrete, as the engine gets them."""
+    """Check deterministic actions, continuous and discrete, in the engine's form."""
     continuous, discrete = found
     if continuous is not None and head.actions.continuous_size:
         if head.levels is None:
@@ -139,21 +139,21 @@ def _check_actions(
 def _compare(case: Case, tensor: str, found: NDArray[Any], expected: Value, other: str) -> None:
     value, error = expected
     if found.shape != value.shape:
-        raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; {value.shape} is due.")
+        raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; expected {value.shape}.")
     difference = np.abs(found.astype(np.float64) - value)
     # `not <=` also catches NaN
     if not (difference <= error).all():
         raise ExportError(
             f"'{tensor}' differs from {other} by {np.max(difference):.3g} for {case.name}; "
-            "the model was not written, report this as a defect."
+            "the model was not written; report this as a bug."
         )
 
 
 def _compare_discrete(case: Case, tensor: str, found: NDArray[Any], expected: tuple[Value, ...]) -> None:
-    """Equal choices; a different one is accepted where its logit is the highest up to rounding."""
+    """Check for equal choices; a different one is accepted if its logit is the highest up to rounding."""
     due = len(case.obs[0]), len(expected)
     if found.shape != due:
-        raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; {due} is due.")
+        raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; expected {due}.")
     for branch, (logits, error) in enumerate(expected):
         choice = found[:, branch].astype(np.int64)
         if ((choice < 0) | (choice >= logits.shape[1])).any():
@@ -162,7 +162,7 @@ def _compare_discrete(case: Case, tensor: str, found: NDArray[Any], expected: tu
         if not (loss <= 2 * error.max(axis=1)).all():
             raise ExportError(
                 f"'{tensor}' chooses an action of branch {branch} whose logit is {loss.max():.3g} below the best, "
-                f"for {case.name}; the model was not written, report this as a defect."
+                f"for {case.name}; the model was not written; report this as a bug."
             )
 
 
@@ -174,7 +174,7 @@ def _check_constants(actions: ActionSpec, memory: int, outputs: Outputs) -> None
         expected[names.DISCRETE_SHAPE] = list(actions.discrete_branches)
     for name, values in expected.items():
         if outputs[name].ravel().tolist() != values:
-            raise ExportError(f"'{name}' is {outputs[name].ravel().tolist()}; {values} is due.")
+            raise ExportError(f"'{name}' is {outputs[name].ravel().tolist()}; expected {values}.")
 
 
 def _check_samples(case: Case, actions: ActionSpec, outputs: Outputs) -> None:

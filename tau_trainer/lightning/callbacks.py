@@ -1,4 +1,4 @@
-"""What Lightning's users hang into a Trainer."""
+"""Callbacks for Lightning's Trainer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tau_trainer.training.batched.playing import Playing
 
 
 class ResetCallback(Callback):
-    """Lets all copies begin anew when a fit begins that goes on from no checkpoint, and every so many epochs.
+    """Resets all copies when a fit starts without a checkpoint, and optionally every few epochs.
 
     Args:
-        every_n_epochs: after how many epochs again; None: never.
+        every_n_epochs: number of epochs between resets; None: reset only at the start.
     """
 
     def __init__(self, every_n_epochs: int | None = None) -> None:
@@ -31,7 +31,7 @@ class ResetCallback(Callback):
 
 
 class PerformanceCallback(Callback):
-    """Logs environment and agent steps a second, and the shares of acting, stepping and learning, of every epoch."""
+    """Logs environment and agent steps per second, and the time shares of acting, stepping and learning, per epoch."""
 
     @override
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -45,6 +45,6 @@ class PerformanceCallback(Callback):
 def _playing(module: LightningModule) -> Playing:
     if not isinstance(module, TauLightningModule):
         raise TypeError(
-            f"a {type(module).__name__} plays no batched environment; this callback is for TauLightningModule"
+            f"a {type(module).__name__} has no batched environment; this callback is for TauLightningModule"
         )
     return module.playing

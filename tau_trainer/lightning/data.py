@@ -1,4 +1,4 @@
-"""Rollouts as the data that Lightning's loop asks for."""
+"""Rollouts as the data of Lightning's training loop."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tau_trainer.training.batched.playing import Playing
 
 
 class TauDataModule(LightningDataModule):
-    """Plays the copies of a module's environment with its policies as they are.
+    """Plays the copies of a module's environment with its current policies.
 
     Args:
-        module: who learns.
-        batches: in an epoch. Returns are logged, and callbacks look, once an epoch: let it be an episode long.
+        module: the module that learns.
+        batches: batches per epoch. Returns are logged and callbacks run once per epoch, so an epoch should cover an
+            episode.
     """
 
     def __init__(self, module: TauLightningModule, batches: int = 10) -> None:
@@ -32,12 +33,12 @@ class TauDataModule(LightningDataModule):
 
     @override
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """It is there already."""
+        """Return the batch unchanged: it is already on the device."""
         return batch
 
 
 class _Rollouts:
-    """An epoch. Its length is known, so that Lightning asks for a batch when it wants it and not one ahead."""
+    """One epoch. Its length is known, so that Lightning does not fetch a batch in advance."""
 
     def __init__(self, playing: Playing, batches: int) -> None:
         self._playing, self._batches = playing, batches

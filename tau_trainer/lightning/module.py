@@ -1,4 +1,4 @@
-"""The policies of a batched environment as a module that Lightning trains."""
+"""A Lightning module with the policies of a batched environment."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.seats import Seat
 
 _STATE = "tau_trainer"
-"""Of a checkpoint: what is ours in it."""
+"""Key of this package's data in a checkpoint."""
 
 
 class TauLightningModule(LightningModule):
-    """Plays and learns as ``tau-train batch`` does, to the same numbers, under Lightning's Trainer.
+    """Plays and learns like ``tau-train batch``, with the same numbers, under Lightning's Trainer.
 
-    A *batch* is what all copies lived through since the last one; a *training step* lets the policies learn from it
-    that have enough; ``global_step`` counts updates, those of every policy. Optimizers are this package's own, one a
-    policy, so optimisation is manual: clipping, accumulation and learning rates belong to the policies'
-    ``hyperparameters``. Schedules end where the Trainer does.
+    A *batch* is the experience of all copies since the last one. In a *training step*, the policies with enough
+    experience learn from it. ``global_step`` counts the updates of all policies. Each policy has this package's
+    optimizer, so optimization is manual: set clipping, accumulation and learning rates in the policies'
+    ``hyperparameters``. Schedules end with the Trainer.
 
     Args:
         settings: a file for ``tau-train batch``, the name of a shipped one, or its settings.
-        overrides: values over them by dotted key.
+        overrides: values that replace settings, by dotted key.
 
     Raises:
-        SettingsError: what is wrong with them.
+        SettingsError: the settings are invalid.
     """
 
     def __init__(
@@ -52,20 +52,20 @@ class TauLightningModule(LightningModule):
         self.policies = torch.nn.ModuleList(
             [module for seat in self.learning if (module := seat.learner.module) is not None]
         )
-        """The networks that learn, so that they are counted, and saved under names of their own."""
+        """The networks that learn, so that Lightning counts their parameters and saves them under their own names."""
         self._updates = 0
 
     @override
     def setup(self, stage: str) -> None:
-        """Refuse what would train something else than it says. Raises SettingsError."""
+        """Refuse Trainer options that would change the training. Raises SettingsError."""
         trainer = self.trainer
         if trainer.world_size > 1:
             raise SettingsError(
-                "Trainer(devices=...) would train every copy of the policies for itself; use one device here, or "
+                "Trainer(devices=...) would train every copy of the policies separately; use one device here, or "
                 "tau-train batch --devices"
             )
         if trainer.precision != "32-true":
-            raise SettingsError(f"Trainer(precision='{trainer.precision}') is not for policies; leave it out")
+            raise SettingsError(f"Trainer(precision='{trainer.precision}') is not supported for policies; omit it")
         here, there = self.playing.env.device, trainer.strategy.root_device
         if (here.type, here.index or 0) != (there.type, there.index or 0):
             raise SettingsError(
@@ -79,7 +79,7 @@ class TauLightningModule(LightningModule):
 
     @override
     def training_step(self, batch: Mapping[str, TensorRollout], batch_idx: int) -> None:
-        """Let the policies learn that have their rollout together."""
+        """Update the policies whose rollout is complete."""
         steps = dict(zip((seat.name for seat in self.learning), self._steps(), strict=True))
         total = self.trainer.estimated_stepping_batches
         self._updates += 1
@@ -93,7 +93,7 @@ class TauLightningModule(LightningModule):
         return [lambda update, optimizer=optimizer: optimizer.step(closure=update) for optimizer in several]  # type: ignore[misc]
 
     def _log(self, seat: Seat, values: Mapping[str, Any], *, shown: bool = False) -> None:
-        """Under the house's names; where several policies learn, after the policy's own."""
+        """Log values under this package's names; if several policies learn, with the policy's name as prefix."""
         first = f"{seat.name}/" if len(self.learning) > 1 else ""
         self.log_dict(
             {first + name: value for name, value in values.items()},
@@ -102,9 +102,9 @@ class TauLightningModule(LightningModule):
 
     @override
     def on_train_epoch_end(self) -> None:
-        """Log the means of what updates said, of returns and lengths; where no episode ended, the last that are known.
+        """Log means of updates, returns and lengths; if no episode ended, the last known values.
 
-        Not update by update: Lightning takes a millisecond for every ten numbers.
+        It does not log each update, because Lightning takes a millisecond for every ten numbers.
         """
         self.playing.count_episodes()
         for seat in self.learning:
@@ -115,12 +115,12 @@ class TauLightningModule(LightningModule):
 
     @override
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Everything needed to go on bit for bit: learners, copies, open episodes; tensors and plain values alone."""
+        """Save everything for an exact resume: learners, copies, open episodes; only tensors and plain values."""
         checkpoint[_STATE] = {**self.playing.state(), "module_updates": self._updates}
 
     @override
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on from there. Raises CheckpointError: it is of other settings."""
+        """Continue from a checkpoint. Raises CheckpointError if it belongs to other settings."""
         if _STATE not in checkpoint:
             raise CheckpointError("the checkpoint was not written by a TauLightningModule; name one that was")
         self.playing.load(checkpoint[_STATE])
@@ -128,7 +128,7 @@ class TauLightningModule(LightningModule):
 
 
 class _Update(torch.optim.Optimizer):
-    """An update of a policy as Lightning counts it: who learns brings its own optimizer."""
+    """An update of a policy for Lightning's count; the learner has its own optimizer."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__(module.parameters(), {})
@@ -143,7 +143,7 @@ def _settings(given: str | Path | Mapping[str, Any] | BatchedSettings, overrides
     if isinstance(given, (str, Path)):
         return load_batched(given, overrides)
     if overrides:
-        raise SettingsError("overrides are for a file; give the settings as they should be")
+        raise SettingsError("overrides are only for a file or a name; change the settings themselves")
     if isinstance(given, BatchedSettings):
         return given
     settings, _ = interpret(Document("settings", dict(given)), {}, False, {}, batched=True)

@@ -1,1 +1,1 @@
-"""Processes of ours somewhere else: how they begin and end, what is said to them, memory that they share."""
+"""This program's other processes: their start and end, messages, and shared memory."""

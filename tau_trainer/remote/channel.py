@@ -1,7 +1,7 @@
-"""Messages in pipes: JSON for facts, arrays behind them or in memory that both ends map.
+"""Messages in pipes: JSON for facts, then arrays, or arrays in shared memory.
 
-The side that made the memory writes its arrays there; the other side reads them there, without a copy. Arrays that come
-back (weights, checkpoints) travel in the pipe itself.
+The side that made the memory writes its arrays there, and the other side reads them without a copy. Arrays in the
+other direction (weights, checkpoints) are sent through the pipe.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SMALLEST = _MOST_AT_ONCE = 1 << 20
 
 
 class SharedBytes:
-    """Memory that two processes map and one of them makes larger. It vanishes with the last that has it open.
+    """Memory shared by two processes; one of them can enlarge it. It disappears when both have closed it.
 
-    On POSIX it is a file without a name, handed on by its descriptor; on Windows a mapping with a name.
+    On POSIX it is an unnamed file, inherited by its descriptor; on Windows a named mapping.
     """
 
     def __init__(self, place: str | None = None) -> None:
-        """``place``: what :attr:`place` was in the process that made it; None: make it."""
+        """``place``: :attr:`place` of the process that made it; None: make it."""
         self._mapping: mmap.mmap | None = None
         self._size = 0
         if sys.platform == "win32":
@@ -47,9 +47,9 @@ class SharedBytes:
             self.place = place
 
     def view(self, size: int) -> memoryview:
-        """The first ``size`` bytes, after room was made for them. Views of before stay valid.
+        """The first ``size`` bytes, enlarged if necessary. Earlier views stay valid.
 
-        Raises LearnerError where there is no room.
+        Raises LearnerError if there is no room.
         """
         if size > self._size or self._mapping is None:
             larger = max(size, 2 * self._size, _SMALLEST)
@@ -62,15 +62,15 @@ class SharedBytes:
         return memoryview(self._mapping)[:size]
 
     def close(self) -> None:
-        """Let go of it; further calls do nothing."""
+        """Release it; further calls do nothing."""
         self._mapping = None
         if sys.platform != "win32" and self.place:
             os.close(int(self.place))
-        self.place = ""  # lest the number is closed again when it means another file
+        self.place = ""  # so that a reused number is not closed again
 
 
 def _reserve(descriptor: int, size: int) -> None:
-    """Make a file that large, with room behind every byte: else a system that is out of it kills whoever writes."""
+    """Enlarge a file and allocate all of it: without that, if memory runs out, the system kills the writing process."""
     if os.fstat(descriptor).st_size >= size:
         return
     try:
@@ -88,7 +88,7 @@ def _reserve(descriptor: int, size: int) -> None:
 class Channel:
     """One end: ``source`` and ``sink`` are pipes, ``shared`` the memory that the opening side writes arrays into.
 
-    Without such memory all arrays travel in the pipes.
+    Without such memory, all arrays are sent through the pipes.
     """
 
     def __init__(self, source: IO[bytes], sink: IO[bytes], shared: SharedBytes | None = None) -> None:
@@ -99,8 +99,8 @@ class Channel:
     def send(
         self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS, *, through_memory: bool = False
     ) -> None:
-        """Send one message. Raises OSError when the other end is gone."""
-        table, size = [], 1  # numpy refuses a buffer without a byte, even for an array without an element
+        """Send one message. Raises OSError if the other end has closed the pipe."""
+        table, size = [], 1  # numpy refuses an empty buffer, even for an empty array
         for name, values in arrays.items():
             size = -(-size // _ALIGNMENT) * _ALIGNMENT
             table.append((name, values.dtype.str, values.shape, size))
@@ -118,8 +118,8 @@ class Channel:
     def receive(self) -> tuple[Message, float]:
         """The next message, and the seconds that it took from its first byte on.
 
-        Arrays that came through shared memory are valid until the next ones are sent. Raises EOFError when the other
-        end is gone.
+        Arrays in shared memory are valid until the next ones are sent. Raises EOFError if the other end has closed the
+        pipe.
         """
         length, began = self._exactly(8), time.perf_counter()
         head = json.loads(self._exactly(int.from_bytes(length, "little")))

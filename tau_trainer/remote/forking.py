@@ -1,11 +1,11 @@
-"""Processes forked from a server that has their modules loaded: the side that asks.
+"""Client of the fork server, which forks processes whose modules are already loaded.
 
-The server (:mod:`.server`) runs one thread, no operation of torch's, and nothing on a GPU. It is asked through a pair
-of sockets without a name, and is gone once nobody is left who could ask. Of a process that it forks it tells, through
-a socket of that process's own, the number and in the end the exit code.
+The server (:mod:`.server`) runs one thread, no torch operations, and nothing on a GPU. It receives requests through an
+unnamed pair of sockets, and ends when no client is left. For each forked process, it reports the process ID and later
+the exit code through a separate socket.
 
-A child's variables are its own. Those that count only while libraries are loaded (``OMP_NUM_THREADS`` among them)
-must be the server's; a child that wants others is not forked.
+A child has its own environment variables. Variables that only matter while libraries load (such as
+``OMP_NUM_THREADS``) must be equal to the server's; a child that needs others is not forked.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from pathlib import Path
 from typing import IO
 
 POSSIBLE = sys.platform == "linux"
-"""Elsewhere there is no fork, or loaded frameworks do not outlive one."""
+"""Other systems have no fork, or loaded frameworks do not survive it."""
 AT_START = (
     *("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "MKL_", "NUMEXPR_", "ATEN_", "TORCH", "PYTORCH_"),
     *("LD_", "MALLOC_", "GLIBC_", "PYTHON", "LC_", "LANG", "TZ"),
 )
-"""How the names of variables begin that are read while the interpreter and its libraries are loaded."""
+"""Prefixes of variables that are read while the interpreter and its libraries load."""
 MOST_BYTES = 128 << 10
-"""Of one request: it is one packet."""
+"""Maximum bytes of a request, which is one packet."""
 _END_S = 1.0
 NUMBER = 8
-"""Bytes of a process's number, and of an exit code."""
+"""Bytes of a process ID, and of an exit code."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be forked.
+    """Describes the process to fork.
 
     Attributes:
-        module: its function ``main`` is called.
-        arguments: of the command line.
-        environment: all variables.
+        module: module whose function ``main`` is called.
+        arguments: command-line arguments.
+        environment: all environment variables.
         folder: working directory.
-        paths: where modules are looked for.
-        shared: open files that it gets under the same numbers.
-        preload: modules that the server loads besides, for a module that loads them late.
+        paths: module search path.
+        shared: open files that it inherits under the same numbers.
+        preload: other modules that the server loads, because ``module`` loads them late.
     """
 
     module: str
@@ -64,10 +64,10 @@ class Request:
 
 
 class Forked:
-    """A process that the server forked: what :class:`subprocess.Popen` is for a child, without its streams."""
+    """A forked process, with an interface like :class:`subprocess.Popen`, without streams."""
 
     def __init__(self, status: socket.socket) -> None:
-        """``status``: brings its number, and its exit code when it has ended."""
+        """``status``: the socket that delivers its process ID, and its exit code when it has ended."""
         self._status = status
         self._heard = b""
         self._over = False
@@ -75,27 +75,27 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """Its number; waits until the server has forked it. -1: it could not."""
+        """Its process ID; waits until the server has forked it. -1: forking failed."""
         while not (self._over or len(self._heard) >= NUMBER):
             self._hear(None)
         return int.from_bytes(self._heard[:NUMBER], "little", signed=True) if len(self._heard) >= NUMBER else -1
 
     @property
     def returncode(self) -> int | None:
-        """As it was last known."""
+        """Its last known exit code; None while it runs."""
         if not self._over:
             return None
         code = self._heard[NUMBER : 2 * NUMBER]
-        # a server that was killed tells nothing any more, and most likely somebody has killed both
+        # a killed server reports nothing; most likely the process was killed too
         return int.from_bytes(code, "little", signed=True) if len(code) == NUMBER else -int(signal.SIGKILL)
 
     def poll(self) -> int | None:
-        """Its exit code; None: it runs."""
+        """Its exit code; None while it runs."""
         self._hear(0.0)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code once it has ended. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
+        """Wait for its exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
         until = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
             left = None if until is None else until - time.monotonic()
@@ -116,11 +116,11 @@ class Forked:
                 os.kill(self.pid, sig)
 
     def _hear(self, timeout: float | None) -> None:
-        """What the server says next, if it says something in time; from any thread."""
+        """Read the server's next bytes, if they arrive in time; call from any thread."""
         try:
             ready = select.poll()
             ready.register(self._status, select.POLLIN)
-        except ValueError:  # another thread has heard its end
+        except ValueError:  # another thread has read its end
             return
         if not ready.poll(None if timeout is None else 1000.0 * timeout):
             return
@@ -129,7 +129,7 @@ class Forked:
                 return
             try:
                 said = self._status.recv(2 * NUMBER, socket.MSG_DONTWAIT)
-            except BlockingIOError:  # another thread has heard it
+            except BlockingIOError:  # another thread has read it
                 return
             except OSError:
                 said = b""
@@ -140,17 +140,17 @@ class Forked:
 
 
 class ForkServer:
-    """A server, and how it is asked."""
+    """A fork server and the connection to it."""
 
     def __init__(self, asking: socket.socket, environment: Mapping[str, str]) -> None:
-        """``environment``: the server's own."""
+        """``environment``: the server's environment variables."""
         self._asking = asking
         self._fixed = _at_start(environment)
         self._process: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def started(cls, environment: Mapping[str, str], paths: Sequence[str]) -> ForkServer:
-        """Start one. Raises OSError."""
+        """Start a server. Raises OSError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         server = cls(ours, environment)
         with theirs:
@@ -165,13 +165,13 @@ class ForkServer:
         return server
 
     def suits(self, environment: Mapping[str, str]) -> bool:
-        """Whether a child with these variables may be forked here."""
+        """Whether this server can fork a child with these variables."""
         return _at_start(environment) == self._fixed
 
     def fork(self, request: Request, streams: Sequence[int]) -> Forked | None:
-        """Ask for a process with these files for its standard input, output and error; None: it is not possible.
+        """Fork a process with these files as standard input, output and error; None if that is not possible.
 
-        Raises OSError: the server is gone.
+        Raises OSError if the server has ended.
         """
         asked = {
             "module": request.module,
@@ -197,12 +197,12 @@ class ForkServer:
         return Forked(ours)
 
     def close(self) -> None:
-        """Let it go: it ends as soon as nobody else can ask; what it has forked goes on."""
+        """Disconnect: the server ends when its last client has; forked processes continue."""
         self._asking.close()
         if self._process is not None:
             try:
                 self._process.wait(_END_S)
-            except subprocess.TimeoutExpired:  # a process that it forked can ask
+            except subprocess.TimeoutExpired:  # a forked process is still connected
                 self._process.kill()
                 self._process.wait()
 
@@ -212,14 +212,14 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 _server: ForkServer | None = None
-"""This process's, or the one that it was forked from."""
+"""This process's server, or the one that forked this process."""
 _lock = threading.Lock()
 
 
 def fork(request: Request, errors: IO[bytes]) -> tuple[Forked, IO[bytes], IO[bytes]] | None:
-    """Have a process forked, by a server that is started where there is none.
+    """Fork a process with the server, which is started if necessary.
 
-    Returns the process and this end of its standard input and output; None: it must be started in another way.
+    Returns the process and our ends of its standard input and output; None: start it in another way.
     """
     theirs_in, sink = os.pipe()
     source, theirs_out = os.pipe()
@@ -238,7 +238,7 @@ def fork(request: Request, errors: IO[bytes]) -> tuple[Forked, IO[bytes], IO[byt
 def _forked(request: Request, streams: Sequence[int]) -> Forked | None:
     global _server
     with _lock:
-        for _ in range(2):  # a server that somebody has killed is replaced
+        for _ in range(2):  # replace a killed server
             try:
                 if _server is None:
                     _server = ForkServer.started(request.environment, request.paths)
@@ -249,7 +249,7 @@ def _forked(request: Request, streams: Sequence[int]) -> Forked | None:
 
 
 def close() -> None:
-    """Let this process's server go; the next process that is to be forked gets a new one."""
+    """Disconnect from this process's server; the next fork starts a new one."""
     global _server
     if _server is not None:
         _server.close()
@@ -257,7 +257,7 @@ def close() -> None:
 
 
 def inherit(asking: socket.socket) -> None:
-    """In a forked process: ask the same server."""
+    """In a forked process: use the same server."""
     global _server
     _server = ForkServer(asking, os.environ)
 

@@ -1,6 +1,6 @@
-"""Processes on this machine: messages in pipes, arrays and status in memory that is shared.
+"""Processes on this machine: messages in pipes, arrays and status in shared memory.
 
-A process ends with whoever launched it, whatever happens to that, and leaves Ctrl-C and ``kill`` to the trainer, which
+A process always ends with the one that launched it. It ignores Ctrl-C and ``kill``: the trainer handles them, and
 saves first.
 """
 
@@ -41,18 +41,18 @@ from tau_trainer.remote.weights import WeightMemory
 _CLOSE_S = 5.0
 _TAIL_BYTES = 2000
 _TRAINERS_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
-"""Signals that the trainer answers, and no process of ours."""
+"""Signals that only the trainer handles, not its other processes."""
 
 
 class Here:
-    """This machine. Fulfils :class:`~tau_trainer.remote.process.Place`."""
+    """This machine. Implements :class:`~tau_trainer.remote.process.Place`."""
 
     def __init__(self, seats: int = 0, weights: int = 0) -> None:
-        """What is shared is made before the first process, which inherits it: no name is left behind, whatever dies.
+        """Makes the shared memory before the first process, which inherits it: so no named files can be left behind.
 
         Args:
             seats: rows of :attr:`status`.
-            weights: calls of :meth:`newest` at most.
+            weights: maximum calls of :meth:`newest`.
         """
         self._status = SharedBytes() if seats else None
         content = bytearray() if self._status is None else self._status.view(8 * STATUS * seats)
@@ -65,7 +65,7 @@ class Here:
         return self._weights if self._status is None else [self._status, *self._weights]
 
     def launch(self, target: Target, take: Take | None = None) -> Process:
-        """Start a process; see there."""
+        """Start a process; see ``Place``."""
         wiring: dict[str, Any] = {"weights": [memory.place for memory in self._weights]}
         if target.seat is not None:
             assert self._status is not None
@@ -74,18 +74,18 @@ class Here:
         return _PipedProcess(target, take, wiring, self._shared)
 
     def newest(self, layout: Layout) -> WeightMemory:
-        """Make weights known; see there. Raises IndexError: too many."""
+        """Register weights; see ``Place``. Raises IndexError if there are too many."""
         number = next(self._used)
         return WeightMemory(self._weights[number], layout, number)
 
     def close(self) -> None:
-        """Let go of the memory; further calls do nothing."""
+        """Release the memory; further calls do nothing."""
         for memory in self._shared:
             memory.close()
 
 
 class _PipedProcess(Process):
-    """A process at the other ends of two pipes."""
+    """A process connected by two pipes."""
 
     def __init__(self, target: Target, take: Take | None, wiring: dict[str, Any], shared: list[SharedBytes]) -> None:
         super().__init__(target, take)
@@ -121,7 +121,7 @@ class _PipedProcess(Process):
         return self.target.log.open("a+b")
 
     def _listen(self) -> None:
-        with contextlib.suppress(EOFError, OSError, ValueError), self._source:  # ValueError: no message of ours
+        with contextlib.suppress(EOFError, OSError, ValueError), self._source:  # ValueError: not a valid message
             while True:
                 message, seconds = self._channel.receive()
                 message.facts["seconds_on_the_way"] = seconds
@@ -130,16 +130,16 @@ class _PipedProcess(Process):
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Its process ID."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """None: it runs."""
+        """Its exit code; None while it runs."""
         return self._process.poll()
 
     def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
-        """Say something."""
+        """Send a message."""
         with self._saying, contextlib.suppress(OSError):
             if not self._sink.closed:
                 self._channel.send(kind, facts, arrays, through_memory=self._lent is not None and bool(arrays))
@@ -150,7 +150,7 @@ class _PipedProcess(Process):
             try:
                 code = self._process.wait(_CLOSE_S)
             except subprocess.TimeoutExpired:
-                return "its connection, and goes on"
+                return "its connection but still runs"
             self._how = f"{_named(code)}{self._last_words()}"
         return self._how
 
@@ -163,14 +163,14 @@ class _PipedProcess(Process):
         return ""
 
     def stop(self) -> None:
-        """Let it know that nothing more will be said."""
-        if self._saying.acquire(timeout=_CLOSE_S):  # whoever says something may wait for a process that hears nothing
+        """Tell it that no more messages follow."""
+        if self._saying.acquire(timeout=_CLOSE_S):  # a sending thread can be blocked by a process that does not read
             with contextlib.suppress(OSError):
                 self._sink.close()
             self._saying.release()
 
     def end(self, patience_s: float = _CLOSE_S) -> None:
-        """The same, and wait for its end."""
+        """Call :meth:`stop` and wait for its end."""
         self.stop()
         try:
             self._process.wait(patience_s)
@@ -195,15 +195,15 @@ class _PipedProcess(Process):
 def _named(code: int) -> str:
     if code >= 0:
         return f"with exit code {code}"
-    killed = " (somebody killed it; if that was the system, memory was short)" if code == -signal.SIGKILL else ""
+    killed = " (it was killed; if the system killed it, memory was low)" if code == -signal.SIGKILL else ""
     return f"by {signal.Signals(-code).name}{killed}"
 
 
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """A process that is started inside is spared the trainer's signals from its first moment on.
+    """Processes started inside ignore the trainer's signals from the start.
 
-    On Windows :func:`launch` sees to that.
+    On Windows, :func:`launch` does this.
     """
     if sys.platform == "win32":
         yield
@@ -217,14 +217,14 @@ def _signals_blocked() -> Iterator[None]:
 
 
 class _PipedParent(Parent):
-    """In a process: standard input and output are the pipes; the trainer's signals are ignored from here on."""
+    """The parent, seen from a process: uses standard input and output as pipes, and ignores the trainer's signals."""
 
     def __init__(self, wiring: Mapping[str, Any]) -> None:
         for name in _TRAINERS_SIGNALS:
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.SIG_IGN)
         source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-        os.dup2(2, 1)  # whatever prints must not end up between two messages, but in the log
+        os.dup2(2, 1)  # printed text must go to the log, not between two messages
         sys.stdout = sys.stderr
         self._channel = Channel(source, sink, SharedBytes(wiring["lent"]) if "lent" in wiring else None)
         self._saying = threading.Lock()
@@ -237,7 +237,7 @@ class _PipedParent(Parent):
         self.arguments = self.hear().facts
 
     def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
-        """Say something."""
+        """Send a message."""
         try:
             with self._saying:
                 self._channel.send(kind, facts, arrays)
@@ -245,7 +245,7 @@ class _PipedParent(Parent):
             raise GoneError from error
 
     def hear(self) -> Message:
-        """What is said next."""
+        """The next message."""
         try:
             return self._channel.receive()[0]
         except (EOFError, OSError) as error:
@@ -262,7 +262,7 @@ class _PipedParent(Parent):
 
 
 def main() -> None:
-    """Be what was launched, until its work is over."""
+    """Run the launched target until its work is done."""
     name = sys.argv[1]
     with contextlib.suppress(OSError):  # its name in ps and top
         Path("/proc/self/comm").write_text(name.rpartition(".")[2], "utf-8")

@@ -1,4 +1,4 @@
-"""One question to a process of its own: it says how it goes (``progress``) and what came of it (``answer``)."""
+"""A single task in its own process, which reports ``progress`` and finally an ``answer``."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from tau_trainer.remote.process import Place, Process, Target
 
 
 class Job:
-    """A process that answers once.
+    """A process that sends one answer.
 
     Attributes:
-        process: since it runs.
+        process: the process, once it runs.
     """
 
     def __init__(self, target: Target, *, limit_s: float | None = None, place: Place | None = None) -> None:
-        """Nothing is started yet. ``limit_s``: what it may take, from its start on."""
+        """Does not start it yet. ``limit_s``: maximum seconds from its start."""
         self.process: Process | None = None
         self._target, self._limit_s, self._place = target, limit_s, place or Here()
         self._lock = threading.RLock()  # a signal's handler may stop it while the same thread launches it
         self._stopped = False
 
     def stop(self) -> None:
-        """Ask it to answer soon, or to end. Call from any thread, before it runs too."""
+        """Ask it to answer soon, or to end. Call from any thread, even before it runs."""
         with self._lock:
             self._stopped = True
             if self.process is not None:
                 self.process.stop()
 
     def run(self, on_progress: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """Its answer; ``on_progress`` hears how it goes.
+        """Run it and return its answer; ``on_progress`` gets its progress.
 
         Raises:
-            TimeoutError: it was killed, for its time was up.
-            TauError: it failed by that. The target's ``failure``: it ended without an answer, or was not started.
+            TimeoutError: its time was up, so it was killed.
+            TauError: it failed with that error. The target's ``failure``: it ended without an answer, or cannot start.
         """
         with self._lock:
             process = self.process = self._place.launch(self._target)

@@ -1,7 +1,7 @@
-"""How a process of ours begins: ``python -m MODULE``, or the same forked from one that has it loaded already.
+"""Starts processes: ``python -m MODULE``, or the same forked from a server that has already loaded the module.
 
-Importing torch takes seconds. A program that starts more than one process starts a :mod:`.forking` server beside the
-first of those and has all that follow forked from it, where the platform allows that.
+Importing torch takes seconds. So a program that starts several processes also starts a :mod:`.forking` server with the
+first one. If the platform allows it, all later processes are forked from that server.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from typing import IO, Any, Protocol
 from tau_trainer.remote import forking
 
 _launched = 0
-"""How many processes this one has started."""
+"""Number of processes that this one has started."""
 
 
 class Running(Protocol):
-    """What is the same of a process that is a child of ours and of one that was forked elsewhere."""
+    """Common interface of child processes and processes forked by the server."""
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Its process ID."""
 
     def poll(self) -> int | None:
-        """Its exit code, negative: minus the signal's number; None: it runs."""
+        """Its exit code; negative: minus the signal's number; None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same once it has ended. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
+        """Wait for its exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
 
     def kill(self) -> None:
-        """End it at once; nothing happens where it has ended."""
+        """End it at once; does nothing if it has ended."""
 
     def send_signal(self, sig: int) -> None:
-        """Send it a signal; nothing happens where it has ended."""
+        """Send it a signal; does nothing if it has ended."""
 
 
 @dataclass(frozen=True)
 class Launched:
-    """A process and this end of its standard input and output."""
+    """A process and our ends of its standard input and output."""
 
     process: Running
     sink: IO[bytes]
@@ -60,19 +60,19 @@ def launch(
 ) -> Launched:
     """Start ``python -m module arguments`` with this process's modules, variables and folder. Raises OSError.
 
-    On Windows Ctrl-C at the console does not reach it.
+    On Windows, Ctrl-C in the console does not reach it.
 
     Args:
-        module: has a function ``main``, which may return an exit code, and calls it where it is ``__main__``.
-        arguments: its own.
-        errors: where its standard error goes.
-        shared: open files that it gets under the same numbers, not on Windows.
-        several: there will be more like it, so that the first had better be forked already.
-        preload: modules that it will load late, and finds loaded where it is forked.
+        module: has a function ``main``, which can return an exit code, and calls it if it is ``__main__``.
+        arguments: its arguments.
+        errors: file for its standard error.
+        shared: open files that it inherits under the same numbers (not on Windows).
+        several: more processes like it will follow, so the first one is already forked.
+        preload: modules that it loads late; a forked process finds them loaded.
     """
     global _launched
     _launched += 1
-    # as the command line has it; and a second thread could not be forked
+    # same as on the command line; also, a process with a second thread cannot be forked
     variables = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
     paths = list(filter(None, sys.path))
     if forking.POSSIBLE and (several or _launched > 1):

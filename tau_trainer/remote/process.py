@@ -1,13 +1,13 @@
-"""A process of ours elsewhere: what its two ends promise each other, wherever it runs.
+"""The interface between this program and its other processes, on any machine.
 
-:mod:`.here` fulfils this with pipes and memory that processes of this machine share. Nothing outside of this folder
-sees a file, a fork or a pointer, so elsewhere (:mod:`tau_trainer.cluster`) messages alone fulfil it: facts that JSON
-can hold, and arrays.
+:mod:`.here` implements it with pipes and shared memory, for processes on this machine. Code outside of this folder sees
+no files, forks or pointers. So :mod:`tau_trainer.cluster` can implement it with messages only: facts that JSON can
+represent, and arrays.
 
-| | whoever launches | the process |
+| | launching end | the process |
 | --- | --- | --- |
 | launch | :meth:`Place.launch` of a :class:`Target` | ``work(parent)``; :attr:`Parent.arguments` |
-| say, hear | :meth:`Process.say`, :meth:`Process.hear` | the same of :class:`Parent` |
+| say, hear | :meth:`Process.say`, :meth:`Process.hear` | the same methods of :class:`Parent` |
 | newest weights | :meth:`Place.newest`: a :class:`Publisher` | :meth:`Parent.newest`: the :class:`Newest` |
 | status | :attr:`Place.status` | :attr:`Parent.status` |
 | failure | the process's own TauError | :meth:`Parent.fail` |
@@ -37,22 +37,22 @@ from tau_trainer.errors import TauError
 from tau_trainer.shown import shown
 
 STATUS = 8
-"""Numbers that a process shows: a cache line, so that no two write to the same."""
+"""Status numbers of a process: one cache line, so that no two processes write to the same one."""
 Layout = Sequence[tuple[str, str, Sequence[int]]]
-"""Name, type and shape of each array, in the order in which they are kept; JSON can hold it."""
+"""Name, type and shape of each array, in storage order; JSON can represent it."""
 NO_FACTS: Mapping[str, Any] = {}
 NO_ARRAYS: Arrays = {}
 
 
 class GoneError(Exception):
-    """Whoever launched this process is gone, or wants no more of it."""
+    """The process that launched this one has ended, or needs it no longer."""
 
 
 class Message(NamedTuple):
-    """What one end says to the other. Nothing is pickled."""
+    """A message from one end to the other. Nothing is pickled."""
 
     kind: str
-    """``error`` and ``ended`` are the contract's own."""
+    """Kind of message; ``error`` and ``ended`` are reserved."""
     facts: dict[str, Any]
     """JSON."""
     arrays: dict[str, NDArray[Any]]
@@ -63,20 +63,20 @@ Take = Callable[[Message], None]
 
 @dataclass(frozen=True)
 class Target:
-    """What is launched.
+    """Describes the process to launch.
 
     Attributes:
-        module: has ``work(parent)``; where that returns the process ends, and no thread of its own is waited for.
-        arguments: JSON; :attr:`Parent.arguments`. ``address`` among them: that of the machine that it runs on, as
-            others reach it, whatever was given.
-        name: who it is, in a sentence: ``actor 1``.
-        failure: raised where it ends, cannot be started, or fails by what is no TauError.
-        log: gets what it prints; None: only the last line is told, where it ends.
+        module: has ``work(parent)``; when that returns, the process ends without waiting for its threads.
+        arguments: JSON, for :attr:`Parent.arguments`. The value of ``address`` is always replaced by the address of the
+            machine that it runs on.
+        name: its name in messages: ``actor 1``.
+        failure: raised if it ends, cannot be started, or fails with another error than a TauError.
+        log: file for its output; None: only the last line is reported, when it ends.
         seat: its row of :attr:`Place.status`.
-        lends: arrays that it hears are valid until it has answered; they need not be copied.
-        several: there will be more like it.
+        lends: arrays that it receives are valid only until it has answered, so they need not be copied.
+        several: more processes like it will follow.
         preload: modules that it loads late.
-        folders: arguments that name a folder to write to; a machine without such a folder gives one of its own.
+        folders: arguments that name a folder to write to; a machine without such a folder uses another one.
     """
 
     module: str
@@ -92,7 +92,7 @@ class Target:
 
 
 class Process(ABC):
-    """The launching end of a process. It may be used from any thread."""
+    """The launching end of a process. You can use it from any thread."""
 
     def __init__(self, target: Target, take: Take | None) -> None:
         self.target = target
@@ -101,45 +101,45 @@ class Process(ABC):
 
     @property
     def node(self) -> str:
-        """The machine that it runs on; empty: this one."""
+        """The machine on which it runs; empty: this one."""
         return ""
 
     @property
     def called(self) -> str:
-        """Who it is, and where, in a sentence: ``actor 1 on n2``."""
+        """Its name and machine for messages: ``actor 1 on n2``."""
         return f"{self.target.name} on {self.node}" if self.node else self.target.name
 
     @property
     @abstractmethod
     def pid(self) -> int:
-        """Its number."""
+        """Its process ID."""
 
     @property
     @abstractmethod
     def exit_code(self) -> int | None:
-        """None: it runs. Negative: minus the number of the signal that ended it."""
+        """Its exit code; None while it runs; negative: minus the number of the signal that ended it."""
 
     @abstractmethod
     def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
-        """Say something. That a process has ended is found by hearing."""
+        """Send a message. To find out that the process has ended, call :meth:`hear`."""
 
     def hear(self, limit_s: float | None = None) -> Message:
-        """What it says next, where :meth:`Place.launch` got no ``take``. A fact ``seconds_on_the_way`` comes with it.
+        """Its next message, if :meth:`Place.launch` got no ``take``. It includes the fact ``seconds_on_the_way``.
 
         Raises:
-            TimeoutError: nothing in time.
-            TauError: it failed by that. ``target.failure``: it has ended, or failed by something else.
+            TimeoutError: no message arrived in time.
+            TauError: it failed with that error. ``target.failure``: it has ended, or failed with another error.
         """
         try:
             message = self._inbox.get(timeout=limit_s)
         except queue.Empty:
             raise TimeoutError from None
         if message.kind == "ended":
-            self._inbox.put(message)  # for whoever asks again
+            self._inbox.put(message)  # for the next call
         return self.checked(message)
 
     def checked(self, message: Message) -> Message:
-        """``message``, unless it says that the process has failed or ended: that is raised, see :meth:`hear`."""
+        """``message``; if it reports that the process has failed or ended, raises that instead, see :meth:`hear`."""
         kind, facts, _ = message
         if kind == "ended":
             raise self.target.failure(f"{self.called} ended {facts['how']}")
@@ -152,88 +152,88 @@ class Process(ABC):
 
     @abstractmethod
     def how(self) -> str:
-        """How it ended, with its exit code or signal, its log and the last line of that."""
+        """How it ended: its exit code or signal, its log and the log's last line."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Let it know that nothing more will be said: it ends soon."""
+        """Tell it that no more messages follow, so that it ends soon."""
 
     @abstractmethod
     def end(self, patience_s: float = 5.0) -> None:
-        """The same, and wait for its end; it is killed where that takes too long."""
+        """Call :meth:`stop` and wait for its end; kill it if that takes too long."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it at once, also where it was stopped; its end is waited for, though not for ever."""
+        """End it at once, even if it is suspended; waits for its end for a limited time."""
 
 
 class Weights(NamedTuple):
     """Weights of a policy."""
 
     version: int
-    """Of the policy."""
+    """Version of the policy."""
     opts: int
-    """Gradient steps behind it."""
+    """Gradient steps up to this version."""
     arrays: dict[str, NDArray[Any]]
     """Copies."""
 
 
 class Newest(Protocol):
-    """The newest weights, for whoever acts with them; nobody ever waits for anybody."""
+    """The newest weights, for reading. Readers and the writer never wait for each other."""
 
     @property
     def written(self) -> int:
-        """How often weights were written: more than at the last look means that there are newer ones."""
+        """Number of writes so far: if it has grown, there are newer weights."""
 
     @property
     def opts(self) -> int:
-        """Gradient steps so far, of weights that nobody has seen too."""
+        """Gradient steps so far, including those whose weights were not written yet."""
 
     def read(self) -> Weights:
-        """The newest. Raises RuntimeError where nothing was written yet."""
+        """The newest weights. Raises RuntimeError if nothing was written yet."""
 
 
 class Publisher(Protocol):
-    """The newest weights, for the one who learns."""
+    """The newest weights, for writing by the learner."""
 
     @property
     def reference(self) -> dict[str, Any]:
-        """JSON: what :meth:`Parent.newest` needs."""
+        """JSON for :meth:`Parent.newest`."""
 
     def write(self, weights: Arrays, version: int, opts: int) -> None:
-        """Make these the newest."""
+        """Make these the newest weights."""
 
     def tell(self, opts: int) -> None:
-        """So many gradient steps were taken."""
+        """Set the number of gradient steps taken."""
 
 
 class Place(Protocol):
-    """Where processes run, and what those that it launches share."""
+    """A place to run processes, with the data that they share."""
 
     status: NDArray[np.int64]
-    """[seats, STATUS]: what each process shows of itself, now; zeros when it is launched."""
+    """int64 [seats, STATUS]: the current status of each process; zeros when it is launched."""
 
     def launch(self, target: Target, take: Take | None = None) -> Process:
         """Start a process.
 
         Args:
-            target: what.
-            take: called with every message, in another thread; the last is ``ended``, and says ``how``. None: they
-                wait for :meth:`Process.hear`.
+            target: the process.
+            take: called with every message, in another thread; the last one is ``ended`` with the fact ``how``. None:
+                messages wait for :meth:`Process.hear`.
 
         Raises:
-            TauError: the target's ``failure``: it cannot be started.
+            TauError: the target's ``failure`` if it cannot be started.
         """
 
     def newest(self, layout: Layout) -> Publisher:
-        """Make weights known to the processes, those that run already too. Raises LearnerError without room."""
+        """Register weights for all processes, also running ones. Raises LearnerError if memory is full."""
 
     def close(self) -> None:
-        """Let go of what they share, once they have ended."""
+        """Release shared data after the processes have ended."""
 
 
 Places = Callable[[int, int], Place]
-"""Makes a place with so many seats, where so many weights can become known."""
+"""Makes a place from the number of seats and the maximum number of registered weights."""
 
 
 class Machines(Protocol):
@@ -241,18 +241,18 @@ class Machines(Protocol):
 
     @property
     def address(self) -> str:
-        """This machine's, as they reach it."""
+        """This machine's address for them."""
 
     def place(self, seats: int, weights: int) -> Place:
         """A place on them; see :data:`Places`."""
 
 
 class Parent(ABC):
-    """What a process knows of the one that launched it.
+    """The launching process, seen from the launched one.
 
     Attributes:
-        arguments: the target's.
-        status: int64 [STATUS] that the other end sees at once.
+        arguments: the target's arguments.
+        status: int64 [STATUS]; the other end sees changes at once.
     """
 
     arguments: dict[str, Any]
@@ -260,11 +260,11 @@ class Parent(ABC):
 
     @abstractmethod
     def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
-        """Say something; from any thread. Raises GoneError."""
+        """Send a message; call from any thread. Raises GoneError if the other end has ended."""
 
     @abstractmethod
     def hear(self) -> Message:
-        """What is said next. Raises GoneError."""
+        """The next message. Raises GoneError if the other end has ended."""
 
     @abstractmethod
     def newest(self, reference: Mapping[str, Any]) -> Newest:
@@ -275,9 +275,9 @@ class Parent(ABC):
         """End this process at once."""
 
     def listen(self, take: Take = lambda message: None, gone: Callable[[], None] | None = None) -> None:
-        """From now on hear in a thread, so that it is noticed at once when nobody wants any more: then ``gone``.
+        """Receive messages in a thread from now on, to notice at once when the other end has ended.
 
-        None: the process ends.
+        Then ``gone`` is called; None: the process ends.
         """
 
         def hear() -> None:
@@ -289,7 +289,7 @@ class Parent(ABC):
         threading.Thread(target=hear, name="parent", daemon=True).start()
 
     def fail(self, error: Exception) -> None:
-        """Say by what it has failed; its log gets the details."""
+        """Report an error as the process's failure; the log gets the details."""
         if isinstance(error, TauError):
             sys.stderr.write(f"{shown(str(error))}\n")
         else:
@@ -299,7 +299,7 @@ class Parent(ABC):
             self.say("error", {"type": type(error).__name__, "text": str(error)})
 
     def be(self, module: str) -> None:
-        """Do the work of ``module``, and end: with exit code 1 where it fails, which is said."""
+        """Do the work of ``module`` and end; if it fails, report the error and end with exit code 1."""
         code = 0
         try:
             importlib.import_module(module).work(self)
@@ -308,4 +308,4 @@ class Parent(ABC):
         except Exception as error:
             self.fail(error)
             code = 1
-        self.leave(code)  # a thread of somebody else's, such as an environment's, may never end
+        self.leave(code)  # another thread, such as an environment's, may never end

@@ -1,8 +1,8 @@
-"""``python -m tau_trainer.remote.server FILE``: forks processes that find their modules loaded (:mod:`.forking`).
+"""``python -m tau_trainer.remote.server FILE``: forks processes whose modules are already loaded (:mod:`.forking`).
 
-FILE is the number of an open socket. A request is one packet: JSON, with the files of the process that is to be. What
-is loaded here must not start threads or touch a GPU; where it does, a process is begun as a program of its own.
-Signals are left to whoever asks.
+FILE is the number of an open socket. A request is one packet: JSON, with the files of the new process. Modules loaded
+here must not start threads or use a GPU; if one does, processes are started as new programs instead. The client
+handles signals.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tau_trainer.remote import forking
 
 _MOST_FILES = 64
 _ABOVE = 512
-"""Files are moved above this number before each gets the one that it should have."""
+"""Files are moved above this number before each gets its final number."""
 _LEFT = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 class _Server:
-    """Forks until nobody is left who could ask."""
+    """Forks processes until no client is left."""
 
     def __init__(self, asked: socket.socket) -> None:
         self._asked = asked
         self._statuses: dict[int, int] = {}
-        """By process: the file where its end is told."""
+        """By process: the file to which its end is reported."""
         self._woken, self._waking = os.pipe()
 
     def serve(self) -> _Process | None:
-        """Returns in every process that was forked, and None in the server at its end."""
+        """Serve requests. Returns in every forked process, and None in the server at its end."""
         for name in _LEFT:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
         os.set_blocking(self._waking, False)
@@ -80,11 +80,11 @@ class _Server:
 
     @staticmethod
     def _tell(file: int, number: int) -> None:
-        with contextlib.suppress(OSError):  # nobody wants to know any more
+        with contextlib.suppress(OSError):  # no one reads it any more
             os.write(file, number.to_bytes(forking.NUMBER, "little", signed=True))
 
     def _leave(self) -> None:
-        """In a process that was forked: let go of what is the server's."""
+        """In a forked process: release the server's resources."""
         signal.set_wakeup_fd(-1)
         self._asked.close()
         for file in (self._woken, self._waking, *self._statuses.values()):
@@ -92,7 +92,7 @@ class _Server:
 
 
 class _Process:
-    """One that was asked for: in the server before it is forked, in the process itself from then on."""
+    """A requested process: in the server before the fork, then in the process itself."""
 
     def __init__(self, asked: dict[str, Any], asking: int, status: int, files: Sequence[int]) -> None:
         self.asking, self.status, self.files = asking, status, files
@@ -100,13 +100,13 @@ class _Process:
         self._forks = True
 
     def load(self) -> None:
-        """In the server: load its modules. What is wrong with them it will meet itself."""
+        """In the server: load its modules. Errors in them are ignored here; the process will see them itself."""
         for module in (self._told["module"], *self._told["preload"]):
             if module not in sys.modules:
                 with contextlib.suppress(Exception):
                     importlib.import_module(module)
                 gc.collect()
-                gc.freeze()  # a collection would write to pages that are shared
+                gc.freeze()  # garbage collection would write to shared pages
         self._forks = _clean()
 
     def become(self) -> None:
@@ -130,13 +130,13 @@ class _Process:
         signal.pthread_sigmask(signal.SIG_SETMASK, asked["blocked"])
 
     def run(self) -> Any:
-        """Do its work; returns what its ``main`` does."""
+        """Do its work; returns the result of its ``main``."""
         module, arguments = self._told["module"], self._told["arguments"]
         if not self._forks:
             variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
             os.execve(sys.executable, [sys.executable, "-P", "-m", module, *arguments], variables)
         if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed()  # as if it had just been loaded
+            sys.modules["numpy"].random.seed()  # as if freshly loaded
         work = importlib.import_module(module)
         sys.argv = [str(work.__file__), *arguments]
         return work.main()
@@ -149,11 +149,11 @@ def _clean() -> bool:
 
 
 def main() -> None:
-    """Serve; in a forked process, be what was asked for."""
+    """Serve requests; in a forked process, run the requested module."""
     server = _Server(socket.socket(fileno=int(sys.argv[1])))
     process = server.serve()
     if process is None:
-        os._exit(0)  # nothing here is to be tidied up, and whoever asked waits
+        os._exit(0)  # no cleanup is needed, and the client waits
     process.become()
     sys.exit(process.run())
 

@@ -1,8 +1,7 @@
-"""The newest weights in memory that the trainer writes and any number of actors read; nobody ever waits for anybody.
+"""The newest weights in shared memory, written by the trainer and read by any number of actors, without waiting.
 
-Two places take turns: the trainer writes into the one that is not the newest, then says that it is. A reader that was
-so slow that its place was written again finds that by the checksum, whatever order a processor's writes become seen in,
-and reads the newer one.
+There are two slots: the trainer writes into the older one, then marks it as the newest. If a reader is so slow that
+its slot is overwritten, the checksum shows it (for any memory order of the processor), and it reads the newer slot.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from tau_trainer.remote.channel import SharedBytes
 from tau_trainer.remote.process import Layout, Weights
 
 _HEAD = 64
-"""Bytes before the two places: how often was written, and the opts so far; before each: version, opts, checksum."""
+"""Bytes of the header (number of writes, opts so far), and of each slot's header (version, opts, checksum)."""
 
 
 def layout_of(weights: Arrays) -> Layout:
-    """How these arrays lie in memory."""
+    """The memory layout of these arrays."""
     return [(name, values.dtype.str, list(values.shape)) for name, values in weights.items()]
 
 
 class WeightMemory:
-    """One end of it. Fulfils Publisher and Newest (:mod:`.process`); the trainer alone writes and tells."""
+    """One end of it. Implements Publisher and Newest (:mod:`.process`); only the trainer writes."""
 
     def __init__(self, shared: SharedBytes, layout: Layout, number: int = 0) -> None:
-        """``shared``: used for nothing else; ``layout``: the same at all ends. Raises LearnerError without room.
+        """``shared``: used for nothing else; ``layout``: the same at all ends. Raises LearnerError if memory is full.
 
-        ``number``: among the memories that a process inherits.
+        ``number``: its number among the memories that a process inherits.
         """
         self.reference = {"number": number, "layout": layout}
         self._layout = [(name, np.dtype(kind), tuple(shape)) for name, kind, shape in layout]
@@ -45,20 +44,20 @@ class WeightMemory:
 
     @property
     def written(self) -> int:
-        """How often weights were written: more than at the last look means that there are newer ones."""
+        """Number of writes so far: if it has grown, there are newer weights."""
         return int(self._head[0])
 
     @property
     def opts(self) -> int:
-        """Gradient steps so far, of weights that nobody has seen too."""
+        """Gradient steps so far, including those whose weights were not written yet."""
         return int(self._head[1])
 
     def tell(self, opts: int) -> None:
-        """So many gradient steps were taken."""
+        """Set the number of gradient steps taken."""
         self._head[1] = opts
 
     def write(self, weights: Arrays, version: int, opts: int) -> None:
-        """Make these the newest."""
+        """Make these the newest weights."""
         data = b"".join(np.ascontiguousarray(weights[name], kind).tobytes() for name, kind, _ in self._layout)
         following = self.written + 1
         place = self._places[following % 2]
@@ -71,7 +70,7 @@ class WeightMemory:
         self.tell(max(opts, self.opts))
 
     def read(self) -> Weights:
-        """The newest. Raises RuntimeError where nothing was written yet."""
+        """The newest weights. Raises RuntimeError if nothing was written yet."""
         while True:
             written = self.written
             if not written:

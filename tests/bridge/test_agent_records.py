@@ -140,11 +140,11 @@ def altered(agents: list[Agent], number: int, **changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"compressed_data": b"??"}, "bytes that are no PNG file"),
-        ({"compressed_data": unity_png(np.zeros((3, 5, 4), np.uint8))}, "a PNG file of 4 x 5 pixels where its shape"),
-        ({"compressed_data": png(np.zeros((4, 5), np.uint8))}, "PNG files of 1 channels where its shape speaks of 3"),
+        ({"compressed_data": b"??"}, "bytes that are not a PNG file"),
+        ({"compressed_data": unity_png(np.zeros((3, 5, 4), np.uint8))}, "a PNG file of 4 x 5 pixels, but its shape"),
+        ({"compressed_data": png(np.zeros((4, 5), np.uint8))}, "PNG files of 1 channels, but its shape has 3"),
         ({"compressed_channel_mapping": [0, 1, 4]}, r"a channel mapping \[0, 1, 4\], which does not fill the 3"),
-        ({"compressed_channel_mapping": [0, 1, 2, -1]}, "PNG files of 3 channels where its channel mapping speaks of"),
+        ({"compressed_channel_mapping": [0, 1, 2, -1]}, "PNG files of 3 channels, but its channel mapping has"),
     ],
 )
 def test_images_that_cannot_be_read_are_named(changes: dict[str, Any], said: str) -> None:
@@ -172,7 +172,7 @@ def test_images_of_some_and_floats_of_others_are_refused(first: int) -> None:
 def test_a_sensor_without_any_files_is_refused() -> None:
     infos = PACKED.AgentInfos.FromString(packed(*images(2, SEEING), spec=SEEING))
     infos.value[1].observations[1].ClearField("compressed_data")
-    with pytest.raises(DecodeError, match=r"sent PNG files for 0 sensors of agent 1 where 1 need some"):
+    with pytest.raises(DecodeError, match=r"sent PNG files for 0 sensors of agent 1, but 1 need them"):
         AgentDecoder(SEEING.name).decode(infos.SerializeToString(), SEEING)
 
 

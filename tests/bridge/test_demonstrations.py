@@ -126,7 +126,7 @@ def test_every_cut_and_every_damaged_byte_is_refused_or_read(tmp_path: Path) -> 
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with pytest.raises(DataError, match=r"demonstration '.*a\.demo' is damaged or none"):
+        with pytest.raises(DataError, match=r"demonstration '.*a\.demo' is damaged or invalid"):
             read_demonstration(path)
     rng = np.random.default_rng(1)
     refused = 0
@@ -144,7 +144,7 @@ def test_every_cut_and_every_damaged_byte_is_refused_or_read(tmp_path: Path) -> 
 @pytest.mark.parametrize("data", [b"", b"\x00" * 200, b"PK\x03\x04 something else" * 20, b"\xff" * 300])
 def test_foreign_files_are_refused_in_a_sentence(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.demo").write_bytes(data)
-    with pytest.raises(DataError, match=r"a\.demo' is damaged or none \(.*\); record it again$"):
+    with pytest.raises(DataError, match=r"a\.demo' is damaged or invalid \(.*\); record it again$"):
         read_demonstration(tmp_path / "a.demo")
 
 
@@ -152,7 +152,7 @@ def test_an_action_that_the_behavior_does_not_have_is_refused(tmp_path: Path) ->
     demo = made_up()
     demo.actions.discrete[1, 0] = 3
     write_demonstration(tmp_path / "a.demo", demo)
-    with pytest.raises(DataError, match="the action of record 2 is none"):
+    with pytest.raises(DataError, match="the action of record 2 is not one"):
         read_demonstration(tmp_path / "a.demo")
 
 

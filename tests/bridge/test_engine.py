@@ -183,7 +183,7 @@ class TestHeadless:
             ("--fault", "wrong-version"),
             20,
             VersionError,
-            r"engine 0: package 3\.0\.0 speaks communicator API 2\.0\.0, this trainer 1\.5\.0; use com\.unity",
+            r"engine 0: package 3\.0\.0 uses communicator API 2\.0\.0, this trainer 1\.5\.0; use com\.unity",
         ),
         (("--fault", "exit"), 20, EngineExitedError, "engine 0 ended while it should connect: exit code 70"),
         (("--no-such-fault", "--agents", "x"), 20, EngineExitedError, r"log ends with: .*--agents"),
@@ -194,7 +194,7 @@ class TestHeadless:
             ("--fault", "slow-start"),
             0.3,
             EngineTimeoutError,
-            r"engine 0 did not connect to port \d+ within 0\.3 s; is it an",
+            r"engine 0 did not connect to port \d+ within 0\.3 s; check that it is an",
         ),
         (("--fault", "malformed", "--fault-after", "3"), 20, DecodeError, "64 bytes that are not a message"),
         (("--fault", "nan-reward", "--fault-after", "3"), 20, DecodeError, r"'3DBall\?team=0' .* reward of agent 0"),
@@ -269,7 +269,7 @@ def test_an_engine_that_says_goodbye_while_we_owe_it(logs: Path) -> None:
         assert engine.process is not None
         os.kill(engine.process.pid, signal.SIGTERM)
         await asyncio.sleep(0.3)
-        with pytest.raises(EngineExitedError, match=r"engine 0 said goodbye before it was asked to \(status 400\)"):
+        with pytest.raises(EngineExitedError, match=r"engine 0 closed the session unexpectedly \(status 400\)"):
             await engine.step(zeros(engine, batches))
         await engine.close()
         assert engine.process.returncode == 0

@@ -55,7 +55,7 @@ def test_branches_of_one_and_of_two_bytes_in_one_message() -> None:
         (delimited(6, FLOATS[:4]), "1 continuous values and 0 branches; this behavior takes 2 and 1"),
         (delimited(6, FLOATS + FLOATS), "4 continuous values"),
         (delimited(7, b"\x01\x01"), "2 branches"),
-        (delimited(6, FLOATS[:5]), "no multiple of 4"),
+        (delimited(6, FLOATS[:5]), "not a multiple of 4"),
         (delimited(7, b"\x81"), "varint"),
     ],
 )

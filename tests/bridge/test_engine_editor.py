@@ -241,8 +241,8 @@ class TestEditor:
                 with pytest.raises(EngineError) as gone:
                     await starting
                 blamed = (
-                    f"com.unity.ml-agents {package} may refuse this trainer's version, as packages before 2.0 do; its "
-                    "log says so; use a package from 2.0 to 4.x"
+                    f"com.unity.ml-agents {package} may refuse this trainer's version, like other packages before 2.0; "
+                    "see its log; use a package from 2.0 to 4.x"
                 )
                 assert (blamed in str(gone.value)) == (told == "0.20.0"), str(gone.value)
                 if last is not None:
@@ -264,7 +264,7 @@ class TestEditor:
                     starting = asyncio.create_task(script.engine.start())
                     await asyncio.sleep(0.02)
                     call = script.says(encode_engine_message(initialization=greeting))
-                    with pytest.raises(VersionError, match=re.escape(f"package {package} speaks communicator API")):
+                    with pytest.raises(VersionError, match=re.escape(f"package {package} uses communicator API")):
                         await starting
                     await asyncio.wait([call])
                     return
@@ -278,7 +278,7 @@ class TestEditor:
                 notes = script.engine.notes
                 assert (notes == []) == row.loads
                 for note in notes:
-                    assert note.startswith(f"package {package} speaks API {row.api} and trains, but cannot load")
+                    assert note.startswith(f"package {package} (API {row.api}) can train, but cannot load")
                     assert "upgrade com.unity.ml-agents to 2.0 or newer" in note
                 stepping.cancel()
 
@@ -289,9 +289,9 @@ class TestEditor:
     @pytest.mark.parametrize(
         ("data", "why"),
         [
-            (encode_engine_message(), "its first message is no introduction"),
-            (STEP, "its first message is no introduction"),
-            (encode_close(), "its first message is no introduction"),
+            (encode_engine_message(), "its first message is not an introduction"),
+            (STEP, "its first message is not an introduction"),
+            (encode_close(), "its first message is not an introduction"),
             (b"\xff\xff\xff", "received 3 bytes that are not a message of the protocol"),
         ],
         ids=["header", "step", "goodbye", "garbage"],
@@ -308,12 +308,12 @@ class TestEditor:
                     with pytest.raises(grpc.RpcError) as refusal:
                         await stranger.call(data)
                 assert refusal.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-                assert "an engine introduces itself first" in str(refusal.value.details())
+                assert "whose first message is an introduction" in str(refusal.value.details())
                 assert script.engine.stage == "connect"
                 (sentence,) = told
                 assert re.fullmatch(
-                    rf"(127\.0\.0\.1|\[::1\]):\d+ called, was no engine \({why}\) and was refused; engine 0 is waited "
-                    "for all the same",
+                    rf"(127\.0\.0\.1|\[::1\]):\d+ called but is not an engine \({why}\) and was refused; still waiting "
+                    "for engine 0",
                     sentence,
                 )
                 await script.says(encode_engine_message(initialization=EngineInitialization()))
@@ -341,8 +341,8 @@ class TestEditor:
                 with pytest.raises(EngineTimeoutError) as late:
                     await starting
                 assert re.match(
-                    r"nothing connected to port \d+ within 0\.5 s \(\S+ called, was no engine \(its first message is "
-                    r"no introduction\) and was refused\); press Play",
+                    r"nothing connected to port \d+ within 0\.5 s \(\S+ called but is not an engine \(its first "
+                    r"message is not an introduction\) and was refused\); press Play",
                     str(late.value),
                 )
 

@@ -47,7 +47,7 @@ def test_the_first_channels_are_kept_without_a_mapping(data: st.DataObject, heig
     sent, total = data.draw(files(height, width))
     channels = data.draw(st.integers(2, max(total, 2)))
     if total < channels:
-        with pytest.raises(ImageError, match=f"of {total} channels where its shape speaks of {channels}"):
+        with pytest.raises(ImageError, match=f"of {total} channels, but its shape has {channels}"):
             ImageDecoder((channels, height, width)).decode([sent])
         return
     found = ImageDecoder((channels, height, width)).decode([sent])
@@ -122,7 +122,7 @@ def test_a_long_mapping_is_not_printed_whole() -> None:
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_mapping_of_another_length_than_the_files_channels(count: int) -> None:
     sent = png(np.zeros((4, 4, 3), np.uint8)) * (1 if count > 3 else 2)
-    with pytest.raises(ImageError, match=f"where its channel mapping speaks of {count}"):
+    with pytest.raises(ImageError, match=f"but its channel mapping has {count}"):
         ImageDecoder((2, 4, 4), [0, 1, -1, -1][:count]).decode([sent])
 
 
@@ -142,8 +142,8 @@ RAW = bytes(4 * 13)
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
-        (b"", "bytes that are no PNG file"),
-        (b"\xff\xd8\xff\xe0 a JPEG", "bytes that are no PNG file"),
+        (b"", "bytes that are not a PNG file"),
+        (b"\xff\xd8\xff\xe0 a JPEG", "bytes that are not a PNG file"),
         (GOOD[:-5], "a PNG file that is cut short"),
         (GOOD[:20], "a PNG file that is cut short"),
         (SIGNATURE, "a PNG file that is cut short"),
@@ -155,10 +155,10 @@ RAW = bytes(4 * 13)
         (file(4, 4, RAW[:-1]), "a damaged PNG file"),
         (file(4, 4, b"\x09" + RAW[1:]), "a damaged PNG file"),
         (SIGNATURE + GOOD[8:33] + chunk(b"IEND", b""), "a damaged PNG file"),
-        (file(5, 4, RAW), "a PNG file of 5 x 4 pixels where its shape says 4 x 4"),
-        (file(4, 4, RAW, bits=16), "a PNG file of colour type 2 with 16 bits, not of 8-bit grey, RGB or RGBA"),
-        (file(4, 4, RAW, colour=3), "a PNG file of colour type 3 with 8 bits"),
-        (file(4, 4, RAW, interlaced=2), "a PNG file of colour type 2"),
+        (file(5, 4, RAW), "a PNG file of 5 x 4 pixels, but its shape is 4 x 4"),
+        (file(4, 4, RAW, bits=16), "a PNG file of color type 2 with 16 bits, not 8-bit gray, RGB or RGBA"),
+        (file(4, 4, RAW, colour=3), "a PNG file of color type 3 with 8 bits"),
+        (file(4, 4, RAW, interlaced=2), "a PNG file of color type 2"),
     ],
 )
 def test_what_is_refused(sent: bytes, said: str) -> None:

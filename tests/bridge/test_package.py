@@ -149,7 +149,7 @@ def test_a_sensor_that_writes_flat_is_read_in_declared_order_beside_one_that_doe
 def test_a_flat_sensor_that_is_not_there_is_told() -> None:
     message = step((*CAMERA, through_indexer(PICTURE, last=True)), ("size", (1,), (1,), [1.0]))
     _, notes = seen("3.0.0", message, flat_sensors=("kamera", "camera"))
-    assert notes == ["collection.flat_sensors names 'kamera', but sensors are camera, size"]
+    assert notes == ["collection.flat_sensors names 'kamera', but the sensors are camera, size"]
 
 
 @pytest.mark.parametrize("package", ["2.0.1", "3.0.0", "4.0.0", "4.0.3", ""])
@@ -171,7 +171,7 @@ def test_where_the_version_does_not_settle_it_that_is_told_once_with_the_way_out
     np.testing.assert_array_equal(second, PICTURE)
     (note,) = notes
     assert note.startswith(
-        "sensor 'camera' of behavior 'B' sends uncompressed images, and their order is open in package"
+        "sensor 'camera' of behavior 'B' sends uncompressed images, and their order is not known in package"
     )
     assert f"they are read {'as height, width, channels' if last else 'channels first, as declared'};" in note
     assert f"--image-order {'declared' if last else 'channels_last'} (collection.image_order)" in note

@@ -80,7 +80,7 @@ def test_values_in_pieces_are_joined() -> None:
 
 
 def test_pieces_that_end_too_early() -> None:
-    with pytest.raises(DecodeError, match="no multiple of 4"):
+    with pytest.raises(DecodeError, match="not a multiple of 4"):
         float_span(0, 7)
     with pytest.raises(DecodeError, match="inside one of them"):
         varint_spans(b"\x01\x80\x01", 0, 2)

@@ -100,7 +100,7 @@ def test_a_server_belongs_to_the_first_that_calls(new_server: NewServer) -> None
             with pytest.raises(grpc.RpcError) as refusal:
                 await asyncio.to_thread(other.channel.unary_unary(METHOD), b"steal", timeout=HANG_S)
             assert refusal.value.code() is grpc.StatusCode.UNAVAILABLE
-            assert refusal.value.details() == "another engine plays here; every engine needs a port of its own"
+            assert refusal.value.details() == "another engine plays here; every engine needs its own port"
             assert not waiting.done()
             server.reply(b"mine")
             assert await pending == b"mine"
@@ -196,7 +196,7 @@ def test_who_calls_again_and_again_is_named_three_times(new_server: NewServer) -
         for _ in range(5):
             with client(server.port, "127.0.0.1") as stranger, pytest.raises(grpc.RpcError):
                 await stranger.call(b"step")
-        last = "it is not the engine; no more is told of this host"
+        last = "it is not the engine; further calls of this host are not reported"
         assert told == ["it is not the engine", "it is not the engine", last]
 
     serve(new_server, play)

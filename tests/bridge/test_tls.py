@@ -37,7 +37,7 @@ def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
         (KEY, KEY, r"cannot be used \(.*\); give a certificate and its key in PEM form$"),
         (CERTIFICATE, CERTIFICATE, r"cannot be used \(.*\); give a certificate and its key in PEM form$"),
         (Path(__file__), Path(__file__), r"cannot be used \(.*\); give a certificate and its key in PEM form$"),
-        (CERTIFICATE, DATA / "locked-key.pem", "locked-key.pem asks for a password; write it without one: openssl"),
+        (CERTIFICATE, DATA / "locked-key.pem", "locked-key.pem has a password; write it without one: openssl"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(certificate: Path, key: Path, sentence: str) -> None:

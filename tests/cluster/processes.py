@@ -56,7 +56,7 @@ def test_no_room_within_some_seconds_is_its_end_and_whoever_waits_can_be_killed(
         echo().hear(HANG_S)
     said = str(caught.value)
     assert said.startswith(
-        "the echo ended before it began: no node had room for it within 0.5 s: it asks for 1000 CPU,"
+        "the echo ended before it started: no node had room for it within 0.5 s: it needs 1000 CPU,"
     )
     assert "local-1 has 1 CPU" in said
     monkeypatch.setattr(f"{MODULE}.PLACE_S", 60.0)
@@ -69,7 +69,9 @@ def test_no_room_within_some_seconds_is_its_end_and_whoever_waits_can_be_killed(
 
 def test_one_of_another_version_is_refused(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "__version__", "9.9.9")
-    with pytest.raises(ActorError, match=r"the echo on (local-\d) ended before it began: \1 has tau_trainer .* 9.9.9"):
+    with pytest.raises(
+        ActorError, match=r"the echo on (local-\d) ended before it started: \1 has tau_trainer .* 9.9.9"
+    ):
         echo().hear(HANG_S)
 
 
@@ -93,7 +95,7 @@ def test_one_that_cannot_be_told_something_ends(echo: Echo) -> None:
     assert isinstance(process, RayProcess)
     process._place.call(lambda: process._queue(partial(_say, "news", "no JSON", {})))
     with pytest.raises(
-        ActorError, match=r"^the echo on local-\d ended for it could not be told what is new \(Expecting"
+        ActorError, match=r"^the echo on local-\d ended because a message could not be delivered \(Expecting"
     ):
         process.hear(HANG_S)
 
@@ -104,9 +106,9 @@ def test_a_cluster_that_is_lost_is_no_reason_to_begin_again(
     place = connection.place(0, 0)
     process = echo(place)
     assert process.pid
-    monkeypatch.setattr(connection, "lost", "the head of the Ray cluster does not answer any more")
+    monkeypatch.setattr(connection, "lost", "the head of the Ray cluster no longer answers")
     place.lose()
-    with pytest.raises(ClusterError, match=r"^the head of the Ray cluster does not answer any more$"):
+    with pytest.raises(ClusterError, match=r"^the head of the Ray cluster no longer answers$"):
         process.hear(HANG_S)
     with pytest.raises(ClusterError):
         echo(place).hear(HANG_S)

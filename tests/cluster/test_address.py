@@ -47,7 +47,7 @@ def test_one_that_runs_is_found_by_its_address_or_rays_variable(
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [("", "is not set"), ("auto", "says 'auto'"), ("ray://host:10001", "says 'ray://host:10001'")]
+    ("value", "said"), [("", "is not set"), ("auto", "is 'auto'"), ("ray://host:10001", "is 'ray://host:10001'")]
 )
 def test_a_variable_that_names_no_cluster(value: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", value)
@@ -58,13 +58,13 @@ def test_a_variable_that_names_no_cluster(value: str, said: str, monkeypatch: py
 def test_nobody_is_there(listening: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(ClusterError, match=rf"^--cluster 127.0.0.1:{port}: nobody answers there; give HOST:PORT"):
+    with pytest.raises(ClusterError, match=rf"^--cluster 127.0.0.1:{port}: no answer; give HOST:PORT"):
         address_of(ClusterSettings(address=f"127.0.0.1:{port}"))
 
 
 def test_without_a_token_somebody_must_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ClusterSettings(address="head:6379")
-    with pytest.raises(ClusterError, match=r"^--cluster head:6379: there is no token, .* or add --insecure"):
+    with pytest.raises(ClusterError, match=r"^--cluster head:6379: without a token, .* or add --insecure"):
         environment_of(settings)
     insecure = ClusterSettings(address="head:6379", insecure=True)
     assert environment_of(insecure)["RAY_AUTH_MODE"] == "disabled"

@@ -70,7 +70,7 @@ def test_a_request_that_no_node_can_ever_meet_is_told_at_once(
     with pytest.raises(ClusterError) as caught:
         connection.find()
     assert str(caught.value).startswith(
-        "no node of cluster local:3 has what each process asks for (0.1 CPU, 2 unity): "
+        "no node of cluster local:3 has the resources for a process (0.1 CPU, 2 unity): "
     )
     assert "local-2 has 1 CPU" in str(caught.value)
     monkeypatch.undo()
@@ -78,7 +78,7 @@ def test_a_request_that_no_node_can_ever_meet_is_told_at_once(
 
 
 def test_a_process_has_one_cluster(connection: Connection) -> None:
-    with pytest.raises(ClusterError, match=r"^this process uses a Ray cluster already; call ray.shutdown\(\)"):
+    with pytest.raises(ClusterError, match=r"^this process already uses a Ray cluster; call ray.shutdown\(\)"):
         Connection(ClusterSettings(address="local"))
 
 
@@ -97,7 +97,7 @@ def test_ray_that_was_imported_before_would_open_a_private_cluster_to_others(
         connection._check_imported("local")
     monkeypatch.undo()
     monkeypatch.setattr(connection, "settings", ClusterSettings(address="head:6379"))
-    with pytest.raises(ClusterError, match=r"^this process had a private cluster, to which Ray keeps"):
+    with pytest.raises(ClusterError, match=r"^Ray in this process is bound to an earlier private cluster"):
         connection._check_imported("head:6379")
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(
@@ -120,7 +120,7 @@ def test_every_node_has_the_build_and_our_version(
     with pytest.raises(ClusterError, match=rf"^node local-1 cannot play: no program found at '{tmp_path}/missing'; "):
         connection.check(str(tmp_path / "missing"))
     monkeypatch.setattr(nodes, "__version__", "9.9.9")
-    with pytest.raises(ClusterError, match=r"^node local-1 has tau_trainer .*, and the run is of 9.9.9; install"):
+    with pytest.raises(ClusterError, match=r"^node local-1 has tau_trainer .*, but the run has 9.9.9; install"):
         connection.check(None)
     with pytest.raises(ClusterError, match=r"^node lost cannot run tau_trainer \(.*\)"):
         survey([Node("0" * 56, "lost", {})], None)

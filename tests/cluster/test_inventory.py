@@ -37,7 +37,7 @@ def test_where_the_head_is(tmp_path: Path) -> None:
         ("name: lab\nhead: -oProxyCommand=x\n", "lab.yaml:2: head.host must be a host's name or address"),
         ("name: lab\nhead: a\nworkers: ['b; rm']\n", "workers[0].host must be a host's name"),
         ("name: ../up\nhead: a\n", "lab.yaml:1: name must be up to 20 small letters"),
-        ("name: lab\nhead: a\nworkers: [b, a]\n", "workers has a more than once, or the head"),
+        ("name: lab\nhead: a\nworkers: [b, a]\n", "workers has a more than once, or it is also the head"),
         ("name: lab\nhead: 127.0.0.1\nworkers: [b]\n", "lab.yaml:2: head has a loopback address"),
         ("name: lab\nhead: a\nssh: {user: -x}\n", "ssh.user must be a user's name"),
         ("name: lab\nhead: a\nport: 70000\n", "port"),

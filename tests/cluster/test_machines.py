@@ -118,10 +118,12 @@ def test_a_machine_where_ray_does_not_begin_says_why(lab: Lab) -> None:
     (lab.folder / "node2" / "refuses").touch()
     with pytest.raises(ClusterError, match=r"^node2: the port is in use$"):
         up(lab.settings(), lab.folder)
-    with pytest.raises(ClusterError, match=r"^node1: there is no program /nowhere/ray; say in bin where it is$"):
+    with pytest.raises(ClusterError, match=r"^node1: there is no program /nowhere/ray; set bin to its folder$"):
         up(lab.settings(name=f"{LAB}-2", bin="/nowhere/"), lab.folder)
     (lab.folder / "node1/.tau-train/clusters" / f"{LAB}-3").touch()
-    with pytest.raises(ClusterError, match=r"^node1: .*/node1 or /tmp/.* is no folder of its own; look what is there"):
+    with pytest.raises(
+        ClusterError, match=r"^node1: .*/node1 or /tmp/.* is not a folder of this user; move away what is there"
+    ):
         up(lab.settings(name=f"{LAB}-3"), lab.folder)
 
 
@@ -137,7 +139,9 @@ def test_a_folder_for_ray_that_somebody_else_could_change_is_refused(lab: Lab) -
     (lab.folder / "elsewhere").mkdir()
     rays.symlink_to(lab.folder / "elsewhere")
     try:
-        with pytest.raises(ClusterError, match=rf"^node1: .* or {rays} is no folder of its own; look what is there"):
+        with pytest.raises(
+            ClusterError, match=rf"^node1: .* or {rays} is not a folder of this user; move away what is there"
+        ):
             up(settings, lab.folder)
     finally:
         rays.unlink()
@@ -165,7 +169,7 @@ def test_a_machine_that_cannot_be_reached_says_so_and_the_others_are_ended(lab: 
     settings = lab.settings(workers=["gone", "node2"])
     assert [answer.state for answer in status(settings)] == ["running", "unreachable", "running"]
     with pytest.raises(
-        ClusterError, match=r"^gone: ssh cannot run a shell there \(.*No route to host\); log in once by"
+        ClusterError, match=r"^gone: ssh cannot run a shell there \(.*No route to host\); to check, log in once with"
     ):
         down(settings, lab.folder)
     assert [answer.state for answer in status(settings)] == ["absent", "unreachable", "absent"]
@@ -177,7 +181,7 @@ def test_what_does_not_end_is_told_with_its_process(lab: Lab, monkeypatch: pytes
     up(settings, lab.folder)
     pid = int((lab.folder / f"node1/.tau-train/clusters/{LAB}/node1/pid").read_text())
     monkeypatch.setattr(machines, "_HALVES", 1)
-    with pytest.raises(ClusterError, match=rf"^node1: its Ray does not end; look at process {pid} there$"):
+    with pytest.raises(ClusterError, match=rf"^node1: its Ray does not end; check process {pid} there$"):
         down(settings, lab.folder)
     os.kill(pid, 9)
 

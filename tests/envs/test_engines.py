@@ -259,7 +259,7 @@ def test_a_build_that_says_goodbye_is_started_again(workers: Workers) -> None:
         os.kill(worker.engine.process.pid, signal.SIGTERM)
         _, error = await play(worker, batches, 100_000)
         assert isinstance(error, EngineExitedError)
-        assert "engine 0 said goodbye before it was asked to (status 400)" in str(error)
+        assert "engine 0 closed the session unexpectedly (status 400)" in str(error)
         assert await worker.recover(error)
         assert worker.restarts == 1
 
@@ -408,20 +408,20 @@ def test_where_and_how_engines_are_listened_for(stage: Stage, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("tls", "sentence"),
     [
-        ({}, "without encryption or password: whoever reaches it can act as an engine"),
-        (TLS, "with TLS, which asks no client who it is: whoever reaches it can still act"),
+        ({}, "without encryption or password: anyone who can reach it can act as an engine"),
+        (TLS, "with TLS but without client authentication: anyone who can reach it can still act"),
     ],
     ids=["clear text", "TLS"],
 )
 def test_an_open_door_is_told_of(tmp_path: Path, tls: dict[str, Any], sentence: str) -> None:
     (warning,) = source_of(tmp_path, collection__listen="127.0.0.1", **tls).warnings
     assert warning.startswith(f"listening on 127.0.0.1, {sentence}")
-    assert "leave --listen out" in warning
+    assert "omit --listen" in warning
 
 
 @pytest.mark.parametrize("path", ["editor", None])
 def test_the_editor_is_one_and_invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None) -> None:
-    with pytest.raises(SettingsError, match="only one Unity editor, so 2 engines need a build"):
+    with pytest.raises(SettingsError, match="only one Unity editor; to use 2 engines, name a build"):
         source_of(tmp_path, 2, env_settings__env_path=path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -593,7 +593,7 @@ def test_play_pressed_again_goes_on(end: signal.Signals, said: str) -> None:
         assert await games[-1].wait() == 0
 
     asyncio.run(asyncio.wait_for(main(), HANG_S))
-    assert events == [f"{said}; press Play to go on with the run, or Ctrl-C to end it"] * 2
+    assert events == [f"{said}; press Play to continue the run, or Ctrl-C to end it"] * 2
 
 
 def test_stop_is_answered_before_the_next_play_is_waited_for() -> None:
@@ -656,7 +656,7 @@ def test_who_joins_and_cannot_play_is_told_of_and_the_next_may_join() -> None:
 
     asyncio.run(asyncio.wait_for(main(), HANG_S))
     (said,) = events
-    assert "speaks communicator API 0.15.0" in said
+    assert "uses communicator API 0.15.0" in said
     assert said.endswith(f"; another may join on port {port}")
 
 

@@ -44,7 +44,7 @@ WRONG_STEPS: list[tuple[dict[str, Any] | Callable[[], Any], str]] = [
     ({"terminated": None}, "returned None as terminated; it must be True or False"),
     ({"truncated": "no"}, "returned 'no' as truncated; it must be True or False"),
     ({"terminated": np.zeros(2, np.bool_)}, "returned an array of shape (2,) and dtype bool as terminated"),
-    ({"info": None}, "returned None as info; it must be a dictionary, {} if there is nothing to say"),
+    ({"info": None}, "returned None as info; it must be a dictionary, {} if there is no info"),
     ({"info": []}, "returned [] as info; it must be a dictionary"),
     (
         {"obs": np.zeros(3)},

@@ -113,12 +113,12 @@ def test_goals_are_asked_about_as_the_environment_has_them(space: Any, shown: An
 
 @pytest.mark.parametrize("goals", [spaces.Dict({"x": POINT}), spaces.Text(3)])
 def test_goals_of_which_no_environment_can_be_asked(goals: Any) -> None:
-    with pytest.raises(SettingsError, match=r"^Asked is no goal-based environment, with a 'desired_goal' and a method"):
+    with pytest.raises(SettingsError, match=r"^Asked is not goal-based \(it needs a 'desired_goal' and a method"):
         GymnasiumGoals(Asked(goals))
 
 
 def test_an_environment_without_goals() -> None:
-    with pytest.raises(SettingsError, match=r"cannot be asked for the reward of a goal; say it with"):
+    with pytest.raises(SettingsError, match=r"cannot compute the reward of a goal; set"):
         GymnasiumSource.goals("gym:CartPole-v1")
 
 

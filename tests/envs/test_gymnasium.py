@@ -321,9 +321,13 @@ def test_choices_begin_where_the_space_begins(space: spaces.Space[Any], choice: 
 @pytest.mark.parametrize(
     ("observation", "action", "sentence"),
     [
-        (spaces.Text(9), None, r"^the environment observes Text\(.*\), which cannot be learned from; wrap it$"),
+        (spaces.Text(9), None, r"^the environment observes Text\(.*\), which no network here can read; wrap it$"),
         (spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))}), None, r"^the environment observes Sequence"),
-        (None, spaces.Dict({"a": spaces.Discrete(2)}), r"^the environment acts in Dict\(.*\), which cannot be learned"),
+        (
+            None,
+            spaces.Dict({"a": spaces.Discrete(2)}),
+            r"^the environment has the action space Dict\(.*\), which is not supported",
+        ),
     ],
 )
 def test_spaces_that_cannot_be_learned_on(
@@ -398,7 +402,7 @@ def test_an_action_mask_of_another_size_is_told_of() -> None:
 
     async def work() -> None:
         with pytest.raises(
-            EngineError, match=r"info\['action_mask'\] of .* has not the 3 numbers of its branches \[3\]"
+            EngineError, match=r"info\['action_mask'\] of .* must have 3 numbers, for its branches \[3\]"
         ):
             await environment.start({})
 
@@ -713,7 +717,7 @@ def settings_of(path: str = "gym:CartPole-v1", env_args: list[str] | None = None
 
 @pytest.mark.parametrize("name", ["Nothing-v0", "CartPole-v7", "", "Cart Pole", "nothing/Env-v0"])
 def test_an_id_that_gymnasium_does_not_know(name: str, tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=rf"^--env gym:{name}: [^\n]+; check the name, or install what brings it"):
+    with pytest.raises(SettingsError, match=rf"^--env gym:{name}: [^\n]+; check the name, or install its package"):
         open_source(settings_of(f"gym:{name}"), 1, tmp_path)
 
 
@@ -721,7 +725,7 @@ def test_a_module_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as raised:
         open_source(settings_of("gym:nomodule:Foo-v0"), 1, tmp_path)
     assert str(raised.value) == (
-        "--env gym:nomodule:Foo-v0: No module named 'nomodule'; check the name, or install the package that brings it"
+        "--env gym:nomodule:Foo-v0: No module named 'nomodule'; check the name, or install its package"
     )
 
 
@@ -749,9 +753,7 @@ def test_an_argument_that_the_environment_does_not_take(tmp_path: Path) -> None:
     environment = open_source(settings_of(env_args=["height=3"]), 1, tmp_path).make(0, lambda _: None, Sentences())
 
     async def work() -> None:
-        with pytest.raises(
-            SettingsError, match=r"^--env-args height=3: .*unexpected .* 'height'.*; leave out or correct"
-        ):
+        with pytest.raises(SettingsError, match=r"^--env-args height=3: .*unexpected .* 'height'.*; omit or correct"):
             await environment.start({})
 
     run(environment, work)

@@ -268,7 +268,7 @@ def test_the_source_takes_the_parallel_one_if_there_are_two(module: Any, tmp_pat
     assert [type(copy) for copy in made] == [Parallel] * 3
     assert made[0].env.possible_agents == ["runner_0", "runner_1"]
     assert source.make(2, lambda _: None, Sentences())._seed == 5 + 2 * 3
-    with pytest.raises(SettingsError, match=r"--env-args size=2: .*leave out or correct"):
+    with pytest.raises(SettingsError, match=r"--env-args size=2: .*omit or correct"):
         PettingZooSource(settings_of(path, env_args=["size=2"]), 1, tmp_path)._make()
     told = {"env_settings.env_path": path, "environment_parameters": {"mass": 2}}
     assert len(PettingZooSource(load_settings(None, told), 1, tmp_path).warnings) == 1

@@ -290,5 +290,5 @@ def test_agents_of_one_kind_are_warned_of_once() -> None:
 
     asyncio.run(main())
     assert len(warned) == 1
-    assert warned[0].startswith("behavior 'runner': the environment acts in Box(0.0, inf")
+    assert warned[0].startswith("behavior 'runner': the environment's action space Box(0.0, inf")
     assert [acted.tolist() for acts in copies[0].env.taken for acted in acts.values()] == [[1.0]] * 6

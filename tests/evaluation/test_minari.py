@@ -158,7 +158,7 @@ def test_what_nothing_can_learn_from_is_refused() -> None:
     minari.create_dataset_from_buffers(
         "text-v0", [buffer], observation_space=spaces.Box(0, 1, (3,)), action_space=spaces.Text(5)
     )
-    with pytest.raises(DataError, match="'text-v0' cannot be converted: the environment acts in Text"):
+    with pytest.raises(DataError, match="'text-v0' cannot be converted: the environment has the action space Text"):
         MinariStore().read("text-v0")
 
 
@@ -290,6 +290,6 @@ def test_actions_of_half_lines_whole_numbers_and_higher_ranks_are_read(caplog: p
         assert found.obs[0].shape == (4, 6)
         assert found.actions.continuous[:-1].tolist() == wanted
     assert [record.message.partition(" leaves ")[2] for record in caplog.records] == [
-        "1 of 1 actions without a bound; policies reach -1 to 1 where there is no bound, and 2 from the bound where "
-        "there is one; give the space the bounds that the game needs"
+        "1 of 1 actions without a bound; policies reach -1 to 1 if there is no bound, and 2 from the bound if there is "
+        "one; give the space the bounds that the game needs"
     ]

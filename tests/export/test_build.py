@@ -204,5 +204,5 @@ def test_another_behavior_is_refused(network_of: MakeNetwork) -> None:
     spec = network_of(1).spec
     with pytest.raises(ExportError, match=r"sees a sensor 'sensor 0' of shape \(5,\) that the behavior does not have"):
         visible_sensors(spec, widened(spec, ObservationSpec("sensor 0", (6,))))
-    with pytest.raises(ExportError, match="the behavior wants"):
+    with pytest.raises(ExportError, match="but the behavior has"):
         visible_sensors(spec, replace(spec, actions=ActionSpec(2)))

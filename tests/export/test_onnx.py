@@ -75,7 +75,7 @@ def test_a_failing_disk_leaves_nothing(
 
 def test_a_path_that_cannot_be_written(tmp_path: Path, network_of: MakeNetwork) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ExportError, match="Cannot make the folder of"):
+    with pytest.raises(ExportError, match="Cannot create the folder of"):
         export(network_of(continuous=1), tmp_path / "file" / "B.onnx")
 
 

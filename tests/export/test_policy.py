@@ -106,7 +106,7 @@ def test_a_file_without_most_likely_actions_draws(network_of: MakeNetwork, tmp_p
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (BehaviorSpec("B", (ObservationSpec("a", (7,)),), ActionSpec(2)), r"its 'obs_0' is \[5\], and the sensor's"),
+        (BehaviorSpec("B", (ObservationSpec("a", (7,)),), ActionSpec(2)), r"its 'obs_0' is \[5\], but the sensor's"),
         (BehaviorSpec("B", (), ActionSpec(2)), "it asks for 'obs_0', which the behavior does not have"),
         (BehaviorSpec("B", (ObservationSpec("a", (5,)),), ActionSpec(0, (2,))), "its actions are of another kind"),
         (BehaviorSpec("B", (ObservationSpec("a", (5,)),), ActionSpec(3)), "it has 2 continuous actions and 0 branches"),
@@ -132,5 +132,5 @@ def test_what_is_no_file_or_no_number_is_told(network_of: MakeNetwork, tmp_path:
     file = OnnxPolicy(path, network.spec)
     with pytest.raises(NonFiniteError, match="NaN or infinite"):
         file.act((np.full((1, 5), np.nan, np.float32),), None, RNG)
-    with pytest.raises(ExportError, match="holds no network"):
+    with pytest.raises(ExportError, match="without a network to train"):
         file.network()

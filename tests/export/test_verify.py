@@ -266,7 +266,7 @@ def _unclip(model: onnx.ModelProto) -> None:
     [
         (_rename_output, r"outputs \['version_number', 'memory'"),
         (_rename_axis, r"'obs_0' has element type 1 and shape \['n', 5\]"),
-        (_set_version, r"'version_number' is \[2.0\]; \[3\] is due"),
+        (_set_version, r"'version_number' is \[2.0\]; expected \[3\]"),
         (_drop_masking, "'deterministic_discrete_actions' chooses|'discrete_actions' takes a forbidden action"),
         (_unclip, r"'continuous_actions' leaves \[-1, 1\]"),
         (lambda model: setattr(model, "ir_version", 8), "IR version 8"),

@@ -163,7 +163,7 @@ def test_copies_begin_anew_when_the_callback_says_so(tmp_path: Path) -> None:
 
     fit(module, tmp_path, epochs=4, callbacks=[ResetCallback(every_n_epochs=2), Look()])
     assert begun == [True, False, True, False]
-    with pytest.raises(TypeError, match="LightningModule plays no batched environment"):
+    with pytest.raises(TypeError, match="LightningModule has no batched environment"):
         ResetCallback().on_train_start(SimpleNamespace(ckpt_path=None), LightningModule())  # type: ignore[arg-type]
 
 
@@ -178,7 +178,7 @@ def test_speeds_are_those_of_an_epoch(tmp_path: Path) -> None:
     ("trainer", "text"),
     [
         ({"world_size": 2}, "use one device here, or tau-train batch --devices"),
-        ({"precision": "bf16-mixed"}, "precision='bf16-mixed'.* is not for policies; leave it out"),
+        ({"precision": "bf16-mixed"}, "precision='bf16-mixed'.* is not supported for policies; omit it"),
         ({"device": "cuda:0"}, "the environment is on cpu and the Trainer on cuda:0; choose Trainer.accelerator='cpu'"),
     ],
 )
@@ -205,7 +205,7 @@ def test_checkpoints_of_others_are_refused() -> None:
 
 
 def test_overrides_are_for_files() -> None:
-    with pytest.raises(SettingsError, match="overrides are for a file"):
+    with pytest.raises(SettingsError, match="overrides are only for a file"):
         TauLightningModule(settings(), {"env_settings.seed": 1})
 
 

@@ -185,7 +185,7 @@ def test_how_it_failed_and_died_is_raised(echo: Echo) -> None:
 def test_saying_something_to_one_that_has_ended_is_no_error(echo: Echo) -> None:
     process = echo()
     os.kill(process.pid, signal.SIGKILL)
-    said = rf"^the echo{ON} ended by SIGKILL \(somebody killed it; .* memory was short\)"
+    said = rf"^the echo{ON} ended by SIGKILL \(it was killed; .* memory was low\)"
     with pytest.raises(ActorError, match=said + "(: this is printed)?$"):  # where it came to that
         process.hear(HANG_S)
     for _ in range(3):

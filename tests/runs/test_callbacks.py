@@ -217,7 +217,7 @@ def test_a_settings_file_names_callbacks(stage: Stage, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("loud", "there is nothing named 'loud' among the callbacks; known: MODULE:NAME of your own"),
+        ("loud", "'loud' is not one of the callbacks; known: MODULE:NAME of your own"),
         ("no_such_module:A", "'no_such_module:A' cannot be loaded: ModuleNotFoundError.*on Python's path"),
         (f"{__name__}:Nobody", "cannot be loaded: AttributeError"),
         (f"{__name__}:EpisodeInfo", "cannot be made: TypeError.*called without arguments"),

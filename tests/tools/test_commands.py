@@ -111,7 +111,9 @@ def test_check_runs_the_tests_nearest_to_a_change_and_says_what_it_leaves_out(
     monkeypatch.setattr(changed, "tests", lambda _root, _files, _budget: (["tests/tools/test_changed.py"], 37))
     assert commands.main(["check"]) == 0, "a change may concern slow tests only"
     assert calls[-1][-1] == "tests/tools/test_changed.py"
-    assert "left out: 37 test files that reach the change only from afar; `test` runs them" in capsys.readouterr().out
+    assert (
+        "omitted: 37 test files that depend on the change only indirectly; `test` runs them" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_tests_that_are_not_there_are_told_before_anything_runs(
 ) -> None:
     assert commands.main(["check", "tests/tools", name]) == 2
     assert calls == []
-    told = f"bootstrap: there is no {name.partition('::')[0]}: name a file or folder that is there.\n"
+    told = f"bootstrap: {name.partition('::')[0]} does not exist: name an existing file or folder.\n"
     assert capsys.readouterr().err == told
 
 
@@ -148,7 +150,7 @@ def test_setup_errors_and_ctrl_c_are_told_without_a_traceback(
     cases: list[tuple[BaseException, int, str]] = [
         (SetupError("no network"), 2, "no network"),
         (PermissionError(13, "Permission denied", ".venv.lock"), 2, "'.venv.lock': check that the checkout"),
-        (KeyboardInterrupt(), 130, "goes on from here"),
+        (KeyboardInterrupt(), 130, "continues from here"),
     ]
     for error, code, said in cases:
 
@@ -222,7 +224,7 @@ def test_long_steps_give_signs_of_life(tmp_path: Path, capsys: pytest.CaptureFix
     progress.run("working", command, tmp_path / "log", dict(os.environ))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith("] working")
-    assert lines[1].endswith("] working, still at it")
+    assert lines[1].endswith("] working, still running")
     assert "done" in (tmp_path / "log").read_text()
 
 

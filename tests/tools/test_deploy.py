@@ -114,16 +114,16 @@ def test_a_job_trains_on_its_own_cluster_and_goes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colour: red", "there is no key 'colour'; there are name, "),
-        ("workers: {number: 3}", "workers: there is no key 'number'; there are replicas, "),
+        ("colour: red", "unknown key 'colour'; valid keys: name, "),
+        ("workers: {number: 3}", "workers: unknown key 'number'; valid keys: replicas, "),
         ("workers: 3", "workers is 3; give replicas, "),
         ("name: My_Cluster", "give up to 40 small letters"),
-        ("ray_version: 2.50.0", "older ones have no tokens"),
+        ("ray_version: 2.50.0", "older versions have no tokens"),
         ("command: [learn, --cluster, local]", "command has --cluster"),
         ("command: [learn, --cluster=local]", "command has --cluster"),
-        ("command: [learn, 3]", "each in quotes"),
+        ("command: [learn, 3]", "put numbers in quotes"),
         ("retries: many", "retries is 'many'; give a value like 0"),
-        ("- a list", "holds no keys"),
+        ("- a list", "has no keys"),
         ("a: [", "cannot be read"),
     ],
 )

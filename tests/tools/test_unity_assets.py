@@ -66,11 +66,11 @@ def test_check_names_each_fault_and_changes_nothing(project: Path, capsys: pytes
     assert run(project, "--check") == 1
     assert metas(project) == before
     assert capsys.readouterr().out.splitlines() == [
-        "Assets/Tau/Gone.cs.meta: left over, there is no Gone.cs",
+        "Assets/Tau/Gone.cs.meta: leftover: Gone.cs does not exist",
         "Assets/Tau/Core/Core.asmdef.meta: has the GUID of Assets/Tau/Core/Thing.cs",
         "Assets/Tau/New.cs.meta: missing",
         "Assets/Tau/Readme.md.meta: has no GUID of 32 hexadecimal digits",
-        "unity_assets: 4 things to put right: run `python tools/unity_assets.py`.",
+        "unity_assets: 4 problems; to fix them, run `python tools/unity_assets.py`.",
     ]
     assert run(project) == 0
     assert run(project, "--check") == 0

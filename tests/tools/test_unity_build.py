@@ -123,7 +123,7 @@ def test_each_target_has_its_player_in_the_folder_that_is_named(
     [
         (
             ["Licensing", "No valid Unity Editor license found. Please activate your license."],
-            "Unity has no licence on this machine (`No valid Unity Editor license found. Please activate your "
+            "Unity has no license on this machine (`No valid Unity Editor license found. Please activate your "
             "license.`): activate one in Unity Hub",
         ),
         (
@@ -160,12 +160,12 @@ def test_each_target_has_its_player_in_the_folder_that_is_named(
         ),
         (
             ["The project was created with a newer version of Unity (6000.3.1f1)"],
-            "The project is of a newer Unity than this editor, of 6000.0.61f1: install Unity 6000.0.61f1 with Unity "
+            "The project needs a newer Unity than this editor, 6000.0.61f1: install Unity 6000.0.61f1 with Unity "
             "Hub (unityhub://6000.0.61f1/5b0d1e55c02c;",
         ),
         (
             ["executeMethod class 'Build' could not be found."],
-            "Unity does not see the project's build script",
+            "Unity cannot find the project's build script",
         ),
         (["write failed: No space left on device"], "The disk is full: make room"),
         (
@@ -205,7 +205,7 @@ def test_the_licence_is_also_known_by_the_exit_code(
 ) -> None:
     editor(["nothing of note"], code=198)
     assert main(["--project", str(project)], machine) == 1
-    assert "Unity has no licence on this machine (exit code 198)" in capsys.readouterr().err
+    assert "Unity has no license on this machine (exit code 198)" in capsys.readouterr().err
 
 
 def test_an_unknown_failure_shows_the_end_of_the_log(
@@ -240,7 +240,7 @@ def test_an_old_log_does_not_count(
     assert main(["--project", str(project)], machine) == 0
     editor(["No valid Unity Editor license found."])
     assert main(["--project", str(project)], machine) == 1
-    assert "Unity has no licence" in capsys.readouterr().err
+    assert "Unity has no license" in capsys.readouterr().err
 
 
 def test_a_slow_build_shows_life_and_ends_at_its_time(
@@ -249,7 +249,7 @@ def test_a_slow_build_shows_life_and_ends_at_its_time(
     editor(DONE[:2], sleep=1000)
     assert main(["--project", str(project), "--timeout", "2", "--heartbeat", "0.2"], machine) == 1
     err = capsys.readouterr().err
-    assert "still at it (scene Assets/Tau/Scenes/Tau.unity: made)" in err
+    assert "still running (scene Assets/Tau/Scenes/Tau.unity: made)" in err
     assert "Unity took longer than 2 s and was stopped" in err
     assert_gone(int((tmp_path / "plan.pid").read_text()))
 
@@ -268,7 +268,7 @@ def test_ctrl_c_ends_the_editor_too(project: Path, machine: Machine, editor: Edi
         child.kill()
         child.wait()
     assert child.returncode == 130
-    assert err.endswith("unity-build: stopped, and the editor with it.\n")
+    assert err.endswith("unity-build: stopped, and the editor too.\n")
     assert "Traceback" not in err
     assert_gone(pid)
 
@@ -319,7 +319,7 @@ def test_another_version_of_the_stream_is_used_with_a_warning(
     installed.rename(installed.with_name("6000.0.70f1"))
     editor(DONE, code=0, player=True)
     assert main(["--project", str(project)], machine) == 0
-    assert "warning: the project is of Unity 6000.0.61f1, and 6000.0.70f1 is used" in capsys.readouterr().err
+    assert "warning: the project has Unity 6000.0.61f1, but 6000.0.70f1 is used" in capsys.readouterr().err
 
 
 def test_every_method_is_in_the_projects_build_script() -> None:

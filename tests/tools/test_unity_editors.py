@@ -143,7 +143,7 @@ def test_what_is_named_must_be_there(machine: Machine, tmp_path: Path) -> None:
 def test_an_editor_that_is_too_old_is_refused(machine: Machine, tmp_path: Path) -> None:
     old = install(machine, tmp_path / "old", "2022.3.62f1")
     with pytest.raises(
-        SetupError, match=r"is Unity 2022\.3\.62f1, older than the project, which is of Unity 6000\.0\.61f1"
+        SetupError, match=r"is Unity 2022\.3\.62f1, older than the project's version, Unity 6000\.0\.61f1"
     ):
         find_editor(WANTED, str(old), machine)
 

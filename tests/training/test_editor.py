@@ -35,7 +35,7 @@ behaviors:
 env_settings: {seed: 3, timeout_wait: 300}
 """
 SHOWN = BehaviorSpec("Basic?team=0", (ObservationSpec("vector", (5,)),), ActionSpec(0, (3,)))
-SAID = "the Unity editor stopped the game; press Play to go on with the run, or Ctrl-C to end it"
+SAID = "the Unity editor stopped the game; press Play to continue the run, or Ctrl-C to end it"
 Play = Callable[[], subprocess.Popen[bytes]]
 
 
@@ -111,7 +111,7 @@ def test_an_editor_that_dies_in_the_handshake_is_waited_for(tmp_path: Path, monk
 
     def waits(times: int) -> None:
         until(lambda: len(memory.warnings) == times and session.status().message == died)
-        assert memory.warnings[-1] == f"{died}; press Play to go on with the run, or Ctrl-C to end it"
+        assert memory.warnings[-1] == f"{died}; press Play to continue the run, or Ctrl-C to end it"
 
     try:
         with guests() as join:
@@ -154,7 +154,7 @@ def test_an_editor_that_shows_another_behavior_is_refused(tmp_path: Path, monkey
         "(it has 1 continuous action and no branches, not 0 continuous actions and branches of [3])"
         in (memory.warnings[1])
     )
-    assert memory.warnings[1].endswith("; press Play to go on with the run, or Ctrl-C to end it")
+    assert memory.warnings[1].endswith("; press Play to continue the run, or Ctrl-C to end it")
     assert (report.outcome, report.decisions >= 1000) == ("completed", True)
 
 
@@ -176,7 +176,7 @@ def test_play_is_paused_for_longer_than_a_message_may_take(tmp_path: Path, monke
                 game.told(100)  # and then it stands still
                 until(lambda turn=turn: session.status().decisions >= 100 * turn)  # type: ignore[misc]
                 until(lambda: session.status().message == silence)
-                told = f"{silence}; if it is paused, let it play to go on with the run, or press Ctrl-C to end it"
+                told = f"{silence}; if it is paused, continue it to continue the run, or press Ctrl-C to end it"
                 until(lambda told=told, turn=turn: memory.warnings == [told] * turn)  # type: ignore[misc]
         finally:
             session.cancel()

@@ -217,7 +217,7 @@ def test_what_cannot_begin_leaves_nothing_behind(file: Path, tmp_path: Path) -> 
     with pytest.raises(DataError, match="there is no demonstration"):
         learn(file, "first", **{"behaviors.*.demo_path": "gone.demo"})
     (tmp_path / "bad.demo").write_bytes(b"no demonstration at all")
-    with pytest.raises(DataError, match="is damaged or none"):
+    with pytest.raises(DataError, match="is damaged or invalid"):
         learn(file, "first", **{"behaviors.*.demo_path": str(tmp_path / "bad.demo")})
     assert not (tmp_path / "results").exists()
 

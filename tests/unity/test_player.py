@@ -331,7 +331,7 @@ def test_six_pairs_two_at_a_time(player: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(rewards, expected.astype(np.float32))
     first = [seen.sensor(batch, "VectorSensor_size384")[0].tobytes() for batch in seen.batches]
     assert first[0:50] != first[150:200], "a second round has prompts of its own"
-    assert [f"Round {number} is through" in seen.log for number in (1, 2, 3)] == [True, True, False]
+    assert [f"Round {number} has ended" in seen.log for number in (1, 2, 3)] == [True, True, False]
     report = seen.log.splitlines()[-1]
     assert report.startswith("peak concurrency 2; ")
     assert "the run was cancelled" in report
@@ -348,12 +348,12 @@ def run_player(player: Path, *flags: str, folder: Path | None = None) -> subproc
 MISTAKES = {
     "pairs": (("--tau-pairs", "0"), "--tau-pairs: '0' is not a whole number from 1 to 1000000; correct this flag."),
     "two names": (("--tau-pairs", "2", "--tau-agents", "3"), "--tau-agents: 3 contradicts --tau-pairs 2, which is the"),
-    "profile": (("--tau-profile=tau4",), "--tau-profile: 'tau4' is none of tau3, tau384; correct this flag."),
+    "profile": (("--tau-profile=tau4",), "--tau-profile: 'tau4' is not one of tau3, tau384; correct this flag."),
     "columns": (("--tau-columns", "4"), "`columns` is 4, but profile `tau3` has columns 1 to 3."),
-    "no end": (("--tau-pairs=3", "--tau-max-concurrent=2", "--tau-decisions=0"), "Decisions 0 are without end, and"),
+    "no end": (("--tau-pairs=3", "--tau-max-concurrent=2", "--tau-decisions=0"), "Decisions 0 means no limit, and"),
     "no such data": (("--tau-data", "nowhere.tau"), "nowhere.tau cannot be read"),
     "no exported data": (("--tau-data", "nowhere.json"), "make it with `tau-train data export-unity "),
-    "nothing to do": ((), "No trainer is connected, and no flag says to train without one; give the trainer's port"),
+    "nothing to do": ((), "No trainer is connected, and no flag starts training without one; give the trainer's port"),
 }
 
 
@@ -368,7 +368,7 @@ def test_a_mistake_gets_one_sentence_and_exit_2(player: Path, tmp_path: Path, na
 def test_a_mistyped_flag_is_told_and_ignored(player: Path) -> None:
     done = run_player(player, "--tau-agents=2", "--tau-decisons", "--tau-decisions=3")
     assert done.returncode == 0
-    assert "`--tau-decisons` is no flag of this game and is ignored; did you mean `--tau-decisions`?" in done.stderr
+    assert "`--tau-decisons` is not a flag of this game and is ignored; did you mean `--tau-decisions`?" in done.stderr
     assert "peak concurrency 2; 2 Completed" in done.stderr
 
 
@@ -378,7 +378,7 @@ def test_a_pair_that_fails_leaves_the_others_and_its_episode_was_cut(player: Pat
     assert [batch.agent_ids.tolist() for batch in seen.batches] == [[0, 1, 2]] * 4 + [[0, 2]] * 3
     end = seen.batches[4].terminals
     assert (end.agent_ids.tolist(), end.truncated.tolist()) == ([1], [True])
-    assert "NaN came as an action for agent 1; the policy has diverged, train it anew." in seen.log
+    assert "Got NaN as an action for agent 1; the policy has diverged, train it again." in seen.log
     assert "peak concurrency 3; 3 Failed" in seen.log
 
 
@@ -406,7 +406,7 @@ def test_a_users_own_data_is_found_beside_the_json_that_trainers_name(player: Pa
         done = run_player(player, "--tau-agents=2", "--tau-decisions=3", "--tau-data", str(path))
         assert done.returncode == 0
         assert f"on {path.with_suffix('.tau')} (1 rows, profile tau3" in done.stderr
-        assert "left out; run `tau-train data audit` for all of them." in done.stderr
+        assert "omitted; run `tau-train data audit` to see all of them." in done.stderr
         path.unlink(missing_ok=True)  # where a player runs nobody needs it
     done = run_player(player, "--tau-agents=2", "--tau-decisions=3", "--tau-data", path.name, folder=tmp_path)
     assert f"on {path.with_suffix('.tau')} (1 rows" in done.stderr, "looked for in the working directory"
@@ -458,12 +458,12 @@ def test_the_console_starts_reports_and_cancels_training(player: Path) -> None:
     )
     text = "\n".join(shown)
     assert "> training agent tau tau.tau --agents 3" in text
-    assert "\nTraining; `training status` shows how it goes.\n" in text
+    assert "\nTraining; `training status` shows the progress.\n" in text
     assert len(re.findall(r"\n +0  Training +250 ", text)) == 2, "one decision in each step, in a second training too"
     assert re.search(r"\n +2  Idle +0 ", text)
-    assert "Training is running already; end it with `training cancel` first." in text
+    assert "Training is already running; end it with `training cancel` first." in text
     assert "peak concurrency 2; 3 Cancelled; the run was cancelled" in text
-    assert "No training runs, so there is nothing to cancel" in text
+    assert "No training is running" in text
     assert "training cancel           end all pairs, now" in text
     assert shown[-1] == "There is no command `trainng`; did you mean `training`?"
 
@@ -482,7 +482,7 @@ def test_the_console_answers_questions_and_evaluates(player: Path) -> None:
     shown = typed(player, *lines, flags=["-model", "-guess"])
     answer = re.compile(rf"\w+   \((right|wrong, it is {held_out.answer_text[0]}), \d+\.\d ms\)")
     assert answer.fullmatch(shown[1])
-    assert re.match(r"`Eh, .*` is not known word for word, .* answered the closest known one, \d\d % alike:", shown[3])
+    assert re.match(r"`Eh, .*` is not a known question, .* answered the closest known one, \d\d % alike:", shown[3])
     assert shown[4] in {*held_out.prompt_text, *load_dataset().train.prompt_text}
     results = [line for line in shown if line.startswith("held-out rows: ")]
     assert len(results) == 2

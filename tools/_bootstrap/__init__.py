@@ -1,1 +1,1 @@
-"""What `tools/bootstrap.py` does once it runs on a Python that is new enough: standard library only."""
+"""The commands of `tools/bootstrap.py`, for a Python that is new enough: standard library only."""

@@ -1,6 +1,6 @@
-"""What a change concerns: the test files that reach it by their imports, the nearest first. Standard library only.
+"""Finds the test files for a change, by their imports, the nearest first. Standard library only.
 
-Imports are read from the text, without importing anything; a module's whole name in a string counts as one.
+Imports are read from the source text, without importing anything; a module's full name in a string counts as one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ SECONDS = ".pytest_cache/v/bootstrap/seconds"
 UNKNOWN_SECONDS = 3.0
 IMPORT_SECONDS = 0.3
 FARTHEST = 99
-"""The rank of test files in the changed file's own folder that do not reach it by imports."""
+"""The rank of test files in the changed file's test folder that do not import it, directly or indirectly."""
 _NAMED = re.compile(rf"\b(?:{'|'.join(TOPS)})(?:\.\w+)+")
 
 DIFFERENT = ("diff", "--name-only", "--no-renames", "--relative", "-z")
 
 
 def files(root: Path) -> list[str]:
-    """The files that differ from where the branch left main, or from the commit before; empty without git."""
+    """The files that differ from the branch's start on main, or from the previous commit; empty without git."""
     bases = (_git(root, "merge-base", "HEAD", name).strip() for name in ("origin/main", "main"))
     base = next(filter(None, bases), "HEAD")
     different = _git(root, *DIFFERENT, base) + _git(root, "ls-files", "-z", "--others", "--exclude-standard")
@@ -34,7 +34,7 @@ def files(root: Path) -> list[str]:
 
 
 def _git(root: Path, *words: str) -> str:
-    """What git prints; empty if it cannot."""
+    """Git's output; empty if it fails."""
     try:
         done = subprocess.run(["git", *words], cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError:
@@ -43,7 +43,7 @@ def _git(root: Path, *words: str) -> str:
 
 
 def tests(root: Path, changed: Sequence[str], budget: float) -> tuple[list[str], int]:
-    """The test files to run within a budget of seconds, the nearest first, and how many more there are."""
+    """The test files to run within ``budget`` seconds, the nearest first, and the number of omitted ones."""
     ranks = ranked(_sources(root), changed) if changed else {}
     known = _seconds(root)
     cost = {path: IMPORT_SECONDS + known.get(path, UNKNOWN_SECONDS) for path in ranks}
@@ -65,7 +65,7 @@ def _sources(root: Path) -> dict[str, str]:
 
 
 def _seconds(root: Path) -> dict[str, float]:
-    """What each test file took when the plugin last saw it."""
+    """Each test file's duration in its last run with the plugin."""
     try:
         return dict(json.loads((root / SECONDS).read_text("utf-8")))
     except (OSError, ValueError):
@@ -73,11 +73,11 @@ def _seconds(root: Path) -> dict[str, float]:
 
 
 def ranked(sources: Mapping[str, str], changed: Sequence[str]) -> dict[str, int]:
-    """The test files that the change concerns: 0 changed itself, 1 the changed file's own, then by steps of imports."""
+    """The test files for a change by rank: 0 changed itself, 1 the changed file's own, then by import steps."""
     importers = _importers(sources, changed)
     steps = dict.fromkeys(changed, 0)
     edge = list(steps)
-    for path in edge:  # grows as it is walked: breadth first
+    for path in edge:  # grows during the loop: breadth first
         for importer in sorted(importers[path] - steps.keys()):
             steps[importer] = steps[path] + 1
             edge.append(importer)
@@ -97,7 +97,7 @@ def _name(path: str) -> str:
 
 
 def _mirrors(path: str) -> Iterator[str]:
-    """Where a module's tests are: in `tests/x/test_y.py` for `tau_trainer/x/y.py`, in `tests/tools` for `tools/`."""
+    """The place of a module's tests: `tests/x/test_y.py` for `tau_trainer/x/y.py`, `tests/tools` for `tools/`."""
     top, _, rest = path.partition("/")
     if top == "tau_trainer":
         folder, slash, name = rest.rpartition("/")
@@ -107,7 +107,7 @@ def _mirrors(path: str) -> Iterator[str]:
 
 
 def _importers(sources: Mapping[str, str], changed: Sequence[str]) -> defaultdict[str, set[str]]:
-    """Of every file, those that import it; of one that is no module, those that name it or its folder."""
+    """For each file, the files that import it; if it is not a module, those that name it or its folder."""
     modules = {_module(path): path for path in (*changed, *sources) if path.endswith(".py")}
     others = {path: (_name(path), f'"{path.split("/")[-2:][0]}"') for path in changed if not path.endswith(".py")}
     importers: defaultdict[str, set[str]] = defaultdict(set)
@@ -138,7 +138,7 @@ def _imported(path: str, text: str, modules: Mapping[str, str]) -> Iterator[str]
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            names = _NAMED.findall(node.value)  # what is found by name: plug-ins, programs
+            names = _NAMED.findall(node.value)  # names in strings: plug-ins, programs
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             origin = ".".join([*above, *([node.module] if node.module else [])])

@@ -24,27 +24,27 @@ QUICK = (
     "test_columns.py",
     "test_plugins.py",
 )
-"""Of `tests/`, what `check` runs where nothing has changed: it needs no engine, and the whole of it half a minute."""
+"""The part of `tests/` that `check` runs if nothing has changed: it needs no engine, and about half a minute."""
 BUDGET_SECONDS = 50.0
-"""What the tests that `check` chooses may take together, on two workers."""
+"""Maximum total time of the tests that `check` chooses, with two workers."""
 TYPES = "mypy --strict"
 QUICK_MARKS = ("not slow", "not slow and not conformance")
-"""What `check` selects of the tests that are named to it, and of those that it chooses."""
+"""pytest markers for the tests named on `check`'s command line, and for those that it chooses."""
 NO_TESTS = 5
-"""pytest's exit code where nothing was selected."""
+"""pytest's exit code if no test was selected."""
 USAGE = """\
 usage: python3 tools/bootstrap.py COMMAND [ARGUMENTS]
 
   train [ARGUMENTS]   set up, then `tau-train parallel --pairs 4 [ARGUMENTS]`
-  test [ARGUMENTS]    set up, then linters, type checker and `pytest [ARGUMENTS]`; with --all the nightly tests as well
-  check [ARGUMENTS]   the same in a minute: the tests nearest to what git says has changed, or those that ARGUMENTS name
+  test [ARGUMENTS]    set up, then linters, type checker and `pytest [ARGUMENTS]`; with --all also the nightly tests
+  check [ARGUMENTS]   the same in a minute: the tests nearest to the changes in git, or those named in ARGUMENTS
   setup               set up only: .venv with the exact versions of constraints.txt
   shell-help          how to use the environment from your own shell
 """
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one command; returns the exit code: 2 for a mistake in the command line or a failed set-up."""
+    """Runs one command; returns the exit code: 2 for an error in the command line or a failed set-up."""
     name, rest = (arguments[0], list(arguments[1:])) if arguments else ("", [])
     if name in ("-h", "--help", "help"):
         print(USAGE, end="")
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"bootstrap: {error}: check that the checkout can be written to and the disk has room.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("bootstrap: stopped; the next call goes on from here.", file=sys.stderr)
+        print("bootstrap: stopped; the next call continues from here.", file=sys.stderr)
         return 130
 
 
@@ -74,7 +74,7 @@ def train(environment: Environment, arguments: list[str]) -> int:
 
 
 def train_arguments(arguments: list[str]) -> list[str]:
-    """What `tau-train` gets: `--pairs 4` unless the user chose a number."""
+    """The arguments of `tau-train`: `--pairs 4` unless the user chose a number."""
     chosen = any(one == "--pairs" or one.startswith("--pairs=") for one in arguments)
     return ["parallel", *([] if chosen else ["--pairs", PAIRS]), *arguments]
 
@@ -87,7 +87,7 @@ def test(environment: Environment, arguments: list[str]) -> int:
 
 
 def check(environment: Environment, arguments: list[str]) -> int:
-    """The same with few tests, to be called after every change: those that ARGUMENTS name, or the nearest to it."""
+    """The same with few tests, to run after every change: the tests in ARGUMENTS, or the nearest to the change."""
     if arguments:
         return _gates(environment, ["-q", "-m", QUICK_MARKS[0], *arguments])
     files = changed.files(environment.root)
@@ -95,17 +95,17 @@ def check(environment: Environment, arguments: list[str]) -> int:
     if chosen:
         print(f"bootstrap: files changed: {len(files)}, test files nearest to them: {len(chosen)}")
     if left:
-        print(f"bootstrap: left out: {left} test files that reach the change only from afar; `test` runs them")
+        print(f"bootstrap: omitted: {left} test files that depend on the change only indirectly; `test` runs them")
     code = _gates(environment, ["-q", "-m", QUICK_MARKS[1], *(chosen or [f"tests/{name}" for name in QUICK])])
     return 0 if code == NO_TESTS else code
 
 
 def _gates(environment: Environment, arguments: list[str]) -> int:
-    """Every gate, all of them even if one fails; pytest comes last, so that its line closes the output."""
+    """Runs all gates, even if one fails; pytest comes last, so that its result is the last line."""
     paths = [one.partition("::")[0] for one in arguments if Path(one).parts[:1] == ("tests",)]
     missing = [path for path in paths if not (environment.root / path).exists()]
-    if missing:  # workers would only find no tests
-        print(f"bootstrap: there is no {missing[0]}: name a file or folder that is there.", file=sys.stderr)
+    if missing:  # workers would only report that there are no tests
+        print(f"bootstrap: {missing[0]} does not exist: name an existing file or folder.", file=sys.stderr)
         return 2
     ensure(environment)
     python = str(environment.python)
@@ -118,9 +118,9 @@ def _gates(environment: Environment, arguments: list[str]) -> int:
             return codes[-1]
     failed = [" ".join(gate[2:]) for gate, code in zip(gates, codes, strict=True) if code]
     if failed:
-        print(f"bootstrap: this fails already: {', '.join(failed)}", flush=True)
+        print(f"bootstrap: already failed: {', '.join(failed)}", flush=True)
     pytest = [python, "-m", "pytest", "-p", "tools._bootstrap.plugin"]
-    print(f"bootstrap: {TYPES}, beside the tests", flush=True)
+    print(f"bootstrap: {TYPES}, in parallel with the tests", flush=True)
     ours = [*_workers(arguments), f"--beside={TYPES}"]
     codes.append(running.call([*pytest, *ours, *arguments], environment.root))
     if codes[-1] > 128:
@@ -129,7 +129,7 @@ def _gates(environment: Environment, arguments: list[str]) -> int:
 
 
 def _workers(arguments: list[str]) -> list[str]:
-    """Two workers where there are two cores, unless the arguments say how many or need a single process."""
+    """Two workers if there are two cores, unless the arguments set the number or need a single process."""
     own = ("-n", "--numprocesses", "--dist", "--pdb", "--trace", "--co", "--collect-only", "--setup-")
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     if cores < 2 or any(one.startswith(own) or one.endswith("no:xdist") for one in arguments):
@@ -138,7 +138,7 @@ def _workers(arguments: list[str]) -> list[str]:
 
 
 def setup(environment: Environment, arguments: list[str]) -> int:
-    """Makes the environment ready and says where it is."""
+    """Prepares the environment and prints its folder."""
     if arguments:
         print(f"bootstrap: `setup` takes no arguments, but got `{' '.join(arguments)}`.", file=sys.stderr)
         return 2
@@ -148,7 +148,7 @@ def setup(environment: Environment, arguments: list[str]) -> int:
 
 
 def shell_help(environment: Environment, _arguments: list[str]) -> int:
-    """Prints how to enter the environment from the user's own shell."""
+    """Prints how to activate the environment in the user's shell."""
     scripts = environment.scripts
     if WINDOWS:
         lines = [f"PowerShell:  {scripts / 'Activate.ps1'}", f"cmd.exe:     {scripts / 'activate.bat'}"]

@@ -1,4 +1,4 @@
-"""The project's own environment in `.venv`: made once, repaired when half-made, left alone when nothing changed."""
+"""The project's own environment in `.venv`: made once, repaired if incomplete, left alone if nothing changed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Environment:
 
     @property
     def folder(self) -> Path:
-        """Where the virtual environment lies."""
+        """The folder of the virtual environment."""
         return self.root / ".venv"
 
     @property
     def scripts(self) -> Path:
-        """Where the environment keeps its programs: `bin`, or `Scripts` on Windows."""
+        """The folder of the environment's programs: `bin`, or `Scripts` on Windows."""
         return self.folder / ("Scripts" if WINDOWS else "bin")
 
     @property
@@ -51,7 +51,7 @@ class Environment:
         return self.scripts / (f"{name}.exe" if WINDOWS else name)
 
     def fingerprint(self) -> str:
-        """What the set-up depends on, as one hash: requirements, interpreter, and where the checkout lies."""
+        """One hash of everything that the set-up depends on: requirements, interpreter, and the checkout's path."""
         digest = hashlib.sha256()
         for path in (self.root / "pyproject.toml", self.constraints, self.folder / "pyvenv.cfg"):
             digest.update(path.read_bytes() if path.is_file() else b"missing")
@@ -60,13 +60,13 @@ class Environment:
         return digest.hexdigest()
 
     def ready(self) -> bool:
-        """True if a finished set-up is there and nothing it depends on has changed since."""
+        """True if the set-up is complete and nothing it depends on has changed since."""
         stamp = self.folder / STAMP
         return self.python.exists() and stamp.is_file() and stamp.read_text(encoding="ascii") == self.fingerprint()
 
 
 def ensure(environment: Environment, progress: Progress | None = None) -> None:
-    """Makes the environment ready; returns at once if it is.
+    """Prepares the environment; returns at once if it is ready.
 
     Raises:
         SetupError: something could not be made or installed.
@@ -84,9 +84,10 @@ def ensure(environment: Environment, progress: Progress | None = None) -> None:
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment without what would lead a child to another Python's modules.
+    """This process's environment without variables that would lead a child to another Python's modules.
 
-    And without what forbids to write bytecode: a test run has hundreds of children, and each would compile the package.
+    It also omits the variable that disables bytecode files: a test run has hundreds of children, and each would compile
+    the package.
     """
     left_out = ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     return {key: value for key, value in os.environ.items() if key not in left_out}
@@ -105,12 +106,12 @@ def _healthy(environment: Environment) -> bool:
 
 
 def _make(environment: Environment, progress: Progress) -> None:
-    """Creates the environment, after removing one that does not work: half-made, or of an older Python."""
+    """Creates the environment; first removes one that does not work, because it is incomplete or of an older Python."""
     folder = environment.folder
     if _healthy(environment) and not (folder / UNFINISHED).exists():
         return
     if folder.exists():
-        progress.say(f"{folder.name} is half-made or does not work: making it anew")
+        progress.say(f"{folder.name} is incomplete or does not work: making it again")
         try:
             shutil.rmtree(folder)
         except OSError as error:
@@ -134,13 +135,13 @@ def _install(environment: Environment, progress: Progress) -> None:
     try:
         _install_parts(environment, progress)
     except SetupError:
-        unfinished.unlink()  # pip ended by itself and has rolled back; only a killed one leaves halves behind
+        unfinished.unlink()  # pip ended by itself and has rolled back; a killed pip leaves parts behind
         raise
     unfinished.unlink()
 
 
 def _install_parts(environment: Environment, progress: Progress) -> None:
-    # torch alone and first: pip then takes the build that this machine offers, and what follows finds it there
+    # torch alone and first: pip then uses this machine's build, and the next step finds it installed
     torch = _pin(environment.constraints, "torch")
     _pip(environment, progress, f"installing {torch} (the largest part)", [torch])
     _pip(environment, progress, "installing Tau Trainer and its other parts", ["-e", f"{environment.root}[dev]"])
@@ -148,7 +149,7 @@ def _install_parts(environment: Environment, progress: Progress) -> None:
 
 def _pip(environment: Environment, progress: Progress, text: str, what: list[str]) -> None:
     command = [str(environment.python), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-    # what is imported is compiled then: a tenth of what is installed
+    # modules are compiled when they are imported: a tenth of the installed ones
     command += ["--no-compile", "--progress-bar", "off", "-c", str(environment.constraints), *what]
     progress.run(text, command, environment.folder / LOG, child_environment())
 

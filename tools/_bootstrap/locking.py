@@ -1,4 +1,4 @@
-"""A lock between processes that the operating system releases when its holder dies, however it dies."""
+"""A lock between processes, which the operating system releases when its holder ends, even by a crash."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ else:
 
 @contextmanager
 def exclusive(path: Path, waiting: Callable[[float], None], poll_seconds: float = 0.2) -> Iterator[None]:
-    """Holds the lock file `path` for the length of the block; one process at a time.
+    """Holds the lock file `path` during the block; one process at a time.
 
     Args:
         path: the lock file; made if missing, never deleted (deleting it would let two holders in).
-        waiting: called with the seconds waited so far each time the lock is found taken.
+        waiting: called with the seconds waited so far, each time the lock is taken.
         poll_seconds: pause between two tries.
     """
     start = time.monotonic()

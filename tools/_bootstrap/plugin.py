@@ -1,6 +1,6 @@
-"""The pytest plugin of `test` and `check`: a program beside the tests, and the order and the seconds of their files.
+"""The pytest plugin of `test` and `check`: runs a program in parallel with the tests, and orders and times their files.
 
-xdist's workers load it as well, because they collect; what a run does once is done by the process that reports.
+xdist's workers load it too, because they collect tests; the reporting process does everything that a run does once.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from .commands import QUICK_MARKS
 
 SECONDS = "bootstrap/seconds"
 SECONDS_SLOW = "bootstrap/seconds-slow"
-"""Where pytest's cache keeps what each file's tests last took: without those marked `slow`, and those alone."""
+"""Keys in pytest's cache for the last duration of each file's tests: without those marked `slow`, and only those."""
 GUESS, GUESS_PATIENT, GUESS_SLOW = 0.1, 2.0, 10.0
-"""What a test is taken to last whose file was never timed: any, one with a time limit of its own, one marked `slow`."""
+"""Assumed seconds of a test whose file was never timed: any, one with its own time limit, one marked `slow`."""
 NICER = 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options that only `tools/bootstrap.py` gives."""
+    """Options for `tools/bootstrap.py` only."""
     group = parser.getgroup("bootstrap")
-    group.addoption("--beside", metavar="WORDS", help="run `python -m WORDS` beside the tests; they fail if it does")
+    group.addoption("--beside", metavar="WORDS", help="run `python -m WORDS` with the tests; they fail if it does")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers what a run does once."""
+    """Registers the parts that a run needs once."""
     if hasattr(config, "workerinput"):
         return
     config.pluginmanager.register(Seconds(config))
@@ -44,14 +44,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Gives workers the longest files first, so that they end together."""
+    """Assigns the longest files to workers first, so that workers end at about the same time."""
     if hasattr(config, "workerinput"):
         weights = _weights(config, items)
         items.sort(key=lambda item: -weights[_file(item.nodeid)])
 
 
 def _weights(config: pytest.Config, items: list[pytest.Item]) -> dict[str, float]:
-    """The seconds that each file will take: as it last did, or guessed from its tests' markers."""
+    """The expected seconds of each file: its last duration, or a guess from its tests' markers."""
     guessed: defaultdict[str, float] = defaultdict(float)
     for item in items:
         slow, patient = item.get_closest_marker("slow"), item.get_closest_marker("timeout")
@@ -74,7 +74,7 @@ def _file(nodeid: str) -> str:
 
 
 class Seconds:
-    """Writes to pytest's cache how long each file's tests took, if the run was of whole files."""
+    """Writes the duration of each file's tests to pytest's cache, if the run had whole files."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -87,7 +87,7 @@ class Seconds:
         (self._slow if slow else self._quick)[_file(report.nodeid)] += report.duration
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Replaces what was known of the files that this run has been through."""
+        """Replaces the stored durations of this run's files."""
         option = self._config.option
         whole = (
             exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -113,13 +113,13 @@ class Seconds:
 
 
 class Termination:
-    """SIGTERM ends a run as Ctrl-C does, workers and all, with the exit code that a shell expects."""
+    """SIGTERM ends a run like Ctrl-C, including workers, with the exit code that a shell expects."""
 
     def __init__(self) -> None:
         self._before = signal.signal(signal.SIGTERM, self._on_signal)
 
     def pytest_unconfigure(self) -> None:
-        """Gives the signal back."""
+        """Restores the signal's handler."""
         signal.signal(signal.SIGTERM, self._before)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
@@ -127,7 +127,7 @@ class Termination:
 
 
 class Beside:
-    """One program beside the tests, at a lower priority: waited for at their end, told before pytest's last line."""
+    """A program in parallel with the tests, at a lower priority; its result comes before pytest's last line."""
 
     def __init__(self, words: str) -> None:
         self.words = words
@@ -147,12 +147,12 @@ class Beside:
             os.setpriority(os.PRIO_PROCESS, self._process.pid, min(os.nice(0) + NICER, 19))
 
     def pytest_keyboard_interrupt(self) -> None:
-        """Whoever stops the tests does not wait for it."""
+        """Stops it when the user stops the tests."""
         self._stop()
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Waits for it; its failure is the run's."""
+        """Waits for it; if it fails, the run fails."""
         if self._process is None:
             return
         try:
@@ -165,7 +165,7 @@ class Beside:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Shows what it said."""
+        """Shows its output."""
         if self._process is None:
             return
         code = self._process.returncode
@@ -175,7 +175,7 @@ class Beside:
         terminalreporter.write(self._output.read().decode("utf-8", "replace"))
 
     def pytest_unconfigure(self) -> None:
-        """Leaves nothing behind."""
+        """Stops it and closes its output."""
         self._stop()
         self._output.close()
 
@@ -187,7 +187,7 @@ class Beside:
 
 
 def _priority() -> int:
-    """Windows takes the priority when a process is made."""
+    """Creation flags for a lower priority; needed on Windows."""
     if sys.platform == "win32":
         return subprocess.BELOW_NORMAL_PRIORITY_CLASS
     return 0

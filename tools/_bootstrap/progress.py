@@ -10,11 +10,11 @@ from pathlib import Path
 
 
 class SetupError(Exception):
-    """Set-up cannot go on; the text says why and what to do, with the tail of the log where there is one."""
+    """Set-up cannot continue; the text says why and what to do, with the end of the log if there is one."""
 
 
 class Progress:
-    """Writes `[ 12 s] what happens` lines to standard error, with a sign of life while something takes long."""
+    """Writes `[ 12 s] message` lines to standard error, and regular lines during long steps."""
 
     def __init__(self, heartbeat_seconds: float = 20.0) -> None:
         self._start = time.monotonic()
@@ -22,12 +22,12 @@ class Progress:
         self._waiting_since = -1.0
 
     def say(self, text: str) -> None:
-        """One line, with the seconds since set-up began."""
+        """Writes one line, with the seconds since set-up started."""
         elapsed = time.monotonic() - self._start
         print(f"bootstrap [{elapsed:4.0f} s] {text}", file=sys.stderr, flush=True)
 
     def waiting(self, seconds: float) -> None:
-        """Says now and then that another set-up holds the lock; `seconds` is how long it has been waited for."""
+        """Reports regularly that another set-up holds the lock; `seconds`: the time waited so far."""
         if self._waiting_since < 0 or seconds - self._waiting_since >= self._heartbeat:
             self._waiting_since = seconds
             self.say("another set-up is running in this checkout: waiting for it")
@@ -36,7 +36,7 @@ class Progress:
         """Runs a command with its output appended to `log`.
 
         Raises:
-            SetupError: the command failed; the text carries the last lines of the log.
+            SetupError: the command failed; the text includes the last lines of the log.
         """
         self.say(text)
         with log.open("ab") as stream:
@@ -59,7 +59,7 @@ class Progress:
             try:
                 return child.wait(self._heartbeat)
             except subprocess.TimeoutExpired:
-                self.say(f"{text}, still at it")
+                self.say(f"{text}, still running")
 
 
 def tail(log: Path, lines: int = 20) -> str:

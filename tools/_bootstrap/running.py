@@ -1,4 +1,4 @@
-"""Running the programs of the environment: exit codes and Ctrl-C go straight through."""
+"""Runs programs of the environment; exit codes and Ctrl-C pass through."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .environment import WINDOWS, child_environment
 
 
 def replace(command: Sequence[str], folder: Path) -> int:
-    """Becomes the command, so that signals, terminal and exit code are its own; on Windows runs it and waits."""
+    """Replaces this process with the command, so that it gets signals and terminal; on Windows runs it and waits."""
     sys.stdout.flush()
     sys.stderr.flush()
     if WINDOWS:
@@ -38,10 +38,10 @@ def _has_terminal() -> bool:
 
 @contextmanager
 def _passing_signals(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Lets the child decide what Ctrl-C means: this process goes on waiting for it.
+    """Lets the child handle Ctrl-C; this process keeps waiting for it.
 
-    A terminal sends Ctrl-C to the child as well, and twice would mean something else to it; so it is passed on only
-    where no terminal did that.
+    A terminal also sends Ctrl-C to the child, and a second one would have another meaning. So it is passed on only if
+    there is no terminal.
     """
 
     def on_signal(number: int, _frame: FrameType | None) -> None:

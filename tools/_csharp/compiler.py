@@ -1,4 +1,4 @@
-"""A C# 8 compiler and the runtime for its programs, on a Linux x64 machine that has neither."""
+"""A C# 8 compiler and the runtime for its programs, for a Linux x64 machine without them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools._csharp.kits import TOOLCHAIN_KIT, UNITY_KIT, ensure_kit
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "csharp"
-"""Where the kits are kept unless the caller names another folder; git ignores it."""
+"""Default folder of the kits; git ignores it."""
 
 Kind = Literal["library", "program"]
 Profile = Literal["netstandard2.1", "netcoreapp3.1"]
@@ -34,14 +34,14 @@ _DIAGNOSTIC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing the compiler objects to."""
+    """One error or warning of the compiler."""
 
     file: Path | None
-    """None where it is about the whole compilation."""
+    """None if it is about the whole compilation."""
     line: int
-    """From 1; 0 where there is no file."""
+    """From 1; 0 if there is no file."""
     code: str
-    """E.g. `CS1061`."""
+    """For example `CS1061`."""
     message: str
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """What came of compiling."""
+    """The result of compiling."""
 
     ok: bool
     errors: tuple[Diagnostic, ...]
@@ -63,12 +63,12 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler and a runtime that are on the disk; made by :func:`ensure_toolchain`."""
+    """An installed compiler and runtime; made by :func:`ensure_toolchain`."""
 
     folder: Path
     """The kit's folder."""
     cache: Path
-    """Where the assemblies of Unity are fetched to when a compilation asks for them."""
+    """Folder for Unity's assemblies, which are fetched when a compilation needs them."""
 
     @property
     def dotnet(self) -> Path:
@@ -77,7 +77,7 @@ class Toolchain:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What the runtime needs in its environment; the library path goes before one that is there already."""
+        """Environment variables for the runtime; its library path goes before an existing one."""
         return {
             "LD_LIBRARY_PATH": str(self.folder / "openssl"),
             "DOTNET_SYSTEM_GLOBALIZATION_INVARIANT": "1",
@@ -89,7 +89,7 @@ class Toolchain:
 
     @property
     def environment(self) -> dict[str, str]:
-        """This process's environment with what the runtime needs: the `env` of a child process."""
+        """This process's environment with the runtime's variables: the `env` of a child process."""
         own = self.variables
         if before := os.environ.get("LD_LIBRARY_PATH"):
             own["LD_LIBRARY_PATH"] += f":{before}"
@@ -114,19 +114,19 @@ class Toolchain:
         defines: Sequence[str] = (),
         profile: Profile,
     ) -> Compilation:
-        """Compiles C# 8 with every warning an error; for a program, also puts beside it what it needs to run.
+        """Compiles C# 8 with warnings as errors; for a program, also copies the files that it needs to run.
 
         Args:
             sources: the files.
-            out: the assembly to write; its folder is made, its name without `.dll` is the assembly's name.
+            out: the assembly to write; its folder is created, and its name without `.dll` is the assembly's name.
             kind: a library or a program with a `Main`.
             references: further assemblies; a program's are copied into its folder.
             defines: symbols for `#if`.
-            profile: what of .NET is known: `netstandard2.1`, or `netcoreapp3.1` (what programs run on).
+            profile: the available part of .NET: `netstandard2.1`, or `netcoreapp3.1` (for programs).
 
         Raises:
-            SetupError: the compiler did not run, or said something that is no diagnostic.
-            ValueError: there are no sources, or the profile is not known.
+            SetupError: the compiler did not run, or failed without a diagnostic.
+            ValueError: there are no sources, or the profile is unknown.
         """
         if not sources or profile not in get_args(Profile):
             raise ValueError(f"{len(sources)} sources, profile {profile!r}; the profiles are {get_args(Profile)}.")
@@ -138,7 +138,7 @@ class Toolchain:
         done = self.run_compiler(arguments)
         errors = parse_diagnostics(done.stdout)
         if done.returncode != 0 and not errors:
-            raise SetupError(f"The C# compiler ended with {done.returncode} and said: {done.stdout}{done.stderr}")
+            raise SetupError(f"The C# compiler ended with {done.returncode}; its output: {done.stdout}{done.stderr}")
         if done.returncode == 0 and kind == "program":
             _make_runnable(out, references)
         return Compilation(done.returncode == 0, errors)
@@ -166,7 +166,7 @@ def ensure_toolchain(cache: Path = CACHE, progress: Progress | None = None) -> T
     """The toolchain, fetched on first use (about a minute); at once afterwards.
 
     Raises:
-        SetupError: this machine cannot run it, or it could not be fetched.
+        SetupError: this machine cannot run it, or it cannot be fetched.
     """
     return Toolchain(ensure_kit(TOOLCHAIN_KIT, cache, progress, _finish), cache)
 
@@ -175,13 +175,13 @@ def ensure_unity_assemblies(cache: Path = CACHE, progress: Progress | None = Non
     """The folder with the real assemblies of Unity 2022.3 and ML-Agents 3.0.0, fetched on first use.
 
     Raises:
-        SetupError: this machine cannot use it, or it could not be fetched.
+        SetupError: this machine cannot use it, or it cannot be fetched.
     """
     return ensure_kit(UNITY_KIT, cache, progress)
 
 
 def parse_diagnostics(text: str) -> tuple[Diagnostic, ...]:
-    """What the compiler printed, line by line; lines that are no diagnostics are left out."""
+    """The diagnostics in the compiler's output; other lines are ignored."""
     found = (_DIAGNOSTIC.match(line.strip()) for line in text.splitlines())
     return tuple(
         Diagnostic(
@@ -193,7 +193,7 @@ def parse_diagnostics(text: str) -> tuple[Diagnostic, ...]:
 
 
 def _finish(folder: Path) -> None:
-    """Gives OpenSSL the names that the runtime asks for, and starts the compiler once."""
+    """Gives OpenSSL the names that the runtime needs, and starts the compiler once."""
     for name in ("libssl", "libcrypto"):
         (library,) = (folder / "openssl").glob(f"{name}-*.so.1.1")
         (folder / "openssl" / f"{name}.so.1.1").symlink_to(library.name)
@@ -205,7 +205,7 @@ def _finish(folder: Path) -> None:
     compilation = toolchain.compile([hello], out, kind="program", profile="netcoreapp3.1")
     said = _run(toolchain.command(out), toolchain.environment).stdout if compilation.ok else str(compilation)
     if said != "42":
-        raise SetupError(f"The C# toolchain does not work here; its first program said: {said!r}")
+        raise SetupError(f"The C# toolchain does not work here; the output of its first program: {said!r}")
     shutil.rmtree(out.parent)
     hello.unlink()
 
@@ -216,11 +216,11 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> subprocess.Comp
             command, capture_output=True, encoding="utf-8", errors="replace", env=environment, check=False
         )
     except OSError as error:
-        raise SetupError(f"`{command[0]}` does not start ({error}): delete its folder to have it made anew.") from error
+        raise SetupError(f"`{command[0]}` does not start ({error}): delete its folder to make it again.") from error
 
 
 def _make_runnable(out: Path, references: Sequence[Path]) -> None:
-    """Writes which runtime the program wants, and copies its own libraries beside it."""
+    """Writes the program's runtime version, and copies its own libraries next to it."""
     options = {"framework": {"name": "Microsoft.NETCore.App", "version": _FRAMEWORK}}
     out.with_suffix(".runtimeconfig.json").write_text(json.dumps({"runtimeOptions": options}), encoding="utf-8")
     for reference in references:
@@ -229,5 +229,5 @@ def _make_runnable(out: Path, references: Sequence[Path]) -> None:
 
 
 def _quoted(path: Path) -> str:
-    """A path that may have commas and semicolons in it, which otherwise end it."""
+    """A quoted path, because commas and semicolons would otherwise end it."""
     return f'"{path}"'

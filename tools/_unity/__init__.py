@@ -1,1 +1,1 @@
-"""What `tools/unity_build.py` is made of: finding an editor, running it, reading its log."""
+"""Parts of `tools/unity_build.py`: finding an editor, running it, reading its log."""

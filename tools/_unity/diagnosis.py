@@ -1,4 +1,4 @@
-"""Reads the log of a Unity editor that failed, and says in one sentence what went wrong and what to do."""
+"""Reads the log of a failed Unity editor and explains the error and its fix in one sentence."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 from .editors import Wanted
 
 PREFIX = "tau-build: "
-"""Begins the lines that the project's own build script writes to the log."""
+"""Prefix of the project's build script's lines in the log."""
 NO_LICENCE_CODE = 198
-"""Unity's exit code where it has no licence."""
+"""Unity's exit code if it has no license."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known about a build that failed."""
+    """Data about a failed build."""
 
     log: str
-    """All that the editor wrote."""
+    """The editor's whole log."""
     path: Path
-    """Where that is."""
+    """The log's path."""
     code: int
     """The editor's exit code."""
     wanted: Wanted
@@ -30,7 +30,7 @@ class Failure:
 
 
 def diagnose(failure: Failure) -> str:
-    """The sentence; where nothing is recognised, the end of the log."""
+    """The explanation; for unknown errors, the end of the log."""
     for explain in _EXPLANATIONS:
         sentence = explain(failure)
         if sentence:
@@ -39,7 +39,7 @@ def diagnose(failure: Failure) -> str:
 
 
 def own_lines(log: str) -> list[str]:
-    """What the project's build script said, in order, without the prefix."""
+    """The lines of the project's build script, in order, without the prefix."""
     return [line[len(PREFIX) :].strip() for line in log.splitlines() if line.startswith(PREFIX)]
 
 
@@ -53,7 +53,7 @@ def _licence(failure: Failure) -> str | None:
         return None
     reason = _quoted(said) if said else f"exit code {failure.code}"
     return (
-        f"Unity has no licence on this machine ({reason}): activate one in Unity Hub (Preferences, Licenses), or "
+        f"Unity has no license on this machine ({reason}): activate one in Unity Hub (Preferences, Licenses), or "
         "on a machine without a screen with "
         "`Unity -batchmode -quit -serial KEY -username MAIL -password WORD`, and build again."
     )
@@ -73,7 +73,7 @@ def _newer(failure: Failure) -> str | None:
     ):
         return None
     version = failure.wanted.version
-    return f"The project is of a newer Unity than this editor, of {version}: {failure.wanted.remedy()}."
+    return f"The project needs a newer Unity than this editor, {version}: {failure.wanted.remedy()}."
 
 
 def _packages(failure: Failure) -> str | None:
@@ -99,7 +99,7 @@ def _compilation(failure: Failure) -> str | None:
     more = f" (the first of {len(errors)} errors)" if len(errors) > 1 else ""
     return (
         f"The project's scripts do not compile{more}: {first}: check that com.unity.ml-agents in "
-        "Packages/manifest.json is of the version that the project's README names, or mend that line."
+        "Packages/manifest.json has the version named in the project's README, or fix that line."
     )
 
 
@@ -121,13 +121,13 @@ def _no_method(failure: Failure) -> str | None:
     said = _first(failure.log, r"^.*executeMethod (?:class|method) .* could not be found.*$")
     if said is None:
         return None
-    return f"Unity does not see the project's build script ({_quoted(said)}): check out Assets/Tau/Editor again."
+    return f"Unity cannot find the project's build script ({_quoted(said)}): check out Assets/Tau/Editor again."
 
 
 def _disk(failure: Failure) -> str | None:
     if not _first(failure.log, r"No space left on device|There is not enough space on the disk|Disk full"):
         return None
-    return "The disk is full: make room (a build wants about 5 GB beside the editor) and build again."
+    return "The disk is full: make room (a build needs about 5 GB in addition to the editor) and build again."
 
 
 def _library(failure: Failure) -> str | None:
@@ -160,7 +160,7 @@ _EXPLANATIONS: tuple[Callable[[Failure], str | None], ...] = (
     _library,
     _own,
 )
-"""In this order: a log may also complain of what did no harm, licences above all."""
+"""The order matters: a log can also contain harmless complaints, especially about licenses."""
 
 
 def _first(log: str, pattern: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Finds the Unity editor that a project asks for: named by the user, or where Unity Hub installs editors."""
+"""Finds the Unity editor for a project: named by the user, or in Unity Hub's folders."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from tools._bootstrap.progress import SetupError
 
 VARIABLE = "UNITY_EDITOR"
-"""The environment variable that names an editor, or its installation's folder."""
+"""The environment variable with the path of an editor, or of its installation's folder."""
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)([abfp])(\d+)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
-    """A version of Unity, as `6000.0.61f1`; later ones compare as greater."""
+    """A version of Unity, such as `6000.0.61f1`; later versions are greater."""
 
     numbers: tuple[int, int, int]
     stage: str
@@ -36,7 +36,7 @@ class Version:
 
     @property
     def stream(self) -> tuple[int, int]:
-        """Versions of one stream differ in fixes only: `6000.0`."""
+        """The stream, `6000.0`; its versions differ only in fixes."""
         return self.numbers[:2]
 
     def __str__(self) -> str:
@@ -50,14 +50,14 @@ class Wanted:
 
     version: Version
     changeset: str | None
-    """Unity's name for the source of this version; Unity Hub's links carry it."""
+    """Unity's ID of this version's source, for links to Unity Hub."""
 
     @staticmethod
     def of(project: Path) -> Wanted:
         """Reads `ProjectSettings/ProjectVersion.txt`.
 
         Raises:
-            SetupError: there is no such file, or it names no version.
+            SetupError: the file does not exist, or has no version.
         """
         path = project / "ProjectSettings" / "ProjectVersion.txt"
         try:
@@ -66,12 +66,12 @@ class Wanted:
             raise SetupError(f"{project} is not a Unity project: {path} cannot be read ({error.strerror}).") from error
         version = Version.find(text)
         if version is None:
-            raise SetupError(f"{path} names no version of Unity: it wants a line like `m_EditorVersion: 6000.0.61f1`.")
+            raise SetupError(f"{path} names no version of Unity: it needs a line like `m_EditorVersion: 6000.0.61f1`.")
         changeset = re.search(r"^m_EditorVersionWithRevision:.*\(([0-9a-f]+)\)", text, re.MULTILINE)
         return Wanted(version, changeset[1] if changeset else None)
 
     def remedy(self) -> str:
-        """Where to get this version."""
+        """How to get this version, as a part of a sentence."""
         link = f"unityhub://{self.version}/{self.changeset}" if self.changeset else "https://unity.com/download"
         return (
             f"install Unity {self.version} with Unity Hub ({link}; all versions are on "
@@ -82,25 +82,25 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """A program that is there."""
+    """An installed editor."""
 
     program: Path
     version: Version | None
-    """None where the path does not tell."""
+    """None if the path does not contain it."""
     warning: str | None = None
-    """What the user should know about this choice."""
+    """A warning about this choice for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides where editors are: exchanged in tests."""
+    """Properties of the machine that determine where editors are; replaced in tests."""
 
     platform: str = sys.platform
     home: Path = field(default_factory=Path.home)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def hub_settings(self) -> Path:
-        """The folder in which Unity Hub keeps its settings."""
+        """The folder of Unity Hub's settings."""
         if self.platform == "win32":
             return Path(self.environ.get("APPDATA", str(self.home / "AppData" / "Roaming"))) / "UnityHub"
         if self.platform == "darwin":
@@ -108,7 +108,7 @@ class Machine:
         return Path(self.environ.get("XDG_CONFIG_HOME", str(self.home / ".config"))) / "UnityHub"
 
     def hub_folders(self) -> list[Path]:
-        """The folders in which Unity Hub installs editors, the one that the user chose there first."""
+        """The folders in which Unity Hub installs editors; the user's choice comes first."""
         if self.platform == "win32":
             usual = [Path(self.environ.get("PROGRAMFILES", r"C:\Program Files")) / "Unity" / "Hub" / "Editor"]
         elif self.platform == "darwin":
@@ -137,15 +137,15 @@ class Machine:
 
 
 def find_editor(wanted: Wanted, named: str | None, machine: Machine) -> Editor:
-    """The editor to use: the one that is named, else the exact version, else the best of the same stream.
+    """The editor to use: the named one, else the exact version, else the best of the same stream.
 
     Args:
         wanted: the project's version.
-        named: what `--editor` says, or None; then the environment variable counts.
-        machine: where to look.
+        named: value of `--editor`; None: use the environment variable.
+        machine: the machine to search.
 
     Raises:
-        SetupError: there is none, what was named is none, or it is too old for the project.
+        SetupError: there is no editor, the named path is not one, or it is too old for the project.
     """
     said, by = (named, "--editor") if named else (machine.environ.get(VARIABLE), VARIABLE)
     if said:
@@ -182,13 +182,13 @@ def _checked(editor: Editor, wanted: Wanted) -> Editor:
         return editor
     if version.stream < wanted.version.stream:
         raise SetupError(
-            f"{editor.program} is Unity {version}, older than the project, which is of Unity {wanted.version}: "
+            f"{editor.program} is Unity {version}, older than the project's version, Unity {wanted.version}: "
             f"{wanted.remedy()}; the project's README says how to go back to Unity 2023.2."
         )
     return Editor(
         editor.program,
         version,
-        f"the project is of Unity {wanted.version}, and {version} is used: Unity may change files of the project.",
+        f"the project has Unity {wanted.version}, but {version} is used: Unity may change files of the project.",
     )
 
 

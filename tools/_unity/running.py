@@ -1,4 +1,4 @@
-"""Runs a Unity editor in batch mode, with its log followed, and never leaves one behind."""
+"""Runs a Unity editor in batch mode, follows its log, and never leaves an editor behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BuildTimeoutError(Exception):
 
 
 class Follower:
-    """Reads a log as it grows, and says what the build script says; a sign of life when it says nothing."""
+    """Follows a log and reports the build script's lines, or at regular intervals that it still runs."""
 
     def __init__(self, log: Path, say: Callable[[str], None], heartbeat: float = 30.0) -> None:
         self._log = log
@@ -33,7 +33,7 @@ class Follower:
         self._silent_since = time.monotonic()
 
     def look(self) -> None:
-        """Says what is new."""
+        """Reports new lines."""
         lines = own_lines(read_log(self._log))
         for line in lines[self._said :]:
             self._say(line)
@@ -41,12 +41,12 @@ class Follower:
             self._silent_since = time.monotonic()
         self._said = max(self._said, len(lines))
         if time.monotonic() - self._silent_since >= self._heartbeat:
-            self._say(f"still at it ({self._last})")
+            self._say(f"still running ({self._last})")
             self._silent_since = time.monotonic()
 
 
 def read_log(log: Path) -> str:
-    """What is in a log; nothing where it is not there yet."""
+    """The content of a log; empty if it does not exist yet."""
     try:
         return log.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -54,18 +54,18 @@ def read_log(log: Path) -> str:
 
 
 def run_editor(command: Sequence[str], console: Path, follower: Follower, timeout: float, poll: float = 0.5) -> int:
-    """Runs the editor until it ends; returns its exit code. Whatever ends this call ends the editor too.
+    """Runs the editor until it ends; returns its exit code. If this call is interrupted, the editor ends too.
 
     Args:
         command: the program and its arguments.
-        console: takes what the editor prints beside its log.
-        follower: of the log.
+        console: file for the editor's output outside its log.
+        follower: follows the log.
         timeout: seconds after which the editor is stopped.
-        poll: seconds between two looks at the log.
+        poll: seconds between two checks of the log.
 
     Raises:
         SetupError: the program does not start.
-        BuildTimeoutError: the time is over.
+        BuildTimeoutError: the time is up.
     """
     deadline = time.monotonic() + timeout
     with console.open("wb") as stream:
@@ -89,7 +89,7 @@ def run_editor(command: Sequence[str], console: Path, follower: Follower, timeou
 
 
 def stop(child: subprocess.Popen[bytes], grace: float = 10.0) -> None:
-    """Ends an editor with all that it has started (package manager, licence client); nothing if it has ended."""
+    """Ends an editor and its children (package manager, license client); does nothing if it has ended."""
     if child.poll() is not None:
         return
     if WINDOWS:
@@ -110,7 +110,7 @@ def stop(child: subprocess.Popen[bytes], grace: float = 10.0) -> None:
 
 
 def _start(command: Sequence[str], output: int) -> subprocess.Popen[bytes]:
-    """In a process group of its own: Ctrl-C reaches this program alone, which then ends the whole group."""
+    """Starts it in its own process group: Ctrl-C reaches only this program, which then ends the whole group."""
     if sys.platform == "win32":
         flags = subprocess.CREATE_NEW_PROCESS_GROUP
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, creationflags=flags)

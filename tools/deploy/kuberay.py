@@ -2,12 +2,13 @@
 
     python -m tools.deploy.kuberay [VALUES] [--kind cluster|job] [--crds FOLDER] | kubectl apply -f -
 
-`cluster` is a RayCluster that stays, `job` a RayJob that trains and goes. Both ask for a token, which the operator
-makes (KubeRay 1.5.1 or newer) and puts into every pod; no file holds it. No service reaches beyond the cluster, pods
-have no rights, and a NetworkPolicy keeps others away. The dashboard of a cluster is on its pod's loopback address; that
-of a job takes the job, so the operator's namespace and the job's own reach it, with the token.
+`cluster` is a RayCluster that keeps running, `job` a RayJob that trains and ends. Both need a token, which the operator
+(KubeRay 1.5.1 or newer) makes and puts into every pod; it is in no file. No service is reachable from outside the
+cluster, pods have no rights, and a NetworkPolicy blocks others. The dashboard of a cluster is on its pod's loopback
+address. The dashboard of a job accepts the job, so the operator's and the job's namespaces can reach it, with the
+token.
 
-`--crds` checks the manifests against the operator's own schemas: the folder with its `ray.io_*.yaml`.
+`--crds` checks the manifests against the operator's schemas in a folder with its `ray.io_*.yaml` files.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ HERE = Path(__file__).resolve().parent
 GCS_PORT, DASHBOARD_PORT = 6379, 8265
 LABEL = "tau-trainer/cluster"
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
-"""Of Kubernetes, and short: the operator appends to it."""
+"""Kubernetes' names, but shorter, because the operator appends to them."""
 OLDEST_RAY = (2, 52, 0)
-"""The first that knows tokens."""
+"""The first version with tokens."""
 
 
 class ValuesError(ValueError):
-    """What is wrong with a values file, in a sentence."""
+    """An error in a values file, as one sentence."""
 
 
 def read(path: Path | None) -> dict[str, Any]:
-    """The values of a file over the defaults. Raises ValuesError."""
+    """The defaults, updated with the values of a file. Raises ValuesError."""
     defaults: dict[str, Any] = yaml.safe_load((HERE / "values.yaml").read_text("utf-8"))
     if path is None:
         return defaults
@@ -45,7 +46,7 @@ def read(path: Path | None) -> dict[str, Any]:
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         raise ValuesError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(given, dict):
-        raise ValuesError(f"{path} holds no keys; tools/deploy/values.yaml has all there are")
+        raise ValuesError(f"{path} has no keys; tools/deploy/values.yaml has all valid keys")
     values = _over(defaults, given, str(path))
     _check(values)
     return values
@@ -54,7 +55,7 @@ def read(path: Path | None) -> dict[str, Any]:
 def _over(defaults: Mapping[str, Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key, value in given.items():
         if key not in defaults:
-            raise ValuesError(f"{where}: there is no key '{key}'; there are {', '.join(defaults)}")
+            raise ValuesError(f"{where}: unknown key '{key}'; valid keys: {', '.join(defaults)}")
         default = defaults[key]
         if key != "resources" and isinstance(default, dict):
             if not isinstance(value, dict):
@@ -71,16 +72,16 @@ def _check(values: Mapping[str, Any]) -> None:
     numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", values["ray_version"])
     if numbers is None or tuple(map(int, numbers.groups())) < OLDEST_RAY:
         raise ValuesError(
-            f"ray_version is {values['ray_version']}; give 2.52.0 or a newer one: older ones have no tokens"
+            f"ray_version is {values['ray_version']}; give 2.52.0 or later: older versions have no tokens"
         )
     if not values["command"] or not all(isinstance(word, str) for word in values["command"]):
-        raise ValuesError("command must be words of tau-train, each in quotes where it is a number")
+        raise ValuesError("command must be a list of tau-train's words; put numbers in quotes")
     if any(word.partition("=")[0] == "--cluster" for word in values["command"]):
-        raise ValuesError("command has --cluster; leave it out: the cluster is the job's own")
+        raise ValuesError("command has --cluster; omit it: a job uses its own cluster")
 
 
 def manifests(values: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    """What is applied: a NetworkPolicy, and the RayCluster or RayJob."""
+    """The manifests: a NetworkPolicy, and the RayCluster or RayJob."""
     cluster = cluster_spec(values, dashboard=kind == "job")
     if kind == "cluster":
         return [network_policy(values, dashboard=False), _object("ray.io/v1", "RayCluster", values, cluster)]
@@ -101,18 +102,18 @@ def _object(version: str, kind: str, values: Mapping[str, Any], spec: Mapping[st
 
 
 def cluster_spec(values: Mapping[str, Any], *, dashboard: bool) -> dict[str, Any]:
-    """Of a RayCluster; `dashboard`: whether other pods reach that."""
+    """The spec of a RayCluster; `dashboard`: whether other pods can reach the dashboard."""
     workers = values["workers"]
     own = {"num-cpus": str(workers["cpu"])}
     if values["resources"]:
         amounts = ",".join(f'\\"{name}\\":{amount}' for name, amount in values["resources"].items())
-        own["resources"] = f'"{{{amounts}}}"'  # it becomes a word of a shell, within which JSON stands
+        own["resources"] = f'"{{{amounts}}}"'  # it becomes a shell word that contains JSON
     return {
         "rayVersion": values["ray_version"],
         "authOptions": {"mode": "token"},
         "headGroupSpec": {
             "serviceType": "ClusterIP",
-            # No actor of a run takes the cores of who learns.
+            # Actors must not use the learner's cores.
             "rayStartParams": {"num-cpus": "0", "dashboard-host": "0.0.0.0" if dashboard else "127.0.0.1"},
             "template": pod(values, "ray-head", values["head"], head=True),
         },
@@ -130,7 +131,7 @@ def cluster_spec(values: Mapping[str, Any], *, dashboard: bool) -> dict[str, Any
 
 
 def pod(values: Mapping[str, Any], name: str, asked: Mapping[str, Any], *, head: bool) -> dict[str, Any]:
-    """The template of a pod, without rights. What it asks for is also the most that it gets."""
+    """The template of a pod, without rights. Its resource requests are also its limits."""
     amounts: dict[str, Any] = {"cpu": str(asked["cpu"]), "memory": asked["memory"]}
     if asked["gpu"]:
         amounts["nvidia.com/gpu"] = str(asked["gpu"])
@@ -161,7 +162,7 @@ def pod(values: Mapping[str, Any], name: str, asked: Mapping[str, Any], *, head:
 
 
 def network_policy(values: Mapping[str, Any], *, dashboard: bool) -> dict[str, Any]:
-    """Who reaches the pods: each other, and the dashboard of a job also its own namespace and the operator's."""
+    """Access to the pods: only each other; for a job's dashboard, also its namespace and the operator's."""
     own = {"matchLabels": {LABEL: values["name"]}}
     ingress: list[dict[str, Any]] = [{"from": [{"podSelector": own}]}]
     if dashboard:
@@ -173,7 +174,7 @@ def network_policy(values: Mapping[str, Any], *, dashboard: bool) -> dict[str, A
 
 
 def problems(manifest: Mapping[str, Any], crds: Path) -> list[str]:
-    """What the operator's own schema says against a manifest, of keys that it does not know too. Raises ValuesError."""
+    """Problems of a manifest by the operator's schema, including unknown keys. Raises ValuesError."""
     plural = f"{manifest['kind'].lower()}s"
     path = crds / f"ray.io_{plural}.yaml"
     try:
@@ -184,7 +185,7 @@ def problems(manifest: Mapping[str, Any], crds: Path) -> list[str]:
         ) from error
     versions = {version["name"]: version["schema"]["openAPIV3Schema"] for version in definition["spec"]["versions"]}
     schema = _closed(versions[manifest["apiVersion"].partition("/")[2]])
-    schema["properties"]["metadata"] = {"type": "object"}  # Kubernetes' own
+    schema["properties"]["metadata"] = {"type": "object"}  # defined by Kubernetes
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
     found = Draft202012Validator(schema).iter_errors(manifest)
@@ -192,7 +193,7 @@ def problems(manifest: Mapping[str, Any], crds: Path) -> list[str]:
 
 
 def _closed(schema: Any) -> Any:
-    """The same where objects with properties have no others, which Kubernetes would drop without a word."""
+    """The schema without additional properties, because Kubernetes would drop unknown keys silently."""
     if isinstance(schema, list):
         return [_closed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -206,18 +207,18 @@ def _closed(schema: Any) -> Any:
 
 
 class _Plain(yaml.SafeDumper):
-    """Says again what is there twice."""
+    """Writes repeated values in full instead of aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def main() -> int:
-    """Print the manifests; exit code 2 where the values are wrong."""
+    """Print the manifests; exit code 2 if the values are wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("values", type=Path, nargs="?", help="YAML; by default tools/deploy/values.yaml")
+    parser.add_argument("values", type=Path, nargs="?", help="YAML file; default: tools/deploy/values.yaml")
     parser.add_argument("--kind", choices=("cluster", "job"), default="job")
-    parser.add_argument("--crds", type=Path, help="folder of the operator's ray.io_*.yaml, to check against")
+    parser.add_argument("--crds", type=Path, help="check against the operator's ray.io_*.yaml files in this folder")
     arguments = parser.parse_args()
     try:
         made = manifests(read(arguments.values), arguments.kind)

@@ -10,16 +10,16 @@ from PIL import Image, ImageDraw
 
 Point = tuple[float, float]
 _FINER = 3
-"""Pixels that are drawn for each that is shown, along each axis, which smooths edges."""
+"""Drawn pixels for each shown pixel along each axis (oversampling smooths edges)."""
 
 
 class Canvas:
     """A white rectangle.
 
     Args:
-        x: least and greatest, on the left and on the right.
-        y: least and greatest, below and above.
-        height: in pixels, the width goes along.
+        x: least and greatest x, at the left and right edge.
+        y: least and greatest y, at the bottom and top edge.
+        height: in pixels; the width follows from it.
     """
 
     def __init__(self, x: Point, y: Point, height: int) -> None:
@@ -30,17 +30,17 @@ class Canvas:
         self._draw = ImageDraw.Draw(self._image)
 
     def line(self, points: Sequence[Point], colour: str, width: float) -> None:
-        """Through ``points``, with round ends."""
+        """Draw a line through ``points``, with round ends."""
         self._draw.line([self._at(point) for point in points], colour, max(1, round(width * self._scale)), "curve")
         for end in (points[0], points[-1]):
             self.disc(end, width / 2, colour)
 
     def polygon(self, points: Sequence[Point], colour: str) -> None:
-        """With ``points`` as corners."""
+        """Draw a polygon with ``points`` as corners."""
         self._draw.polygon([self._at(point) for point in points], colour)
 
     def disc(self, centre: Point, radius: float, colour: str) -> None:
-        """Around ``centre``."""
+        """Draw a disc around ``centre``."""
         x, y = self._at(centre)
         r = radius * self._scale
         self._draw.ellipse((x - r, y - r, x + r, y + r), colour)

@@ -1,4 +1,4 @@
-"""What is wrong with a batched environment, in sentences."""
+"""Checks of a batched environment against its contract; each fault is one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tau_trainer.envs.batched.watching import Watch, differing
 from tau_trainer.errors import SettingsError
 
 Make = Callable[..., BatchedEnv]
-"""From the number of copies, ``seed`` and ``device``."""
+"""Makes an environment from the number of copies, ``seed`` and ``device``."""
 
 
 def check(
@@ -30,15 +30,15 @@ def check(
     tolerance: float = 1e-4,
     on_step: OnStep = lambda step: None,
 ) -> Findings:
-    """Play an environment with random actions, and look at all that its contract says.
+    """Play an environment with random actions and check everything in its contract.
 
     Args:
-        make: the environment.
-        copies: that are played, at least 2.
-        steps: of every copy.
-        seed: of copies and actions.
-        tolerance: within which a copy is equal to itself among others.
-        on_step: told of each step, beginning with 1.
+        make: makes the environment.
+        copies: number of copies to play, at least 2.
+        steps: number of steps of every copy.
+        seed: seed of the copies and the actions.
+        tolerance: tolerance for comparing a copy alone with itself among others.
+        on_step: called with the number of each step, starting with 1.
     """
     findings = Findings()
     env, plain = make(copies, seed=seed), make(copies, seed=seed)
@@ -66,7 +66,7 @@ def check(
 
 
 def check_first_steps(name: str, make: Make) -> None:
-    """Raises SettingsError where an environment breaks its contract so early that nothing could be learned on it."""
+    """Raises SettingsError if an environment breaks its contract in the first steps, so that training is impossible."""
     findings = check(make, copies=2, steps=2)
     for part in ("spaces", "tensors"):
         for sentence in findings.faults[part].values():
@@ -74,7 +74,7 @@ def check_first_steps(name: str, make: Make) -> None:
 
 
 def compared(env: BatchedEnv, peer: BatchedEnv | Twin, name: str, **how: Any) -> list[str]:
-    """A sentence about the first difference between ``env`` and ``peer``, called ``name``; none if there is none.
+    """Sentences about the first difference between ``env`` and ``peer``, called ``name``; empty if they agree.
 
     ``how``: see :func:`compare`.
     """
@@ -92,7 +92,7 @@ def compared(env: BatchedEnv, peer: BatchedEnv | Twin, name: str, **how: Any) ->
 
 
 def _named(env: BatchedEnv, tell: Tell) -> bool:
-    """Whether agents and spaces are such that the environment can be played."""
+    """Whether agents and spaces are valid, so that the environment can be played."""
     faults = list(_space_faults(env))
     for text in faults:
         tell("spaces", text, text)
@@ -104,7 +104,7 @@ def _space_faults(env: BatchedEnv) -> Iterator[str]:
         if not hasattr(env, name):
             yield f"__init__ does not set self.{name}; set it there"
     if not hasattr(env, "_seeds"):
-        yield "__init__ does not call super().__init__(num_envs, **options); begin with it"
+        yield "__init__ does not call super().__init__(num_envs, **options); call it first"
     agents = getattr(env, "agents", ("agent",))
     if not isinstance(agents, tuple) or not agents or not all(isinstance(name, str) for name in agents):
         yield f"agents is {agents!r}; make it a tuple of their names"
@@ -130,7 +130,7 @@ def _space_faults(env: BatchedEnv) -> Iterator[str]:
 def _played(
     env: BatchedEnv, plain: BatchedEnv, findings: Findings, steps: int, generator: torch.Generator, tolerance: float
 ) -> Iterator[int]:
-    """Play ``env``, watched, and hold every step against the same of ``plain``; each as it is over. Raises Refused."""
+    """Play ``env`` with checks and compare each step with ``plain``; yields after each step. Raises Refused."""
     tell = findings.tell
     Watch(env, tell)
     with told("reset", tell):
@@ -154,13 +154,13 @@ def _played(
 
 
 class _Relations:
-    """What a step has to do with steps of other copies: each kind of fault is told once."""
+    """Checks of a step against steps of other copies; each kind of fault is reported once."""
 
     def __init__(self, env: BatchedEnv, tell: Tell, generator: torch.Generator, tolerance: float) -> None:
         self._env, self._tell, self._generator, self._tolerance = env, tell, generator, tolerance
 
     def look(self, at: int, before: State, actions: torch.Tensor, step: BatchedStep, after: State) -> None:
-        """A step from ``before``; raises Refused."""
+        """Check a step from ``before``. Raises Refused."""
         wanted = told_by(step) | game_of(after)
         self._permuted(at, before, actions, wanted)
         self._alone(at, before, actions, wanted)
@@ -195,7 +195,7 @@ class _Relations:
         self._differ(at, {name: values[alone] for name, values in wanted.items()}, moved, "when it plays alone", row)
 
     def _unheard(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
-        """Actions of agents that left are others."""
+        """Repeat the step with other actions of the agents that left: the results must not change."""
         others = sampled(self._env, self._env.allowed(before), self._generator)
         absent = ~before["present"].view(*before["present"].shape, *[1] * (actions.dim() - 2))
         moved = self._moved(before, torch.where(absent, others, actions))
@@ -221,7 +221,7 @@ class _Relations:
 def _began(
     env: BatchedEnv, before: State, seen: tuple[torch.Tensor, torch.Tensor], chosen: torch.Tensor, tell: Tell
 ) -> None:
-    """A reset of the copies ``chosen``, and what was observed before and after."""
+    """Check a reset of the copies ``chosen`` with the observations before and after it."""
     after, (earlier, later) = env.state, seen
     for what, values, now in [("what is observed", earlier, later)] + [
         (f"state['{name}']", values, after[name]) for name, values in before.items()
@@ -236,12 +236,12 @@ def _began(
         tell(
             "resets",
             "fresh",
-            "a reset leaves copies that it was asked for as they were; leave resets to the base class",
+            "a reset does not change copies that it should reset; leave resets to the base class",
         )
 
 
 def _constants(make: Make, copies: int, tell: Tell) -> None:
-    """Play a step on a device that holds no numbers, where a constant that was left on the CPU is noticed."""
+    """Play a step on the device ``meta``, where constants that are still on the CPU raise errors."""
     try:
         env = make(copies, seed=0, device="meta")
         env.reset()
@@ -251,7 +251,7 @@ def _constants(make: Make, copies: int, tell: Tell) -> None:
         env.mask  # noqa: B018 - computed when asked for
     except RuntimeError as error:
         if "device" in str(error) and "meta" in str(error) and "expected device" in str(error):
-            text = "a constant is on the CPU where the environment is on another device"
+            text = "a constant is on the CPU, but the environment is on another device"
             tell("asked", "constants", f"{text}; make constants in __init__, with device=self.device")
     except Exception:
         pass

@@ -1,4 +1,4 @@
-"""The classic control problems: one agent, one tensor of physics, and a limit of steps."""
+"""The classic control problems: one agent, one state tensor, and a step limit."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tau_trainer.errors import SettingsError
 
 _GRAVITY = 9.8
 MOTION = "motion"
-"""Of the state: [E, n], positions and velocities. The games compute in its dtype, which is float32 unless a caller puts
-another there."""
+"""Key of the state: [E, n], positions and velocities. The games compute in its dtype: float32, unless a caller stores
+another."""
 
 
 class ClassicControl(BatchedEnv):
@@ -43,7 +43,7 @@ class ClassicControl(BatchedEnv):
     def moved(
         self, state: State, motion: tuple[torch.Tensor, ...], rewards: torch.Tensor, terminated: torch.Tensor
     ) -> Outcome:
-        """What a step brought: the columns of the motion [E], rewards [E], and where that was the end, bool [E]."""
+        """The outcome of a step from the columns of the motion [E], rewards [E], and real ends bool [E]."""
         late = state["step"] >= self.limit
         moved = {MOTION: torch.stack(motion, dim=1)}
         return Outcome(moved, rewards.to(torch.float32)[:, None], terminated[:, None], late[:, None])
@@ -59,7 +59,7 @@ _FORCE, _CART_SECONDS = 10.0, 0.02
 _POLE, _TOTAL = 0.1, 1.1
 """Masses: of the pole, of pole and cart."""
 _HALF = 0.5
-"""Of the pole's length."""
+"""Half of the pole's length."""
 _FARTHEST, _STEEPEST = 2.4, 12 * 2 * math.pi / 360
 
 
@@ -79,7 +79,7 @@ class CartPole(ClassicControl):
         return {MOTION: draws.uniform(0, 4, low=-0.05, high=0.05)}
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
-        """By Euler's method; 1 for each step, the last one too."""
+        """One step of Euler's method; the reward is 1 for each step, including the last."""
         x, speed, angle, spin = state[MOTION].unbind(dim=1)
         force = actions[:, 0].to(x.dtype) * (2 * _FORCE) - _FORCE  # [E], -10 or 10
         sin, cos = torch.sin(angle), torch.cos(angle)
@@ -88,7 +88,7 @@ class CartPole(ClassicControl):
         spun = (_GRAVITY * sin - cos * push) / (_HALF * (4.0 / 3.0 - _POLE * cos.square() / _TOTAL))
         pushed = push - _POLE * _HALF * spun * cos / _TOTAL
         x, speed = x + _CART_SECONDS * speed, speed + _CART_SECONDS * pushed
-        # By the speeds of before: explicit Euler.
+        # With the old speeds: explicit Euler.
         angle, spin = angle + _CART_SECONDS * spin, spin + _CART_SECONDS * spun
         fallen = (x.abs() > _FARTHEST) | (angle.abs() > _STEEPEST)
         return self.moved(state, (x, speed, angle, spin), torch.ones_like(x), fallen)
@@ -104,16 +104,16 @@ class CartPole(ClassicControl):
         return canvas.pixels()
 
 
-# Two links, the joint between which is turned, are to swing above a line (Sutton 1996).
+# Two links with a motor at the joint between them must swing above a line (Sutton 1996).
 
 _LINK_SECONDS = 0.2
 _MASS, _LENGTH, _CENTRE, _INERTIA = 1.0, 1.0, 0.5, 1.0
-"""Of each link."""
+"""Mass, length, center of mass, and inertia of each link."""
 _LINK_FASTEST = 4 * math.pi, 9 * math.pi
 
 
 class Acrobot(ClassicControl):
-    """``Acrobot-v1``, by the book's equations. Motion: angles of both links, and their speeds."""
+    """``Acrobot-v1``, with the equations of Sutton and Barto's book. Motion: angles of both links, and their speeds."""
 
     name = "acrobot"
 
@@ -128,10 +128,10 @@ class Acrobot(ClassicControl):
         return {MOTION: draws.uniform(0, 4, low=-0.1, high=0.1)}
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
-        """By a step of Runge and Kutta's method; -1 for each step but the last."""
+        """One step of the Runge-Kutta method; the reward is -1 for each step except the last."""
         old = state[MOTION].unbind(dim=1)
         torque = actions[:, 0].to(old[0].dtype) - 1.0  # [E], -1, 0 or 1
-        # Slopes at the beginning, twice in the middle, and at the end; weighed 1, 2, 2, 1.
+        # Slopes at the start, twice in the middle, and at the end, with weights 1, 2, 2, 1.
         first = _slope(old, torque)
         second = _slope(_along(old, first, _LINK_SECONDS / 2), torque)
         third = _slope(_along(old, second, _LINK_SECONDS / 2), torque)
@@ -188,11 +188,11 @@ def _along(motion: tuple[torch.Tensor, ...], slope: tuple[torch.Tensor, ...], ti
 
 
 def _wrapped(angle: torch.Tensor) -> torch.Tensor:
-    """In (-pi, pi]."""
+    """The angle in (-pi, pi]."""
     return angle - 2 * math.pi * torch.ceil((angle - math.pi) / (2 * math.pi))
 
 
-# A pendulum is to be swung up and held there by a weak motor.
+# A weak motor must swing a pendulum up and hold it there.
 
 _ROD_SECONDS, _ROD_GRAVITY = 0.05, 10.0
 _ROD_FASTEST, _STRONGEST = 8.0, 2.0
@@ -215,14 +215,14 @@ class Pendulum(ClassicControl):
         return {MOTION: torch.stack((angle, draws.uniform(1, low=-1.0, high=1.0)), dim=1)}
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
-        """By semi-implicit Euler; what is paid is what was seen before."""
+        """One step of semi-implicit Euler; the reward depends on the state before it."""
         angle, speed = state[MOTION].unbind(dim=1)
         torque = actions[:, 0, 0].to(angle.dtype).clamp(-_STRONGEST, _STRONGEST)
         off = torch.remainder(angle + math.pi, 2 * math.pi) - math.pi  # from upright, in [-pi, pi)
-        cost = off.square() + 0.1 * speed.square() + 0.001 * torque.square()  # of the state before the torque works
+        cost = off.square() + 0.1 * speed.square() + 0.001 * torque.square()  # of the state before the torque acts
         speed = speed + (1.5 * _ROD_GRAVITY * torch.sin(angle) + 3.0 * torque) * _ROD_SECONDS
         speed = speed.clamp(-_ROD_FASTEST, _ROD_FASTEST)
-        angle = angle + speed * _ROD_SECONDS  # by the new speed: semi-implicit
+        angle = angle + speed * _ROD_SECONDS  # with the new speed: semi-implicit
         return self.moved(state, (angle, speed), -cost, torch.zeros_like(cost, dtype=torch.bool))
 
     def observe(self, state: State) -> torch.Tensor:
@@ -249,7 +249,7 @@ class _Valley(ClassicControl):
     """Motion: place, speed."""
 
     goal: float
-    """Place to be reached."""
+    """Position to reach."""
 
     def __init__(self, num_envs: int, **options: Any) -> None:
         super().__init__(num_envs, **options)
@@ -258,11 +258,11 @@ class _Valley(ClassicControl):
 
     @abstractmethod
     def driven(self, actions: torch.Tensor) -> torch.Tensor:
-        """What the engine adds to the speed, [E], from actions [E, ...] in the motion's dtype."""
+        """Change of speed by the engine, [E], for actions [E, ...] in the motion's dtype."""
 
     @abstractmethod
     def paid(self, actions: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
-        """Rewards [E], from the same actions and bool [E]."""
+        """Rewards [E], from the same actions and ``there`` bool [E]: whether the goal is reached."""
 
     def begin(self, draws: Draws) -> State:
         """At rest near the bottom."""
@@ -276,7 +276,7 @@ class _Valley(ClassicControl):
         speed = speed + self.driven(chosen) - _CAR_GRAVITY * torch.cos(3 * x)  # the height is sin(3 x)
         speed = speed.clamp(-_CAR_FASTEST, _CAR_FASTEST)
         x = (x + speed).clamp(_LEFT, _RIGHT)
-        speed = torch.where(x <= _LEFT, speed.clamp(min=0.0), speed)  # the wall takes it
+        speed = torch.where(x <= _LEFT, speed.clamp(min=0.0), speed)  # the wall stops the car
         there = (x >= self.goal) & (speed >= 0.0)  # bool [E]
         return self.moved(state, (x, speed), self.paid(chosen, there), there)
 
@@ -305,7 +305,7 @@ class _Valley(ClassicControl):
 
 
 class MountainCar(_Valley):
-    """``MountainCar-v0``: push left, not at all, or right; -1 for each step."""
+    """``MountainCar-v0``: push left, not at all, or right; reward -1 for each step."""
 
     name = "mountain_car"
     goal = 0.5
@@ -315,7 +315,7 @@ class MountainCar(_Valley):
         self.action_space = spaces.Discrete(3)
 
     def driven(self, actions: torch.Tensor) -> torch.Tensor:
-        """By a thousandth."""
+        """-0.001, 0 or 0.001."""
         return (actions - 1.0) * 0.001
 
     def paid(self, actions: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
@@ -324,7 +324,7 @@ class MountainCar(_Valley):
 
 
 class MountainCarContinuous(_Valley):
-    """``MountainCarContinuous-v0``: push by a number; 100 for being there, less what the pushes cost."""
+    """``MountainCarContinuous-v0``: push with a force; reward 100 at the goal, minus a cost for each push."""
 
     name = "mountain_car_continuous"
     goal = 0.45
@@ -334,11 +334,11 @@ class MountainCarContinuous(_Valley):
         self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
     def driven(self, actions: torch.Tensor) -> torch.Tensor:
-        """In proportion, as far as the space goes."""
+        """Proportional to the action, clipped to the space."""
         return actions[:, 0].clamp(-1.0, 1.0) * 0.0015
 
     def paid(self, actions: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
-        """What is beyond the space costs too, as in Gymnasium."""
+        """The cost counts the unclipped action, as in Gymnasium."""
         return there * 100.0 - 0.1 * actions[:, 0].square()
 
 

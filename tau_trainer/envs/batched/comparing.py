@@ -16,21 +16,21 @@ from tau_trainer.envs.batched.draws import Draws
 Values = Mapping[str, torch.Tensor]
 """[E, ...] by name."""
 OnStep = Callable[[int], None]
-"""Told of each step that was played, so that a person may see how far it is."""
+"""Called with the number of each finished step, to show progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first one between two implementations."""
+    """The first difference between two implementations."""
 
     step: int
-    """From 1; 0: before the first."""
+    """Number of the step, from 1; 0: before the first step."""
     copy: int
     agent: str | None
-    """None: of what all agents share."""
+    """None: the quantity belongs to all agents."""
     quantity: str
     place: tuple[int, ...]
-    """In the quantity of that copy and agent."""
+    """Index within the quantity of that copy and agent."""
     values: tuple[float, float]
 
     def sentence(self, here: str, there: str) -> str:
@@ -42,7 +42,7 @@ class Difference:
 
 
 def sampled(env: BatchedEnv, mask: torch.Tensor | None, generator: torch.Generator) -> torch.Tensor:
-    """Actions for every agent, evenly among what is allowed."""
+    """Random actions for every agent, uniform over the allowed ones."""
     space, shape = env.action_space, (env.num_envs, env.num_agents)
     if isinstance(space, spaces.Box):
         low, high = torch.as_tensor(space.low), torch.as_tensor(space.high)
@@ -67,16 +67,16 @@ def compare(
 ) -> Difference | None:
     """Play both, with the same actions from the same states, until they differ by more than ``tolerance``.
 
-    Each step begins where ``env`` stands, so errors of rounding do not add up; only an environment that keeps other
-    names in its state than ``env`` goes on from its own.
+    Each step starts from the state of ``env``, so rounding errors do not add up. Only an environment whose state has
+    other names than that of ``env`` continues from its own state.
 
     Args:
-        env: is begun here.
-        other: with the same seeds and as many copies; or a twin.
-        steps: of every copy.
-        seed: of the actions.
+        env: the environment; this function resets it.
+        other: an environment with the same seeds and the same number of copies; or a twin.
+        steps: number of steps of every copy.
+        seed: seed of the actions.
         tolerance: absolute, and relative to the larger value.
-        on_step: told of each step, beginning with 1.
+        on_step: called with the number of each step, starting with 1.
     """
     generator = torch.Generator().manual_seed(seed)
     peer = _Peer(env, other) if isinstance(other, BatchedEnv) else _Twins(env, other)
@@ -94,7 +94,7 @@ def compare(
 
 
 def first_difference(env: BatchedEnv, step: int, ours: Values, theirs: Values, tolerance: float) -> Difference | None:
-    """The first of ``ours``, in their order, that is not in ``theirs`` within the tolerance; nan is like nan."""
+    """The first value of ``ours``, in order, that differs from ``theirs`` beyond the tolerance; nan equals nan."""
     for name, mine in ours.items():
         value = theirs[name].to(mine.device)
         if mine.shape != value.shape:
@@ -112,7 +112,7 @@ def first_difference(env: BatchedEnv, step: int, ours: Values, theirs: Values, t
 
 
 def told_by(step: BatchedStep) -> dict[str, torch.Tensor]:
-    """What a step brought, in the order in which it is compared."""
+    """The results of a step, in the order of comparison."""
     names = "rewards", "terminated", "truncated", "final_observations", "observations"
     return {name: getattr(step, name) for name in names}
 
@@ -151,7 +151,7 @@ class _Peer:
 
 
 class _Twins:
-    """A twin, which plays one copy after the other."""
+    """A twin, which plays the copies one after the other."""
 
     def __init__(self, env: BatchedEnv, twin: Twin) -> None:
         self._env, self._twin = env, twin
@@ -165,13 +165,13 @@ class _Twins:
         counted = {**before, "step": before["step"] + 1}
         found = self._env.advance(counted, actions, Draws(counted["seed"], counted["episode"], counted["step"]))
         still = before["present"] & ~found.terminated & ~found.truncated
-        after = {**counted, **found.state, "present": still}  # before anybody began anew
+        after = {**counted, **found.state, "present": still}  # before any copy starts a new episode
         rows = zip(_rows(counted), _rows(after), actions.cpu().numpy(), strict=True)
         played = [(next_row, *self._twin.advance(row, action)) for row, next_row, action in rows]
         ends, states, *others = zip(*played, strict=True)
         rewards, terminated, truncated = (torch.as_tensor(np.stack(values)) for values in others)
         present = before["present"].cpu()
-        # What a twin leaves out of its state is drawn, and taken over.
+        # Values missing in a twin's state are random: take them over.
         final = np.stack([self._twin.observe(row | state) for row, state in zip(ends, states, strict=True)])
         theirs = {
             "rewards": rewards * present,

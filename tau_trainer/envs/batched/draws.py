@@ -1,9 +1,9 @@
 """Random numbers that belong to a copy of an environment, not to a generator.
 
-A number is a hash of its copy's seed, of the episode and the step in which it is drawn, and of its place: nothing is
-remembered between two draws. So a copy draws the same numbers alone, among thousands, in another order, and on another
-device; an episode can be played again; and a reset of some copies leaves the others' numbers as they are.
-The hash is the finaliser of SplitMix64 (Steele, Lea and Flood 2014, figure 16), a permutation of 64-bit numbers.
+A number is a hash of its copy's seed, of the episode and step in which it is drawn, and of its index; there is no other
+state. So a copy draws the same numbers alone, among thousands, in another order, and on another device; an episode can
+be played again; and a reset of some copies leaves the others' numbers as they are. The hash is the finaliser of
+SplitMix64 (Steele, Lea and Flood 2014, figure 16), a permutation of 64-bit numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHIFTS = 30, 27, 31
 _UNSIGNED = [(np.uint64(shift), np.uint64(factor % 2**64)) for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True)]
 _LAST = np.uint64(_SHIFTS[2])
 _FLOAT_BITS = 24
-"""Of a float32 in [0, 1) that is spaced evenly."""
+"""Random bits of a float32 in [0, 1), so that values are evenly spaced."""
 
 
 def mixed(values: torch.Tensor) -> torch.Tensor:
@@ -34,7 +34,7 @@ def mixed(values: torch.Tensor) -> torch.Tensor:
 
 
 def _mixed_by_numpy(values: torch.Tensor) -> torch.Tensor:
-    """The same in a quarter of the time for the few copies that begin anew in a step: numpy's calls cost less."""
+    """The same with numpy, whose calls cost less: four times as fast for the few copies that reset in a step."""
     words = values.numpy().view(np.uint64)
     for shift, factor in _UNSIGNED:
         words = (words ^ (words >> shift)) * factor
@@ -48,7 +48,7 @@ def seeds_of(seed: int, count: int, device: torch.device | str = "cpu") -> torch
 
 
 class Draws:
-    """The numbers of ``E`` copies at one moment of theirs.
+    """The random numbers of ``E`` copies, each at its current episode and step.
 
     Args:
         seed: int64 [E].
@@ -61,7 +61,7 @@ class Draws:
 
     @cached_property
     def _key(self) -> torch.Tensor:
-        """Of the moment, int64 [E]; made when first asked for, since many games draw nothing while they are played."""
+        """Key of the current step, int64 [E]; computed on first use, because many games draw nothing during play."""
         seed, episode, step = self._moment
         return mixed(mixed(seed + _GAMMA * (episode + 1)) + _GAMMA * (step + 1))
 
@@ -78,7 +78,7 @@ class Draws:
         return whole.to(torch.float32) * (2.0**-_FLOAT_BITS * (high - low)) + low
 
     def integers(self, stream: int, low: int, high: int, *shape: int) -> torch.Tensor:
-        """int64 [E, *shape], uniform in low ... high - 1, but for 2^-32 of the range where it divides no power of 2."""
+        """int64 [E, *shape], uniform in low ... high - 1, up to 2^-32 if the range is not a power of 2."""
         whole = (self.bits(stream, *shape) >> 32) & ((1 << 32) - 1)
         return ((whole * (high - low)) >> 32) + low
 

@@ -1,4 +1,4 @@
-"""What is found wrong with a batched environment: sentences, and where they belong."""
+"""Faults found in a batched environment: sentences, grouped by the part of the contract."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import torch
 
 Part = Literal["spaces", "tensors", "pure", "random", "asked", "masks", "left", "resets", "alone", "pictures"]
 Tell = Callable[[Part, str, str], None]
-"""Takes note of a fault: where it belongs, what it is about (of which the first sentence counts), the sentence."""
+"""Records a fault: its part of the contract, its subject (only the first sentence of each is kept), the sentence."""
 TORCH = str(Path(torch.__file__).parent)
 OURS = [str(Path(__file__).with_name(name)) for name in ("draws.py", "findings.py", "watching.py")]
-"""Files of ours that stand between an author's functions and torch."""
+"""This package's files between an author's functions and torch."""
 TITLES: dict[Part, str] = {
     "spaces": "agents and spaces",
     "tensors": "tensors have their shapes and types, and finite numbers",
@@ -26,51 +26,51 @@ TITLES: dict[Part, str] = {
     "left": "agents that left earn nothing and change nothing",
     "resets": "resets touch only their copies",
     "alone": "a copy among many plays as it does alone",
-    "asked": "no device is waited for, and constants are on it",
+    "asked": "no step waits for the device, and constants are on it",
     "pictures": "pictures",
 }
 
 
 @dataclass(slots=True)
 class Findings:
-    """What a check found."""
+    """Results of a check."""
 
     faults: dict[Part, dict[str, str]] = field(default_factory=lambda: {part: {} for part in get_args(Part)})
-    """Sentences by part, and by what they are about."""
+    """Sentences by part and by subject."""
     looked: set[Part] = field(default_factory=set)
-    """Parts that were looked at to the end."""
+    """Parts that were checked completely."""
     about: str = ""
-    """The environment in a few words."""
+    """Short description of the environment."""
     episodes: int = 0
-    """That ended while it was played."""
+    """Number of episodes that ended during the check."""
 
     @property
     def whole(self) -> bool:
-        """Whether everything could be looked at."""
+        """Whether everything could be checked."""
         return "alone" in self.looked
 
     @property
     def repeatable(self) -> bool:
-        """Whether the same step is the same when it is taken again, so that steps can be compared."""
+        """Whether repeating a step gives the same result, so that steps can be compared."""
         return not (self.faults["pure"] or self.faults["random"])
 
     @property
     def sentences(self) -> list[str]:
-        """All of them."""
+        """All sentences."""
         return [sentence for part in TITLES for sentence in self.faults[part].values()]
 
     def tell(self, part: Part, key: str, sentence: str) -> None:
-        """Take note of a fault; of several about the same the first counts."""
+        """Record a fault; only the first one for each subject is kept."""
         self.faults[part].setdefault(key, sentence)
 
 
 class Refused(Exception):  # noqa: N818 - no mistake of ours
-    """The environment cannot be played on; why has been told."""
+    """The environment cannot continue; the reason has been recorded."""
 
 
 @contextmanager
 def told(what: str, tell: Tell, part: Part = "tensors", when: str = "") -> Iterator[None]:
-    """Tells of whatever ``what`` raises, which then is Refused."""
+    """Records any exception that ``what`` raises, and raises Refused instead."""
     try:
         yield
     except Refused:

@@ -18,21 +18,21 @@ _Step = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool]
 
 
 class BatchedParallelEnv(ParallelEnv):  # type: ignore[misc]
-    """One copy, whose agents leave when their own episode ends.
+    """One copy of an environment; each agent leaves when its own episode ends.
 
-    ``infos[agent]["action_mask"]``, int8 [k], says what may be chosen where not everything may.
+    If not all actions are allowed, ``infos[agent]["action_mask"]``, int8 [k], says which are.
 
     Args:
-        env: with one copy.
+        env: an environment with one copy.
         render_mode: ``rgb_array``, for environments with pictures.
 
     Raises:
-        SettingsError: it has several copies.
+        SettingsError: the environment has several copies.
     """
 
     def __init__(self, env: BatchedEnv, *, render_mode: str | None = None) -> None:
         if env.num_envs != 1:
-            raise SettingsError(f"PettingZoo knows no copies, but the environment has {env.num_envs}; make it with 1")
+            raise SettingsError(f"PettingZoo has no copies, but the environment has {env.num_envs}; make it with 1")
         self.batched = env
         self.metadata = {"render_modes": ["rgb_array"], "name": env.name or type(env).__name__}
         self.render_mode = render_mode
@@ -41,7 +41,7 @@ class BatchedParallelEnv(ParallelEnv):  # type: ignore[misc]
         self._observation_spaces = {agent: deepcopy(env.observation_space) for agent in env.agents}
         self._action_spaces = {agent: deepcopy(env.action_space) for agent in env.agents}
         self._fresh = False
-        """Whether an episode has begun and nobody has moved."""
+        """Whether an episode has started and no agent has moved."""
         self._begun = False
 
     def observation_space(self, agent: str) -> spaces.Box:
@@ -55,7 +55,7 @@ class BatchedParallelEnv(ParallelEnv):  # type: ignore[misc]
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Begin anew; without ``seed``, the next episode."""
+        """Restart; without ``seed``, start the next episode."""
         env = self.batched
         if seed is not None:
             env.seed(seed)
@@ -101,6 +101,6 @@ class BatchedParallelEnv(ParallelEnv):  # type: ignore[misc]
         return {agent: {"action_mask": row.astype(np.int8)} for agent, row in self._by_agent(mask, agents).items()}
 
     def _by_agent(self, values: torch.Tensor, agents: list[str]) -> dict[str, NDArray[Any]]:
-        """[1, A, ...] as an array of its own for each of ``agents``."""
+        """[1, A, ...] as a separate array for each of ``agents``."""
         rows = values[0].cpu().numpy().copy()
         return {agent: rows[self.possible_agents.index(agent)] for agent in agents}

@@ -1,4 +1,4 @@
-"""Where tag is played, drawn."""
+"""Draws the field on which tag is played."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TAGGER, RUNNER, REACH, OUT, INK = "#d64541", "#2d74be", "#f7d9d7", "#deded8", "#
 
 
 def pitch(length: float, time: float) -> Canvas:
-    """A square from (0, 0) to (``length``, ``length``), and under it a bar for the share of ``time`` that is gone."""
+    """A square from (0, 0) to (``length``, ``length``), with a bar below it for the elapsed share ``time``."""
     unit = length / 100
     canvas = Canvas((-2 * unit, length + 2 * unit), (-6 * unit, length + 2 * unit), 432)
     corners = [(0.0, 0.0), (0.0, length), (length, length), (length, 0.0), (0.0, 0.0)]

@@ -14,11 +14,11 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.settings.problems import did_you_mean
 
 _STREAM = 2**20 + 1
-"""Of :class:`Draws`: beyond those of environments."""
+"""Stream number of :class:`Draws`, beyond those of environments."""
 
 
 def make_player(name: str, env: BatchedEnv, agents: Sequence[int]) -> Player:
-    """The player ``name`` of this environment, for the agents with these numbers. Raises SettingsError: unknown."""
+    """The player ``name`` of this environment, for the agents with these numbers. Raises SettingsError if unknown."""
     players = {"random": RandomPlayer, **env.players}
     if name not in players:
         whose = env.name or type(env).__name__
@@ -27,7 +27,7 @@ def make_player(name: str, env: BatchedEnv, agents: Sequence[int]) -> Player:
 
 
 class RandomPlayer:
-    """Every allowed action is as likely as any other. Draws belong to the copy, its episode and its step."""
+    """Chooses uniformly among the allowed actions. Draws depend on the copy, its episode and its step."""
 
     def __init__(self, env: BatchedEnv, agents: Sequence[int]) -> None:
         self._space = env.action_space
@@ -47,7 +47,7 @@ class RandomPlayer:
             return self._low + (self._high - self._low) * share
         discrete = isinstance(self._space, spaces.Discrete)
         sizes = branches(self._space)
-        # Of several uniform numbers any is the largest.
+        # Each of several uniform numbers is equally likely to be the largest.
         ranks = draws.uniform(_STREAM, self._all, sum(sizes))[:, self._agents]
         if mask is not None:
             ranks = torch.where(mask, ranks, -1.0)  # below any allowed one

@@ -1,6 +1,7 @@
-"""Batched environments by name: those that come along, those of other packages, and ``module:Class`` of a user's own.
+"""Batched environments by name: built-in ones, those of other packages, and a user's ``module:Class``.
 
-An environment's arguments are the keyword arguments of its ``__init__``, and of those that get its ``**options``.
+An environment's arguments are the keyword arguments of its ``__init__`` and of the base classes that get its
+``**options``.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ _TWINS = {
     "tau": "tau_trainer.tau.twin:TauTwin",
     "polyhedra": "tau_trainer.envs.polyhedra.twin:PolyhedraTwin",
 }
-"""Of the environments that come along."""
+"""Twins of the built-in environments."""
 _PLAIN: dict[str, tuple[Any, str]] = {
     "int": (int, "a whole number"),
     "float": (int | float, "a number"),
     "bool": (bool, "true or false"),
     "str": (str, "a word"),
 }
-"""Annotations that say all of what an argument may be."""
+"""Annotations that describe an argument's type completely."""
 
 
 def names() -> tuple[str, ...]:
-    """All names, but for places."""
+    """All names, without ``module:Class``."""
     return plugins.names("batched")
 
 
@@ -52,12 +53,12 @@ def make(
     pool: int = 1024,
     **arguments: Any,
 ) -> BatchedEnv:
-    """``num_envs`` copies of the environment that is so named.
+    """``num_envs`` copies of the environment ``name``.
 
-    ``arguments`` are its own, the others those of every :class:`BatchedEnv`; ``starts``, None: as it does by itself.
+    ``arguments`` are its own; the others are those of every :class:`BatchedEnv`; ``starts``: None for its default.
 
     Raises:
-        SettingsError: there is none, it cannot be loaded, or does not take these arguments.
+        SettingsError: the name is unknown, it cannot be loaded, or does not accept these arguments.
     """
     cls = environment(name)
     check_arguments(name, arguments)
@@ -76,7 +77,7 @@ def make(
 
 
 def twin(name: str, **arguments: Any) -> Twin:
-    """The plain numpy twin of the environment that is so named, with the same arguments.
+    """The plain numpy twin of the environment ``name``, with the same arguments.
 
     Raises:
         SettingsError: as :func:`make`, or it has no twin.
@@ -89,7 +90,7 @@ def twin(name: str, **arguments: Any) -> Twin:
 
 
 def other(name: str, num_envs: int, *, seed: int, **arguments: Any) -> BatchedEnv | Twin:
-    """What an environment is compared with: another one, on the CPU, or a twin by its place. Raises SettingsError."""
+    """The environment (on the CPU) or twin ``name`` to compare an environment with. Raises SettingsError."""
     if plugins.is_place("batched", name):
         found = plugins.load("batched", name)
         if not (isinstance(found, type) and issubclass(found, BatchedEnv)):
@@ -101,29 +102,29 @@ def other(name: str, num_envs: int, *, seed: int, **arguments: Any) -> BatchedEn
 
 
 def has_twin(name: str) -> bool:
-    """Whether :func:`twin` knows it."""
+    """Whether the environment has a twin."""
     return name in _TWINS
 
 
 def environment(name: str) -> type[BatchedEnv]:
-    """The class that is so named. Raises SettingsError."""
+    """The environment class ``name``. Raises SettingsError."""
     if name not in names() and not plugins.is_place("batched", name):
         raise SettingsError(
             f"no batched environment is named '{name}'; {did_you_mean(name, [*names(), 'MODULE:CLASS of your own'])}"
         )
     found = plugins.load("batched", name)
     if not (isinstance(found, type) and issubclass(found, BatchedEnv)):
-        raise SettingsError(f"'{name}' is no subclass of tau_trainer.envs.batched.BatchedEnv; name a class that is one")
+        raise SettingsError(f"'{name}' is not a subclass of tau_trainer.envs.batched.BatchedEnv; name a class that is")
     return found
 
 
 def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
-    """Raises SettingsError where the environment that is so named does not take all of ``arguments``, or needs more."""
+    """Raises SettingsError if the environment ``name`` does not accept all of ``arguments``, or needs more."""
     shared = inspect.signature(BatchedEnv.__init__).parameters
     parameters = {key: parameter for key, parameter in _parameters(environment(name)).items() if key not in shared}
     for key in arguments:
         if key in shared:
-            raise SettingsError(f"{name}: '{key}' is no argument of its own; give it beside the name, not among them")
+            raise SettingsError(f"{name}: '{key}' is not one of its arguments; set it next to the name instead")
         if key not in parameters:
             raise SettingsError(f"{name} has no argument '{key}'; {did_you_mean(key, parameters)}")
     for key, parameter in parameters.items():
@@ -132,14 +133,14 @@ def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _parameters(cls: type) -> dict[str, inspect.Parameter]:
-    """Keyword arguments that making one takes, those of the classes above included where they are handed on."""
+    """Keyword arguments of the constructor, including those that it passes on to base classes."""
     found: dict[str, inspect.Parameter] = {}
     for owner in cls.__mro__:
         if "__init__" not in vars(owner):
             continue
         parameters = inspect.signature(vars(owner)["__init__"]).parameters
         by_name = {key: it for key, it in parameters.items() if it.kind in (it.POSITIONAL_OR_KEYWORD, it.KEYWORD_ONLY)}
-        found = by_name | found  # what a class says itself goes before what stands above it
+        found = by_name | found  # a class overrides its base classes
         if not any(it.kind is it.VAR_KEYWORD for it in parameters.values()):
             break
     return found
@@ -150,7 +151,7 @@ def _made(name: str, cls: Any, arguments: Mapping[str, Any], *positional: Any, *
         return cls(*positional, **arguments, **options)
     except TauError:
         raise
-    except Exception as error:  # whatever a user's class raises
+    except Exception as error:  # a user's class can raise anything
         if is_out_of_memory(error):
             raise
         known = _parameters(cls)

@@ -1,4 +1,4 @@
-"""States that episodes begin from, and how likely each is (WarpDrive's reset pools, with a distribution)."""
+"""Pools of start states with probabilities (WarpDrive's reset pools, with a distribution)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tau_trainer.envs.batched.draws import Draws
 from tau_trainer.errors import SettingsError
 
 _STREAM = 2**20
-"""Of :class:`Draws`: which start of the pool; authors' streams are below it."""
+"""Stream number of :class:`Draws` for choosing a start; authors' streams are below it."""
 _BITS = 32
-"""Of a number that is drawn: the finest share of the whole is 2^-32."""
+"""Bits of a random number: the smallest probability is 2^-32."""
 
 
 class Pool:
-    """``P`` states. Which of them an episode begins from is drawn on the device, by its copy's seed and its number.
+    """``P`` start states. For each episode one is drawn on the device, from its copy's seed and its number.
 
     Args:
         states: tensors [P, ...] by name, on one device, as ``begin`` returns them for ``P`` copies.
-        weights: [P], at least 0 and not all of them 0: how likely each is beside the others; None: all alike. One of
-            0 is never drawn; shares are rounded to multiples of 2^-32.
+        weights: [P], at least 0 and not all of them 0: relative probabilities; None: uniform. A state of weight 0 is
+            never drawn; probabilities are rounded to multiples of 2^-32.
 
     Raises:
-        SettingsError: there are no states, not as many of each tensor, or no such weights.
+        SettingsError: there are no states, the tensors differ in length, or the weights are invalid.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Pool:
             likely = torch.as_tensor(weights, dtype=torch.float64, device="cpu")
             if likely.shape != (self.size,) or not bool((torch.isfinite(likely) & (likely >= 0)).all() & likely.any()):
                 raise SettingsError(
-                    f"a pool of {self.size} starts has weights {list(likely.shape)} that are no likelihoods; give "
+                    f"a pool of {self.size} starts has invalid weights of shape {list(likely.shape)}; give "
                     f"{self.size} finite numbers of at least 0, not all of them 0"
                 )
             sums = (likely / likely.max()).cumsum(0)
@@ -50,7 +50,7 @@ class Pool:
             self._edges = (sums / sums[-1] * 2**_BITS).round().to(torch.int64).to(device)  # [P], the last is 2^32
 
     def check(self, begun: Mapping[str, torch.Tensor]) -> None:
-        """Raises SettingsError where the states are no such as ``begun``, which ``begin`` gave."""
+        """Raises SettingsError if the states do not have the form of ``begun``, the result of ``begin``."""
         found, wanted = (
             {name: (str(values.dtype).removeprefix("torch."), *values.shape[1:]) for name, values in state.items()}
             for state in (self.states, begun)
@@ -66,7 +66,7 @@ class Pool:
                 )
 
     def draw(self, draws: Draws) -> dict[str, torch.Tensor]:
-        """A state for each of ``draws``' copies, tensors [E, ...]."""
+        """A state for each copy of ``draws``, as tensors [E, ...]."""
         if self._edges is None:
             which = draws.integers(_STREAM, 0, self.size)
         else:

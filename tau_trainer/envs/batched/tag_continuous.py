@@ -1,9 +1,9 @@
 """Tag in a square: taggers and runners with heading, speed and acceleration.
 
-The rules are those of WarpDrive's environment of this name, in the version that runs on a CPU. Its kernels differ: they
-lose rewards of a tagger that catches several runners in one step, and pay runners who are caught in the last step as if
-they had not been. A step, in this order: everybody turns, accelerates and moves, and is put back inside the square;
-runners are caught; a game without runners, or out of time, is over.
+The rules are those of WarpDrive's environment of this name, in its CPU version. Its GPU kernels differ: if a tagger
+catches several runners in one step, they lose rewards, and they pay runners who are caught in the last step as if they
+had escaped. A step, in this order: all agents turn, accelerate and move, and are put back inside the square; runners
+are caught; the game ends if no runner is left or the time is up.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SEEN = "x", "y", "speed", "acceleration", "direction"
 _NOWHERE = 0x7FF << 52
 """Bits of an infinite float64."""
 _PAIRS, _PAIRS_ELSEWHERE = 2**18, 2**27
-"""Distances that are looked at together: what fits a core's cache; what another device has room for."""
+"""Distances that are computed together: as many as fit a core's cache; as many as fit another device's memory."""
 
 
 class _Paid(NamedTuple):
-    """What agents get, float32 [A] unless it is a number; ``tag``: for each runner that a tagger catches."""
+    """Rewards, float32 [A] unless it is a number; ``tag``: for each runner that a tagger catches."""
 
     edge: float
     tag: float
@@ -41,7 +41,7 @@ class _Paid(NamedTuple):
 
 
 class _Moves(NamedTuple):
-    """What agents can do: by action, float32 [levels + 1], turns in radians; and how fast each may be, [A]."""
+    """Movements by action, float32 [levels + 1], turns in radians; and each agent's top speed, [A]."""
 
     accelerations: torch.Tensor
     turns: torch.Tensor
@@ -52,41 +52,42 @@ class TagContinuous(BatchedEnv):
     """Which agents are taggers is drawn once, the same for all copies and seeds: a policy's agents stay its own.
 
     Actions: a change of acceleration and a turn, each 0 for none or 1 ... levels, evenly spaced from least to most.
-    Time is among the observations and pays at the end, so a game's last step terminates and truncates nothing.
+    Agents observe the time and are paid at the end, so a game's last step terminates; nothing is truncated.
 
     Args:
         num_envs: copies.
-        num_taggers: how many catch.
-        num_runners: how many run.
+        num_taggers: number of taggers.
+        num_runners: number of runners.
         grid_length: side of the square.
-        episode_length: steps of a game in which a runner is left.
+        episode_length: steps of a game, if a runner is left.
         max_speed: of skill 1, a step.
         skill_level_runner: a runner's greatest speed, in ``max_speed``.
-        skill_level_tagger: a tagger's.
+        skill_level_tagger: a tagger's greatest speed, in ``max_speed``.
         max_acceleration: greatest change of acceleration in a step.
         min_acceleration: least.
         max_turn: greatest turn in a step, radians.
         min_turn: least.
-        num_acceleration_levels: changes of acceleration beside none.
-        num_turn_levels: turns beside none.
-        edge_hit_penalty: reward, at most 0, where an agent would leave the square.
-        use_full_observation: of every other agent, in the order of agents; otherwise of the nearest.
+        num_acceleration_levels: changes of acceleration in addition to none.
+        num_turn_levels: turns in addition to none.
+        edge_hit_penalty: reward, at most 0, if an agent would leave the square.
+        use_full_observation: whether an agent observes all others, in the order of agents, or only the nearest.
             float32 [7 O + 1] of O others: all dx, all dy (shares of the diagonal), all differences of speed and of
-            acceleration (in ``max_speed``), of direction (in full turns), who is a tagger, who is in the game, and time
-            (share of ``episode_length``). Who is out sees zeros; with full observation, also who is what.
-        num_other_agents_observed: O, the nearest in the game; of several as near, the first. Zeros where it has fewer.
+            acceleration (in ``max_speed``), of direction (in full turns), whether it is a tagger, whether it is in the
+            game, and time (share of ``episode_length``). Agents that are out observe zeros and, with full observation,
+            who is a tagger.
+        num_other_agents_observed: O, the nearest in the game; in a tie, the first. Zeros if there are fewer.
         tagging_distance: a runner nearer to a tagger than this share of ``grid_length`` is caught by the nearest.
         tag_reward_for_tagger: for each runner that it catches.
         step_penalty_for_tagger: reward of a step, at most 0.
         tag_penalty_for_runner: reward, at most 0, of being caught.
         step_reward_for_runner: of a step.
         end_of_game_reward_for_runner: of being in the game when time is up.
-        runner_exits_game_after_tagged: whether who is caught leaves.
+        runner_exits_game_after_tagged: whether a runner that is caught leaves the game.
         starts: places anywhere in the square, directions along its sides, at rest.
-        options: of :class:`BatchedEnv`.
+        options: options of :class:`BatchedEnv`.
 
     Raises:
-        SettingsError: an argument makes no game.
+        SettingsError: an argument is invalid.
     """
 
     name = "tag_continuous"
@@ -171,13 +172,13 @@ class TagContinuous(BatchedEnv):
             end=by_kind(0.0, end_of_game_reward_for_runner),
         )
         diagonal, speed = math.sqrt(2.0) * self.grid_length, max_speed + 1e-10
-        before = (ids[:-1] < ids[:, None])[:, None]  # in a list that leaves oneself out
+        before = (ids[:-1] < ids[:, None])[:, None]  # in a list without the agent itself
         self._sight = constant([diagonal, diagonal, speed, speed, _TURN])[:, None], before
 
     def begin(self, draws: Draws) -> State:
         """Places, directions along the sides, at rest; float32 [E, A] each.
 
-        ``alive``, bool [E, A], is who was in the game when the last step began: observations show it as it was then.
+        ``alive``, bool [E, A]: agents that were in the game when the last step started; observations use this state.
         """
         x, y = (draws.uniform(stream, self.num_agents, high=self.grid_length) for stream in (0, 1))
         direction = draws.integers(2, 0, 4, self.num_agents) * (_TURN / 4)
@@ -190,15 +191,15 @@ class TagContinuous(BatchedEnv):
         direction = torch.remainder(state["direction"] + moves.turns[actions[..., 1]], _TURN) * alive
         acceleration = state["acceleration"] + moves.accelerations[actions[..., 0]]
         speed = torch.minimum((state["speed"] + acceleration).clamp_min(0.0), moves.top_speed) * alive
-        acceleration = acceleration * ((speed > 0) & (speed < moves.top_speed))  # none is left at either limit
+        acceleration = acceleration * ((speed > 0) & (speed < moves.top_speed))  # 0 at either limit
         far_x, far_y = state["x"] + speed * torch.cos(direction), state["y"] + speed * torch.sin(direction)
         x, y = far_x.clamp(0.0, limit), far_y.clamp(0.0, limit)  # [E, A]
 
         rewards = (paid.edge * ((x != far_x) | (y != far_y)) + paid.step) * alive
         caught, by = self._caught(x, y, alive)
-        rewards = rewards + paid.caught * caught  # bool [E, A] says who
+        rewards = rewards + paid.caught * caught  # bool [E, A]
         rewards = rewards.scatter_add(1, by, caught[:, self.runner_ids] * paid.tag)
-        left = alive & ~caught if self.exits else alive  # who goes on
+        left = alive & ~caught if self.exits else alive  # who stays in the game
         late = (state["step"] >= self.episode_length)[:, None]  # bool [E, 1]
         rewards = rewards + paid.end * (left & late)
 
@@ -228,20 +229,21 @@ class TagContinuous(BatchedEnv):
         return seen
 
     def _neighbours(self, x: torch.Tensor, y: torch.Tensor, alive: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The nearest in the game to each agent, int64 [E, A, O]; bool likewise: whether there is one."""
+        """The nearest other agents in the game, int64 [E, A, O], and whether each exists, bool [E, A, O]."""
         parts = []
         for own_x, other_x, own_y in self._chunks(self.num_agents**2, x, x.masked_fill(~alive, math.inf), y):
             distance = (own_x[:, :, None] - other_x[:, None]).square_()
             distance += (own_y[:, :, None] - own_y[:, None]).square_()
-            distance.diagonal(dim1=1, dim2=2).fill_(math.inf)  # nobody is near itself
-            # A number of at least 0 has its bits in order, and a float32 leaves 29 of 64 empty: room for the agent.
+            distance.diagonal(dim1=1, dim2=2).fill_(math.inf)  # an agent is not its own neighbor
+            # The bits of nonnegative floats sort like numbers, and a float32 leaves 29 of 64 bits for the agent's
+            # number.
             keys = distance.to(torch.float64).view(torch.int64).bitwise_or_(self._ids)
             parts.append(keys.topk(self._nearest or 1, dim=2, largest=False).values)
         keys = torch.cat(parts)
-        return keys & (2**29 - 1), keys < _NOWHERE  # the agents' numbers; an infinite distance is nobody
+        return keys & (2**29 - 1), keys < _NOWHERE  # the agents' numbers; an infinite distance: no agent
 
     def _caught(self, x: torch.Tensor, y: torch.Tensor, alive: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Who is caught, bool [E, A], and each runner's nearest tagger, int64 [E, runners]."""
+        """Which agents are caught, bool [E, A], and each runner's nearest tagger, int64 [E, runners]."""
         found = []
         for some_x, some_y in self._chunks(len(self.tagger_ids) * len(self.runner_ids), x, y):
             distance = (some_x[:, self.runner_ids, None] - some_x[:, None, self.tagger_ids]).square_()
@@ -253,19 +255,19 @@ class TagContinuous(BatchedEnv):
         return close & alive, self.tagger_ids[taggers]
 
     def _chunks(self, pairs: int, *values: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-        """Copies, as many at once as their ``pairs`` of agents allow."""
+        """Split tensors along copies into chunks whose ``pairs`` of agents fit in memory."""
         size = max(1, (_PAIRS if self.device.type == "cpu" else _PAIRS_ELSEWHERE) // pairs)
         return zip(*(torch.split(tensor, size) for tensor in values), strict=True)
 
     def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
-        """Taggers red, within the ring that catches; runners blue; who is out, faint; time the bar below."""
+        """Taggers red, within the ring that catches; runners blue; those out are faint; a bar shows the time."""
         picture = pitch(self.grid_length, int(row["step"]) / self.episode_length)
         places = list(zip(row["x"].tolist(), row["y"].tolist(), strict=True))
         radius = max(0.5 * self.tagging_distance, self.grid_length / 80)
         taggers = set(self.tagger_ids.tolist())
         for i in taggers:
             picture.disc(places[i], self.tagging_distance, REACH)
-        for i in sorted(range(self.num_agents), key=lambda i: (row["present"][i], i in taggers)):  # who matters, on top
+        for i in sorted(range(self.num_agents), key=lambda i: (row["present"][i], i in taggers)):  # active ones on top
             x, y = places[i]
             if row["present"][i]:
                 heading = float(row["direction"][i])
@@ -285,7 +287,7 @@ def drawn_taggers(num_taggers: int, num_runners: int) -> list[int]:
 
 
 class _Player:
-    """Chooses a heading and then, among what is possible, the speed."""
+    """Chooses a heading and then the best possible speed."""
 
     def __init__(self, env: TagContinuous, agents: Sequence[int]) -> None:
         self._env = env
@@ -293,9 +295,9 @@ class _Player:
         self._top_speed = env.moves.top_speed[self._agents, None]
 
     def _nearest(self, state: State, among: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Each agent's x and y, and those that the nearest will have after a step like its last, [E, P, 1].
+        """Each agent's x and y, and the predicted next x and y of its nearest opponent, [E, P, 1] each.
 
-        The nearest of ``among`` that are in the game, the first of several; the middle of the square where none is.
+        The nearest is chosen from ``among`` (in a tie, the first). If none is in the game, it is the square's middle.
         """
         x, y = state["x"], state["y"]
         distance = (x[:, self._agents, None] - x[:, None, among]).square()
@@ -310,11 +312,11 @@ class _Player:
         return x[:, self._agents, None], y[:, self._agents, None], *target
 
     def _directions(self, state: State) -> torch.Tensor:
-        """Those possible, [E, P, turns]."""
+        """Possible directions, [E, P, turns]."""
         return state["direction"][:, self._agents, None] + self._env.moves.turns
 
     def _speeds(self, state: State) -> torch.Tensor:
-        """Those possible, [E, P, accelerations]."""
+        """Possible speeds, [E, P, accelerations]."""
         speed = state["speed"] + state["acceleration"]
         return torch.minimum(
             (speed[:, self._agents, None] + self._env.moves.accelerations).clamp_min(0.0), self._top_speed
@@ -322,7 +324,7 @@ class _Player:
 
 
 class _Chaser(_Player):
-    """Turns to where the nearest runner will be, and is as fast as takes it there."""
+    """Turns to where the nearest runner will be, at the speed that gets it there."""
 
     def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
         x, y, to_x, to_y = self._nearest(state, self._env.runner_ids)
@@ -334,7 +336,7 @@ class _Chaser(_Player):
 
 
 class _Evader(_Player):
-    """Turns where, after some steps at its best and inside the square, it is farthest from the nearest tagger."""
+    """Turns to where, after ``ahead`` steps inside the square, it is farthest from the nearest tagger."""
 
     ahead = 3
 

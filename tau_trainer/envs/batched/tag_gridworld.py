@@ -1,8 +1,8 @@
-"""Tag on a grid: many taggers, one runner, and walls that hurt.
+"""Tag on a grid: many taggers, one runner, and penalties for hitting walls.
 
-The rules are those of WarpDrive's environment of this name. A step, in this order: everybody moves, and who would leave
-the grid is put back and pays for each axis; if a tagger stands on the runner's cell, taggers and runner are paid for it
-and the game is over; otherwise time costs the taggers what it brings the runner.
+The rules are those of WarpDrive's environment of this name. A step, in this order: all agents move; agents that would
+leave the grid are put back and pay for each axis. If a tagger is on the runner's cell, taggers and runner get the tag
+rewards and the game is over. Otherwise each tagger pays for the step, and the runner gets the same amount.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ MOVES = (0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)
 class TagGridworld(BatchedEnv):
     """Agents 0 to N - 1 are taggers, agent N is the runner; cells are 0 ... ``grid_length`` on each axis.
 
-    Time is among the observations and the game ends with it, so its last step terminates and truncates nothing.
+    Agents observe the time and the game ends when it is up, so the last step terminates; nothing is truncated.
 
     Args:
         num_envs: copies.
         num_taggers: ``N``.
-        grid_length: of the last cell on an axis; at least 2.
-        episode_length: steps of a game in which nobody is tagged.
-        wall_hit_penalty: what an agent pays for each axis on which it would leave the grid.
-        tag_reward_for_tagger: to every tagger, whoever tagged.
-        tag_penalty_for_runner: what being tagged costs.
-        step_cost_for_tagger: what any other step costs each tagger and brings the runner.
-        use_full_observation: float32 [4 A + 1]: x of all, y of all (shares of ``grid_length``), who is the runner, who
-            am I, time (share of ``episode_length``). Otherwise [6]: own x and y; a tagger the runner's, the runner the
-            nearest tagger's (the first of several); whether I am the runner; time.
-        starts: the runner's is (0, 0); the taggers' are, ``fixed``, the middle, otherwise anywhere but on an edge.
-        options: of :class:`BatchedEnv`.
+        grid_length: number of the last cell on an axis; at least 2.
+        episode_length: steps of a game in which the runner is not tagged.
+        wall_hit_penalty: cost for each axis on which an agent would leave the grid.
+        tag_reward_for_tagger: reward of every tagger when any of them tags the runner.
+        tag_penalty_for_runner: cost of being tagged.
+        step_cost_for_tagger: cost of any other step for each tagger, and reward for the runner.
+        use_full_observation: float32 [4 A + 1]: x of all, y of all (shares of ``grid_length``), which is the runner,
+            which is the agent itself, time (share of ``episode_length``). Otherwise [6]: own x and y; for a tagger
+            those of the runner, for the runner those of the nearest tagger (in a tie, the first); whether it is the
+            runner; time.
+        starts: the runner starts at (0, 0). Taggers start in the middle (``fixed``), else anywhere except on an edge.
+        options: options of :class:`BatchedEnv`.
 
     Raises:
-        SettingsError: an argument makes no game.
+        SettingsError: an argument is invalid.
     """
 
     name = "tag_gridworld"
@@ -84,7 +85,7 @@ class TagGridworld(BatchedEnv):
         runner = torch.arange(everybody, device=self.device) == num_taggers
         self._nobody = torch.zeros((), dtype=torch.bool, device=self.device)
         self._blank = torch.zeros(everybody, size, device=self.device)
-        """What an agent sees without what changes."""
+        """The constant part of an agent's observation."""
         if use_full_observation:
             self._blank[:, 2 * everybody : 3 * everybody] = runner
             self._blank[:, 3 * everybody : -1] = torch.eye(everybody, device=self.device)
@@ -128,7 +129,7 @@ class TagGridworld(BatchedEnv):
         return seen
 
     def _nearest(self, place: torch.Tensor) -> torch.Tensor:
-        """Where the tagger is that is nearest to the runner, the first of several, [E, 2, 1]."""
+        """Position of the tagger nearest to the runner (in a tie, the first), [E, 2, 1]."""
         taggers = place[..., :-1]
         distance = (taggers - place[..., -1:]).square().sum(dim=1, keepdim=True)  # [E, 1, taggers]
         return taggers.gather(2, distance.argmin(dim=2, keepdim=True).expand(-1, 2, -1))
@@ -146,21 +147,21 @@ class TagGridworld(BatchedEnv):
 
 
 class _Chaser:
-    """Goes where the runner is, along the longer way first."""
+    """Moves toward the runner, first along the axis with the greater distance."""
 
     def __init__(self, env: TagGridworld, agents: Sequence[int]) -> None:
         self._agents = torch.tensor(agents, device=env.device)
 
     def __call__(self, observations: torch.Tensor, mask: torch.Tensor | None, state: State) -> torch.Tensor:
         place = state["place"]
-        x, y = (place[..., -1:] - place[..., self._agents]).unbind(dim=1)  # ways to the runner [E, P]
+        x, y = (place[..., -1:] - place[..., self._agents]).unbind(dim=1)  # distances to the runner [E, P]
         along_x = torch.where(x > 0, 1, torch.where(x < 0, 2, 0))
         along_y = torch.where(y > 0, 3, 4)
         return torch.where(x.abs() >= y.abs(), along_x, along_y)
 
 
 class _Evader:
-    """Makes the way of the nearest tagger as long as it can, and where two ways are as long, keeps off the edges."""
+    """Maximizes the distance to the nearest tagger; in a tie, it keeps away from the edges."""
 
     def __init__(self, env: TagGridworld, agents: Sequence[int]) -> None:
         self._env = env
@@ -171,7 +172,7 @@ class _Evader:
         there = (place[:, None, :, self._agents] + env._moves[:, :, None]).clamp(0, env.grid_length)  # [E, 5, 2, P]
         ways = (there[..., None] - place[:, None, :, None, : env.num_taggers]).abs().sum(dim=2)  # [E, 5, P, taggers]
         off_centre = (there - env.grid_length / 2).abs().sum(dim=2)  # [E, 5, P]
-        return (ways.amin(dim=3) - 1e-3 * off_centre).argmax(dim=1)  # too little to outweigh a step
+        return (ways.amin(dim=3) - 1e-3 * off_centre).argmax(dim=1)  # only breaks ties
 
 
 TagGridworld.players = {"chaser": _Chaser, "evader": _Evader}

@@ -20,15 +20,15 @@ _Array = NDArray[Any]
 
 
 class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
-    """Its rows are all agents of all copies: row ``e * A + a``. Arrays are numpy's, and the caller's own.
+    """The rows are all agents of all copies: row ``e * A + a``. Returned numpy arrays belong to the caller.
 
-    Copies begin anew in the step in which they end (``SAME_STEP``), with ``final_obs`` in the infos. An agent that left
-    before its copy ended stays as a row that earns nothing and whose actions mean nothing, until the copy ends: only
-    then does its episode, as terminated or truncated as it left. ``infos["present"]`` says who has not left;
-    ``infos["action_mask"]``, int8 [rows, k], what may be chosen where not everything may.
+    Copies start a new episode in the step in which they end (``SAME_STEP``), with ``final_obs`` in the infos. If an
+    agent leaves before its copy ends, its row stays, with reward 0 and ignored actions. Its episode ends when the copy
+    ends, terminated or truncated as when it left. ``infos["present"]`` says which agents have not left. If not all
+    actions are allowed, ``infos["action_mask"]``, int8 [rows, k], says which are.
 
     Args:
-        env: is begun by :meth:`reset`.
+        env: the environment; :meth:`reset` starts it.
         render_mode: ``rgb_array``, for environments with pictures.
     """
 
@@ -42,16 +42,16 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
         self.render_mode = render_mode
         self._begun = False
         self._terminated = np.zeros(self.num_envs, np.bool_)
-        """Of agents that left, whether for good."""
+        """For agents that left: whether their episode really ended."""
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[_Array, dict[str, Any]]:
-        """Begin anew.
+        """Start new episodes.
 
         Args:
-            seed: as the environment's own; or one a row, of which that of a copy's first agent counts; None: go on to
-                the next episodes.
+            seed: like the environment's seed; or one for each row, of which only the one of a copy's first agent
+                counts; None: continue with the next episodes.
             options: ``reset_mask``, bool [rows]: only copies that have a row there.
         """
         env = self.batched
@@ -64,7 +64,7 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
         if seed is None and self._begun:
             observations = env.reset(chosen.to(env.device))
         elif mask is not None:
-            raise ValueError("reset_mask takes no seed, and an environment that has begun")
+            raise ValueError("reset_mask needs an environment that has started, and no seed")
         else:
             observations = env.reset()
         self._begun = True
@@ -87,7 +87,7 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
             for row, seen in zip(np.flatnonzero(over), self._rows(step.final_observations)[over], strict=True):
                 last[row] = seen
             infos |= {"final_obs": last, "_final_obs": over, "final_info": {}, "_final_info": over}
-        rewards = self._rows(step.rewards).astype(np.float64)  # Gymnasium's vectors pay in float64
+        rewards = self._rows(step.rewards).astype(np.float64)  # rewards are float64 in Gymnasium's vectors
         return self._rows(step.observations), rewards, terminated, truncated, infos
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
@@ -111,7 +111,7 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
         return torch.cat([seeds_of(first, 1) for first in known])
 
     def _told(self) -> dict[str, Any]:
-        """What the state says that observations do not."""
+        """Infos: data of the state that observations do not contain."""
         env, infos, every = self.batched, dict[str, Any](), np.ones(self.num_envs, np.bool_)
         mask = env.mask
         if mask is not None:
@@ -121,5 +121,5 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
         return infos
 
     def _rows(self, values: torch.Tensor) -> _Array:
-        """[E, A, ...] as an array [rows, ...] of its own."""
+        """[E, A, ...] as a separate array [rows, ...]."""
         return values.flatten(0, 1).cpu().numpy().copy()

@@ -1,4 +1,4 @@
-"""Stands between a batched environment and its author's functions: what they change, ask, draw, and answer."""
+"""Wraps the author's functions of a batched environment and checks what they change, read, draw, and return."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ASKING = {
     *("equal", "allclose", "is_nonzero", "bincount", "__array__", "__bool__", "__int__", "__float__", "__index__"),
     *("__contains__", "__format__"),
 }
-"""Functions of torch whose answer, or whose answer's shape, is known only once the device is."""
+"""Torch functions whose result, or its shape, is known only after waiting for the device."""
 
 
 class Watch:
-    """Watches the functions of ``env`` from now on, and tells what is wrong with them."""
+    """Checks every call of the functions of ``env`` from now on and reports faults."""
 
     def __init__(self, env: BatchedEnv, tell: Tell) -> None:
         self._env, self._tell = env, tell
@@ -35,7 +35,7 @@ class Watch:
             setattr(env, name, partial(self._called, name, getattr(env, name)))
 
     def _called(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Call it, twice, and look at everything. Raises Refused where its answer is of no use."""
+        """Call it twice and check everything. Raises Refused if its result is unusable."""
         given = [_copied(arg) for arg in args]
         memory, generators = self._memory(), _generators()
         with _Asked() as asked, told(name, self._tell):
@@ -44,8 +44,8 @@ class Watch:
             self._tell(
                 "asked",
                 f"{name} {place}",
-                f"{name} asks a tensor for a number or a shape ({what}, {place}), for which a device has to be waited "
-                "for; use torch.where and masks",
+                f"{name} reads a number or a shape from a tensor ({what}, {place}), which waits for the device; use "
+                "torch.where and masks",
             )
         getattr(self, f"_look_at_{name}")(answer, args)
         changed = [self._changed_in_place(name, arg, before) for arg, before in zip(args, given, strict=True)]
@@ -55,14 +55,12 @@ class Watch:
         now = self._memory()
         kept = sorted(key for key in now.keys() | memory.keys() if now.get(key) != memory.get(key))
         for key in kept:
-            self._tell(
-                "pure", f"{name} self.{key}", f"{name} changes self.{key}; what a copy remembers belongs into its state"
-            )
+            self._tell("pure", f"{name} self.{key}", f"{name} changes self.{key}; keep a copy's data in its state")
         if not (any(changed) or drawn or kept):
             with told(name, self._tell):
                 again = function(*args)
             if not _same(answer, again):
-                text = f"{name} answers otherwise when it is asked twice about the same"
+                text = f"{name} returns different results for the same arguments"
                 self._tell("random", name, f"{text}; draw all numbers from `draws`, and keep nothing but the state")
         return answer
 
@@ -90,11 +88,11 @@ class Watch:
         return bool(keys)
 
     def _memory(self) -> dict[str, Any]:
-        """What tells whether the environment's own attributes were changed."""
+        """A fingerprint of the environment's attributes, to detect changes."""
         inherited = {"state", "_log", "_watched", "_pool", "_seeds", *_FUNCTIONS}
         return {key: _print_of(value) for key, value in vars(self._env).items() if key not in inherited}
 
-    # What each of the functions answers.
+    # Checks of each function's result.
 
     def _look_at_begin(self, answer: Any, args: tuple[Any, ...]) -> None:
         count = len(args[0].bits(0))
@@ -108,7 +106,7 @@ class Watch:
         self._schema = self._schema or known
         if known != self._schema:
             self._refuse(
-                "tensors", "begin returns other names, shapes or types now than at first; return the same always"
+                "tensors", "begin returns other names, shapes or types than in its first call; always return the same"
             )
         for key, value in answer.items():
             self._finite(f"'{key}' of begin", value)
@@ -122,7 +120,7 @@ class Watch:
             if key in CLOCK:
                 self._refuse("tensors", f"advance returns '{key}', which the base class keeps; leave it out")
             if key not in self._schema:
-                self._refuse("tensors", f"advance returns '{key}', which begin does not; begin with it")
+                self._refuse("tensors", f"advance returns '{key}', which begin does not; return it there too")
             self._tensor(f"'{key}' of advance", value, count)
             shape, dtype = self._schema[key]
             if (value.shape[1:], value.dtype) != (shape, dtype):
@@ -181,7 +179,7 @@ class Watch:
             bounds = f"{_shown(low[at[2:]])} to {_shown(high[at[2:]])}"
             where = f"copy {at[0]}, agent {env.agents[at[1]]}, place {list(at[2:])}"
             text = f"observe returns {_shown(answer[at])} ({where}) where the observation space goes from {bounds}"
-            self._tell("tensors", "bounds", f"{text}; widen the space or mend the observation")
+            self._tell("tensors", "bounds", f"{text}; widen the space or fix the observation")
 
     def _look_at_allowed(self, answer: Any, args: tuple[Any, ...]) -> None:
         env, (state,) = self._env, args
@@ -206,10 +204,10 @@ class Watch:
                 where = f"copy {copy}, agent {env.agents[agent]}, step {int(state['step'][copy])}"
                 text = f"allowed lets nothing be chosen{of} ({where})"
                 self._tell(
-                    "masks", f"nothing {branch}", f"{text}; leave one action at least, or end the episode before"
+                    "masks", f"nothing {branch}", f"{text}; allow at least one action, or end the episode before"
                 )
 
-    # What holds for every tensor.
+    # Checks of every tensor.
 
     def _tensor(self, what: str, value: Any, count: int | None = None, *, asked: bool = False) -> None:
         if not isinstance(value, torch.Tensor):
@@ -228,7 +226,7 @@ class Watch:
             return True
         at = bad.nonzero()[0].tolist()
         where = f"copy {at[0]}" + (f", place {at[1:]}" if at[1:] else "")
-        self._tell("tensors", f"nan {what}", f"{what} is nan ({where}); look for a division by 0 or a root below it")
+        self._tell("tensors", f"nan {what}", f"{what} is nan ({where}); look for 0 / 0 or the root of a negative")
         return False
 
     def _refuse(self, part: Part, text: str) -> None:
@@ -237,12 +235,12 @@ class Watch:
 
 
 def differing(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Where they are not equal to the bit, nan to nan."""
+    """Where two tensors differ in any bit; nan equals nan."""
     return (tensor != other) & ~(torch.isnan(tensor) & torch.isnan(other))
 
 
 class _Asked(TorchFunctionMode):
-    """Where a tensor is asked for what only its device knows: what, by place."""
+    """Records operations that wait for the device: the operation, by place in the code."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -252,7 +250,7 @@ class _Asked(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name = getattr(func, "__name__", "")
-        if name == "numpy" and sys._getframe(1).f_code.co_filename in OURS:  # draws, which do so on a CPU alone
+        if name == "numpy" and sys._getframe(1).f_code.co_filename in OURS:  # `Draws`, only on the CPU
             return func(*args, **(kwargs or {}))
         if name in _ASKING or _by_mask(name, args) or _by_number(name, args):
             self.places.setdefault(_place(), name.strip("_"))
@@ -260,7 +258,7 @@ class _Asked(TorchFunctionMode):
 
 
 def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
-    """Whether rows are chosen by a mask, so that how many there are must be counted."""
+    """Whether a mask selects rows, so that the number of rows depends on its values."""
     if name == "where":
         return len(args) == 1
     if name not in ("__getitem__", "__setitem__"):
@@ -277,7 +275,7 @@ def _by_number(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def _place() -> str:
-    """File and line of whoever called torch."""
+    """File and line of the call to torch."""
     frame = sys._getframe(2)
     while frame.f_back is not None and (frame.f_code.co_filename.startswith(TORCH) or frame.f_code.co_filename in OURS):
         frame = frame.f_back
@@ -285,14 +283,14 @@ def _place() -> str:
 
 
 def _copied(arg: Any) -> Any:
-    """What an argument was: of a state, each tensor and its values; of a tensor its values."""
+    """A copy of an argument: for a state, each tensor and its values; for a tensor, its values."""
     if isinstance(arg, dict):
         return {key: (value, value.clone()) for key, value in arg.items()}
     return arg.clone() if isinstance(arg, torch.Tensor) else None
 
 
 def _generators() -> dict[str, Any]:
-    """States of the generators that everybody can draw from."""
+    """States of the global random generators."""
     legacy: Any = np.random.get_state()
     return {
         "torch": bytes(torch.get_rng_state().numpy().tobytes()),
@@ -312,7 +310,7 @@ def _print_of(value: Any) -> Any:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Whether they are equal to the bit, nan to nan."""
+    """Whether two results are equal in every bit; nan equals nan."""
     if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
         if value.shape != other.shape or value.dtype != other.dtype:
             return False

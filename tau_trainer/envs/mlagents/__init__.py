@@ -1,8 +1,8 @@
 # ruff: noqa: F403
 """mlagents-envs' low-level API on Tau Trainer's bridge: replace ``mlagents_envs`` by ``tau_trainer.envs.mlagents``.
 
-Modules, names, signatures and meanings are those of mlagents-envs 1.1.0 (API 1.5.0); docs/guides/python-api.md says
-where they differ. All names can be had from here too, and are loaded when they are first used.
+Modules, names, signatures and meanings are those of mlagents-envs 1.1.0 (API 1.5.0); docs/guides/python-api.md lists
+the differences. All names are also available here; each is loaded on first use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tau_trainer.envs.mlagents.side_channel.stats_side_channel import *
 
 __version__ = PACKAGE_VERSION
-"""Of the mlagents-envs whose place this takes."""
+"""Version of the mlagents-envs that this package replaces."""
 
 _HOMES = {
     "base_env": (
@@ -54,9 +54,9 @@ _HOMES = {
     "side_channel.raw_bytes_channel": "RawBytesChannel",
     "side_channel.stats_side_channel": "StatsAggregationMethod StatsSideChannel",
 }
-"""Where names are."""
+"""Names by module."""
 
-if not TYPE_CHECKING:  # who checks types reads the imports above
+if not TYPE_CHECKING:  # type checkers read the imports above
     __all__ = ["__version__", *" ".join(_HOMES.values()).split()]
 
 

@@ -1,4 +1,4 @@
-"""What mlagents-envs calls its base environment: specs, steps, actions, and the interface of every environment.
+"""mlagents-envs' base environment: specs, steps, actions, and the interface of every environment.
 
 Names, fields and meanings are those of ``mlagents_envs.base_env`` (API 1.5.0). Several agents of one behavior are a
 batch: ``n`` is their number, arrays are numpy arrays whose first axis is the agent, floats are float32.
@@ -25,7 +25,7 @@ BehaviorName = str
 
 
 class DecisionStep(NamedTuple):
-    """One agent that asks for a decision. ``obs``: one array [*shape] a sensor; the rest as in DecisionSteps."""
+    """One agent that asks for a decision. ``obs``: one array [*shape] for each sensor; the rest as in DecisionSteps."""
 
     obs: list[FloatArray]
     reward: float
@@ -36,7 +36,7 @@ class DecisionStep(NamedTuple):
 
 
 class TerminalStep(NamedTuple):
-    """One agent whose episode ended. ``obs``: one array [*shape] a sensor; the rest as in TerminalSteps."""
+    """One agent whose episode ended. ``obs``: one array [*shape] for each sensor; the rest as in TerminalSteps."""
 
     obs: list[FloatArray]
     reward: float
@@ -50,14 +50,14 @@ StepT = TypeVar("StepT", DecisionStep, TerminalStep)
 
 
 class _Steps(Mapping[AgentId, StepT], Generic[StepT]):
-    """Agents of one exchange, by id."""
+    """Agents of one exchange, by ID."""
 
     agent_id: IntArray
     _index: dict[AgentId, int] | None = None
 
     @property
     def agent_id_to_index(self) -> dict[AgentId, int]:
-        """The place of every agent in the arrays."""
+        """The index of every agent in the arrays."""
         if self._index is None:
             self._index = {agent: place for place, agent in enumerate(self.agent_id.tolist())}
         return self._index
@@ -82,13 +82,13 @@ class DecisionSteps(_Steps[DecisionStep]):
     """
 
     obs: list[FloatArray]
-    """One [n, *shape] a sensor."""
+    """One array [n, *shape] for each sensor."""
     reward: FloatArray
-    """float32 [n], since the agent was last heard of."""
+    """float32 [n]: rewards since the agent's last message."""
     agent_id: IntArray
     """int32 [n]."""
     action_mask: list[BoolArray] | None
-    """One [n, size] a branch, True = forbidden; None without discrete actions, or without agents."""
+    """One array [n, size] for each branch, True = forbidden; None without discrete actions, or without agents."""
     group_id: IntArray
     """int32 [n], 0 = no group."""
     group_reward: FloatArray
@@ -103,19 +103,19 @@ class DecisionSteps(_Steps[DecisionStep]):
 
     @staticmethod
     def empty(spec: BehaviorSpec) -> DecisionSteps:
-        """Nobody asks."""
+        """Decision steps without agents."""
         return DecisionSteps(*_nobody(spec), None, np.zeros(0, np.int32), np.zeros(0, np.float32))
 
 
 @dataclass(eq=False, repr=False)
 class TerminalSteps(_Steps[TerminalStep]):
-    """The agents whose episode ended. ``steps[agent_id]`` is one of them. They want no actions."""
+    """The agents whose episode ended. ``steps[agent_id]`` is one of them. They need no actions."""
 
     obs: list[FloatArray]
     """As in DecisionSteps, and so is the rest."""
     reward: FloatArray
     interrupted: BoolArray
-    """bool [n], True where a limit cut the episode."""
+    """bool [n], True if a limit cut the episode."""
     agent_id: IntArray
     group_id: IntArray
     group_reward: FloatArray
@@ -128,7 +128,7 @@ class TerminalSteps(_Steps[TerminalStep]):
 
     @staticmethod
     def empty(spec: BehaviorSpec) -> TerminalSteps:
-        """Nobody's episode ended."""
+        """Terminal steps without agents."""
         obs, reward, agents = _nobody(spec)
         return TerminalSteps(obs, reward, np.zeros(0, np.bool_), agents, np.zeros(0, np.int32), np.zeros(0, np.float32))
 
@@ -142,7 +142,7 @@ def _nobody(spec: BehaviorSpec) -> tuple[list[FloatArray], FloatArray, IntArray]
 class ActionTuple:
     """Actions of ``n`` agents: ``continuous`` float32 [n, size] and ``discrete`` int32 [n, branches].
 
-    Other types are converted. What is left out has no columns.
+    Other types are converted. An omitted kind has no columns.
     """
 
     def __init__(self, continuous: NDArray[Any] | None = None, discrete: NDArray[Any] | None = None) -> None:
@@ -155,12 +155,12 @@ class ActionTuple:
 
     @property
     def continuous(self) -> FloatArray:
-        """float32 [n, continuous size]; None as long as nothing was given."""
-        return self._continuous  # type: ignore[return-value]  # as in mlagents-envs, whose users need not ask
+        """float32 [n, continuous size]; None until actions are set."""
+        return self._continuous  # type: ignore[return-value]  # as in mlagents-envs, so that users need no check
 
     @property
     def discrete(self) -> IntArray:
-        """int32 [n, branches]; None as long as nothing was given."""
+        """int32 [n, branches]; None until actions are set."""
         return self._discrete  # type: ignore[return-value]
 
     @property
@@ -182,7 +182,7 @@ class ActionTuple:
 
 
 class ActionSpec(NamedTuple):
-    """What an agent decides: the number of continuous actions, and the size of each discrete branch."""
+    """An agent's actions: the number of continuous actions, and the size of each discrete branch."""
 
     continuous_size: int
     discrete_branches: tuple[int, ...]
@@ -191,11 +191,11 @@ class ActionSpec(NamedTuple):
         return f"Continuous: {self.continuous_size}, Discrete: {self.discrete_branches}"
 
     def is_discrete(self) -> bool:
-        """Whether there are discrete actions alone."""
+        """Whether there are only discrete actions."""
         return self.discrete_size > 0 and self.continuous_size == 0
 
     def is_continuous(self) -> bool:
-        """Whether there are continuous actions alone."""
+        """Whether there are only continuous actions."""
         return self.discrete_size == 0 and self.continuous_size > 0
 
     @property
@@ -204,20 +204,20 @@ class ActionSpec(NamedTuple):
         return len(self.discrete_branches)
 
     def empty_action(self, n_agents: int) -> ActionTuple:
-        """All zeros."""
+        """Actions with all values zero."""
         return ActionTuple(
             np.zeros((n_agents, self.continuous_size), np.float32), np.zeros((n_agents, self.discrete_size), np.int32)
         )
 
     def random_action(self, n_agents: int) -> ActionTuple:
-        """Drawn from [-1, 1] and from all choices, with numpy's global generator (``np.random.seed``)."""
+        """Random actions from [-1, 1] and from all choices, with numpy's global generator (``np.random.seed``)."""
         continuous = np.random.uniform(-1.0, 1.0, (n_agents, self.continuous_size))
         # One branch after the other, as mlagents-envs draws them: equal seeds give equal actions.
         drawn = [np.random.randint(0, size, n_agents, np.int32) for size in self.discrete_branches]
         return ActionTuple(continuous, np.stack(drawn, axis=1) if drawn else np.zeros((n_agents, 0), np.int32))
 
     def _validate_action(self, actions: ActionTuple, n_agents: int, name: str) -> ActionTuple:
-        """The same actions. Raises UnityActionException where they are not for ``n_agents`` of this kind."""
+        """``actions``, if they fit ``n_agents`` agents; else raises UnityActionException."""
         kinds = [
             ("continuous", actions.continuous, self.continuous_size),
             ("discrete", actions.discrete, self.discrete_size),
@@ -227,7 +227,7 @@ class ActionSpec(NamedTuple):
             if shape != (n_agents, size):
                 raise UnityActionException(
                     f"behavior '{name}' takes {kind} actions of shape {(n_agents, size)} (agents that asked, actions) "
-                    f"and got {shape}; give every agent of its DecisionSteps a row"
+                    f"but got {shape}; give every agent of its DecisionSteps a row"
                 )
         if self.discrete_branches and n_agents:
             wrong = (actions.discrete < 0) | (actions.discrete >= np.array(self.discrete_branches))
@@ -241,22 +241,22 @@ class ActionSpec(NamedTuple):
 
     @staticmethod
     def create_continuous(continuous_size: int) -> ActionSpec:
-        """Continuous actions alone."""
+        """Only continuous actions."""
         return ActionSpec(continuous_size, ())
 
     @staticmethod
     def create_discrete(discrete_branches: tuple[int, ...]) -> ActionSpec:
-        """Discrete actions alone."""
+        """Only discrete actions."""
         return ActionSpec(0, discrete_branches)
 
     @staticmethod
     def create_hybrid(continuous_size: int, discrete_branches: tuple[int, ...]) -> ActionSpec:
-        """Both."""
+        """Continuous and discrete actions."""
         return ActionSpec(continuous_size, discrete_branches)
 
 
 class ObservationSpec(NamedTuple):
-    """One sensor: the shape of one agent's observation, what may be assumed of each dimension, and its name."""
+    """One sensor: the shape of one agent's observation, the properties of each dimension, and its name."""
 
     shape: tuple[int, ...]
     dimension_property: tuple[DimensionProperty, ...]
@@ -265,14 +265,14 @@ class ObservationSpec(NamedTuple):
 
 
 class BehaviorSpec(NamedTuple):
-    """What the agents of a behavior see, in the order of ``obs``, and what they decide."""
+    """The observations of a behavior's agents, in the order of ``obs``, and their actions."""
 
     observation_specs: list[ObservationSpec]
     action_spec: ActionSpec
 
 
 class BehaviorMapping(Mapping[BehaviorName, BehaviorSpec]):
-    """The behaviors met so far. It grows as agents of new ones appear."""
+    """The behaviors seen so far. It grows when agents of new ones appear."""
 
     def __init__(self, specs: dict[BehaviorName, BehaviorSpec]) -> None:
         self._dict = specs
@@ -288,18 +288,19 @@ class BehaviorMapping(Mapping[BehaviorName, BehaviorSpec]):
 
 
 class BaseEnv(ABC):
-    """Agents in a game. A step goes on until at least one of them asks for a decision, or ends its episode.
+    """Agents in a game. A step runs until at least one agent asks for a decision or ends its episode.
 
-    Use: ``reset()``; for every behavior ``get_steps`` and ``set_actions``, then ``step()``, and so on; ``close()``.
+    Usage: call ``reset()``. Then repeat: ``get_steps`` and ``set_actions`` for every behavior, ``step()``. At the end,
+    call ``close()``.
     """
 
     @abstractmethod
     def step(self) -> None:
-        """Go on with the actions that were set; agents without get zeros. The first step is a reset."""
+        """Continue with the actions that were set; agents without actions get zeros. The first step is a reset."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Begin all episodes anew; nothing is told of those that were open."""
+        """Restart all episodes; the interrupted ones report no end."""
 
     @abstractmethod
     def close(self) -> None:
@@ -308,7 +309,7 @@ class BaseEnv(ABC):
     @property
     @abstractmethod
     def behavior_specs(self) -> Mapping[BehaviorName, BehaviorSpec]:
-        """The behaviors met so far, by full name (``Name?team=0``)."""
+        """The behaviors seen so far, by full name (``Name?team=0``)."""
 
     @abstractmethod
     def set_actions(self, behavior_name: BehaviorName, action: ActionTuple) -> None:
@@ -320,4 +321,4 @@ class BaseEnv(ABC):
 
     @abstractmethod
     def get_steps(self, behavior_name: BehaviorName) -> tuple[DecisionSteps, TerminalSteps]:
-        """The agents that ask for a decision, and those whose episode ended. One may stand in both."""
+        """The agents that ask for a decision, and those whose episode ended. An agent can be in both."""

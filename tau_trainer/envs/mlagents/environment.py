@@ -1,4 +1,4 @@
-"""``UnityEnvironment``: one engine, stepped by calls that return when the step is there."""
+"""``UnityEnvironment``: one engine, stepped by blocking calls."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ _RAISED: Final[tuple[tuple[type[EngineError], type[UnityException]], ...]] = (
     (DecodeError, UnityObservationException),
     (EngineError, UnityEnvironmentException),
 )
-"""What mlagents-envs raises where the bridge raises something; the first that fits."""
+"""mlagents-envs' exception for each of the bridge's; the first that matches is used."""
 _ARGUMENTS: Final = {"--timeout-wait": "timeout_wait", "give --env": "give file_name", "--base-port": "base_port"}
-"""Flags of the command line that the bridge's sentences name, and what they are called here."""
+"""Command-line flags in the bridge's messages, and the corresponding arguments here."""
 
 
 class UnityEnvironment(BaseEnv):
     """A Unity build, a scene of the headless engine (``headless:balance``), or the Unity editor.
 
-    Images are [C, H, W]. Numbers of uncompressed ones are taken in the order of their shape, as mlagents-envs does.
-    Packages 3.0.0-exp.1 to 4.0.0 write them in another: of several channels ``obs.reshape(-1, H, W, C).transpose(0, 3,
+    Images are [C, H, W]. Uncompressed images are read in the order of their shape, as in mlagents-envs. Packages
+    3.0.0-exp.1 to 4.0.0 write them in another order: with several channels, ``obs.reshape(-1, H, W, C).transpose(0, 3,
     1, 2)`` is the game's picture. PNG images are right with every package.
     """
 
@@ -93,29 +93,30 @@ class UnityEnvironment(BaseEnv):
         log_folder: str | None = None,
         num_areas: int = 1,
     ) -> None:
-        """Start the engine, and wait until it has introduced itself.
+        """Start the engine, and wait for its handshake.
 
         Args:
-            file_name: the build; None: wait until somebody presses Play in the editor.
-            worker_id: counts engines that run at the same time; its port is ``base_port + worker_id``.
-            base_port: 5005 unless it is given, 5004 for the editor; 0: any port that is free.
-            seed: of the game.
+            file_name: the build; None: wait until someone presses Play in the editor.
+            worker_id: number of this engine among those that run at the same time; its port is
+                ``base_port + worker_id``.
+            base_port: default 5005, or 5004 for the editor; 0: any free port.
+            seed: the game's seed.
             no_graphics: start it without a display.
             no_graphics_monitor: the same for all workers but 0.
             timeout_wait: the longest wait for one answer, in seconds.
             additional_args: the engine's own, appended to its command line.
-            side_channels: what is told and heard beside observations and actions.
-            log_folder: where ``Player-<worker_id>.log`` goes; None: nowhere.
-            num_areas: copies of the training area, in games that can multiply it.
+            side_channels: channels for other messages than observations and actions.
+            log_folder: folder for ``Player-<worker_id>.log``; None: no log.
+            num_areas: copies of the training area, in games that can replicate it.
 
         Raises:
-            UnityEnvironmentException: there is no such build, it does not start, ends, or speaks another version.
+            UnityEnvironmentException: the build does not exist, does not start, ends, or has another protocol version.
             UnityWorkerInUseException: its port is taken.
-            UnityTimeOutException: it did not introduce itself in time.
+            UnityTimeOutException: it did not connect in time.
         """
         if file_name is None and worker_id != 0:
             raise UnityEnvironmentException(
-                f"there is one editor only, and it is worker 0, not {worker_id}; give file_name to start a build"
+                f"there is only one editor, and it is worker 0, not {worker_id}; to start a build, give file_name"
             )
         if base_port is None:
             base_port = self.BASE_ENVIRONMENT_PORT if file_name is not None else self.DEFAULT_EDITOR_PORT
@@ -133,7 +134,7 @@ class UnityEnvironment(BaseEnv):
             analytics = DefaultTrainingAnalyticsSideChannel()
             channels.append(analytics)
         if ENVIRONMENT_PARAMETERS not in given:
-            channels.append(EnvironmentParametersChannel())  # says nothing unless an adapter has a seed to tell
+            channels.append(EnvironmentParametersChannel())  # sends nothing unless an adapter sets a seed
         self._side_channel_manager = SideChannelManager(channels)
         self._hub = _Hub(self._side_channel_manager)
         self._blocking = _Blocking()
@@ -144,11 +145,11 @@ class UnityEnvironment(BaseEnv):
                 port = engine_ports(1, base_port + worker_id)[0] if base_port else 0
                 if launch is None:
                     _log.warning("waiting for the Unity editor on port %d: press Play in the editor", port)
-                # Engines are told their run's seed plus their number, and here the seed is the engine's own.
+                # The bridge sends the seed plus the engine's number; here the seed is the engine's own.
                 options = EngineOptions(seed - worker_id, num_areas, self._timeout_s, image_order="declared")
                 self._engine = self._blocking(_made(worker_id, port, launch, options, self._hub))
                 self._blocking(self._engine.start())
-                self._engine.notes.clear()  # of what a model can be used for, and here there is none
+                self._engine.notes.clear()  # they are about exported models, and here there is none
         except BaseException:
             self._blocking.close()
             raise
@@ -159,23 +160,23 @@ class UnityEnvironment(BaseEnv):
 
     @property
     def behavior_specs(self) -> Mapping[BehaviorName, BehaviorSpec]:
-        """The behaviors met so far, by full name: none before the first step or reset."""
+        """The behaviors seen so far, by full name; empty before the first step or reset."""
         return BehaviorMapping(self._specs)
 
     def reset(self) -> None:
-        """Begin all episodes anew. Raises as :meth:`step` does."""
+        """Restart all episodes. Raises the same errors as :meth:`step`."""
         self._check_loaded()
         self._exchange(self._engine.reset())
 
     def step(self) -> None:
-        """Go on with the actions that were set; agents without get zeros. The first step is a reset.
+        """Continue with the actions that were set; agents without actions get zeros. The first step is a reset.
 
         Raises:
             UnityEnvironmentException: it is closed, or its process ended.
-            UnityCommunicatorStoppedException: the game said goodbye.
+            UnityCommunicatorStoppedException: the game closed the connection.
             UnityCommunicationException: the connection broke.
             UnityTimeOutException: it did not answer in time.
-            UnityObservationException: what it sent cannot be read, or is not finite.
+            UnityObservationException: its data cannot be read, or is not finite.
         """
         if not self._began:
             self.reset()
@@ -194,7 +195,7 @@ class UnityEnvironment(BaseEnv):
         return self._state[behavior_name]
 
     def set_actions(self, behavior_name: BehaviorName, action: ActionTuple) -> None:
-        """Set the actions of all agents of a behavior. Raises UnityActionException where they do not fit."""
+        """Set the actions of all agents of a behavior. Raises UnityActionException if they do not fit."""
         self._check_behavior(behavior_name)
         asking = len(self._state[behavior_name][0])
         self._actions[behavior_name] = self._specs[behavior_name].action_spec._validate_action(
@@ -202,9 +203,9 @@ class UnityEnvironment(BaseEnv):
         )
 
     def set_action_for_agent(self, behavior_name: BehaviorName, agent_id: AgentId, action: ActionTuple) -> None:
-        """Set the action of one agent: arrays of one row. Raises UnityActionException, and IndexError.
+        """Set the action of one agent: arrays of one row. Raises UnityActionException.
 
-        The latter for an agent that does not ask.
+        Raises IndexError if the agent did not ask for a decision.
         """
         self._check_behavior(behavior_name)
         spec, decisions = self._specs[behavior_name].action_spec, self._state[behavior_name][0]
@@ -218,7 +219,7 @@ class UnityEnvironment(BaseEnv):
         self._actions[behavior_name].discrete[place] = action.discrete[0]
 
     def close(self) -> None:
-        """Say goodbye, and wait until the engine has ended. Raises UnityEnvironmentException if it is closed."""
+        """End the engine and wait until it has ended. Raises UnityEnvironmentException if it is already closed."""
         self._check_loaded(broken=True)
         self._close()
 
@@ -232,7 +233,7 @@ class UnityEnvironment(BaseEnv):
             self._blocking.close()
 
     def _exchange(self, work: Coroutine[Any, Any, list[StepBatch]]) -> None:
-        """Wait for the next step, and take it in."""
+        """Wait for the next step and store it."""
         with self._translated():
             batches = self._blocking(work)
         for name, wire in self._engine.specs.items():
@@ -249,7 +250,7 @@ class UnityEnvironment(BaseEnv):
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise what mlagents-envs raises."""
+        """Translate exceptions to those of mlagents-envs."""
         try:
             yield
         except PortInUseError as error:
@@ -260,16 +261,16 @@ class UnityEnvironment(BaseEnv):
             for flag, argument in _ARGUMENTS.items():
                 text = text.replace(flag, argument)
             translated = kind(text)
-            if not isinstance(error, DecodeError):  # after which the engine waits for an answer as before
+            if not isinstance(error, DecodeError):  # after one, the engine still waits for an answer
                 self._failure = translated
             raise translated from error
 
     def _check_loaded(self, *, broken: bool = False) -> None:
-        """Raise UnityEnvironmentException if it is closed; what broke it, unless ``broken`` is no matter."""
+        """Raise UnityEnvironmentException if it is closed; the earlier failure if it failed, unless ``broken``."""
         if not self._loaded:
             raise UnityEnvironmentException("this environment is closed; make another one")
         if self._failure is not None and not broken:
-            raise type(self._failure)(f"{self._failure} (it is over; close this environment and make another one)")
+            raise type(self._failure)(f"{self._failure} (close this environment and make another one)")
 
     def _check_behavior(self, name: BehaviorName) -> None:
         if name not in self._specs:
@@ -278,9 +279,9 @@ class UnityEnvironment(BaseEnv):
 
 
 class _Hub(SideChannelHub):
-    """The user's channels at the bridge, and nothing of ours: what a run would tell its engines is dropped.
+    """Connects the user's channels to the bridge. Messages that a training run would send to engines are dropped.
 
-    What came is kept until the step that it came with has been taken in.
+    Received messages are kept until the step that they came with is stored.
     """
 
     def __init__(self, manager: SideChannelManager) -> None:
@@ -289,24 +290,24 @@ class _Hub(SideChannelHub):
         self._received: list[bytes] = []
 
     def take(self) -> bytes:
-        """What all channels send."""
+        """The queued messages of all channels."""
         return bytes(self._manager.generate_side_channel_messages())
 
     def receive(self, data: bytes) -> None:
-        """Keep it."""
+        """Store messages for :meth:`hand_out`."""
         self._received.append(data)
 
     def hand_out(self) -> None:
-        """Give the channels what came."""
+        """Pass the stored messages to the channels."""
         received, self._received = self._received, []
         for data in received:
             self._manager.process_side_channel_message(data)
 
 
 class _Blocking:
-    """Runs coroutines to their end on a loop of its own: in the caller's thread, which costs no switch of threads.
+    """Runs coroutines to their end on its own loop, in the caller's thread, which avoids switching threads.
 
-    Where the caller's thread runs a loop already, as in notebooks, another thread stands in.
+    If the caller's thread already runs a loop, as in notebooks, another thread is used.
     """
 
     def __init__(self) -> None:
@@ -314,7 +315,7 @@ class _Blocking:
         self._aside: ThreadPoolExecutor | None = None
 
     def __call__(self, work: Coroutine[Any, Any, T]) -> T:
-        """What ``work`` returns. Whatever interrupts it (Ctrl-C) cancels it."""
+        """The result of ``work``. An interruption (Ctrl-C) cancels it."""
         task = self._loop.create_task(work)
         try:
             return self._turn(task)
@@ -342,7 +343,7 @@ class _Blocking:
 
 
 async def _made(index: int, port: int, launch: LaunchSpec | None, options: EngineOptions, hub: _Hub) -> Engine:
-    """Servers are made on the loop that they will run on."""
+    """Make the engine on the loop on which its server runs."""
     return Engine(index, port, launch, options, hub, on_event=_log.warning)
 
 

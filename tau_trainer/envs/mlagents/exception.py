@@ -6,23 +6,23 @@ from tau_trainer.errors import EngineError
 
 
 class UnityException(EngineError):  # noqa: N818 (their names)
-    """Anything about an environment."""
+    """Any error of an environment."""
 
 
 class UnityEnvironmentException(UnityException):
-    """Starting or closing it, or its process ended."""
+    """It cannot be started or closed, or its process ended."""
 
 
 class UnityCommunicationException(UnityException):
-    """The connection broke, or a side channel got what it never gets."""
+    """The connection broke, or a side channel received an unexpected message."""
 
 
 class UnityCommunicatorStoppedException(UnityException):
-    """The engine said goodbye by itself: Stop in the editor, or a build that quit."""
+    """The engine closed the connection: Stop in the editor, or a build that quit."""
 
 
 class UnityObservationException(UnityException, RuntimeError):  # noqa: N818 (a bare RuntimeError there, for NaN)
-    """What it sent cannot be read, changed its shape, or is not finite."""
+    """Its observations cannot be read, changed their shape, or are not finite."""
 
 
 class UnityActionException(UnityException):
@@ -34,7 +34,7 @@ class UnityTimeOutException(UnityException):
 
 
 class UnitySideChannelException(UnityException):
-    """A side channel was asked for something that it cannot send."""
+    """A side channel cannot send the given values."""
 
 
 class UnityWorkerInUseException(UnityException):
@@ -42,7 +42,7 @@ class UnityWorkerInUseException(UnityException):
 
     def __init__(self, worker_id: int | str) -> None:
         super().__init__(
-            f"the port of worker {worker_id} is taken by another program; close the environment that has it, or give "
+            f"the port of worker {worker_id} is taken by another program; close the environment that has it, or use "
             "another worker_id or base_port"
         )
 

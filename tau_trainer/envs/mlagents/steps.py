@@ -1,4 +1,4 @@
-"""What the bridge heard, under the names of mlagents-envs."""
+"""Conversion of the bridge's data to mlagents-envs' types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PIXEL: Final = np.float32(255)
 
 
 def behavior_spec(wire: WireSpec) -> BehaviorSpec:
-    """What agents see and do, as mlagents-envs has it."""
+    """A behavior's spec in mlagents-envs' form."""
     unspecified = DimensionProperty.UNSPECIFIED
     sensors = [
         ObservationSpec(
@@ -32,7 +32,7 @@ def behavior_spec(wire: WireSpec) -> BehaviorSpec:
 
 
 def steps(spec: BehaviorSpec, batch: StepBatch | None) -> tuple[DecisionSteps, TerminalSteps]:
-    """One exchange of a behavior; ``batch`` None: none of its agents was heard of."""
+    """One exchange of a behavior; ``batch`` is None if no agent of it reported."""
     if batch is None:
         return DecisionSteps.empty(spec), TerminalSteps.empty(spec)
     ended = batch.terminals
@@ -57,14 +57,14 @@ def steps(spec: BehaviorSpec, batch: StepBatch | None) -> tuple[DecisionSteps, T
 
 
 def _as_floats(sensors: Sequence[NDArray[Any]]) -> list[FloatArray]:
-    """Images that came as bytes become numbers from 0 to 1, as mlagents-envs has them."""
+    """Sensors as float32; images received as bytes are scaled to 0 to 1, as in mlagents-envs."""
     return [
         np.true_divide(sensor, _PIXEL, dtype=np.float32) if sensor.dtype == np.uint8 else sensor for sensor in sensors
     ]
 
 
 def _masks(branches: Sequence[int], batch: StepBatch) -> list[BoolArray] | None:
-    """One mask a branch for whoever asks; nothing is forbidden where the engine sent none."""
+    """One mask for each branch for the agents that ask; nothing is forbidden if the engine sent no mask."""
     if not branches or not len(batch):
         return None
     flat = batch.action_mask

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 _FORMATS = (".png", ".svg")
 _LONGEST = 60
-"""Characters of a node's points in text."""
+"""Maximum number of characters of a node's points in text."""
 
 
 def as_text(root: Node) -> str:
-    """One line a node: what the agent named, the points that are left, and what the host names."""
+    """One line for each node: the agent's coordinate, the remaining points, and the host's coordinates."""
     return "\n".join(_lines(root, "", ""))
 
 
 def draw(root: Node, path: Path) -> Path:
-    """Write the tree as a picture of the kind that the file's ending says; the path.
+    """Write the tree as a picture in the format of the file's suffix; returns the path.
 
     Raises:
-        SettingsError: that is no kind of picture.
+        SettingsError: the suffix is not a picture format.
         TauError: the file cannot be written.
     """
     picture = io.BytesIO()
@@ -41,16 +41,16 @@ def draw(root: Node, path: Path) -> Path:
 
 
 def picture_format(path: Path) -> str:
-    """What kind of picture a file's ending says. Raises SettingsError."""
+    """The picture format of a file's suffix. Raises SettingsError."""
     if path.suffix.lower() not in _FORMATS:
         raise SettingsError(f"a tree cannot be drawn as '{path.name}'; end its name with {' or '.join(_FORMATS)}")
     return path.suffix[1:].lower()
 
 
 def figure(root: Node) -> Figure:
-    """The tree from left to right, how many points are left and what the host names beside each node.
+    """The tree from left to right; labels give the number of remaining points and the host's coordinates.
 
-    Grey nodes go on, green ones are over, in red ones the distinguished point is lost, hollow ones were cut.
+    Gray nodes continue, green ones are over, red ones have lost the distinguished point, hollow ones were cut.
     """
     from matplotlib.figure import Figure
 
@@ -59,7 +59,7 @@ def figure(root: Node) -> Figure:
     picture = Figure(figsize=(3 + 1.6 * depth, 1.2 + 0.28 * height), layout="constrained")
     axes = picture.subplots()
     axes.axis("off")
-    labelled = len(places) <= 200  # more would lie over each other
+    labelled = len(places) <= 200  # more labels would overlap
     for node in root.walk():
         x, y = places[id(node)]
         for child in node.children:
@@ -114,7 +114,7 @@ def _lines(node: Node, before: str, beneath: str) -> list[str]:
 
 
 def _places(root: Node) -> dict[int, tuple[float, float]]:
-    """Where each node is: its depth, and leaves one below the other with parents in the middle of their children."""
+    """Node positions: x is the depth; leaves are stacked, and each parent is in the middle of its children."""
     places: dict[int, tuple[float, float]] = {}
     leaves = 0
 

@@ -37,32 +37,33 @@ class Polyhedra(BatchedEnv):
     a point -1; an agent also sees which coordinates the host named (0 or 1). Actions of a host are numbers of
     :func:`~tau_trainer.envs.polyhedra.points.subsets`, those of an agent coordinates, and the mask allows those named.
     Starts are drawn uniformly from 0 ... ``max_value`` and reduced; a few (1 in 100 with 20 points in 3
-    dimensions) are over already then; they end with their first step, which pays nothing.
+    dimensions) are already over; they end with their first step, which has reward 0.
 
     Args:
         num_envs: copies.
-        role: whose actions are asked for.
+        role: the side whose actions the trainer chooses.
         opponent: the other side: a name of :data:`HOSTS` or :data:`AGENTS`, or any player.
         dimension: ``d``, at least 2.
         max_num_points: ``n``, at the start.
-        max_value: greatest entry at the start; in the variant ``original`` it stands for 1, and all entries for
-            fractions with this denominator.
+        max_value: greatest entry at the start; in the variant ``original`` it means 1, and all entries are fractions
+            with this denominator.
         scale_observation: whether the largest entry is made 1 at the start and after every turn.
-        reposition: whether the least of each coordinate is made 0 then.
-        exact: whether all that is no vertex of the Newton polyhedron goes (slow), or only what is nowhere less.
+        reposition: whether the least of each coordinate is then made 0.
+        exact: whether to remove all points that are not vertices of the Newton polyhedron (slow), or only those that
+            are nowhere less than another point.
         variant: see :mod:`tau_trainer.envs.polyhedra.rules`.
-        weights: at the start, one for each coordinate; ``thom`` alone has them, and without this all are 1.
+        weights: at the start, one for each coordinate; only for ``thom``, where the default is 1 for all.
         rewards: ``trainer``: when the host wins, it gets 1 and the agent -1. ``gym``: when the host wins, it gets 1;
-            the agent gets 1 for every turn after which the game goes on, and ``invalid_move_penalty`` instead for one
-            that was not allowed; the host gets ``-step_threshold`` when a game is cut.
-        reward_based_on_point_reduction: whether the host also gets 1 for every point that goes, with ``gym``.
+            the agent gets 1 for every turn after which the game continues, or ``invalid_move_penalty`` for an invalid
+            turn; the host gets ``-step_threshold`` when a game is cut.
+        reward_based_on_point_reduction: whether the host also gets 1 for every removed point, with ``gym``.
         invalid_move_penalty: with ``gym``.
         step_threshold: turns after which a game is cut; None: never.
-        value_threshold: an entry above this cuts a game too; None: never.
-        options: of every :class:`BatchedEnv`.
+        value_threshold: an entry above this also cuts a game; None: never.
+        options: options of every :class:`BatchedEnv`.
 
     Raises:
-        SettingsError: a name or number that cannot be used.
+        SettingsError: a name or number is invalid.
     """
 
     name = "polyhedra"
@@ -102,7 +103,9 @@ class Polyhedra(BatchedEnv):
             if number is not None and number < least:
                 raise SettingsError(f"polyhedra: {key} is {number}; at least {least} is needed")
         if variant == "original" and scale_observation:
-            raise SettingsError("polyhedra: the variant 'original' is about sums of 1; set scale_observation to false")
+            raise SettingsError(
+                "polyhedra: the variant 'original' needs unscaled points; set scale_observation to false"
+            )
         if weights is not None and (variant != "thom" or len(weights) != dimension):
             raise SettingsError(f"polyhedra: weights are for the variant 'thom', {dimension} of them, one a coordinate")
         self.role: Role = role
@@ -122,7 +125,7 @@ class Polyhedra(BatchedEnv):
 
     @property
     def opponent(self) -> Player:
-        """The other side. It may be replaced at any time, by a name too."""
+        """The other side. You can replace it at any time, also by a name."""
         return self._opponent
 
     @opponent.setter
@@ -130,12 +133,12 @@ class Polyhedra(BatchedEnv):
         self._opponent = found("agent" if self.role == "host" else "host", player)
 
     def begin(self, draws: Draws) -> State:
-        """Points as drawn; for an agent, what the host names first."""
+        """Random points; for an agent, also the coordinates that the host names first."""
         size = self.dimension, self.max_num_points, self.max_value
         return self._state(drawn(draws, *size, self.rules, self._weights), draws)
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
-        """The turn, and for an agent what the host names next."""
+        """Play a turn; for an agent, the host also names its next coordinates."""
         position, chosen = _position(state), actions[:, 0]
         if self.role == "host":
             coords = self._subsets[chosen]  # bool [E, d]
@@ -145,7 +148,7 @@ class Polyhedra(BatchedEnv):
             coords, axis = state["coords"], chosen
             valid = allowed_axes(position, coords, self.rules).gather(1, axis[:, None])[:, 0]
         after = ordered(played(position, coords, axis, self.rules))
-        was, ended = over(position, self.rules), over(after, self.rules)  # starts may be over already
+        was, ended = over(position, self.rules), over(after, self.rules)  # a start can already be over
         cut = torch.zeros_like(ended)
         if self._step_threshold is not None:
             cut |= state["step"] >= self._step_threshold
@@ -155,11 +158,11 @@ class Polyhedra(BatchedEnv):
         return Outcome(self._state(after, draws), rewards[:, None], ended[:, None], cut[:, None])
 
     def observe(self, state: State) -> torch.Tensor:
-        """What :func:`observation` makes of the state."""
+        """:func:`observation` of the state."""
         return observation(state["points"], state.get("coords"), state.get("weights"))[:, None]
 
     def allowed(self, state: State) -> torch.Tensor | None:
-        """For an agent what the host named; for a host what the variant lets it name."""
+        """For an agent the coordinates that the host named; for a host the sets that the variant allows."""
         if self.role == "host":
             allowed = allowed_subsets(_position(state), None, self.rules)
         else:
@@ -176,7 +179,7 @@ class Polyhedra(BatchedEnv):
         )
 
     def view(self) -> View:
-        """What a player in this environment's role sees now; its draws are those of the step to come."""
+        """The current view of a player in this environment's role; its draws are those of the next step."""
         state = self.state
         draws = Draws(state["seed"], state["episode"], state["step"] + 1)
         return view_of(_position(state), draws, state.get("coords"), self.rules)
@@ -198,7 +201,7 @@ class Polyhedra(BatchedEnv):
         cut: torch.Tensor,
         valid: torch.Tensor | None,
     ) -> torch.Tensor:
-        """float32 [E]; nothing where the game was over before."""
+        """Rewards float32 [E]; 0 if the game was over before."""
         won = ended.to(torch.float32)
         rewards, pays_reduction, invalid = self._pays
         if rewards == "trainer":
@@ -213,7 +216,7 @@ class Polyhedra(BatchedEnv):
             paid = 1.0 - won
             if valid is not None:
                 paid = torch.where(valid, paid, invalid)
-        return paid * ~was  # what was over pays nothing
+        return paid * ~was  # games that were over have reward 0
 
 
 def _position(state: State) -> Position:

@@ -1,7 +1,7 @@
-"""Fixed players of both sides, by name; anything that takes a :class:`View` and gives actions is a player too.
+"""Fixed players of both sides, by name; any function from a :class:`View` to actions is a player too.
 
 A host's action is a number of :func:`tau_trainer.envs.polyhedra.points.subsets`, an agent's a coordinate. In games that
-are over, where nothing can be chosen, whatever comes out is played by nobody.
+are over, nothing can be chosen, so the returned action is ignored.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from tau_trainer.settings.problems import did_you_mean
 
 Role = Literal["host", "agent"]
 _STREAMS = {"host": 1, "agent": 2}
-"""Of :class:`Draws`; starts have 0."""
+"""Stream numbers of :class:`Draws`; starts use 0."""
 _NEARLY = 1e-3
-"""In :func:`spivakovsky`, which divides: a sum of 1 may come out so much less."""
+"""Tolerance in :func:`spivakovsky`: after its divisions, a sum of 1 can be less by this much."""
 
 
 class View(NamedTuple):
-    """What a player sees when it is its turn, in every game."""
+    """A player's view of all games when it is its turn."""
 
     points: torch.Tensor
     """[B, n, d], rows in any order."""
     draws: Draws
     coords: torch.Tensor | None = None
-    """bool [B, d]: what the host named; None: it is the host's turn."""
+    """bool [B, d]: the host's coordinates; None: it is the host's turn."""
     weights: torch.Tensor | None = None
     """[B, d], in the variant ``thom``."""
     choices: torch.Tensor | None = None
-    """bool [B, k]: what may be chosen; None: everything."""
+    """bool [B, k]: allowed actions; None: all."""
     unit: float = 1.0
     """See :class:`Rules`."""
 
     def observation(self) -> torch.Tensor:
-        """What :func:`observation` makes of it, once points are ordered."""
+        """:func:`observation` of this view, with ordered points."""
         return observation(features(self.points)[0], self.coords, self.weights)
 
 
 def observation(points: torch.Tensor, coords: torch.Tensor | None, weights: torch.Tensor | None) -> torch.Tensor:
-    """float32 [B, n * d (+ d) (+ d)]: ordered points, what the host named, weights."""
+    """float32 [B, n * d (+ d) (+ d)]: ordered points, the host's coordinates, weights."""
     parts = [points.flatten(1), *(part for part in (coords, weights) if part is not None)]
     return torch.cat([part.to(torch.float32) for part in parts], dim=1)
 
 
 def view_of(position: Position, draws: Draws, coords: torch.Tensor | None, rules: Rules) -> View:
-    """What is seen of these games by an agent, or by a host where ``coords`` is None."""
+    """The view of these games for an agent, or for a host if ``coords`` is None."""
     choices = allowed_subsets(position, None, rules) if coords is None else allowed_axes(position, coords, rules)
     return View(position.points, draws, coords, position.weights, choices, rules.unit)
 
 
 Player: TypeAlias = Callable[[View], torch.Tensor]
-"""int64 [B] for a :class:`View`; of a network, say, the best of ``view.choices`` for ``view.observation()``."""
+"""Maps a :class:`View` to int64 [B]; a network, for example, takes the best of ``view.choices``."""
 
 
 def found(role: Role, player: str | Player) -> Player:
-    """The player of that name; what is no name is one already. Raises SettingsError."""
+    """The player with this name; a player is returned unchanged. Raises SettingsError."""
     if not isinstance(player, str):
         return player
     known = HOSTS if role == "host" else AGENTS
@@ -92,7 +92,7 @@ def all_coord(view: View) -> torch.Tensor:
 
 
 def zeillinger(view: View) -> torch.Tensor:
-    """Where two points differ least and most, of the first pair whose difference has the least character.
+    """The coordinates where two points differ least and most, for the first pair with the least character.
 
     The character of a difference is its greatest minus its least entry and then how often both occur (Zeillinger 2006).
     """
@@ -102,7 +102,7 @@ def zeillinger(view: View) -> torch.Tensor:
 
 
 def zeillinger_lex(view: View) -> torch.Tensor:
-    """As :func:`zeillinger`, but of all pairs with that character the one whose coordinates come first."""
+    """Like :func:`zeillinger`, but of all pairs with that character it takes the one with the first coordinates."""
     d = view.points.shape[2]
     lowest, highest, best = _differences(view.points)
     # [B]: both coordinates as one number, so that the least comes first.
@@ -113,10 +113,10 @@ def zeillinger_lex(view: View) -> torch.Tensor:
 def spivakovsky(view: View) -> torch.Tensor:
     """Spivakovsky's strategy for the original game (1983).
 
-    Shift the polyhedron to the coordinate planes, take the coordinates of its points with the least sum, project what
-    lies below that sum from there, and go on in the coordinates that are left, until nothing is left or the polyhedron
-    is a shifted orthant; then take the fewest coordinates more that sum to 1 or more in every point: in the variant
-    ``original`` of the polyhedron, otherwise of what is left of it.
+    Shift the polyhedron to the coordinate planes, take the coordinates of its points with the least sum, and project
+    the points below that sum from there. Repeat with the remaining coordinates until no point is left or the polyhedron
+    is a shifted orthant. Then add the fewest coordinates that sum to 1 or more in every point: in the variant
+    ``original`` every point of the polyhedron, else every remaining point.
     """
     points, d = view.points.to(torch.float64) / view.unit, view.points.shape[2]  # float64: sums are compared with 1
     here = available(view.points)
@@ -153,23 +153,23 @@ def spivakovsky(view: View) -> torch.Tensor:
 
 
 def weak_spivakovsky(view: View) -> torch.Tensor:
-    """The fewest coordinates of which every point has one that is not 0; of such sets the first as lists are sorted."""
+    """The smallest set of coordinates in which every point has a nonzero one; in a tie, the first in list order."""
     hits, masks = _hitting(view.points)
     used = (view.points > 0).any(dim=1)
-    hits &= ~(masks & ~used[:, None]).any(dim=2)  # a coordinate that is 0 everywhere serves nothing
+    hits &= ~(masks & ~used[:, None]).any(dim=2)  # a coordinate that is 0 everywhere is useless
     order = _small_first_as_lists(masks.shape[1], masks.device)
     return order[hits[:, order].to(torch.int8).argmax(dim=1)]
 
 
 def weak_spivakovsky_min_hitting(view: View) -> torch.Tensor:
-    """As :func:`weak_spivakovsky`, but of such sets the one whose bits are the least number."""
+    """Like :func:`weak_spivakovsky`, but in a tie the set whose bits are the least number."""
     hits, masks = _hitting(view.points)
     order = masks.sum(dim=1).argsort(stable=True)
     return order[hits[:, order].to(torch.int8).argmax(dim=1)]
 
 
 def random_spivakovsky(view: View) -> torch.Tensor:
-    """As :func:`weak_spivakovsky`, but any of such sets."""
+    """Like :func:`weak_spivakovsky`, but in a tie a random set."""
     hits, masks = _hitting(view.points)
     size = torch.where(hits, masks.sum(dim=1), masks.shape[1] + 1)
     return _one_of(size == size.amin(dim=1, keepdim=True), view, "host")
@@ -194,7 +194,7 @@ def choose_last(view: View) -> torch.Tensor:
 
 
 def morin(view: View) -> torch.Tensor:
-    """The coordinate of the least weight that the host named; of several, any. Raises SettingsError: there are none."""
+    """The named coordinate with the least weight; in a tie, a random one. Raises SettingsError without weights."""
     if view.weights is None:
         raise SettingsError("the agent 'morin' needs weights; play the variant 'thom'")
     return _one_of(_all_choices(view), view, "agent")
@@ -221,14 +221,14 @@ AGENTS: Mapping[str, Player] = {
 
 @cache
 def _small_first(dimension: int, device: torch.device) -> torch.Tensor:
-    """Bool [2^d - 1, d]: all sets of coordinates but the empty one, by size and then as numbers."""
+    """Bool [2^d - 1, d]: all nonempty sets of coordinates, by size and then as numbers."""
     masks = sorted(range(1, 1 << dimension), key=int.bit_count)
     return torch.tensor([[bool(mask >> k & 1) for k in range(dimension)] for mask in masks], device=device)
 
 
 @cache
 def _small_first_as_lists(dimension: int, device: torch.device) -> torch.Tensor:
-    """int64 [2^d - d - 1]: hosts' actions, by the size of what they mean and then as lists are sorted."""
+    """int64 [2^d - d - 1]: hosts' actions, by the size of their sets and then in list order."""
     lists = [[k for k in range(dimension) if mask >> k & 1] for mask in range(1 << dimension) if mask & (mask - 1)]
     return torch.tensor(sorted(range(len(lists)), key=lambda i: (len(lists[i]), lists[i])), device=device)
 
@@ -251,9 +251,9 @@ def _one_of(choices: torch.Tensor, view: View, role: Role) -> torch.Tensor:
 
 
 def _differences(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Of pairs of rows: where they differ least, where most (int64 [B, P] each), whether none has less character.
+    """For pairs of rows: where they differ least and most (int64 [B, P] each), and whether the character is least.
 
-    Both are 0 where a row holds no point, and those count where there is nothing better.
+    Both are 0 if a row holds no point; such pairs are used only if there is no other.
     """
     n = points.shape[1]
     first, second = torch.triu_indices(n, n, min(1, n - 1), device=points.device)
@@ -272,14 +272,14 @@ def _differences(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
 
 
 def _pair_action(first: torch.Tensor, second: torch.Tensor, d: int) -> torch.Tensor:
-    """int64 [B]: the host's action that means these two coordinates; {0, 1} where they are one."""
+    """int64 [B]: the host's action for these two coordinates; {0, 1} if both are the same."""
     first, second = torch.where(first == second, 0, first), torch.where(first == second, 1, second)
     coordinates = torch.arange(d, device=first.device)
     return action_of((coordinates == first[:, None]) | (coordinates == second[:, None]))
 
 
 def _hitting(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Bool [B, k]: hosts' actions of whose coordinates every point has one that is not 0; and :func:`subsets`."""
+    """Bool [B, k]: hosts' actions in whose coordinates every point has a nonzero one; and :func:`subsets`."""
     masks = subsets(points.shape[2], points.device)
     missed = (points[:, :, None] > 0).logical_and(masks).any(dim=3).logical_not()  # bool [B, n, k]
     return ~(missed & available(points)[..., None]).any(dim=1), masks

@@ -1,7 +1,7 @@
-"""Sets of points as tensors: what a move, a reduction, a shift and a scale do to them.
+"""Sets of points as tensors: moves, reductions, shifts and scaling.
 
-A batch of sets is ``[B, n, d]``, float32 or float64; rows that hold no point are -1 in every coordinate. Everything is
-pure and asks no tensor for a number (but :func:`reduced_exactly` on a CPU, where looking costs nothing). Sums over
+A batch of sets is ``[B, n, d]``, float32 or float64; rows that hold no point are -1 in every coordinate. All functions
+are pure and never convert a tensor to a number (except :func:`reduced_exactly` on a CPU, where that is free). Sums over
 coordinates are added one after another, so that a batch, one game and the twin round alike.
 """
 
@@ -15,9 +15,9 @@ from tau_trainer.errors import SettingsError
 
 PADDING = -1.0
 MOST_DIMENSIONS = 16
-"""A host has a choice for nearly every subset of them, and all are listed."""
+"""Maximum dimension: a host has an action for nearly every subset of coordinates, and all are listed."""
 _PIVOTS = 200
-"""Of a simplex in :func:`reduced_exactly`; one with 20 points in 3 dimensions takes about 10."""
+"""Maximum pivots of the simplex method in :func:`reduced_exactly`; 20 points in 3 dimensions take about 10."""
 
 
 def available(points: torch.Tensor) -> torch.Tensor:
@@ -31,24 +31,24 @@ def count(points: torch.Tensor) -> torch.Tensor:
 
 
 def features(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """[B, n, d] as players see it, rows by their first coordinate, the largest first; int64 [B, n]: which they were."""
+    """[B, n, d] in the players' order: rows by first coordinate, largest first; int64 [B, n]: their old rows."""
     order = points[..., 0].argsort(dim=1, descending=True, stable=True)  # padding is -1, so it comes last
     return points.gather(1, order[..., None].expand_as(points)), order
 
 
 @cache
 def subsets(dimension: int, device: torch.device) -> torch.Tensor:
-    """Bool [2^d - d - 1, d]: the coordinates that each action of a host means.
+    """Bool [2^d - d - 1, d]: the coordinates of each action of a host.
 
-    Row ``id`` holds the bits (``k`` stands for coordinate ``k``) of the ``id``-th number that is neither 0 nor a power
-    of two. Two subsets that differ are two ids; in three dimensions {0,1}, {0,2}, {1,2}, {0,1,2}.
+    Row ``id`` holds the bits (bit ``k`` is coordinate ``k``) of the ``id``-th number that is neither 0 nor a power of
+    two. In three dimensions the sets are {0,1}, {0,2}, {1,2}, {0,1,2}.
 
     Raises SettingsError for more than :data:`MOST_DIMENSIONS`.
     """
     if dimension > MOST_DIMENSIONS:
         raise SettingsError(
-            f"polyhedra: dimension is {dimension}, in which a host has 2^{dimension} choices; at most "
-            f"{MOST_DIMENSIONS} can be played"
+            f"polyhedra: dimension is {dimension}, in which a host has 2^{dimension} choices; use at most "
+            f"{MOST_DIMENSIONS}"
         )
     masks = [mask for mask in range(1 << dimension) if mask & (mask - 1)]
     rows = [[bool(mask >> k & 1) for k in range(dimension)] for mask in masks]
@@ -56,10 +56,10 @@ def subsets(dimension: int, device: torch.device) -> torch.Tensor:
 
 
 def action_of(coords: torch.Tensor) -> torch.Tensor:
-    """int64 [B]: the host's action that means ``coords`` (bool [B, d], two or more); see :func:`subsets`."""
+    """int64 [B]: the host's action for ``coords`` (bool [B, d], two or more); see :func:`subsets`."""
     powers = 1 << torch.arange(coords.shape[1], device=coords.device)
     mask = (coords * powers).sum(dim=1)
-    # Below a number with this highest bit lie 0 and so many powers of two, which are no actions.
+    # Below a number with this highest bit are 0 and this number of powers of two, which are not actions.
     highest = (coords * torch.arange(coords.shape[1], device=coords.device)).amax(dim=1)
     return mask - highest - 2
 
@@ -75,7 +75,7 @@ def sums(points: torch.Tensor, coords: torch.Tensor) -> torch.Tensor:
 def moved(points: torch.Tensor, coords: torch.Tensor, axis: torch.Tensor, less: float = 0.0) -> torch.Tensor:
     """[B, n, d] whose coordinate ``axis`` (int64 [B]) is now the sum over ``coords`` (bool [B, d]), minus ``less``.
 
-    A game whose ``axis`` is not in its ``coords`` stays as it is.
+    A game whose ``axis`` is not in its ``coords`` stays unchanged.
     """
     valid = coords.gather(1, axis[:, None])
     hot = (torch.arange(points.shape[2], device=points.device) == axis[:, None]) & valid  # bool [B, d]
@@ -86,10 +86,10 @@ def moved(points: torch.Tensor, coords: torch.Tensor, axis: torch.Tensor, less: 
 def reduced(points: torch.Tensor) -> torch.Tensor:
     """[B, n, d] without points that are nowhere less than another one; of equal points the first row stays.
 
-    What is left holds all vertices of the Newton polyhedron, and may hold more: see :func:`reduced_exactly`.
+    The result contains all vertices of the Newton polyhedron, and possibly more points: see :func:`reduced_exactly`.
     """
     n, here = points.shape[1], available(points)
-    # Games come last: then what is compared lies side by side in memory, which is twice as fast on a CPU.
+    # Games are the last axis, so that compared values are adjacent in memory: twice as fast on a CPU.
     columns = torch.where(here[..., None], points, torch.inf).permute(2, 1, 0).contiguous()
     above = columns[0, :, None] >= columns[0, None]  # bool [n, n, B]: row i nowhere less than row j
     for column in columns[1:]:
@@ -107,17 +107,18 @@ def repositioned(points: torch.Tensor) -> torch.Tensor:
 
 
 def rescaled(points: torch.Tensor) -> torch.Tensor:
-    """[B, n, d] divided by the largest entry of its game, where that is not 0."""
+    """[B, n, d] divided by the largest entry of its game, unless that is 0."""
     largest = points.amax(dim=(1, 2), keepdim=True)
     return torch.where(available(points)[..., None], points / torch.where(largest > 0, largest, 1.0), PADDING)
 
 
 def reduced_exactly(points: torch.Tensor) -> torch.Tensor:
-    """[B, n, d] that are vertices of the Newton polyhedron, the convex hull of all points and whatever lies above them.
+    """[B, n, d]: the vertices of the Newton polyhedron, the convex hull of the points plus the positive orthant.
 
-    Point ``p`` is none if a mixture of others is nowhere greater, which is so if the matrix game with the entries
-    ``q_k - p_k`` (whoever mixes points ``q`` wants little, whoever picks coordinate ``k`` wants much) has no positive
-    value; its linear program is solved for all games at once. Coordinates are compared as exactly as their dtype is.
+    Point ``p`` is not a vertex if a convex combination of others is nowhere greater. This holds if the matrix game with
+    the entries ``q_k - p_k`` (one player mixes points ``q`` and minimizes, the other picks coordinate ``k`` and
+    maximizes) has no positive value. Its linear program is solved for all games at once. Coordinates are compared with
+    the precision of their dtype.
     """
     left = reduced(points)
     for row in range(points.shape[1]):
@@ -134,10 +135,11 @@ def reduced_exactly(points: torch.Tensor) -> torch.Tensor:
 
 
 def _value(entries: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """float64 [B]: values of matrix games, by the simplex method with Bland's rule; infinite where nobody may choose.
+    """float64 [B]: values of matrix games, by the simplex method with Bland's rule; infinite if no row may be chosen.
 
     Args:
-        entries: float64 [B, n, d] in -1 ... 1: what who chooses among ``n`` pays who chooses among ``d``.
+        entries: float64 [B, n, d] in -1 ... 1: payment from the player who chooses among ``n`` to the one who chooses
+            among ``d``.
         columns: bool [B, n]: which may be chosen.
     """
     batch, n, d = entries.shape

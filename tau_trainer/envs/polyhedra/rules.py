@@ -1,8 +1,8 @@
-"""The game and its variants: what a turn does, what may be chosen, and when it is over.
+"""The game and its variants: turns, allowed choices, and the end of a game.
 
-Host and agent take turns: the host names two coordinates or more, the agent one of them, and of every point that
-coordinate becomes the sum over those named. Then only the Newton polyhedron's vertices stay. The host wants the game
-to end, the agent wants it to go on.
+Host and agent take turns: the host names two or more coordinates and the agent one of them. In every point, that
+coordinate becomes the sum over the named ones. Then only the Newton polyhedron's vertices stay. The host wants the game
+to end, the agent wants it to continue.
 
 - ``basic`` (Hauser's): as above; it is over when at most one point is left.
 - ``original`` (Hironaka's): the sum minus 1; the host names only coordinates that sum to at least 1 in every point; it
@@ -39,48 +39,48 @@ from tau_trainer.envs.polyhedra.points import (
 
 Variant = Literal["basic", "original", "thom"]
 _STREAM = 0
-"""Of :class:`Draws`; players have 1 (hosts) and 2 (agents)."""
+"""Stream number of :class:`Draws`; players use 1 (hosts) and 2 (agents)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How it is played."""
+    """The rules of a game."""
 
     variant: Variant = "basic"
     reposition: bool = False
-    """Whether the least of each coordinate is made 0 after every turn."""
+    """Whether points are shifted after every turn so that the least of each coordinate is 0."""
     rescale: bool = False
-    """Whether the largest entry is made 1 after every turn."""
+    """Whether points are scaled after every turn so that the largest entry is 1."""
     exact: bool = False
-    """Whether all that is no vertex goes, or only points that another one is nowhere greater than."""
+    """Whether to remove all points that are not vertices, or only those that are nowhere less than another point."""
     unit: float = 1.0
-    """What ``original`` takes for 1: with ``N``, whole numbers stand for fractions with that denominator, exactly."""
+    """Value that means 1 in ``original``: with ``N``, whole numbers are exact fractions with that denominator."""
     freeze: bool = True
-    """Whether games that are over stay as they are, whatever is played."""
+    """Whether games that are over stay unchanged by further turns."""
 
 
 class Position(NamedTuple):
-    """Games as they stand."""
+    """The current state of games."""
 
     points: torch.Tensor
     """[B, n, d]."""
     weights: torch.Tensor | None = None
     """[B, d], in ``thom``."""
     distinguished: torch.Tensor | None = None
-    """int64 [B]: the row of the point that is watched; -1: it is gone."""
+    """int64 [B]: the row of the distinguished point; -1: it is lost."""
 
 
 def drawn(
     draws: Draws, dimension: int, max_num_points: int, max_value: int, rules: Rules, weights: torch.Tensor | None = None
 ) -> Position:
-    """Points of entries 0 ... ``max_value``, all equally likely, as a game begins, ordered; ``weights`` float32 [d]."""
+    """Start positions with uniform entries 0 ... ``max_value``, ordered; ``weights`` float32 [d]."""
     entries = draws.integers(_STREAM, 0, max_value + 1, max_num_points, dimension)
     points = begun(entries.to(torch.float32), rules)
     return ordered(Position(points, None if weights is None else weights.expand(len(points), -1)))
 
 
 def begun(points: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """[B, n, d] as a game begins with ``points``."""
+    """[B, n, d]: the start position of a game with ``points``."""
     if rules.variant == "original":
         everywhere = torch.ones_like(points[:, 0], dtype=torch.bool)
         points = torch.where((sums(points, everywhere) > rules.unit)[..., None], points, PADDING)
@@ -88,9 +88,9 @@ def begun(points: torch.Tensor, rules: Rules) -> torch.Tensor:
 
 
 def played(position: Position, coords: torch.Tensor, axis: torch.Tensor, rules: Rules) -> Position:
-    """After one turn, in which ``coords`` (bool [B, d]) and ``axis`` (int64 [B]) were named.
+    """The games after one turn with ``coords`` (bool [B, d]) and ``axis`` (int64 [B]).
 
-    A turn that is not allowed changes nothing. Points stay in their rows.
+    An invalid turn changes nothing. Points stay in their rows.
     """
     valid = coords.sum(dim=1) >= 2
     allowed = allowed_subsets(position, coords[:, None], rules)
@@ -105,7 +105,7 @@ def played(position: Position, coords: torch.Tensor, axis: torch.Tensor, rules: 
     points = _settled(moved(points, coords, axis, rules.unit if rules.variant == "original" else 0.0), rules)
     if weights is not None:
         others = coords & (torch.arange(coords.shape[1], device=coords.device) != axis[:, None])
-        # The named axis' weight is taken off the others.
+        # Subtract the named axis' weight from the others.
         weights = torch.where(others, weights - weights.gather(1, axis[:, None]), weights)
     if distinguished is not None:
         here = available(points).gather(1, distinguished.clamp(min=0)[:, None])[:, 0]
@@ -114,11 +114,11 @@ def played(position: Position, coords: torch.Tensor, axis: torch.Tensor, rules: 
 
 
 def ordered(position: Position) -> Position:
-    """With its rows as players see them: by their first coordinate, the largest first, those without a point last."""
+    """The position with rows in the players' order: by first coordinate, largest first, empty rows last."""
     points, order = features(position.points)
     distinguished = position.distinguished
     if distinguished is not None:
-        row = (order == distinguished[:, None]).to(torch.int8).argmax(dim=1)  # where its point has gone
+        row = (order == distinguished[:, None]).to(torch.int8).argmax(dim=1)  # the new row of its point
         distinguished = torch.where(distinguished >= 0, row, -1)
     return Position(points, position.weights, distinguished)
 
@@ -134,7 +134,7 @@ def over(position: Position, rules: Rules) -> torch.Tensor:
 
 
 def allowed_subsets(position: Position, coords: torch.Tensor | None, rules: Rules) -> torch.Tensor | None:
-    """Bool [B, k]: which of ``coords`` (bool [B, k, d]; None: all that hosts' actions mean) may be named; None: all."""
+    """Bool [B, k]: which of ``coords`` (bool [B, k, d]; None: all hosts' actions) are allowed; None: all of them."""
     if rules.variant != "original":
         return None
     points = position.points
@@ -145,7 +145,7 @@ def allowed_subsets(position: Position, coords: torch.Tensor | None, rules: Rule
 
 
 def allowed_axes(position: Position, coords: torch.Tensor, rules: Rules) -> torch.Tensor:
-    """Bool [B, d]: which coordinate may be named once ``coords`` were."""
+    """Bool [B, d]: the coordinates that the agent may name after the host named ``coords``."""
     if position.weights is None:
         return coords
     weights = torch.where(coords, position.weights, torch.inf)

@@ -1,6 +1,6 @@
-"""Everything that agents can reply to a host: how long it can last, and the tree of all games.
+"""All possible replies of agents to a host: the longest game, and the tree of all games.
 
-A node's children are one for each coordinate that the agent may name. All positions of one depth are one batch.
+A node has one child for each coordinate that the agent may name. All positions of one depth are one batch.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _WIDEST = 1_000_000
 
 @dataclass(slots=True)
 class Node:
-    """A position in a tree, and how it came about."""
+    """A position in a tree, and the move that led to it."""
 
     points: list[list[float]]
     axis: int | None = None
-    """What the agent named before; None: the root."""
+    """The agent's last coordinate; None: the root."""
     weights: list[float] | None = None
     distinguished: int | None = None
-    """Which of :attr:`points`; None: none is, or it is lost."""
+    """Index in :attr:`points`; None: there is none, or it is lost."""
     over: bool = False
     coords: tuple[int, ...] = ()
-    """What the host names here; nothing where it is over."""
+    """The host's coordinates here; empty if the game is over."""
     children: list[Node] = field(default_factory=list)
     cut: bool = False
-    """Whether the tree grew too large for its children."""
+    """Whether its children were left out because the tree was too large."""
 
     def walk(self) -> Iterator[Node]:
-        """This one, and all below it; parents before children, in the order of coordinates."""
+        """This node and all below it; parents before children, in the order of coordinates."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -61,27 +61,27 @@ def search_depth(position: Position, host: str | Player, rules: Rules = _BASIC) 
     """Turns in the longest game that an agent can make of one position.
 
     Raises:
-        TauError: some agent can go on for 10,000 turns, or there are more than a million positions after so many.
-        SettingsError: there is no such host.
+        TauError: an agent can last 10,000 turns, or there are more than a million positions after some turn.
+        SettingsError: the host is unknown.
     """
     host, going = found("host", host), ~over(position, rules)
     for depth in range(_DEEPEST):
         if not going.any():
             return depth
-        position = _unique(_rows(position, going))  # games that are over reply nothing
+        position = _unique(_rows(position, going))  # games that are over have no replies
         if len(position.points) > _WIDEST:
             raise TauError(f"after {depth} turns there are over {_WIDEST:,} positions; name another host")
         _, position, _, _ = _replies(position, host, rules)
         going = ~over(position, rules)
-    raise TauError(f"an agent can go on for {_DEEPEST:,} turns; name another host")
+    raise TauError(f"an agent can last {_DEEPEST:,} turns; name another host")
 
 
 @torch.no_grad()
 def search_tree(position: Position, host: str | Player, rules: Rules = _BASIC, max_size: int = 10_000) -> Node:
-    """All games from one position. Nodes are added depth by depth; once there are ``max_size``, no more.
+    """All games from one position. Nodes are added depth by depth, up to ``max_size``.
 
     Raises:
-        SettingsError: there is no such host.
+        SettingsError: the host is unknown.
     """
     host = found("host", host)
     root = _nodes(position, rules)[0]
@@ -108,9 +108,9 @@ def search_tree(position: Position, host: str | Player, rules: Rules = _BASIC, m
 def _replies(
     position: Position, host: Player, rules: Rules
 ) -> tuple[torch.Tensor, Position, torch.Tensor, torch.Tensor]:
-    """What the host names (bool [B, d]), positions after each reply, whose each is (int64), and the reply (int64)."""
+    """The host's coordinates (bool [B, d]); for each reply: its position, its parent's row, its axis (int64 each)."""
     zeros = torch.zeros(len(position.points), dtype=torch.int64)
-    draws = Draws(zeros, zeros, zeros)  # hosts that draw draw the same for all positions of a depth
+    draws = Draws(zeros, zeros, zeros)  # random hosts draw the same for all positions of a depth
     coords = subsets(position.points.shape[2], position.points.device)[host(view_of(position, draws, None, rules))]
     owners, axes = allowed_axes(position, coords, rules).nonzero(as_tuple=True)  # [replies] each, positions in order
     return coords, played(_rows(position, owners), coords[owners], axes, rules), owners, axes
@@ -121,7 +121,7 @@ def _rows(position: Position, which: torch.Tensor) -> Position:
 
 
 def _unique(position: Position) -> Position:
-    """Without repetitions: what comes after equal positions is equal."""
+    """The position without duplicates: equal positions have equal continuations."""
     flat = torch.cat([part.flatten(1).double() for part in position if part is not None and part.dim() > 1], dim=1)
     if position.distinguished is not None:
         flat = torch.cat((flat, position.distinguished[:, None].double()), dim=1)

@@ -1,4 +1,4 @@
-"""Both sides of the polyhedra game at once, each in games of its own against the other side as it is now."""
+"""Both sides of the polyhedra game at once, each in its own games against the other side's current player."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tau_trainer.errors import SettingsError
 
 
 class Hironaka(BatchedEnv):
-    """Agents ``host`` and ``agent``, which do not meet in one game: each has one in every copy, against a player.
+    """Agents ``host`` and ``agent`` in separate games: in every copy, each plays one game against a player.
 
-    That player is whoever was last told to :meth:`meet` them, the other side's network, say; of it nothing is recorded,
-    so only the side that a game is for explores in it. Games end, and begin anew, each for itself.
+    :meth:`meet` sets that player, for example the other side's network. Its moves are not recorded, so only the side
+    that a game belongs to explores in it. Each game ends and restarts independently.
 
-    Observations are those of :class:`Polyhedra`, a host's with zeros behind them where an agent sees what was named.
-    Actions are Discrete with room for both sides, and the mask allows those that a side has.
+    Observations are those of :class:`Polyhedra`; a host's end with zeros in place of the named coordinates that an
+    agent sees. Actions are Discrete with room for both sides; the mask allows the side's own.
 
     Args:
         num_envs: copies.
@@ -34,13 +34,13 @@ class Hironaka(BatchedEnv):
         max_num_points: at the start.
         max_value: greatest entry at the start.
         scale_observation: whether the largest entry is made 1 at the start and after every turn.
-        reposition: whether the least of each coordinate is made 0 then.
+        reposition: whether the least of each coordinate is then made 0.
         step_threshold: turns after which a game is cut.
-        sides: which are there.
-        options: of every :class:`BatchedEnv`.
+        sides: the sides that play.
+        options: options of every :class:`BatchedEnv`.
 
     Raises:
-        SettingsError: a number that cannot be used.
+        SettingsError: a number is invalid.
     """
 
     name = "hironaka"
@@ -83,20 +83,20 @@ class Hironaka(BatchedEnv):
         self.action_space = spaces.Discrete(self._numbers)
 
     def meet(self, role: str, player: Player) -> None:
-        """Let the games of the other side be against this player of ``role``."""
+        """Set the player of ``role`` in the games of the other side."""
         for other, side in self.sides.items():
             if other != role:
                 side.opponent = player
 
     def actions_of(self, role: str) -> int:
-        """How many actions a side has; they come first."""
+        """Number of actions of a side; they come first."""
         return 2**self.dimension - self.dimension - 1 if role == "host" else self.dimension
 
     def seen(self, view: View) -> tuple[torch.Tensor, torch.Tensor]:
-        """A player's view as an observation [B, D] of these spaces, and what it may choose, bool [B, k].
+        """A player's view as an observation [B, D] of these spaces, and its allowed actions, bool [B, k].
 
-        Points are shifted and scaled as in the games here, and may be fewer, whatever the rules where they are from:
-        that changes no turn's outcome.
+        Points are shifted and scaled as in the games here, and can be fewer. The view can come from games with other
+        rules: that does not change the outcome of a turn.
         """
         role: Role = "host" if view.coords is None else "agent"
         missing = self.max_num_points - view.points.shape[1]
@@ -110,7 +110,7 @@ class Hironaka(BatchedEnv):
     @override
     def reset(self, mask: torch.Tensor | None = None) -> torch.Tensor:
         if mask is not None:
-            raise NotImplementedError("games begin anew by themselves here")
+            raise NotImplementedError("each game restarts by itself here")
         for side in self.sides.values():
             side.reset()
         self.state = self._joined({role: side.state for role, side in self.sides.items()})
@@ -149,7 +149,7 @@ class Hironaka(BatchedEnv):
 
     @override
     def begin(self, draws: Draws) -> State:
-        raise NotImplementedError("each side begins its own games")
+        raise NotImplementedError("each side starts its own games")
 
     @override
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
@@ -159,7 +159,7 @@ class Hironaka(BatchedEnv):
         return torch.nn.functional.pad(rows, (0, self.observation_space.shape[0] - rows.shape[-1]))
 
     def _choices(self, role: Role, allowed: torch.Tensor | None, rows: int) -> torch.Tensor:
-        """Bool [rows, k], where a side has fewer actions than there are numbers."""
+        """Bool [rows, k]; a side can have fewer actions than the space."""
         if allowed is None:
             allowed = torch.ones(rows, self.actions_of(role), dtype=torch.bool, device=self.device)
         return torch.nn.functional.pad(allowed, (0, self._numbers - allowed.shape[1]))
@@ -168,7 +168,7 @@ class Hironaka(BatchedEnv):
         return {name.removeprefix(f"{role}."): values for name, values in state.items() if name.startswith(f"{role}.")}
 
     def _joined(self, states: dict[Role, State]) -> State:
-        """One state, with the clock of the first side and everybody present."""
+        """Both states as one, with the clock of the first side and all agents present."""
         joined = {f"{role}.{name}": values for role, state in states.items() for name, values in state.items()}
         clock = next(iter(states.values()))
         present = torch.ones(self.num_envs, len(states), dtype=torch.bool, device=self.device)

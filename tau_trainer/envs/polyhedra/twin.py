@@ -1,7 +1,7 @@
-"""The same game with lists of points, one game at a time: what the tensors are compared with.
+"""The same game with lists of points, one game at a time: the reference for the tensors.
 
-Written to be read: a set of points is a list of lists of numbers, coordinates are named in a list, and every function
-gives a new one. Numbers may be of any kind (int, ``np.float32``, ``Fraction``); what comes out is of the same.
+The code is simple: a set of points is a list of lists of numbers, named coordinates are a list, and every function
+returns a new list. Numbers can have any type (int, ``np.float32``, ``Fraction``); results have the same type.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def moved(points: Sequence[Point], coords: Sequence[int], axis: int, less: int =
 
 
 def reduced(points: Sequence[Point]) -> Points:
-    """Without repetitions, and without points that are nowhere less than another one."""
+    """The points without duplicates, and without points that are nowhere less than another one."""
     once = [list(p) for i, p in enumerate(points) if list(p) not in [list(q) for q in points[:i]]]
     return [p for p in once if not any(q is not p and _nowhere_less(p, q) for q in once)]
 
@@ -49,8 +49,9 @@ def _nowhere_less(p: Point, q: Point) -> bool:
 def reduced_exactly(points: Sequence[Point]) -> Points:
     """The vertices of the Newton polyhedron, in fractions.
 
-    ``p`` is one where some weights, none negative, make it lighter than every other point. Such weights are a cone, and
-    one in the middle of it, the sum of its edges, will do if any does. An edge is where all but one of its walls meet.
+    ``p`` is a vertex if nonnegative weights exist for which its weighted sum is less than every other point's. Such
+    weights form a cone. If any exist, the sum of the cone's edges is one of them. An edge is where all but one of its
+    walls meet.
     """
     left = reduced(points)
     return [p for p in left if _is_vertex(p, [q for q in left if q is not p])]
@@ -71,7 +72,7 @@ def _is_vertex(p: Point, others: Sequence[Point]) -> bool:
 
 
 def _normal(rows: Sequence[Sequence[Fraction]]) -> list[Fraction]:
-    """What is at right angles to d - 1 rows of d numbers: the minors, with alternating signs."""
+    """The normal of d - 1 rows of d numbers: the minors, with alternating signs."""
     d = len(rows) + 1
     return [(-1) ** k * _determinant([[row[j] for j in range(d) if j != k] for row in rows]) for k in range(d)]
 
@@ -100,7 +101,7 @@ def repositioned(points: Sequence[Point]) -> Points:
 
 
 def rescaled(points: Sequence[Point]) -> Points:
-    """Divided by the largest entry, where that is not 0."""
+    """Divided by the largest entry, unless that is 0."""
     largest = max((value for point in points for value in point), default=0)
     return [[value / largest if largest > 0 else value for value in point] for point in points]
 
@@ -116,7 +117,7 @@ def zeillinger(points: Sequence[Point]) -> list[int]:
 
 
 def character(difference: Point) -> tuple[Any, int]:
-    """Greatest minus least entry, and how often both occur: of (5, 0, -3) it is (8, 2)."""
+    """Greatest minus least entry, and how often both occur: (8, 2) for (5, 0, -3)."""
     values = list(difference)
     return max(values) - min(values), values.count(max(values)) + values.count(min(values))
 
@@ -143,7 +144,7 @@ class PolyhedraTwin:
     """One copy of :class:`~tau_trainer.envs.polyhedra.env.Polyhedra`; arguments are the same.
 
     Raises:
-        SettingsError: the opponent is none of :data:`HOSTS`, :data:`AGENTS` and ``random``.
+        SettingsError: the opponent is not in :data:`HOSTS` or :data:`AGENTS`, and is not ``random``.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -157,7 +158,7 @@ class PolyhedraTwin:
         ]
 
     def advance(self, state: dict[str, NDArray[Any]], actions: NDArray[Any]) -> Played:
-        """One turn. Of the state it gives the points, weights, and what the host names next."""
+        """One turn. The returned state has the points, weights, and the host's next coordinates."""
         points = [list(point) for point in state["points"] if point[0] >= 0]
         weights = list(state["weights"]) if "weights" in state else [np.float32(0)] * self._game.dimension
         if self._game.role == "host":
@@ -194,7 +195,7 @@ class PolyhedraTwin:
         return found, np.array([reward], np.float32), np.array([over]), np.array([cut])
 
     def observe(self, state: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """[1, size]: points, what the host named, weights."""
+        """float32 [1, size]: points, the host's coordinates, weights."""
         parts = [state["points"].ravel(), *(state[name] for name in ("coords", "weights") if name in state)]
         return np.concatenate(parts).astype(np.float32)[None]
 
@@ -202,7 +203,7 @@ class PolyhedraTwin:
         return [k for k in coords if weights[k] == min(weights[c] for c in coords)]
 
     def _named(self, points: Points) -> list[list[int]]:
-        """What a host may name."""
+        """The sets that a host may name."""
         if self._game.variant != "original":
             return self._subsets
         return [
@@ -235,6 +236,6 @@ class PolyhedraTwin:
 
 
 def _any_of(choices: list[Any], state: dict[str, NDArray[Any]], stream: int) -> Any:
-    """As the state's copy draws: this is not what is compared."""
+    """A random choice with the draws of the state's copy; draws are not part of the comparison."""
     moment = [torch.tensor([int(state[name])]) for name in ("seed", "episode", "step")]
     return choices[int(Draws(*moment).uniform(stream) * len(choices))]

@@ -355,7 +355,7 @@ def test_sensors_that_do_not_suit(sensors: Any, hindsight: Any, said: str) -> No
     ("hindsight", "environment", "said"),
     [
         ({"reward_done": None}, "headless:basic", "the environment does not have one; set hindsight.distance"),
-        ({"reward_done": None}, "gym:CartPole-v1", "CartPoleEnv is no goal-based environment"),
+        ({"reward_done": None}, "gym:CartPole-v1", "CartPoleEnv is not goal-based"),
         (
             {"reward_done": "nowhere:rule"},
             "x",

@@ -69,7 +69,7 @@ def test_episodes_without_an_end_and_forbidden_actions_are_told(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("nothing.demo", "there is no demonstration"), ("", "holds no .demo file"), ("bad.demo", "is damaged or none")],
+    [("nothing.demo", "there is no demonstration"), ("", "holds no .demo file"), ("bad.demo", "is damaged or invalid")],
 )
 def test_what_is_no_recording_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, said: str

@@ -35,7 +35,7 @@ def test_games_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
         (["--start", "1 2"], "must be points of whole numbers"),
         (["--points", "0"], "--points 0: must be at least 1"),
         (["--dimension", "1"], "--dimension 1: must be at least 2"),
-        (["--dimension", "40", "--points", "3"], "dimension is 40, in which a host has 2^40 choices; at most 16 can"),
+        (["--dimension", "40", "--points", "3"], "dimension is 40, in which a host has 2^40 choices; use at most 16"),
         (["--tree", "nowhere/tree.png"], "the folder nowhere does not exist"),
         (["--tree", "tree.txt"], "a tree cannot be drawn as 'tree.txt'; end its name with .png or .svg"),
         (["--host", "zeilinger"], "--host zeilinger: neither a run nor a fixed host; did you mean zeillinger?"),

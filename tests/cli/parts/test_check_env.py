@@ -79,8 +79,8 @@ def test_faults_are_sentences_below_what_they_are_about(capsys: pytest.CaptureFi
     code, lines, _ = said(capsys, "check_env_game:Odd")
     assert code == 1
     at = lines.index("  fault  nothing is changed in place, or remembered outside of the state")
-    assert lines[at + 1] == " " * 11 + "advance changes self.calls; what a copy remembers belongs into its state"
-    assert "  fault  no device is waited for, and constants are on it" in lines
+    assert lines[at + 1] == " " * 11 + "advance changes self.calls; keep a copy's data in its state"
+    assert "  fault  no step waits for the device, and constants are on it" in lines
     assert "  -      a copy among many plays as it does alone: not looked at" in lines
     assert lines[-1] == "check_env_game:Odd: 2 faults found"
     assert all(len(line) <= 100 and line == line.rstrip() for line in lines)
@@ -140,7 +140,7 @@ def test_an_episode_that_never_ends_is_told(capsys: pytest.CaptureFixture[str]) 
             ["cartpole", "--against", "check_env_game:Neither"],
             "error: 'check_env_game:Neither' is neither a batched environment nor a twin with advance and observe",
         ),
-        (["check_env_game:Neither"], "error: 'check_env_game:Neither' is no subclass of "),
+        (["check_env_game:Neither"], "error: 'check_env_game:Neither' is not a subclass of "),
     ],
 )
 def test_bad_input_is_one_sentence(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

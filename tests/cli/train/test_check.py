@@ -122,9 +122,7 @@ def test_flags_count_as_they_do_for_learn(capsys: pytest.CaptureFixture[str]) ->
     assert any(
         text.startswith("--max-steps is 5,000, which ends before the first update") for text in report["warnings"]
     )
-    assert (
-        "environment_parameters are for engines; Gymnasium's environments are told none of them" in report["warnings"]
-    )
+    assert "environment_parameters are for engines; Gymnasium environments ignore them" in report["warnings"]
     assert "--no-graphics has no effect with Gymnasium" in report["without_effect"]
 
 
@@ -205,9 +203,9 @@ def test_what_learn_and_sweep_refuse_is_told_too(capsys: pytest.CaptureFixture[s
         "sweep.space: hyperparameters.lerning_rate is no known key",
         "sweep.space: behaviors.B.max_steps is for behavior B, which y.yaml does not name",
         "sweep.space: hyperparameters.batch_size must be at least 1, not 0",
-        "there is nothing named 'mlfow' among the recorders",
-        "there is nothing named 'here' among the recorders",
-        "there is nothing named 'nobody' among the callbacks",
+        "'mlfow' is not one of the recorders",
+        "'here' is not one of the recorders",
+        "'nobody' is not one of the callbacks",
     ]
     assert problems[6].startswith("'no.such.module:Name' cannot be loaded")
     assert problems[7].startswith("cannot listen on 999.1.1.1: ")

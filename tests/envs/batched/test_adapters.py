@@ -129,7 +129,7 @@ def test_seeds_are_the_environments_own() -> None:
 
 def test_only_some_begin_anew_where_that_is_asked_for() -> None:
     env = BatchedVectorEnv(Counting(3))
-    with pytest.raises(ValueError, match="an environment that has begun"):
+    with pytest.raises(ValueError, match="an environment that has started"):
         env.reset(options={"reset_mask": np.ones(6, np.bool_)})
     env.reset(seed=1)
     before, *_ = env.step(np.zeros(6, np.int64))
@@ -243,7 +243,7 @@ def test_a_reset_in_the_middle_is_the_next_episode() -> None:
 
 
 def test_what_pettingzoo_cannot_say_is_refused() -> None:
-    with pytest.raises(SettingsError, match="PettingZoo knows no copies, but the environment has 2; make it with 1"):
+    with pytest.raises(SettingsError, match="PettingZoo has no copies, but the environment has 2; make it with 1"):
         BatchedParallelEnv(Counting(2))
     env = BatchedParallelEnv(Counting(1))
     env.reset()

@@ -211,12 +211,12 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
         (
             answering("begin", lambda x: x | {"noise": with_nan(x["noise"], 0.9)}),
             "tensors",
-            r"'noise' of begin is nan \(copy \d, place \[\d\]\); look for a division by 0",
+            r"'noise' of begin is nan \(copy \d, place \[\d\]\); look for 0 / 0",
         ),
         (
             answering("begin", lambda x: x if len(x["sum"]) == 8 else x | {"sum": x["sum"].float()}),
             "tensors",
-            "begin returns other names, shapes or types now than at first",
+            "begin returns other names, shapes or types than in its first call",
         ),
         (answering("advance", tuple), "tensors", "advance returns a tuple; return an Outcome"),
         (
@@ -224,7 +224,11 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
             "tensors",
             "advance returns 'seed', which the base class keeps",
         ),
-        (state_with(more=lambda x: x["sum"]), "tensors", "advance returns 'more', which begin does not; begin with it"),
+        (
+            state_with(more=lambda x: x["sum"]),
+            "tensors",
+            "advance returns 'more', which begin does not; return it there too",
+        ),
         (state_with(sum=lambda x: [1]), "tensors", "'sum' of advance is a list; make it a tensor"),
         (
             state_with(sum=lambda x: x["sum"] / 2),
@@ -309,7 +313,7 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
         (
             doing("advance", remember),
             "pure",
-            r"advance changes self\.calls; what a copy remembers belongs into its state",
+            r"advance changes self\.calls; keep a copy's data in its state",
         ),
         (doing("observe", lambda env, _: env.usual.logical_not_()), "pure", r"observe changes self\.usual"),
         # What they draw.
@@ -323,23 +327,23 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
         (
             state_with(noise=lambda x: x["noise"] + np.random.default_rng().random()),
             "random",
-            "advance answers otherwise when it is asked twice about the same; draw all numbers from `draws`",
+            "advance returns different results for the same arguments; draw all numbers from `draws`",
         ),
         # What they ask.
         (doing("advance", lambda _, state, *__: bool(state["sum"].any())), "asked", r"\(bool, test_checking\.py:\d+\)"),
         (
             doing("observe", lambda _, state: state["sum"][0].item()),
             "asked",
-            r"observe asks a tensor for a number.*\(item, ",
+            r"observe reads a number or a shape from a tensor \(item, ",
         ),
-        (doing("allowed", lambda _, state: state["sum"][state["sum"] > 3]), "asked", r"allowed asks .* \(getitem, "),
+        (doing("allowed", lambda _, state: state["sum"][state["sum"] > 3]), "asked", r"allowed reads .* \(getitem, "),
         (doing("advance", lambda _, state, *__: torch.where(state["sum"] > 3)), "asked", r"\(where, "),
         (doing("advance", lambda _, state, *__: state["sum"].clone().numpy()), "asked", r"\(numpy, "),
         (doing("advance", lambda _, state, *__: torch.arange(state["step"][0])), "asked", r"\(arange, "),
         (
             answering("observe", lambda x: x + torch.zeros(2)),
             "asked",
-            "a constant is on the CPU where the environment is on another device; make constants in __init__",
+            "a constant is on the CPU, but the environment is on another device; make constants in __init__",
         ),
         (doing("advance", lambda _, state, *__: masked(state["sum"], state["sum"])), "asked", r"\(setitem, "),
         (doing("advance", lambda _, state, *__: masked(state["sum"], 0)), "", ""),
@@ -354,7 +358,7 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
         (
             answering("allowed", lambda x: x & (torch.arange(2, device=x.device) > 0)[:, None]),
             "masks",
-            r"allowed lets nothing be chosen \(copy 0, agent left, step \d\); leave one action at least",
+            r"allowed lets nothing be chosen \(copy 0, agent left, step \d\); allow at least one action",
         ),
         (
             being(action_space=spaces.Box(0, 1, (1,))),
@@ -387,7 +391,7 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
         (
             type("Changed", (Drawing,), {"reset": nobody_anew}),
             "resets",
-            "a reset leaves copies that it was asked for as they were; leave resets to the base class",
+            "a reset does not change copies that it should reset; leave resets to the base class",
         ),
         # Copies among others.
         (

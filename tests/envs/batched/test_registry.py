@@ -79,8 +79,8 @@ def test_a_package_names_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         ("cartpol", {}, "no batched environment is named 'cartpol'; did you mean cartpole?"),
         ("zzz", {}, "no batched environment is named 'zzz'; known here: tag_gridworld, .*MODULE:CLASS of your own"),
         ("nowhere:Env", {}, "'nowhere:Env' cannot be loaded: ModuleNotFoundError: .* Python's path"),
-        (f"{HERE}:HERE", {}, "is no subclass of tau_trainer.envs.batched.BatchedEnv; name a class that is one"),
-        (f"{HERE}:CountingTwin", {}, "is no subclass of tau_trainer.envs.batched.BatchedEnv"),
+        (f"{HERE}:HERE", {}, "is not a subclass of tau_trainer.envs.batched.BatchedEnv; name a class that is"),
+        (f"{HERE}:CountingTwin", {}, "is not a subclass of tau_trainer.envs.batched.BatchedEnv"),
         (COUNTING, {"limits": 4}, "Counting has no argument 'limits'; did you mean limit?"),
         (f"{HERE}:Alone", {"limit": 4}, "Alone has no argument 'limit'; remove it"),
         (f"{HERE}:Larger", {}, "Larger needs the argument 'largest'; give it a value"),
@@ -101,7 +101,7 @@ def test_no_copies_are_too_few() -> None:
 
 
 def test_what_every_environment_takes_is_no_argument_of_one() -> None:
-    with pytest.raises(SettingsError, match="'seed' is no argument of its own; give it beside the name"):
+    with pytest.raises(SettingsError, match="'seed' is not one of its arguments; set it next to the name"):
         registry.check_arguments(COUNTING, {"seed": 3})
 
 

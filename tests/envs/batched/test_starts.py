@@ -93,7 +93,7 @@ def test_episodes_begin_from_the_environments_own_pool_and_go_on_after_a_restore
         ({}, None, "a pool of starts has none; give at least one state"),
         ({"a": torch.ones(0)}, None, "has 0 of 'a'"),
         ({"a": torch.ones(2), "b": torch.ones(3)}, None, "has 2 of 'a', 3 of 'b'; give"),
-        ({"a": torch.ones(2)}, [1.0], r"weights \[1\] that are no likelihoods; give 2 finite numbers"),
+        ({"a": torch.ones(2)}, [1.0], r"invalid weights of shape \[1\]; give 2 finite numbers"),
         ({"a": torch.ones(2)}, [1.0, -1.0], "not all of them 0"),
         ({"a": torch.ones(2)}, [1.0, float("nan")], "finite"),
         ({"a": torch.ones(2)}, [0.0, 0.0], "not all of them 0"),

@@ -296,14 +296,14 @@ def test_who_plays_by_rule_plays_better_than_at_random(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"num_taggers": 0}, "num_taggers must be a whole number of at least 1, and is 0"),
-        ({"num_taggers": True}, "num_taggers must be a whole number of at least 1, and is True"),
-        ({"episode_length": 2.5}, "episode_length must be a whole number of at least 1, and is 2.5"),
-        ({"grid_length": -1}, "grid_length must be a .*number .*, and is -1"),
-        ({"tag_reward_for_tagger": "ten"}, "tag_reward_for_tagger must be a number of at least 0, and is 'ten'"),
-        ({"tag_reward_for_tagger": float("nan")}, "tag_reward_for_tagger must be a number of at least 0, and is nan"),
-        ({"tag_reward_for_tagger": float("inf")}, "tag_reward_for_tagger must be a number of at least 0, and is inf"),
-        ({"use_full_observation": "no"}, "use_full_observation must be true or false, and is 'no'"),
+        ({"num_taggers": 0}, "num_taggers must be a whole number of at least 1, but is 0"),
+        ({"num_taggers": True}, "num_taggers must be a whole number of at least 1, but is True"),
+        ({"episode_length": 2.5}, "episode_length must be a whole number of at least 1, but is 2.5"),
+        ({"grid_length": -1}, "grid_length must be a .*number .*, but is -1"),
+        ({"tag_reward_for_tagger": "ten"}, "tag_reward_for_tagger must be a number of at least 0, but is 'ten'"),
+        ({"tag_reward_for_tagger": float("nan")}, "tag_reward_for_tagger must be a number of at least 0, but is nan"),
+        ({"tag_reward_for_tagger": float("inf")}, "tag_reward_for_tagger must be a number of at least 0, but is inf"),
+        ({"use_full_observation": "no"}, "use_full_observation must be true or false, but is 'no'"),
     ],
 )
 def test_arguments_that_make_no_game(name: str, arguments: dict[str, Any], sentence: str) -> None:
@@ -314,15 +314,15 @@ def test_arguments_that_make_no_game(name: str, arguments: dict[str, Any], sente
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"grid_length": 0.0}, "grid_length must be a number above 0, and is 0.0"),
-        ({"edge_hit_penalty": 1}, "edge_hit_penalty must be a number of at most 0, and is 1"),
-        ({"num_runners": 0}, "num_runners must be a whole number of at least 1, and is 0"),
-        ({"num_turn_levels": -1}, "num_turn_levels must be a whole number of at least 0, and is -1"),
-        ({"min_turn": 2.0}, "min_turn must be at most max_turn, and is 2.0"),
-        ({"min_acceleration": 2.0}, "min_acceleration must be at most max_acceleration, and is 2.0"),
+        ({"grid_length": 0.0}, "grid_length must be a number above 0, but is 0.0"),
+        ({"edge_hit_penalty": 1}, "edge_hit_penalty must be a number of at most 0, but is 1"),
+        ({"num_runners": 0}, "num_runners must be a whole number of at least 1, but is 0"),
+        ({"num_turn_levels": -1}, "num_turn_levels must be a whole number of at least 0, but is -1"),
+        ({"min_turn": 2.0}, "min_turn must be at most max_turn, but is 2.0"),
+        ({"min_acceleration": 2.0}, "min_acceleration must be at most max_acceleration, but is 2.0"),
         (
             {"use_full_observation": False, "num_other_agents_observed": 11},
-            "num_other_agents_observed must be a whole number from 1 to 10, and is 11",
+            "num_other_agents_observed must be a whole number from 1 to 10, but is 11",
         ),
     ],
 )
@@ -332,5 +332,5 @@ def test_arguments_that_make_no_square(arguments: dict[str, Any], sentence: str)
 
 
 def test_a_grid_without_a_middle_is_refused() -> None:
-    with pytest.raises(SettingsError, match="grid_length must be a whole number of at least 2, and is 1"):
+    with pytest.raises(SettingsError, match="grid_length must be a whole number of at least 2, but is 1"):
         registry.make("tag_gridworld", 1, grid_length=1)

@@ -60,7 +60,7 @@ def test_a_file_of_environments(registry: UnityEnvRegistry, tmp_path: Path) -> N
     env.close()
     with pytest.raises(UnityEnvironmentException, match=re.escape(str(tmp_path / "builds" / "game"))):
         registry["Beside"].make()
-    with pytest.raises(UnityEnvironmentException, match="nothing is fetched here; unpack it"):
+    with pytest.raises(UnityEnvironmentException, match="download and unpack it"):
         registry["Far"].make()
     with pytest.raises(UnityEnvironmentException, match=f"no build for {sys.platform}"):
         registry["Elsewhere"].make()

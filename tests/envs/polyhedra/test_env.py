@@ -224,7 +224,7 @@ def test_points_stay_ordered_and_thoms_weights_are_seen() -> None:
     ({"variant": "hard"}, "polyhedra: variant is 'hard'; known here: basic, original, thom"),
     ({"dimension": 1}, "polyhedra: dimension is 1; at least 2 is needed"),
     ({"opponent": "choose_frist"}, "there is no agent named 'choose_frist'; did you mean choose_first"),
-    ({"variant": "original"}, "polyhedra: the variant 'original' is about sums of 1; set scale_observation to false"),
+    ({"variant": "original"}, "polyhedra: the variant 'original' needs unscaled points; set scale_observation"),
     ({"weights": [1, 2, 3]}, "polyhedra: weights are for the variant 'thom', 3 of them, one a coordinate"),
     ({"variant": "thom", "weights": [1, 2]}, "polyhedra: weights are for the variant 'thom', 3 of them"),
 ])  # fmt: skip

@@ -61,7 +61,7 @@ def test_a_tree_is_as_deep_as_its_longest_game() -> None:
 
 def test_who_can_go_on_for_ever_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tau_trainer.envs.polyhedra.search._DEEPEST", 10)
-    with pytest.raises(TauError, match="an agent can go on for 10 turns; name another host"):
+    with pytest.raises(TauError, match="an agent can last 10 turns; name another host"):
         search_depth(position_of([(0, 0, 1), (1, 0, 0)]), lambda view: torch.zeros(len(view.points), dtype=torch.int64))
     monkeypatch.setattr("tau_trainer.envs.polyhedra.search._WIDEST", 100)
     with pytest.raises(TauError, match="turns there are over 100 positions; name another host"):

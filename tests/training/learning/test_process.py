@@ -207,7 +207,7 @@ def test_a_process_that_is_gone_is_named_with_its_signal_and_its_log(start: Star
     learner = remote(process)
     learn(learner)
     os.kill(pid_of(process), signal.SIGKILL)
-    with pytest.raises(LearnerError, match=rf"ended by SIGKILL \(.* memory was short\); see {log}$"):
+    with pytest.raises(LearnerError, match=rf"ended by SIGKILL \(.* memory was low\); see {log}$"):
         learn(learner)
     assert learner.policy().version == 1, "what was learned is still there to act with"
     with pytest.raises(LearnerError, match="SIGKILL"):

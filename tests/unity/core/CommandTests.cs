@@ -58,16 +58,17 @@ namespace Tau.Core.Tests
             RefusedOptions("--tau-window: '' is not a whole number from 1 to 1000000; correct", "--tau-window=");
             RefusedOptions("--tau-decisions: '-1' is not a whole number from 0 to ", "--tau-decisions -1");
             RefusedOptions("--tau-threshold: 'nan' is not a number; correct this flag.", "--tau-threshold nan");
-            RefusedOptions("--tau-profile: 'tau4' is none of tau3, tau384; correct this flag.", "--tau-profile tau4");
+            RefusedOptions(
+                "--tau-profile: 'tau4' is not one of tau3, tau384; correct this flag.", "--tau-profile tau4");
             RefusedOptions("--tau-data: is empty; give a value; correct this flag.", "--tau-data=");
             RefusedOptions("--tau-data: has no value; correct this flag.", "--tau-data --tau-pairs 3");
             RefusedOptions("--tau-seed: has no value; correct this flag.", "--tau-seed");
             RefusedOptions("--tau-target-sensor: takes no value; correct this flag.", "--tau-target-sensor=1");
-            Assert.Refused("Decisions 0 are without end, and with 2 of 3 pairs at a time", () =>
+            Assert.Refused("Decisions 0 means no limit, and with 2 of 3 pairs at a time", () =>
                 Options("--tau-decisions 0").Quota(3, 2));
             Assert.Equal(
-                "`--tau-pair` is no flag of this game and is ignored; did you mean `--tau-pairs`? "
-                + "`--tau-xyzzy` is no flag of this game and is ignored.",
+                "`--tau-pair` is not a flag of this game and is ignored; did you mean `--tau-pairs`? "
+                + "`--tau-xyzzy` is not a flag of this game and is ignored.",
                 Options("--tau-pair 4 --tau-xyzzy=1").IgnoredSentence);
         }
 
@@ -112,7 +113,7 @@ namespace Tau.Core.Tests
             Refused("There is no kind of agent `tua`; type `training help`", "training agent tua x --agents 2");
             Refused("There is no kind of agent ``; type", "training agent");
             Refused("There is no flag `--agent`; did you mean `--agents`?", "training agent tau x --agent=2");
-            Refused("This command stands alone, but `now` follows; leave it out.", "training status now");
+            Refused("This command takes no arguments, but `now` follows; omit it.", "training status now");
             Refused("`training agent tau` needs one data file and the number of agents; type", "training agent tau x");
             Refused("`training agent tau` needs one data file and", "training agent tau --agents 2");
             Refused("`training agent tau` needs one data file and", "training agent tau my x --agents 2");

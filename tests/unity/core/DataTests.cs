@@ -38,8 +38,8 @@ namespace Tau.Core.Tests
             var tokens = data.Targets(TauProfile.Get("tau3"));
             Assert.Sequence(data.Answers.SelectMany(GameData.Token), tokens.SelectMany(token => token));
             Assert.Equal(
-                "set.tau was made of a file with faults (2; the first: training_data row 2: odd), whose rows are left "
-                + "out; run `tau-train data audit` for all of them.",
+                "set.tau was made from a file with 2 invalid rows (the first: training_data row 2: odd), which are "
+                + "omitted; run `tau-train data audit` to see all of them.",
                 data.SkippedSentence());
             Assert.True(TauDataset.Read(GameData.Bytes(Train, Held), "x").SkippedSentence() == null, "none is skipped");
         }
@@ -92,7 +92,7 @@ namespace Tau.Core.Tests
         {
             for (var length = 0; length < Good.Length; length += length < 200 ? 1 : 97)
             {
-                var sentence = length < 8 ? "set.tau is no Tau data file for Unity; make it anew with `tau-train data "
+                var sentence = length < 8 ? "set.tau is not a Tau data file for Unity; make it again with `tau-train "
                     : "set.tau is damaged or cut short (";
                 Assert.Refused(sentence, () => TauDataset.Read(Good.Take(length).ToArray(), "set.tau"));
             }
@@ -142,7 +142,7 @@ namespace Tau.Core.Tests
             var newer = Good;
             newer[8] = 2;
             Assert.Refused(
-                "set.tau is of version 2, and this game reads version 1 only; make it anew",
+                "set.tau has version 2, but this game reads only version 1; make it again",
                 () => TauDataset.Read(newer, "set.tau"));
         }
 
@@ -156,7 +156,7 @@ namespace Tau.Core.Tests
                 var json = Path.Combine(folder, "my.set.json");
                 var file = Path.Combine(folder, "my.set.tau");
                 Assert.Refused(
-                    $"Unity reads {file} in place of {json}, and there is none; make it with `tau-train data "
+                    $"Unity reads {file} instead of {json}, but it does not exist; make it with `tau-train data "
                     + $"export-unity {json} --output {file}`.",
                     () => TauDataset.Load(json));
                 Assert.Refused($"The data file {file} cannot be read (", () => TauDataset.Load(file));
@@ -191,8 +191,8 @@ namespace Tau.Core.Tests
             Assert.True(!match.Exact && match.Score > 0.5 && match.Score < 1.0, "score " + match.Score);
             // " is it? " has 6 trigrams, " is?? " has 4, and they share " is": 1 / sqrt(6 * 4)
             Assert.Near(1.0 / Math.Sqrt(24.0), matcher.Find("is??").Score);
-            Assert.Refused("No known question is like `zzzz`, and a game has no", () => matcher.Find(" zzzz"));
-            Assert.Refused("No known question is like ``", () => matcher.Find(" "));
+            Assert.Refused("No known question is similar to `zzzz`, and a game cannot", () => matcher.Find(" zzzz"));
+            Assert.Refused("No known question is similar to ``", () => matcher.Find(" "));
         }
 
         [Test]
@@ -225,9 +225,9 @@ namespace Tau.Core.Tests
         {
             var task = new TauTask(TauDataset.Read(Good, "x"), TauProfile.Get("tau3"), new TauRules("binary01"));
             var evaluation = new HeldOutEvaluation(task);
-            Assert.Refused("NaN came as an action for held-out row 1", () =>
+            Assert.Refused("Got NaN as an action for held-out row 1", () =>
                 evaluation.Add(new[] { 0f, float.NaN, 0f }));
-            Assert.Refused("2 actions came for held-out row 1, but", () => evaluation.Add(new float[2]));
+            Assert.Refused("Got 2 actions for held-out row 1, but", () => evaluation.Add(new float[2]));
             Assert.Equal(0, evaluation.Done);
             evaluation.Add(task.Targets[0].Select(value => value == 1f ? 9f : value).ToArray());
             evaluation.Add(task.Targets[3]); // right, but of an answer that training does not have

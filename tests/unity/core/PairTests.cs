@@ -40,7 +40,7 @@ namespace Tau.Core.Tests
             Assert.Equal(PairState.Idle, trainer.State);
             Assert.Equal(PairState.Training, trainer.Metrics().State, "also between decisions");
             var error = Assert.Throws<InvalidOperationException>(() => trainer.Answer(Zeros));
-            Assert.Equal("Pair 0 was given an action that it did not ask for.", error.Message);
+            Assert.Equal("Pair 0 got an action that it did not request.", error.Message);
             Assert.Equal(1, agent.Rewards.Count);
         }
 
@@ -118,12 +118,12 @@ namespace Tau.Core.Tests
             Assert.True(run.IsFaulted && run.Exception != null && !agent.Active, "it goes on");
             Assert.Equal(PairState.Failed, trainer.State);
             Assert.Equal(
-                "NaN came as an action for agent 6; the policy has diverged, train it anew.", trainer.Metrics().Error);
+                "Got NaN as an action for agent 6; the policy has diverged, train it again.", trainer.Metrics().Error);
             Assert.Equal(0, agent.Rewards.Count);
             var other = new FakeAgent(self => self.Trainer.Answer(new float[5]));
             other.Start(GameData.Task()).Step();
             Assert.Equal(
-                "5 actions came for agent 0, but profile `tau3` has 3; use a policy of that profile.",
+                "Got 5 actions for agent 0, but profile `tau3` has 3; use a policy of that profile.",
                 other.Trainer.Metrics().Error);
         }
 

@@ -1,1 +1,1 @@
-"""Plain numpy twins of the batched environments: what those are compared with."""
+"""Plain numpy twins of the batched environments: the references for comparisons."""

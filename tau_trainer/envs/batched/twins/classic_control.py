@@ -1,4 +1,4 @@
-"""Gymnasium's own classic control, a step at a time from the state that is given."""
+"""Gymnasium's own classic control, stepped from a given state."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _Arrays = dict[str, NDArray[Any]]
 
 
 class _ByGymnasium:
-    """Fulfils :class:`~tau_trainer.envs.batched.Twin`."""
+    """Implements :class:`~tau_trainer.envs.batched.Twin`."""
 
     made: ClassVar[type[gymnasium.Env[Any, Any]]]
     limit: ClassVar[int]
-    """Of Gymnasium's registration."""
+    """The step limit in Gymnasium's registration."""
 
     def __init__(self, *, limit: int | None = None) -> None:
         self._limit = self.limit if limit is None else limit

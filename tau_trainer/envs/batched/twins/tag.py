@@ -1,4 +1,4 @@
-"""Both games of tag, one copy, an agent at a time."""
+"""Twins of both games of tag: one copy, one agent after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TURN = np.float32(2.0 * math.pi)
 
 
 class TagGridworldTwin:
-    """Fulfils :class:`~tau_trainer.envs.batched.Twin`. Arguments as of ``TagGridworld``."""
+    """Implements :class:`~tau_trainer.envs.batched.Twin`. Arguments as for ``TagGridworld``."""
 
     def __init__(self, **arguments: Any) -> None:
         self._game = completed(TagGridworld, arguments)
@@ -78,7 +78,7 @@ class TagGridworldTwin:
 
 
 class TagContinuousTwin:
-    """Fulfils :class:`~tau_trainer.envs.batched.Twin`. Arguments as of ``TagContinuous``."""
+    """Implements :class:`~tau_trainer.envs.batched.Twin`. Arguments as for ``TagContinuous``."""
 
     def __init__(self, **arguments: Any) -> None:
         game = self._game = completed(TagContinuous, arguments)
@@ -130,7 +130,7 @@ class TagContinuousTwin:
         return np.array([self._seen_by(agent, state) for agent in self._everybody], np.float32)
 
     def _move(self, agent: int, new: _Arrays, alive: bool, acceleration: int, turn: int) -> bool:
-        """Of other agent, in place; whether it would have left the square. In float32, as it is defined."""
+        """Move one agent in place; returns whether it would have left the square. Computes in float32, as defined."""
         game = self._game
         skill = game.skill_level_tagger if agent in self._taggers else game.skill_level_runner
         fastest = np.float32(game.max_speed * skill)
@@ -159,7 +159,7 @@ class TagContinuousTwin:
         if not game.use_full_observation:
             places = game.num_other_agents_observed
             others = [other for other in others if alive[other]] if alive[agent] else []
-            others.sort(key=lambda other: self._squared_distance(state, agent, other))  # stable: the first of several
+            others.sort(key=lambda other: self._squared_distance(state, agent, other))  # stable: in a tie, the first
             others = others[:places]
         diagonal, speed = math.sqrt(2.0) * game.grid_length, game.max_speed + 1e-10
         blocks = []

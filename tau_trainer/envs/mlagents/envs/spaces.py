@@ -1,4 +1,4 @@
-"""What agents see and do as Gymnasium's spaces, and back."""
+"""Conversion of agents' observations and actions to Gymnasium spaces, and back."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from tau_trainer.errors import EngineError
 from tau_trainer.specs import BoolArray
 
 Seen = NDArray[Any] | tuple[NDArray[Any], ...]
-"""Observations as a space has them: an array, or several."""
+"""Observations in the form of a space: an array, or several."""
 _SEED_RANGE = 1 << 24
-"""Seeds travel as float32 parameters, which hold whole numbers exactly up to here."""
+"""Seeds are sent as float32 parameters, which hold whole numbers exactly up to this value."""
 
 
 class UnityGymException(EngineError, gymnasium.error.Error):  # noqa: N818 (their name)
-    """A game that cannot be shown as this kind of environment, or a call that does not fit."""
+    """A game that does not fit this kind of environment, or an invalid call."""
 
 
 def sensor_space(sensor: ObservationSpec, *, uint8: bool = False) -> spaces.Box:
-    """Images are from 0 to 1, or with ``uint8`` from 0 to 255; nothing is known of other sensors."""
+    """A sensor's space: images from 0 to 1, or with ``uint8`` from 0 to 255; other sensors are unbounded."""
     if len(sensor.shape) == 3:
         return spaces.Box(0, 255, sensor.shape, np.uint8) if uint8 else spaces.Box(0, 1, sensor.shape, np.float32)
     return spaces.Box(-np.inf, np.inf, sensor.shape, np.float32)
 
 
 class View:
-    """An agent's sensors as one observation: mlagents-envs' choice of what is shown.
+    """An agent's sensors as one observation, with mlagents-envs' selection.
 
-    All vectors are joined to one. With ``multiple`` a tuple: images, then lists of entities, then the vector. Without,
-    the first of these alone.
+    All vectors are joined into one. With ``multiple`` the observation is a tuple: images, lists of entities, and the
+    vector. Without, it is only the first of these.
     """
 
     def __init__(self, spec: BehaviorSpec, *, uint8: bool, multiple: bool) -> None:
-        """Raises UnityGymException for agents that see nothing."""
+        """Raises UnityGymException if agents have no observations."""
         ranks = [len(sensor.shape) for sensor in spec.observation_specs]
         self._vectors = [i for i, rank in enumerate(ranks) if rank == 1]
         images = [i for i, rank in enumerate(ranks) if rank == 3]
@@ -55,13 +55,13 @@ class View:
         if not parts:
             raise UnityGymException("the agents of this environment observe nothing; give them a sensor")
         self.hidden = 0 if multiple else len(parts) - 1
-        """Parts that are not shown."""
+        """Number of parts that are left out."""
         self.space: spaces.Space[Any] = spaces.Tuple(parts) if multiple else parts[0]
         self.renders = bool(images) and spec.observation_specs[images[0]].shape[0] in (1, 3)
-        """Whether the first image can be looked at."""
+        """Whether the first image can be rendered."""
 
     def of(self, obs: Sequence[NDArray[np.float32]]) -> Seen:
-        """Observations of ``n`` agents: one array [n, ...] a part."""
+        """Observations of ``n`` agents: one array [n, ...] for each part."""
         parts = [self._image(obs[i]) for i in self._others[: None if self._multiple else 1]]
         if self._vectors and (self._multiple or not parts):
             parts.append(np.concatenate([obs[i] for i in self._vectors], axis=1))
@@ -72,13 +72,13 @@ class View:
 
 
 class Choices:
-    """An agent's decisions as a space: a box from -1 to 1, choices, or both in a tuple.
+    """An agent's actions as a space: a box from -1 to 1, discrete choices, or both in a tuple.
 
-    ``flatten`` makes one number of several branches, the last of which changes fastest.
+    ``flatten`` joins several branches into one number; the last branch changes fastest.
     """
 
     def __init__(self, spec: ActionSpec, *, flatten: bool = False) -> None:
-        """Raises UnityGymException for agents that decide nothing."""
+        """Raises UnityGymException if agents have no actions."""
         self.spec = spec
         self._branches = spec.discrete_branches
         self._flat = flatten and len(self._branches) > 1
@@ -96,7 +96,7 @@ class Choices:
         )
 
     def to_tuple(self, actions: Any, n: int) -> ActionTuple:
-        """Actions of ``n`` agents as the space, batched, has them. Raises UnityGymException."""
+        """Converts actions of ``n`` agents in the batched space's form. Raises UnityGymException."""
         continuous, discrete = actions if self.hybrid else (None, actions) if self._branches else (actions, None)
         chosen = self.spec.empty_action(n)
         try:
@@ -112,9 +112,9 @@ class Choices:
         return chosen
 
     def allowed(self, masks: Sequence[BoolArray] | None, n: int) -> Any:
-        """What ``n`` agents may choose, as ``space.sample`` wants it: int8, 1 = allowed, where ``masks`` say forbidden.
+        """Allowed actions of ``n`` agents, as ``space.sample`` needs them: int8, 1 = allowed (in ``masks``: forbidden).
 
-        One [n, size] for a ``Discrete``, a tuple of them for a ``MultiDiscrete``.
+        One array [n, size] for a ``Discrete``, a tuple of them for a ``MultiDiscrete``.
         """
         if masks is None:
             masks = [np.zeros((n, size), np.bool_) for size in self._branches]
@@ -125,34 +125,34 @@ class Choices:
 
 
 def mask_row(allowed: Any, row: int) -> Any:
-    """What one of the agents may choose."""
+    """The allowed actions of one agent."""
     return tuple(mask[row] for mask in allowed) if isinstance(allowed, tuple) else allowed[row]
 
 
 def channels_of(env: BaseEnv) -> dict[Any, Any]:
-    """The side channels of an environment by id, ours or mlagents-envs'."""
+    """The side channels of an environment by ID; for our and mlagents-envs' environments."""
     manager = getattr(env, "_side_channel_manager", None)
     return cast("dict[Any, Any]", getattr(manager, "_side_channels_dict", {}))
 
 
 def tell_seed(env: BaseEnv, rng: np.random.Generator) -> None:
-    """Tell the game the next seed, as its environment parameter ``seed``; one that does not read it goes on as ever."""
+    """Send the next seed as the environment parameter ``seed``; a game that does not read it is unaffected."""
     channel = channels_of(env).get(ENVIRONMENT_PARAMETERS)
     if channel is not None:
         channel.set_float_parameter("seed", float(rng.integers(_SEED_RANGE)))
 
 
 def begin(env: BaseEnv) -> None:
-    """Have the environment know its behaviors."""
+    """Reset the environment if it does not know its behaviors yet."""
     if not env.behavior_specs:
         env.reset()
 
 
 def only_behavior(env: BaseEnv) -> tuple[str, BehaviorSpec]:
-    """The one behavior of an environment. Raises UnityGymException where there are several."""
+    """The only behavior of an environment. Raises UnityGymException if there are several."""
     begin(env)
     if len(env.behavior_specs) != 1:
         names = ", ".join(f"'{name}'" for name in env.behavior_specs)
-        raise UnityGymException(f"Gymnasium knows one kind of agent, and here are {names}; use UnityParallelEnv")
+        raise UnityGymException(f"Gymnasium has only one kind of agent, but here are {names}; use UnityParallelEnv")
     ((name, spec),) = env.behavior_specs.items()
     return name, spec

@@ -1,4 +1,4 @@
-"""All agents of a game as a PettingZoo environment in which they act one after the other."""
+"""A PettingZoo environment with all agents of a game, which act one after the other."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tau_trainer.envs.mlagents.envs.unity_parallel_env import UnityParallelEnv, 
 
 
 class UnityAECEnv(parallel_to_aec_wrapper[str, Any, Any]):  # type: ignore[misc]  # has no types
-    """UnityParallelEnv in turns: the game goes on when the last agent has acted."""
+    """UnityParallelEnv in turns: the game continues when the last agent has acted."""
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
-        """As of UnityParallelEnv."""
+        """Same arguments as UnityParallelEnv."""
         super().__init__(UnityParallelEnv(env, seed))
 
     @property

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class UnityToGymWrapper(gymnasium.Env[Any, Any]):
-    """One behavior with one agent. ``info``: its id, group, and with discrete actions ``action_mask`` (1 = allowed)."""
+    """One behavior with one agent. ``info``: its ID, group, and for discrete actions ``action_mask`` (1 = allowed)."""
 
     def __init__(
         self,
@@ -40,16 +40,16 @@ class UnityToGymWrapper(gymnasium.Env[Any, Any]):
         """Resets the game.
 
         Args:
-            unity_env: closed together with this.
+            unity_env: the game; closing this closes it too.
             uint8_visual: images as uint8 from 0 to 255, else float32 from 0 to 1.
             flatten_branched: several branches as one number.
             allow_multiple_obs: all sensors in a tuple: images, lists of entities, and one vector last; else the first
-                image, or where there is none the vector.
-            action_space_seed: of the action space.
-            render_mode: ``rgb_array`` shows the first image.
+                image, or if there is no image, the vector.
+            action_space_seed: seed of the action space.
+            render_mode: ``rgb_array`` renders the first image.
 
         Raises:
-            UnityGymException: several behaviors or agents, or none of what an environment needs.
+            UnityGymException: there are several behaviors or agents, or no observations or actions.
         """
         self._env = unity_env
         self._name, spec = only_behavior(unity_env)
@@ -68,7 +68,7 @@ class UnityToGymWrapper(gymnasium.Env[Any, Any]):
         self._begin()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode. ``seed`` travels as the environment parameter of that name."""
+        """Start an episode. ``seed`` is sent as the environment parameter of that name."""
         super().reset(seed=seed)
         self._seeded |= seed is not None
         if self._seeded:
@@ -82,7 +82,7 @@ class UnityToGymWrapper(gymnasium.Env[Any, Any]):
         return decisions
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Decide. Raises UnityGymException after an episode's end, and as the environment does."""
+        """Take an action. Raises UnityGymException after an episode's end, and the environment's errors."""
         if self._over:
             raise UnityGymException("the episode is over; call reset() before the next step")
         self._env.set_actions(self._name, self._choices.to_tuple(action, 1))
@@ -122,14 +122,14 @@ class UnityToGymWrapper(gymnasium.Env[Any, Any]):
         return tuple(part[0] for part in seen) if isinstance(seen, tuple) else seen[0], info
 
     def render(self) -> Any:
-        """The first image as last seen: uint8 [height, width, 3]; None without ``render_mode="rgb_array"``."""
+        """The latest first image, uint8 [height, width, 3]; None without ``render_mode="rgb_array"``."""
         if self.render_mode != "rgb_array" or self._picture is None:
             return None
         picture = np.rint(self._picture.transpose(1, 2, 0) * 255).astype(np.uint8)
         return picture if picture.shape[2] == 3 else picture.repeat(3, axis=2)
 
     def close(self) -> None:
-        """Close the game; a second time nothing."""
+        """Close the game; further calls do nothing."""
         if not self._closed:
             self._closed = True
             self._env.close()

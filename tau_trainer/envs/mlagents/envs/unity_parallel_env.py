@@ -1,4 +1,4 @@
-"""All agents of a game, of any behaviors, as a PettingZoo environment in which they act at the same time."""
+"""A PettingZoo environment with all agents of a game, of any behaviors, which act at the same time."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ Told = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool],
 class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has no types
     """Agents are called ``<behavior>?agent_id=<id>``.
 
-    Each plays one episode: an agent whose episode ends leaves, and when all have left ``reset`` begins the next one for
-    all of them (what an agent does in the game meanwhile is not shown; it gets zeros). Agents that appear later join.
-    One that does not ask in a step keeps its observation, and its action is not heard.
+    Each agent plays one episode and leaves when it ends. When all have left, ``reset`` starts the next episode for all
+    of them (in the meantime, an agent that left gets zeros in the game and is not reported). Agents that appear later
+    join. An agent that does not ask in a step keeps its observation, and its action is ignored.
 
-    Observations are arrays, or where an agent has several sensors dictionaries of them by name. With discrete actions
-    they are dictionaries of ``observation`` and ``action_mask``: what ``action_space.sample`` takes, int8, 1 = allowed
-    (ML-Agents' own masks say the opposite). With continuous actions beside them no space can hold such a mask, and it
-    stands in ``infos``, which have ``behavior_name``, ``group_id`` and ``group_reward``.
+    Observations are arrays; if an agent has several sensors, dictionaries of arrays by name. With discrete actions they
+    are dictionaries of ``observation`` and ``action_mask``, which ``action_space.sample`` accepts: int8, 1 = allowed
+    (the opposite of ML-Agents' masks). With discrete and continuous actions no space can hold such a mask, so it is in
+    ``infos``, which also have ``behavior_name``, ``group_id`` and ``group_reward``.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None) -> None:
-        """Resets the game. ``seed``: of the action spaces. Raises UnityGymException for agents that do nothing."""
+        """Resets the game. ``seed``: for the action spaces. Raises UnityGymException if agents have no actions."""
         self._env = env
         self._action_seed = seed
         self.metadata = {"name": "unity", "render_modes": [], "is_parallelizable": True}
@@ -58,7 +58,7 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
         """Names of a behavior's sensors."""
         self._rng: np.random.Generator | None = None
         self._left: set[str] = set()
-        """Those whose episode has ended since the last reset."""
+        """Agents whose episode has ended since the last reset."""
         self._last: dict[str, Any] = {}
         begin(env)
         self.reset()
@@ -79,7 +79,7 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Begin all episodes anew. ``seed`` travels as the environment parameter of that name."""
+        """Restart all episodes. ``seed`` is sent as the environment parameter of that name."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         if self._rng is not None:
@@ -90,7 +90,7 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
         return obs, infos
 
     def step(self, actions: Mapping[str, Any]) -> Told:
-        """Decide for all agents at once; who is left out gets zeros. Raises UnityGymException for who is not there."""
+        """Act for all agents at once; omitted agents get zeros. Raises UnityGymException for unknown agents."""
         for agent in actions:
             if agent not in self.agents:
                 raise UnityGymException(f"there is no agent '{agent}' now; act for those in `agents`, or reset")
@@ -107,7 +107,7 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
         return self._heard()
 
     def _heard(self) -> Told:
-        """What the last exchange told of the agents that are there."""
+        """The results of the last exchange for the current agents."""
         here, obs = self.agents, dict(self._last)
         rewards, ended, cut = dict.fromkeys(here, 0.0), dict.fromkeys(here, False), dict.fromkeys(here, False)
         infos: dict[str, dict[str, Any]] = {
@@ -139,7 +139,7 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
         return obs, rewards, ended, cut, infos
 
     def _meet(self, name: str, spec: BehaviorSpec) -> None:
-        """Make the spaces of a behavior that was not seen before."""
+        """Make the spaces of a new behavior."""
         if name in self._choices:
             return
         choices = self._choices[name] = Choices(spec.action_spec)
@@ -159,7 +159,7 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
         self._spaces[name] = space
 
     def _observation(self, name: str, steps: DecisionSteps | TerminalSteps, row: int, info: dict[str, Any]) -> Any:
-        """What an agent sees; a mask that no space can hold is put into ``info``."""
+        """An agent's observation; a mask that no space can hold is put into ``info``."""
         seen: Any = {sensor: values[row] for sensor, values in zip(self._sensors[name], steps.obs, strict=True)}
         seen = next(iter(seen.values())) if len(seen) == 1 else seen
         choices = self._choices[name]
@@ -175,7 +175,7 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
         return {"observation": seen, "action_mask": allowed}
 
     def close(self) -> None:
-        """Close the game; a second time nothing."""
+        """Close the game; further calls do nothing."""
         if not self._closed:
             self._closed = True
             self._env.close()

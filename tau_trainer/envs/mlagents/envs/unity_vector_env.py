@@ -18,12 +18,12 @@ Step = tuple[Any, NDArray[np.float32], BoolArray, BoolArray, dict[str, Any]]
 
 
 class UnityVectorEnv(VectorEnv[Any, Any, Any]):
-    """Each agent of the one behavior is a copy, in the order of their ids as the game begins.
+    """Each agent of the only behavior is a copy, in the order of their IDs when the game starts.
 
-    ``AutoresetMode.SAME_STEP``: an agent whose episode ended has the first observation of its next one already, and its
-    last in ``infos["final_obs"]``. A step is one exchange. Where agents ask at different times ``infos["asking"]`` says
-    whose next action is heard; the others stay as they are. An agent that comes later takes the place of one that is
-    gone.
+    ``AutoresetMode.SAME_STEP``: an agent whose episode ended already has the first observation of its next episode; the
+    last one is in ``infos["final_obs"]``. A step is one exchange. If agents ask at different times, ``infos["asking"]``
+    says whose next action is used; the other rows stay unchanged. An agent that appears later takes the place of one
+    that has left.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
@@ -35,7 +35,7 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
         flatten_branched: bool = False,
         allow_multiple_obs: bool = False,
     ) -> None:
-        """Resets the game; arguments as of UnityToGymWrapper. Raises UnityGymException."""
+        """Resets the game; same arguments as UnityToGymWrapper. Raises UnityGymException."""
         self._env = unity_env
         self._name, spec = only_behavior(unity_env)
         self._view = View(spec, uint8=uint8_visual, multiple=allow_multiple_obs)
@@ -43,9 +43,9 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
         self._seeded = False
         self._slots: dict[int, int] = {}
         self._gone: set[int] = set()
-        """Agents whose episode ended and who have not asked since."""
+        """Agents whose episode ended and that have not asked since."""
         self._asking: IndexArray = np.zeros(0, np.intp)
-        """The slots of those who ask, in the order in which their actions are expected."""
+        """The slots of the agents that ask, in the order in which their actions are expected."""
         self.num_envs = self._begin()
         self._obs = [np.zeros((self.num_envs, *sensor.shape), np.float32) for sensor in spec.observation_specs]
         self._allowed = [np.zeros((self.num_envs, size), np.bool_) for size in spec.action_spec.discrete_branches]
@@ -57,9 +57,9 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin all episodes anew. ``seed``, one for the game, travels as the environment parameter of that name."""
+        """Restart all episodes. ``seed``, one for the game, is sent as the environment parameter of that name."""
         if isinstance(seed, Sequence):
-            raise UnityGymException("all agents live in one game; give one seed, not one for each")
+            raise UnityGymException("all agents are in one game; give one seed, not one for each")
         super().reset(seed=seed)
         self._seeded |= seed is not None
         if self._seeded:
@@ -67,13 +67,13 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
         agents = self._begin()
         if agents != self.num_envs:
             raise UnityGymException(
-                f"the game began with {agents} agents and had {self.num_envs}; make a new environment"
+                f"the game now has {agents} agents instead of {self.num_envs}; make a new environment"
             )
         self._take_decisions()
         return self._seen(), self._infos()
 
     def _begin(self) -> int:
-        """Reset the game; how many agents there are."""
+        """Reset the game; returns the number of agents."""
         self._env.reset()
         decisions, _ = self._env.get_steps(self._name)
         self._slots = {agent: slot for slot, agent in enumerate(sorted(decisions.agent_id.tolist()))}
@@ -81,7 +81,7 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
         return len(self._slots)
 
     def step(self, actions: Any) -> Step:
-        """Decide for all agents: one row each."""
+        """Act for all agents: one row each."""
         chosen = self._choices.to_tuple(actions, self.num_envs)
         ask = self._asking
         self._env.set_actions(self._name, ActionTuple(chosen.continuous[ask], chosen.discrete[ask]))
@@ -97,7 +97,7 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
             final = self._view.of(terminals.obs)
             self._gone.update(terminals.agent_id.tolist())
             for sensor, last in zip(self._obs, terminals.obs, strict=True):
-                sensor[ended] = last  # until the next episode begins, at once most often
+                sensor[ended] = last  # until the next episode starts, usually at once
         paid = self._take_decisions()
         going = np.ones(self.num_envs, np.bool_)
         going[ended] = False
@@ -108,7 +108,7 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
         return self._seen(), rewards, terminated, truncated, infos
 
     def _take_decisions(self) -> NDArray[np.float32]:
-        """Write down what those see who ask; their rewards, float32 [num_envs]."""
+        """Store the observations of the agents that ask; returns their rewards, float32 [num_envs]."""
         decisions, _ = self._env.get_steps(self._name)
         self._gone.difference_update(decisions.agent_id.tolist())
         self._asking = places = self._places(decisions.agent_id)
@@ -121,13 +121,13 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
         return rewards
 
     def _places(self, agents: IntArray) -> IndexArray:
-        """The slots of these agents. Raises UnityGymException where there are more than at the beginning."""
+        """The slots of these agents. Raises UnityGymException if there are more than at the start."""
         for agent in agents.tolist():
             if agent not in self._slots:
                 if not self._gone:
                     raise UnityGymException(
-                        f"agent {agent} appeared beside the {self.num_envs} that the game began with, which a vector "
-                        "environment cannot show; use UnityParallelEnv"
+                        f"agent {agent} appeared in addition to the first {self.num_envs}, which a vector environment "
+                        "does not support; use UnityParallelEnv"
                     )
                 away = min(self._gone)
                 self._gone.remove(away)
@@ -151,7 +151,7 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 def _final(seen: Seen, ended: IndexArray, n: int) -> dict[str, Any]:
-    """The last observations of episodes as Gymnasium's vector environments tell them: objects, and who has one."""
+    """The last observations in the form of Gymnasium's vector environments: objects, and a mask of valid ones."""
     last = np.full(n, None, object)
     for row, slot in enumerate(ended.tolist()):
         last[slot] = tuple(part[row] for part in seen) if isinstance(seen, tuple) else seen[row]

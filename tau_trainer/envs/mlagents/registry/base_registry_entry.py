@@ -9,7 +9,7 @@ from tau_trainer.envs.mlagents.base_env import BaseEnv
 
 
 class BaseRegistryEntry(ABC):
-    """Name, the reward at which it counts as solved, what it is about, and a way to make it."""
+    """A name, the reward at which it counts as solved, a description, and a method to make it."""
 
     def __init__(self, identifier: str, expected_reward: float | None, description: str | None) -> None:
         self._identifier = identifier
@@ -18,7 +18,7 @@ class BaseRegistryEntry(ABC):
 
     @property
     def identifier(self) -> str:
-        """By which the registry knows it."""
+        """Its name in the registry."""
         return self._identifier
 
     @property
@@ -28,9 +28,9 @@ class BaseRegistryEntry(ABC):
 
     @property
     def description(self) -> str | None:
-        """What agents see, do and are paid for."""
+        """The agents' observations, actions and rewards."""
         return self._description
 
     @abstractmethod
     def make(self, **kwargs: Any) -> BaseEnv:
-        """Start it; keywords of UnityEnvironment."""
+        """Start it; accepts keywords of UnityEnvironment."""

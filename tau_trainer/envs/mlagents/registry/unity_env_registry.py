@@ -1,4 +1,4 @@
-"""Environments by name: our own headless scenes, and builds that a file lists. Nothing is ever fetched."""
+"""Environments by name: built-in headless scenes, and builds listed in a file. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class LocalRegistryEntry(BaseRegistryEntry):
         path: str | None,
         additional_args: list[str] | None = None,
     ) -> None:
-        """``path``: what UnityEnvironment takes as ``file_name``; None: there is none for this platform."""
+        """``path``: UnityEnvironment's ``file_name``; None: there is no build for this platform."""
         super().__init__(identifier, expected_reward, description)
         self._path = path
         self._arguments = additional_args or []
 
     def make(self, **kwargs: Any) -> UnityEnvironment:
-        """Start it. Raises UnityEnvironmentException where its build is elsewhere, and as UnityEnvironment does."""
+        """Start it. Raises UnityEnvironmentException if its build is not here, and UnityEnvironment's errors."""
         kwargs.pop("file_name", None)
         if self._path is None:
             raise UnityEnvironmentException(f"'{self.identifier}' has no build for {sys.platform}; add one to its file")
         if self._path.startswith(("http://", "https://")):
             raise UnityEnvironmentException(
-                f"'{self.identifier}' is at {self._path}, and nothing is fetched here; unpack it and name its folder"
+                f"'{self.identifier}' is at {self._path}; download and unpack it, and name its folder instead"
             )
         arguments = [*(kwargs.pop("additional_args", None) or ()), *self._arguments]
         return UnityEnvironment(file_name=self._path, additional_args=arguments, **kwargs)
@@ -54,25 +54,25 @@ class UnityEnvRegistry(Mapping[str, BaseRegistryEntry]):
         self._manifests: list[Path] = []
 
     def register(self, new_entry: BaseRegistryEntry) -> None:
-        """Add an entry, or put it in the place of the one with its identifier."""
+        """Add an entry; replaces an entry with the same identifier."""
         self._entries[new_entry.identifier] = new_entry
 
     def register_from_yaml(self, path_to_yaml: str) -> None:
-        """Add what a file lists, in ML-Agents' form; it is read when an entry is asked for first.
+        """Add the environments of a file in ML-Agents' form; the file is read on first use.
 
-        Under ``environments`` a list of ``identifier: {expected_reward, description, linux_url, darwin_url, win_url,
-        additional_args}``. The urls are paths of builds, from the file's folder, or ``headless:SCENE``; ``path`` is all
-        three of them.
+        It has a list ``environments`` of ``identifier: {expected_reward, description, linux_url, darwin_url, win_url,
+        additional_args}``. The urls are paths of builds, relative to the file's folder, or ``headless:SCENE``; ``path``
+        sets all three.
         """
         self._manifests.append(Path(path_to_yaml))
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         self._entries.clear()
         self._manifests.clear()
 
     def __getitem__(self, identifier: str) -> BaseRegistryEntry:
-        """Raises KeyError for an entry that is not there."""
+        """Raises KeyError for an unknown identifier."""
         self._read()
         if identifier not in self._entries:
             raise KeyError(f"The entry {identifier} is not present in the registry, which has {', '.join(self)}.")
@@ -94,7 +94,7 @@ class UnityEnvRegistry(Mapping[str, BaseRegistryEntry]):
 
 
 def _entries(manifest: Path) -> Iterator[BaseRegistryEntry]:
-    """What a file lists. Raises UnityEnvironmentException."""
+    """The entries of a file. Raises UnityEnvironmentException."""
     try:
         listed = yaml.safe_load(manifest.read_text("utf-8"))["environments"]
         pairs = [(str(name), dict(values)) for entry in listed for name, values in dict(entry).items()]
@@ -115,7 +115,7 @@ def _entries(manifest: Path) -> Iterator[BaseRegistryEntry]:
 
 
 def _resolved(path: str, folder: Path) -> str:
-    """Paths begin at the file's folder; what is no path stays as it is."""
+    """A path relative to the file's folder; anything that is not a path stays unchanged."""
     path = path.removeprefix("file://")
     return path if ":" in path and not Path(path).is_absolute() else str(folder / path)
 

@@ -1,4 +1,4 @@
-"""Side channels: messages between Python and the game beside observations and actions."""
+"""Side channels: messages between Python and the game in addition to observations and actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the game is told of who plays with it, for Unity's analytics (sent only where the user allowed them)."""
+"""Data about the trainer for Unity's analytics (the game sends them only if the user allowed it)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tau_trainer.envs.mlagents.side_channel.side_channel import SendingChannel
 
 
 class DefaultTrainingAnalyticsSideChannel(SendingChannel):
-    """Says that a script plays, and on which Python."""
+    """Reports that a script controls the game, and its Python version."""
 
     CHANNEL_ID = TRAINING_ANALYTICS
 
@@ -18,7 +18,7 @@ class DefaultTrainingAnalyticsSideChannel(SendingChannel):
         super().__init__(self.CHANNEL_ID)
 
     def environment_initialized(self) -> None:
-        """Say it with the next reset."""
+        """Send the report with the next reset."""
         message = TrainingEnvironmentInitialized(
             python_version=platform.python_version(),
             trainer_version="Custom",

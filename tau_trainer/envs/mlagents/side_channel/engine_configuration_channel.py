@@ -1,4 +1,4 @@
-"""How the engine shall run: resolution, quality, speed."""
+"""Engine settings: resolution, quality, speed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tau_trainer.envs.mlagents.side_channel.side_channel import SendingChannel
 
 
 class EngineConfig(NamedTuple):
-    """All settings; None: as the game has it."""
+    """All settings; None: keep the game's value."""
 
     width: int | None
     height: int | None
@@ -28,10 +28,10 @@ class EngineConfig(NamedTuple):
 
 
 class EngineConfigurationChannel(SendingChannel):
-    """Sends engine settings. What is never sent stays as the game has it."""
+    """Sends engine settings. The game keeps its values for settings that are never sent."""
 
     class ConfigurationType(IntEnum):
-        """The number that stands before a setting."""
+        """The number before each setting in a message."""
 
         SCREEN_RESOLUTION = 0
         QUALITY_LEVEL = 1
@@ -51,7 +51,7 @@ class EngineConfigurationChannel(SendingChannel):
         target_frame_rate: int | None = None,
         capture_frame_rate: int | None = None,
     ) -> None:
-        """Send those that are given. Raises UnitySideChannelException for a width without a height."""
+        """Send the given settings. Raises UnitySideChannelException for a width without a height."""
         kinds = self.ConfigurationType
         if (width is None) != (height is None):
             raise UnitySideChannelException("the screen's width and height can only be set together; give both")
@@ -67,5 +67,5 @@ class EngineConfigurationChannel(SendingChannel):
                 self._send(struct.pack(form, kind, value))
 
     def set_configuration(self, config: EngineConfig) -> None:
-        """Send all of them."""
+        """Send all settings."""
         self.set_configuration_parameters(**config._asdict())

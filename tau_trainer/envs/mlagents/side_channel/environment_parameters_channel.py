@@ -14,16 +14,16 @@ from tau_trainer.envs.mlagents.side_channel.side_channel import SendingChannel
 
 
 class EnvironmentParametersChannel(SendingChannel):
-    """Sends parameters, or samplers that draw them anew inside the game whenever it asks."""
+    """Sends parameters, or samplers from which the game draws a new value each time it reads the parameter."""
 
     class EnvironmentDataTypes(IntEnum):
-        """What follows a name."""
+        """The type of the value after a name."""
 
         FLOAT = 0
         SAMPLER = 1
 
     class SamplerTypes(IntEnum):
-        """What samplers draw from."""
+        """Distributions of samplers."""
 
         UNIFORM = 0
         GAUSSIAN = 1
@@ -33,21 +33,21 @@ class EnvironmentParametersChannel(SendingChannel):
         super().__init__(ENVIRONMENT_PARAMETERS)
 
     def set_float_parameter(self, key: str, value: float) -> None:
-        """A number."""
+        """Set a number."""
         self._send(environment_parameter_payload(key, value))
 
     def set_uniform_sampler_parameters(self, key: str, min_value: float, max_value: float, seed: int) -> None:
-        """From ``min_value`` to ``max_value``, all alike."""
+        """Set a uniform sampler from ``min_value`` to ``max_value``."""
         self._sampler(key, SamplerKind.UNIFORM, seed, min_value, max_value)
 
     def set_gaussian_sampler_parameters(self, key: str, mean: float, st_dev: float, seed: int) -> None:
-        """Gaussian."""
+        """Set a Gaussian sampler."""
         self._sampler(key, SamplerKind.GAUSSIAN, seed, mean, st_dev)
 
     def set_multirangeuniform_sampler_parameters(
         self, key: str, intervals: list[tuple[float, float]], seed: int
     ) -> None:
-        """From one of several ranges."""
+        """Set a sampler that draws uniformly from several ranges."""
         self._sampler(key, SamplerKind.MULTI_RANGE_UNIFORM, seed, *(end for pair in intervals for end in pair))
 
     def _sampler(self, key: str, kind: SamplerKind, seed: int, *values: float) -> None:

@@ -1,4 +1,4 @@
-"""Numbers that both sides may set, by name."""
+"""Numbers by name that both sides can set."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class FloatPropertiesChannel(SideChannel):
         super().__init__(channel_id or FLOAT_PROPERTIES)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """The game has set one."""
+        """Store a value that the game has set."""
         key = msg.read_string()
         self._properties[key] = msg.read_float32()
 
     def set_property(self, key: str, value: float) -> None:
-        """Set one, here and in the game."""
+        """Set a property, here and in the game."""
         self._properties[key] = value
         message = OutgoingMessage()
         message.write_string(key)
@@ -29,13 +29,13 @@ class FloatPropertiesChannel(SideChannel):
         self.queue_message_to_send(message)
 
     def get_property(self, key: str) -> float | None:
-        """Its value; None if it was never set."""
+        """The property's value; None if it was never set."""
         return self._properties.get(key)
 
     def list_properties(self) -> list[str]:
-        """The names of all."""
+        """All names."""
         return list(self._properties)
 
     def get_property_dict_copy(self) -> dict[str, float]:
-        """All of them."""
+        """A copy of all properties."""
         return dict(self._properties)

@@ -1,4 +1,4 @@
-"""Reading what the game sent."""
+"""Reads messages from the game."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tau_trainer.bridge.side_channels import Reader
 
 
 class IncomingMessage:
-    """A payload. Values are read in the order they were written; past the end there are defaults."""
+    """A payload. Read values in the order they were written; past the end you get defaults."""
 
     def __init__(self, buffer: bytes, offset: int = 0) -> None:
         self.buffer = bytes(buffer)
@@ -25,14 +25,14 @@ class IncomingMessage:
         return next(iter(self._reader.numbers("<f")), default_value)
 
     def read_float32_list(self, default_value: list[float] | None = None) -> list[float]:
-        """A count, and so many floats."""
+        """A count, then that number of floats."""
         count = self._reader.int32(-1)
         return (default_value or []) if count < 0 else list(self._reader.numbers(f"<{count}f"))
 
     def read_string(self, default_value: str = "") -> str:
-        """A length in bytes, and ASCII."""
+        """A length in bytes, then ASCII text."""
         return default_value if self._reader.at_end else self._reader.string()
 
     def get_raw_bytes(self) -> bytearray:
-        """All of it."""
+        """The whole payload."""
         return bytearray(self.buffer)

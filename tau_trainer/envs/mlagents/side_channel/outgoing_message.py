@@ -1,4 +1,4 @@
-"""Writing what the game will read."""
+"""Writes messages to the game."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class OutgoingMessage:
         self.buffer += struct.pack("<f", f)
 
     def write_float32_list(self, float_list: Sequence[float]) -> None:
-        """A count, and the floats."""
+        """A count, then the floats."""
         self.buffer += struct.pack(f"<i{len(float_list)}f", len(float_list), *float_list)
 
     def write_string(self, s: str) -> None:
-        """A length in bytes, and ASCII; other characters become ``?``."""
+        """A length in bytes, then ASCII text; other characters become ``?``."""
         self.buffer += string(s)
 
     def set_raw_bytes(self, buffer: bytes | bytearray) -> None:
-        """Replace everything."""
+        """Replace the whole payload."""
         self.buffer = bytearray(buffer)

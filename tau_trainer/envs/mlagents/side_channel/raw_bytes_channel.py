@@ -1,4 +1,4 @@
-"""Bytes, whatever they mean."""
+"""A channel for raw bytes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from tau_trainer.envs.mlagents.side_channel.side_channel import IncomingMessage,
 
 
 class RawBytesChannel(SideChannel):
-    """Sends bytes, and keeps those that came until they are asked for."""
+    """Sends bytes, and stores received bytes until you fetch them."""
 
     def __init__(self, channel_id: uuid.UUID) -> None:
         self._received: list[bytearray] = []
         super().__init__(channel_id)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Keep it."""
+        """Store the message."""
         self._received.append(msg.get_raw_bytes())
 
     def get_and_clear_received_messages(self) -> list[bytearray]:
-        """All that came since the last call."""
+        """All messages since the last call."""
         received, self._received = self._received, []
         return received
 
     def send_raw_data(self, data: bytes | bytearray) -> None:
-        """Send with the next step or reset."""
+        """Send bytes with the next step or reset."""
         message = OutgoingMessage()
         message.set_raw_bytes(data)
         self.queue_message_to_send(message)

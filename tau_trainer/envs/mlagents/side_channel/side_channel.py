@@ -1,4 +1,4 @@
-"""What every side channel is."""
+"""Base classes of side channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["IncomingMessage", "OutgoingMessage", "SideChannel"]
 
 
 class SideChannel(ABC):
-    """Messages between Python and the game beside observations and actions. Derive your own with an id of its own."""
+    """Messages between Python and the game. To add a channel, derive a class with a new ID."""
 
     def __init__(self, channel_id: uuid.UUID) -> None:
         """``channel_id``: the same as on the game's side."""
@@ -21,7 +21,7 @@ class SideChannel(ABC):
         self.message_queue: list[bytearray] = []
 
     def queue_message_to_send(self, msg: OutgoingMessage) -> None:
-        """Send with the next step or reset."""
+        """Send a message with the next step or reset."""
         self.message_queue.append(msg.buffer)
 
     @abstractmethod
@@ -30,7 +30,7 @@ class SideChannel(ABC):
 
     @property
     def channel_id(self) -> uuid.UUID:
-        """By which both sides know it."""
+        """The ID, equal on both sides."""
         return self._channel_id
 
 
@@ -43,7 +43,7 @@ class SendingChannel(SideChannel):
         self.queue_message_to_send(message)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Raises UnityCommunicationException: this should not happen."""
+        """Raises UnityCommunicationException: games do not send on this channel."""
         raise UnityCommunicationException(
-            f"the game sent a message to the {type(self).__name__}, which only sends; has another channel the same id?"
+            f"the game sent a message to the {type(self).__name__}, which only sends; is its id used twice?"
         )

@@ -15,25 +15,25 @@ _log = logging.getLogger(__name__)
 
 
 class SideChannelManager:
-    """Gathers what they send, and hands out what came."""
+    """Collects the channels' outgoing messages and distributes incoming ones."""
 
     def __init__(self, side_channels: Sequence[SideChannel] | None = None) -> None:
-        """Raises UnityEnvironmentException for two channels of one id."""
+        """Raises UnityEnvironmentException if two channels have the same ID."""
         self._side_channels_dict: dict[uuid.UUID, SideChannel] = {}
         self._unknown: set[uuid.UUID] = set()
         for channel in side_channels or ():
             if channel.channel_id in self._side_channels_dict:
                 raise UnityEnvironmentException(
-                    f"two side channels have the id {channel.channel_id}; give each an id of its own"
+                    f"two side channels have the id {channel.channel_id}; give each a different id"
                 )
             self._side_channels_dict[channel.channel_id] = channel
 
     def process_side_channel_message(self, data: bytes) -> None:
-        """Hand out the messages of one exchange. Raises UnityEnvironmentException for bytes that are none."""
+        """Distribute the messages of one exchange. Raises UnityEnvironmentException for invalid bytes."""
         try:
             messages = unpack_payloads(data)
         except DecodeError as error:
-            raise UnityEnvironmentException(f"{error}; which side channel of the game writes them?") from error
+            raise UnityEnvironmentException(f"{error}; find the game's side channel that writes them") from error
         for channel_id, payload in messages:
             if channel_id in self._side_channels_dict:
                 self._side_channels_dict[channel_id].on_message_received(IncomingMessage(payload))

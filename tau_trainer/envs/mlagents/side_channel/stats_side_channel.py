@@ -1,4 +1,4 @@
-"""Numbers that the game reports by itself (``StatsRecorder.Add``)."""
+"""Statistics that the game reports (``StatsRecorder.Add``)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ EnvironmentStats = Mapping[str, StatList]
 
 
 class StatsSideChannel(SideChannel):
-    """Collects them until they are asked for."""
+    """Collects statistics until you fetch them."""
 
     def __init__(self) -> None:
         super().__init__(STATS)
         self.stats: defaultdict[str, StatList] = defaultdict(list)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Keep one."""
+        """Store one statistic."""
         stat = parse_stat(msg.buffer)
         self.stats[stat.key].append((stat.value, stat.aggregation))
 
     def get_and_reset_stats(self) -> EnvironmentStats:
-        """All since the last call, by name."""
+        """All statistics since the last call, by name."""
         stats, self.stats = self.stats, defaultdict(list)
         return stats

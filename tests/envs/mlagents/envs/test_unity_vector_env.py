@@ -113,7 +113,9 @@ def test_a_newcomer_takes_the_place_of_one_that_is_gone() -> None:
     assert obs[:, 0].tolist() == floats(1.0, 1.07)
     env.step(np.array([[0.1], [0.7]]))
     assert game.given[-1][NAME].continuous.ravel().tolist() == floats(0.1, 0.7)
-    with pytest.raises(UnityGymException, match=r"agent 8 appeared beside the 2 .* use UnityParallelEnv"):
+    with pytest.raises(
+        UnityGymException, match=r"agent 8 appeared in addition to the first 2, .* use UnityParallelEnv"
+    ):
         env.step(np.zeros((2, 1)))
 
 
@@ -146,7 +148,7 @@ def test_a_game_whose_agents_change_and_seeds_for_each() -> None:
     with pytest.raises(UnityGymException, match="give one seed"):
         env.reset(seed=[1, 2])
     game.script = [{NAME: Say([0])}]
-    with pytest.raises(UnityGymException, match="began with 1 agents and had 2"):
+    with pytest.raises(UnityGymException, match="now has 1 agents instead of 2"):
         env.reset()
 
 

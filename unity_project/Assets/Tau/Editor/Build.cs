@@ -12,13 +12,13 @@ namespace Tau.Editor
     /// <summary>
     /// Builds a player. For a command line:
     /// <c>Unity -batchmode -nographics -quit -projectPath DIR -executeMethod Tau.Editor.Build.Linux
-    /// [-tauOutput PATH] [-tauServer]</c>. Every line that it writes to the log begins with <c>tau-build:</c>; the exit
-    /// code is 0 for a player that is there, 1 for a build that failed, 2 for a mistake in the command line or a
-    /// module of the editor that is not installed. Called from an open editor, the methods do not end it.
+    /// [-tauOutput PATH] [-tauServer]</c>. Each of its lines in the log starts with <c>tau-build:</c>. The exit code is
+    /// 0 if the player was built, 1 if the build failed, 2 for an error in the command line or a missing module of the
+    /// editor. If you call the methods from an open editor, they do not close it.
     /// </summary>
     public static class Build
     {
-        /// <summary>Begins every line of the log.</summary>
+        /// <summary>Prefix of every line in the log.</summary>
         public const string Prefix = "tau-build: ";
 
         private const int Failed = 1;
@@ -81,7 +81,7 @@ namespace Tau.Editor
             foreach (string scene in scenes)
             {
                 bool fresh = ((ICollection<string>)made).Contains(scene);
-                Say("scene " + scene + (fresh ? ": made" : ": taken as it is (delete it to have it made anew)"));
+                Say("scene " + scene + (fresh ? ": made" : ": used as it is (delete it to have it made again)"));
             }
             bool server = arguments.Server && ServerInstalled(target, platform);
             Say("building " + platform + (server ? " dedicated server" : " player") + ": " + player);
@@ -127,10 +127,10 @@ namespace Tau.Editor
                     }
                 }
             }
-            return "Unity named no error; the log may.";
+            return "Unity reported no error; check the log.";
         }
 
-        /// <summary>The editor keeps a variation of the player for servers where that module is installed.</summary>
+        /// <summary>Whether the editor has the module for server players.</summary>
         private static bool ServerInstalled(BuildTarget target, string platform)
         {
             string engine = BuildPipeline.GetPlaybackEngineDirectory(target, BuildOptions.None);
@@ -140,7 +140,7 @@ namespace Tau.Editor
                 return true;
             }
             Say("warning: " + platform + " Dedicated Server Build Support is not installed in this editor: "
-                + "building an ordinary player, which -batchmode -nographics runs without a window too.");
+                + "building an ordinary player, which also runs without a window with -batchmode -nographics.");
             return false;
         }
 

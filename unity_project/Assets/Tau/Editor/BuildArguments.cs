@@ -5,13 +5,13 @@ using Tau.Core;
 
 namespace Tau.Editor
 {
-    /// <summary>What the command line of the editor says about a build; flags of Unity's own are left alone.</summary>
+    /// <summary>A build's options from the editor's command line; Unity's own flags are ignored.</summary>
     public sealed class BuildArguments
     {
-        /// <summary>Names the player, or the folder for it.</summary>
+        /// <summary>Flag for the path of the player, or of its folder.</summary>
         public const string OutputFlag = "-tauOutput";
 
-        /// <summary>Asks for a dedicated server.</summary>
+        /// <summary>Flag for a dedicated server.</summary>
         public const string ServerFlag = "-tauServer";
 
         private BuildArguments(string output, bool server)
@@ -20,10 +20,10 @@ namespace Tau.Editor
             Server = server;
         }
 
-        /// <summary>The player or the folder for it; null where the command line does not say.</summary>
+        /// <summary>Path of the player or of its folder; null if not given.</summary>
         public string Output { get; }
 
-        /// <summary>Whether a dedicated server is asked for: a player without graphics and sound.</summary>
+        /// <summary>Whether to build a dedicated server: a player without graphics and sound.</summary>
         public bool Server { get; }
 
         /// <summary>Reads a command line.</summary>
@@ -54,12 +54,12 @@ namespace Tau.Editor
         }
 
         /// <summary>
-        /// The path of the player: what was asked for, with the platform's ending; inside a folder that was named, the
-        /// player is called like the product.
+        /// The path of the player: the requested path with the platform's suffix. In a given folder, the player has the
+        /// product's name.
         /// </summary>
-        /// <param name="folder">Where the player goes if the command line does not say.</param>
-        /// <param name="product">The player's name without ending.</param>
-        /// <param name="ending">The platform's, with its dot.</param>
+        /// <param name="folder">Default folder of the player.</param>
+        /// <param name="product">The player's name without suffix.</param>
+        /// <<param name="ending">The platform's suffix, with its dot.</param>
         public string Player(string folder, string product, string ending)
         {
             string path = Output ?? folder;

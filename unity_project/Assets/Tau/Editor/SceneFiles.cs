@@ -13,7 +13,7 @@ namespace Tau.Editor
         /// <summary>The folder of the scene files, inside the project.</summary>
         public const string Folder = "Assets/Tau/Scenes";
 
-        /// <summary>Every scene, in the order in which a build holds them; a build starts with the first.</summary>
+        /// <summary>All scenes in the order of a build; a build starts with the first one.</summary>
         public static readonly IReadOnlyList<SceneKind> All = new[]
         {
             SceneKind.Tau,
@@ -28,7 +28,7 @@ namespace Tau.Editor
         }
 
         /// <summary>
-        /// Makes a scene in code, in place of the open one, and saves it, over an earlier file if there is one.
+        /// Makes a scene in code, replacing the open one, and saves it; overwrites an existing file.
         /// </summary>
         /// <returns>The path of its file, inside the project.</returns>
         /// <exception cref="TauException">Unity could not write the file.</exception>
@@ -52,10 +52,10 @@ namespace Tau.Editor
         }
 
         /// <summary>
-        /// The paths of all scenes for a build. A file that exists is taken as it is, so that what was changed in it by
-        /// hand counts; one that does not is made.
+        /// The paths of all scenes for a build. Existing files are used unchanged, so that manual changes are kept;
+        /// missing files are made.
         /// </summary>
-        /// <param name="made">The paths of those that were made now.</param>
+        /// <param name="made">The paths of the new files.</param>
         /// <exception cref="TauException">Unity could not write a file.</exception>
         public static string[] Ensure(out IReadOnlyList<string> made)
         {
@@ -73,7 +73,7 @@ namespace Tau.Editor
             return paths;
         }
 
-        /// <summary>Puts a scene on the list of the build settings, if it is not on it.</summary>
+        /// <summary>Adds a scene to the list in the build settings, if it is not there.</summary>
         public static void AddToBuildSettings(string path)
         {
             var scenes = new List<EditorBuildSettingsScene>(EditorBuildSettings.scenes);

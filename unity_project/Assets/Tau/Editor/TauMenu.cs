@@ -5,7 +5,7 @@ using UnityEngine;
 
 namespace Tau.Editor
 {
-    /// <summary>The menu <c>Tau</c> of the editor. In batch mode its commands ask nothing and replace files.</summary>
+    /// <summary>The menu <c>Tau</c> of the editor. In batch mode its commands do not ask and replace files.</summary>
     public static class TauMenu
     {
         /// <summary>The model that the inference scene loads, inside the project.</summary>
@@ -32,7 +32,8 @@ namespace Tau.Editor
             Create(SceneKind.Inference);
         }
 
-        /// <summary>Copies a trained model, which a dialog asks for, to where the inference scene loads it.</summary>
+        /// <summary>Copies a trained model, chosen in a dialog, to the place from which the inference scene loads
+        /// it.</summary>
         [MenuItem("Tau/Copy Trained Model...", false, 20)]
         public static void CopyTrainedModel()
         {
@@ -68,7 +69,7 @@ namespace Tau.Editor
                 return;
             }
             SceneFiles.AddToBuildSettings(SceneFiles.Create(kind));
-            Debug.Log("Tau: " + path + " is made and on the list of the build settings: press Play.");
+            Debug.Log("Tau: " + path + " was made and added to the build settings: press Play.");
         }
 
         private static bool MayReplaceOpenScene()
@@ -80,7 +81,7 @@ namespace Tau.Editor
         {
             return Application.isBatchMode
                 || !File.Exists(path)
-                || EditorUtility.DisplayDialog("Tau", path + " exists. Make it anew?", "Make it anew", "Keep it");
+                || EditorUtility.DisplayDialog("Tau", path + " exists. Make it again?", "Make it again", "Keep it");
         }
     }
 }

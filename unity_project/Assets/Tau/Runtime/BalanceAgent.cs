@@ -7,13 +7,13 @@ using UnityEngine;
 namespace Tau
 {
     /// <summary>
-    /// Tilts its platform about two axes so that the ball stays on it: the game, the numbers and the behavior name of
-    /// ML-Agents' 3DBall example, so that its settings and models fit.
+    /// Tilts its platform about two axes so that the ball stays on it. The game, its numbers and the behavior name are
+    /// those of ML-Agents' 3DBall example, so its settings and models fit.
     /// </summary>
     /// <remarks>
     /// Observation, 8 floats: the platform's quaternion components z and x, the ball's position relative to the
     /// platform's centre (3, in m), the ball's velocity (3, in m/s). Actions: tilt about z, tilt about x, in [-1, 1].
-    /// Reward: 0.1 a decision, -1 and the end when the ball is lost. Environment parameters, read with every episode:
+    /// Reward: 0.1 per decision; -1 and the end when the ball is lost. Environment parameters, read in every episode:
     /// <c>mass</c> (kg), <c>scale</c> (of the ball), <c>gravity</c> (m/s², positive).
     /// </remarks>
     [AddComponentMenu("Tau/Balance Agent")]
@@ -40,9 +40,9 @@ namespace Tau
         private BalanceBall _ball = null;
 
         /// <summary>Makes <paramref name="platform"/> an agent that balances <paramref name="ball"/>.</summary>
-        /// <param name="platform">Must not be active while the game runs: ML-Agents reads what is set here.</param>
-        /// <param name="ball">Its ball.</param>
-        /// <returns>The agent, disabled: its arena enables it when the game begins.</returns>
+        /// <param name="platform">Must not be active while the game runs: ML-Agents reads its settings when it becomes
+        /// active.</param> <param name="ball">Its ball.</param> <returns>The agent, disabled: its arena enables it when
+        /// the game starts.</returns>
         public static BalanceAgent Create(GameObject platform, BalanceBall ball)
         {
             var behavior = platform.AddComponent<BehaviorParameters>();
@@ -61,7 +61,7 @@ namespace Tau
             return agent;
         }
 
-        /// <summary>Tilts the platform and the ball's place at random; the ball drops onto it.</summary>
+        /// <summary>Tilts the platform and places the ball at random; the ball drops onto the platform.</summary>
         public override void OnEpisodeBegin()
         {
             transform.rotation = Quaternion.identity;
@@ -86,7 +86,7 @@ namespace Tau
             sensor.AddObservation(_ball.Velocity);
         }
 
-        /// <summary>Tilts the platform: in every physics step, by the last decision.</summary>
+        /// <summary>Tilts the platform in every physics step, by the last decision.</summary>
         public override void OnActionReceived(ActionBuffers actions)
         {
             ActionSegment<float> action = actions.ContinuousActions;
@@ -103,7 +103,7 @@ namespace Tau
             }
         }
 
-        /// <summary>Acts where there is neither a trainer nor a model: leans against the ball's way.</summary>
+        /// <summary>Acts if there is neither a trainer nor a model: tilts against the ball's movement.</summary>
         public override void Heuristic(in ActionBuffers actionsOut)
         {
             ActionSegment<float> action = actionsOut.ContinuousActions;

@@ -11,14 +11,14 @@ namespace Tau
         private const float BallHeight = 4f;
 
         [SerializeField]
-        [Tooltip("The agent of this arena; made when the game begins if there is none.")]
+        [Tooltip("The agent of this arena; made when the game starts if there is none.")]
         private BalanceAgent _agent = null;
 
         /// <summary>The agent of this arena; null before <see cref="Build"/>.</summary>
         public BalanceAgent Agent => _agent;
 
         /// <summary>A new arena under <paramref name="parent"/>; works in play mode and in edit mode.</summary>
-        /// <param name="parent">Where it hangs in the scene.</param>
+        /// <param name="parent">Its parent in the scene.</param>
         /// <param name="name">Name of its game object.</param>
         /// <param name="position">The platform's centre, relative to the parent.</param>
         public static BalanceArena Create(Transform parent, string name, Vector3 position)

@@ -2,16 +2,16 @@ using UnityEngine;
 
 namespace Tau
 {
-    /// <summary>The ball of a <see cref="BalanceArena"/>, with a gravity of its own.</summary>
+    /// <summary>The ball of a <see cref="BalanceArena"/>, with its own gravity.</summary>
     /// <remarks>
-    /// Unity has one gravity for everything; a force of its own for each ball lets every episode draw another one.
+    /// Unity has one gravity for all objects; a separate force for each ball lets every episode draw another one.
     /// </remarks>
     [AddComponentMenu("Tau/Balance Ball")]
     [DisallowMultipleComponent]
     [RequireComponent(typeof(Rigidbody))]
     public sealed class BalanceBall : MonoBehaviour
     {
-        /// <summary>Gravity where nothing else is asked for, in m/s².</summary>
+        /// <summary>Default gravity, in m/s².</summary>
         public const float DefaultGravity = 9.81f;
 
         private Rigidbody _body;
@@ -43,7 +43,7 @@ namespace Tau
             }
         }
 
-        /// <summary>Puts the ball somewhere, at rest.</summary>
+        /// <summary>Places the ball at rest.</summary>
         /// <param name="position">Its centre, in the world.</param>
         /// <param name="mass">In kg.</param>
         /// <param name="scale">Its diameter, in m.</param>

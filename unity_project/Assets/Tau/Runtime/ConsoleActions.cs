@@ -4,28 +4,28 @@ using Tau.Core;
 
 namespace Tau
 {
-    /// <summary>Does what is typed at a console, with the parts of the game that can do it.</summary>
+    /// <summary>Executes console commands with the parts of the game.</summary>
     internal sealed class ConsoleActions : IDisposable
     {
         private readonly TauConsole _console;
         private ParallelTrainerManager _manager;
         private HeldOutEvaluation _evaluation;
 
-        /// <summary>What this console can do.</summary>
+        /// <summary>The actions of a console.</summary>
         public ConsoleActions(TauConsole console)
         {
             _console = console;
         }
 
-        /// <summary>Does what a command says, or begins to.</summary>
-        /// <exception cref="TauException">It cannot be done; the sentence says why.</exception>
+        /// <summary>Executes a command, or starts to.</summary>
+        /// <exception cref="TauException">The command failed; the sentence says why.</exception>
         public void Execute(ConsoleCommand command)
         {
             switch (command)
             {
                 case TrainCommand train:
                     Manager().StartTraining(train.Options);
-                    _console.Print("Training; `training status` shows how it goes.");
+                    _console.Print("Training; `training status` shows the progress.");
                     break;
                 case StatusCommand _:
                     _console.Print(Manager().Status());
@@ -45,7 +45,7 @@ namespace Tau
             }
         }
 
-        /// <summary>How things go, in one line; empty: nothing goes on.</summary>
+        /// <summary>The progress in one line; empty if nothing runs.</summary>
         public string Headline()
         {
             if (_evaluation != null)
@@ -64,7 +64,7 @@ namespace Tau
                 + FormattableString.Invariant($"right answers {100.0 * report.All.Accuracy:0.0} %");
         }
 
-        /// <summary>Lets go of what it listened to.</summary>
+        /// <summary>Unsubscribes from events.</summary>
         public void Dispose()
         {
             if (_manager != null)
@@ -79,7 +79,7 @@ namespace Tau
             if (!Manager().Cancel())
             {
                 throw new TauException(
-                    "No training runs, so there is nothing to cancel; "
+                    "No training is running; "
                     + "start one with `training agent tau FILE --agents N`.");
             }
         }
@@ -94,7 +94,7 @@ namespace Tau
         {
             if (_evaluation != null)
             {
-                throw new TauException("An evaluation runs already; wait until it is through.");
+                throw new TauException("An evaluation is already running; wait until it has ended.");
             }
             TauAnswerer answerer = Answerer();
             _evaluation = answerer.MakeEvaluation();
@@ -110,7 +110,7 @@ namespace Tau
             }
         }
 
-        /// <summary>Nobody waits for a command that takes its time: what goes wrong is shown.</summary>
+        /// <summary>Runs a long command without blocking; shows its errors.</summary>
         private async Task ShownAsync(Task work)
         {
             try

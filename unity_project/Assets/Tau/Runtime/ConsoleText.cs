@@ -3,7 +3,7 @@ using System.Collections.Generic;
 
 namespace Tau
 {
-    /// <summary>What a console shows: its last lines, and the lines that were typed before.</summary>
+    /// <summary>The text of a console: its last lines, and the history of typed lines.</summary>
     internal sealed class ConsoleText
     {
         private const int MostLines = 500;
@@ -13,26 +13,26 @@ namespace Tau
         private readonly List<string> _typed = new List<string>();
         private int _place;
 
-        /// <summary>What a line is, and hence its colour.</summary>
+        /// <summary>The kind of a line, which defines its color.</summary>
         internal enum Kind
         {
             /// <summary>An answer.</summary>
             Answer = 0,
 
-            /// <summary>What was typed.</summary>
+            /// <<summary>A typed line.</summary>
             Typed = 1,
 
-            /// <summary>A mistake.</summary>
+            /// <<summary>An error.</summary>
             Mistake = 2,
         }
 
         /// <summary>The lines, oldest first.</summary>
         public IReadOnlyList<Line> Lines => _lines;
 
-        /// <summary>How many lines were ever written: it changes when there is something new to show.</summary>
+        /// <summary>Total number of written lines: it changes when there is something new to show.</summary>
         public int Written { get; private set; }
 
-        /// <summary>Adds text, which may have several lines.</summary>
+        /// <summary>Adds text, possibly several lines.</summary>
         public void Write(string text, Kind kind)
         {
             foreach (string line in text.TrimEnd().Split('\n'))
@@ -46,7 +46,7 @@ namespace Tau
             }
         }
 
-        /// <summary>Takes note of a line that was typed, and shows it.</summary>
+        /// <summary>Adds a typed line to the history and shows it.</summary>
         public void Type(string line)
         {
             Write("> " + line, Kind.Typed);
@@ -61,8 +61,8 @@ namespace Tau
             _place = _typed.Count;
         }
 
-        /// <summary>Another line that was typed before; empty behind the last one.</summary>
-        /// <param name="step">-1: the one before; 1: the one after.</param>
+        /// <summary>Another line of the history; empty after the last one.</summary>
+        /// <param name="step">-1: the previous one; 1: the next one.</param>
         public string Recall(int step)
         {
             _place = Math.Max(0, Math.Min(_typed.Count, _place + step));
@@ -79,10 +79,10 @@ namespace Tau
                 Kind = kind;
             }
 
-            /// <summary>What it says.</summary>
+            /// <<summary>Its text.</summary>
             public string Text { get; }
 
-            /// <summary>What it is.</summary>
+            /// <<summary>Its kind.</summary>
             public Kind Kind { get; }
         }
     }

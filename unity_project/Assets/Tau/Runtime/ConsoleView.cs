@@ -3,7 +3,7 @@ using UnityEngine;
 
 namespace Tau
 {
-    /// <summary>Draws a console in immediate-mode GUI, and reads what is typed into it.</summary>
+    /// <summary>Draws a console in immediate-mode GUI and reads its input.</summary>
     internal sealed class ConsoleView
     {
         private const string InputName = "tau-console";
@@ -37,13 +37,13 @@ namespace Tau
             _text = text;
         }
 
-        /// <summary>The next key goes into the input line.</summary>
+        /// <summary>Sends the next key to the input line.</summary>
         public void Focus()
         {
             _focus = true;
         }
 
-        /// <summary>Draws one line at the top, if there is something to say.</summary>
+        /// <summary>Draws one line at the top, if it is not empty.</summary>
         public void DrawHeadline(string line)
         {
             if (line.Length > 0)
@@ -53,9 +53,9 @@ namespace Tau
             }
         }
 
-        /// <summary>Draws the console; to be called for every event.</summary>
-        /// <param name="area">Where, in pixels.</param>
-        /// <returns>A line that was entered; null: none.</returns>
+        /// <summary>Draws the console; call it for every event.</summary>
+        /// <<param name="area">Its position, in pixels.</param>
+        /// <returns>An entered line; null: none.</returns>
         public string Draw(Rect area)
         {
             MakeStyles();
@@ -72,7 +72,7 @@ namespace Tau
             return entered;
         }
 
-        /// <summary>Keys that the input line would take for itself are read before it is drawn.</summary>
+        /// <summary>Reads keys that the input line would consume, before it is drawn.</summary>
         private string ReadKeys(Event current)
         {
             if (current.type != EventType.KeyDown)

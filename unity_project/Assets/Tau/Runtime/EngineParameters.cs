@@ -5,12 +5,12 @@ using Unity.MLAgents;
 namespace Tau
 {
     /// <summary>
-    /// The environment parameters that the trainer has sent: floats by name. They are there once the academy exists,
-    /// and change with any exchange.
+    /// The environment parameters from the trainer: floats by name. They exist once the academy does, and can change
+    /// with every exchange.
     /// </summary>
     internal sealed class EngineParameters
     {
-        /// <summary>The parameters that may change while a game runs: those of <see cref="TauRules"/>.</summary>
+        /// <summary>The parameters that can change while a game runs: those of <see cref="TauRules"/>.</summary>
         private static readonly string[] Rules =
         {
             "reward_type", "columns", "threshold", "max_decisions", "reward_threshold", "faithful_terminal", "split",
@@ -24,8 +24,8 @@ namespace Tau
             _parameters = academy.EnvironmentParameters;
         }
 
-        /// <summary>The value of a parameter; null: the trainer has not set it.</summary>
-        /// <remarks>A parameter that is a sampler gives another value with every call.</remarks>
+        /// <summary>The value of a parameter; null if the trainer has not set it.</summary>
+        /// <remarks>If a parameter is a sampler, every call returns another value.</remarks>
         public float? Get(string name)
         {
             float value = _parameters.GetWithDefault(name, float.NaN);
@@ -33,8 +33,8 @@ namespace Tau
         }
 
         /// <summary>Calls <paramref name="changed"/> when a number arrives for one of the rules.</summary>
-        /// <param name="changed">Gets the number; null: nobody is called any more.</param>
-        /// <remarks>ML-Agents calls nobody for samplers; those are read anew with every reset.</remarks>
+        /// <param name="changed">Gets the number; null: stop watching.</param>
+        /// <remarks>ML-Agents makes no calls for samplers; they are read again at every reset.</remarks>
         public void WatchRules(Action<float> changed)
         {
             foreach (string name in Rules)
@@ -43,8 +43,8 @@ namespace Tau
             }
         }
 
-        /// <summary>A parameter that counts something, at least 1; null: it is not set.</summary>
-        /// <exception cref="TauException">Its value counts nothing.</exception>
+        /// <summary>A parameter that is a count, at least 1; null if it is not set.</summary>
+        /// <exception cref="TauException">Its value is not a valid count.</exception>
         public int? Count(string name)
         {
             float? value = Get(name);

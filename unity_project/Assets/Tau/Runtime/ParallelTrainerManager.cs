@@ -10,11 +10,11 @@ namespace Tau
 {
     /// <summary>
     /// Starts, steps, reports and cancels the training of pairs in this game. It steps with ML-Agents' academy: before
-    /// every step each pair asks for a decision, and the answers come within the step.
+    /// every step each pair asks for a decision, and gets the answer within the step.
     /// </summary>
     /// <remarks>
-    /// While a trainer is connected and pairs have a quota of decisions, a round of pairs that is through is followed
-    /// by the next one: a trainer without agents would wait for ever. The one report tells of the last round.
+    /// If a trainer is connected and pairs have a quota of decisions, a finished round of pairs is followed by the next
+    /// one, because a trainer without agents would wait forever. The report is about the last round.
     /// </remarks>
     [AddComponentMenu("Tau/Parallel Trainer Manager")]
     [DisallowMultipleComponent]
@@ -29,31 +29,31 @@ namespace Tau
         private CentralReport _report;
         private bool _rulesChanged;
 
-        /// <summary>A training has ended, and this is its report.</summary>
+        /// <summary>Raised when a training has ended, with its report.</summary>
         public event Action<CentralReport> Finished;
 
-        /// <summary>Pairs train, or wait for their turn.</summary>
+        /// <summary>Whether pairs train or wait for their turn.</summary>
         public bool IsRunning => _trainer != null;
 
-        /// <summary>What the last training died of, one sentence; null: nothing.</summary>
+        /// <summary>The error that ended the last training, one sentence; null: none.</summary>
         public string Mistake { get; private set; }
 
-        /// <summary>Rounds of pairs that are through, in the running or the last training.</summary>
+        /// <summary>Number of finished rounds of pairs, in the running or the last training.</summary>
         public int Rounds { get; private set; }
 
-        /// <summary>What the pairs have done so far, or had done when they ended; null: nothing was started.</summary>
+        /// <summary>The pairs' current or final results; null if nothing was started.</summary>
         public CentralReport Report => IsRunning ? _trainer.Report() : _report;
 
         /// <summary>Makes the pairs and starts them.</summary>
         /// <param name="options">What to train; see <see cref="TauOptions"/>.</param>
         /// <exception cref="TauException">
-        /// An option is wrong, the data cannot be used, or training runs already.
+        /// An option is wrong, the data cannot be used, or training is already running.
         /// </exception>
         public void StartTraining(TauOptions options)
         {
             if (IsRunning)
             {
-                throw new TauException("Training is running already; end it with `training cancel` first.");
+                throw new TauException("Training is already running; end it with `training cancel` first.");
             }
             _academy = Academy.Instance; // connects to the trainer, which sends its parameters
             _plan = new TrainingPlan(options, _academy);
@@ -70,11 +70,11 @@ namespace Tau
         /// <summary>The state of all pairs as text for a console.</summary>
         public string Status()
         {
-            return Report?.ToText() ?? "Nothing was started.";
+            return Report?.ToText() ?? "No training was started.";
         }
 
-        /// <summary>Ends the training at once; pairs that wait for their turn do not start.</summary>
-        /// <returns>Whether there was anything to end.</returns>
+        /// <summary>Ends the training at once; waiting pairs do not start.</summary>
+        /// <returns>Whether a training was running.</returns>
         public bool Cancel()
         {
             if (!IsRunning)
@@ -97,7 +97,7 @@ namespace Tau
         }
 
         /// <summary>
-        /// Before every step of the academy; once more after another listener of the same step has cancelled.
+        /// Called before every step of the academy, and again if another listener of the same step has cancelled.
         /// </summary>
         private void OnStep(int step)
         {
@@ -133,7 +133,7 @@ namespace Tau
             _rulesChanged = true;
         }
 
-        /// <summary>All pairs have ended: begins the next round, or reports.</summary>
+        /// <summary>Called when all pairs have ended: starts the next round, or reports.</summary>
         private bool GoOn()
         {
             Rounds++;
@@ -143,7 +143,7 @@ namespace Tau
                 End();
                 return false;
             }
-            Debug.Log(FormattableString.Invariant($"Round {Rounds} is through, the next one begins."), this);
+            Debug.Log(FormattableString.Invariant($"Round {Rounds} has ended, the next one starts."), this);
             EndRound();
             BeginRound();
             return true;
@@ -177,7 +177,7 @@ namespace Tau
             }
         }
 
-        /// <summary>Reports once, and leaves nothing behind.</summary>
+        /// <summary>Reports once and cleans up.</summary>
         private void End()
         {
             _report = _trainer.Report();

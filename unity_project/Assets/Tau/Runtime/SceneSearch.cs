@@ -4,10 +4,10 @@ using UnityEngine.SceneManagement;
 
 namespace Tau
 {
-    /// <summary>Finds components in the open scenes, in every Unity version and in edit mode alike.</summary>
+    /// <summary>Finds components in the open scenes, in every Unity version and also in edit mode.</summary>
     internal static class SceneSearch
     {
-        /// <summary>The first component of a type in any open scene, active or not; null: there is none.</summary>
+        /// <summary>The first component of a type in any open scene, active or not; null if there is none.</summary>
         public static T Find<T>()
             where T : Component
         {
@@ -22,7 +22,7 @@ namespace Tau
             return null;
         }
 
-        /// <summary>The first component of a type in a scene, active or not; null: there is none.</summary>
+        /// <summary>The first component of a type in a scene, active or not; null if there is none.</summary>
         public static T Find<T>(Scene scene)
             where T : Component
         {
@@ -41,7 +41,7 @@ namespace Tau
             return null;
         }
 
-        /// <summary>Whether a scene holds nothing but cameras, lights and what belongs to them.</summary>
+        /// <summary>Whether a scene contains only cameras, lights and their components.</summary>
         public static bool IsEmpty(Scene scene)
         {
             foreach (GameObject root in scene.GetRootGameObjects())
@@ -57,7 +57,7 @@ namespace Tau
             return true;
         }
 
-        /// <summary>A component that was lost (null) belongs to something that is not ours.</summary>
+        /// <summary>Whether a component is scenery. A missing component (null) is not.</summary>
         private static bool IsScenery(Component part)
         {
             if (part == null)
@@ -68,8 +68,8 @@ namespace Tau
         }
 
         /// <summary>
-        /// What Unity and its render pipelines hang on cameras and lights: by name, since a project need not have the
-        /// module that the type is in.
+        /// Whether Unity or a render pipeline adds this type to cameras and lights. Compared by name, because the
+        /// type's module can be missing in a project.
         /// </summary>
         private static bool IsKnownByName(Type type)
         {

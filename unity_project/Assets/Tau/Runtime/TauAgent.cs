@@ -9,8 +9,8 @@ using UnityEngine;
 namespace Tau
 {
     /// <summary>
-    /// The acting side of a pair: sees a prompt's embedding (384 floats), answers with a vector in [-1, 1], and hands
-    /// the answer on. When it decides, and what an answer earns, is its trainer's affair.
+    /// The acting side of a pair: observes a prompt's embedding (384 floats), answers with a vector in [-1, 1], and
+    /// passes the answer on. Its trainer controls when it decides and what reward it gets.
     /// </summary>
     /// <remarks>
     /// It has no DecisionRequester and no step limit. ML-Agents' own <c>SetReward</c>, <c>EndEpisode</c> and
@@ -35,13 +35,13 @@ namespace Tau
         private bool _open;
         private bool _acted;
 
-        /// <summary>An answer is asked for and not given yet.</summary>
+        /// <summary>Whether an answer is pending.</summary>
         public bool IsDeciding => _open;
 
         /// <summary>A new agent, complete but not active: its pair activates it.</summary>
-        /// <param name="parent">Where it hangs in the scene; null: at the root.</param>
+        /// <param name="parent">Its parent in the scene; null: the root.</param>
         /// <param name="name">Name of its game object.</param>
-        /// <param name="profile">Gives the number of continuous actions.</param>
+        /// <param name="profile">Defines the number of continuous actions.</param>
         /// <param name="targetSensor">Also send the answer's vector, as the sensor <c>target</c>.</param>
         public static TauAgent Create(Transform parent, string name, TauProfile profile, bool targetSensor)
         {
@@ -59,8 +59,8 @@ namespace Tau
             return agent;
         }
 
-        /// <summary>From now on every answer goes to <paramref name="answered"/>.</summary>
-        /// <param name="answered">Gets the raw action; the array is used again for the next one.</param>
+        /// <summary>Sends every answer to <paramref name="answered"/> from now on.</summary>
+        /// <param name="answered">Gets the raw action; the array is reused for the next one.</param>
         public void Connect(Action<float[]> answered)
         {
             _answered = answered ?? throw new ArgumentNullException(nameof(answered));
@@ -73,8 +73,8 @@ namespace Tau
         }
 
         /// <summary>
-        /// Leaves the game. The trainer is sent the reward that it has not seen yet, and that the episode was cut: a
-        /// disabled agent alone would report it as a real end.
+        /// Leaves the game. Sends the last reward to the trainer and reports the episode as cut: just disabling the
+        /// agent would report a real end.
         /// </summary>
         public void Deactivate()
         {
@@ -95,14 +95,14 @@ namespace Tau
         /// <param name="prompt">Embedding, 384 floats; kept until the next prompt, not changed.</param>
         /// <param name="target">The answer's vector, for the sensor <c>target</c>; kept, not changed.</param>
         /// <exception cref="TauException">
-        /// The agent was destroyed or switched off, in the editor or by a script: an answer would never come.
+        /// The agent was destroyed or disabled, in the editor or by a script: there would be no answer.
         /// </exception>
         public void RequestDecision(float[] prompt, float[] target)
         {
             if (this == null || !isActiveAndEnabled)
             {
                 throw new TauException(
-                    $"The agent `{_hostName}` was destroyed or switched off while it was in use; leave it as it is.");
+                    $"The agent `{_hostName}` was destroyed or disabled while it was in use; do not change it.");
             }
             _prompt = prompt;
             _target = target;
@@ -110,7 +110,8 @@ namespace Tau
             RequestDecision();
         }
 
-        /// <summary>An episode begins, or the trainer reset the environment: no answer is owed any more.</summary>
+        /// <summary>An episode starts, or the trainer has reset the environment: no answer is pending any
+        /// more.</summary>
         public override void OnEpisodeBegin()
         {
             _open = false;
@@ -121,7 +122,7 @@ namespace Tau
         {
             if (sensor == null)
             {
-                return; // ML-Agents could not set the agent up, for a model that does not load
+                return; // ML-Agents could not set up the agent, because a model does not load
             }
             sensor.AddObservation(_prompt);
             if (_targetSensor != null)
@@ -130,9 +131,9 @@ namespace Tau
             }
         }
 
-        /// <summary>Hands the action on, if one was asked for.</summary>
+        /// <summary>Passes the action on, if one is pending.</summary>
         /// <remarks>
-        /// A reset that arrives in place of actions leaves the step with an action that nobody decided; it is dropped.
+        /// If a reset arrives instead of actions, the step has an action without a decision; it is dropped.
         /// </remarks>
         public override void OnActionReceived(ActionBuffers actions)
         {
@@ -150,7 +151,7 @@ namespace Tau
             _answered(_output);
         }
 
-        /// <summary>Acts where there is neither a trainer nor a model: uniform in [-1, 1].</summary>
+        /// <summary>Acts if there is neither a trainer nor a model: uniform in [-1, 1].</summary>
         public override void Heuristic(in ActionBuffers actionsOut)
         {
             ActionSegment<float> action = actionsOut.ContinuousActions;

@@ -3,7 +3,7 @@ using Tau.Core;
 
 namespace Tau
 {
-    /// <summary>What the model answered to a typed question.</summary>
+    /// <summary>The model's answer to a typed question.</summary>
     public sealed class TauAnswer
     {
         private readonly string _typed;
@@ -14,7 +14,7 @@ namespace Tau
         /// <param name="typed">The question as it was typed.</param>
         /// <param name="match">The known question that was shown to the model.</param>
         /// <param name="text">The answer nearest to the model's output.</param>
-        /// <param name="milliseconds">From asking to answering.</param>
+        /// <param name="milliseconds">Time from question to answer.</param>
         public TauAnswer(string typed, QuestionMatch match, string text, double milliseconds)
         {
             _typed = typed;
@@ -32,7 +32,7 @@ namespace Tau
             string verdict = _match.Answer == Text ? "right" : "wrong, it is " + _match.Answer;
             string answer = FormattableString.Invariant($"{Text}   ({verdict}, {_milliseconds:0.0} ms)");
             return _match.Exact ? answer : FormattableString.Invariant(
-                $"`{_typed}` is not known word for word, and a game has no text encoder for new questions; ")
+                $"`{_typed}` is not a known question, and a game has no text encoder for new ones; ")
                 + FormattableString.Invariant($"answered the closest known one, {100.0 * _match.Score:0} % alike:\n")
                 + _match.Question + "\n" + answer;
         }

@@ -15,14 +15,14 @@ using ModelAsset = Unity.InferenceEngine.ModelAsset;
 namespace Tau
 {
     /// <summary>
-    /// Answers questions with a trained model: an agent that only infers is shown the question's embedding, and the
-    /// answer nearest to its output is read out. One prompt a step of the academy, in the order they were asked.
+    /// Answers questions with a trained model: an inference-only agent gets the question's embedding, and the answer
+    /// nearest to its output is returned. It handles one prompt per step of the academy, in the order of the questions.
     /// </summary>
     [AddComponentMenu("Tau/Tau Answerer")]
     [DisallowMultipleComponent]
     public sealed class TauAnswerer : MonoBehaviour
     {
-        /// <summary>Where the model lies in a Resources folder, without its extension.</summary>
+        /// <summary>Path of the model in a Resources folder, without its extension.</summary>
         public const string ModelResource = "Models/TauAgent";
 
         [SerializeField]
@@ -34,11 +34,11 @@ namespace Tau
         private string _profile = "tau3";
 
         [SerializeField]
-        [Tooltip("A data set that `tau-train data export-unity` wrote. Empty: the one in StreamingAssets.")]
+        [Tooltip("A data set written by `tau-train data export-unity`. Empty: the one in StreamingAssets.")]
         private string _data = "";
 
         [SerializeField]
-        [Tooltip("The model was trained with the sensor `target` beside the prompt; it is shown zeros there.")]
+        [Tooltip("Whether the model was trained with the sensor `target`, too; it gets zeros there.")]
         private bool _targetSensor = false;
 
         private readonly Queue<Request> _waiting = new Queue<Request>();
@@ -48,20 +48,20 @@ namespace Tau
         private TauAgent _agent;
         private Academy _academy;
 
-        /// <summary>Takes data, profile and sensor from options, where they are given there.</summary>
+        /// <summary>Takes data, profile and sensor from options, if they are given.</summary>
         public void Configure(TauOptions options)
         {
             _data = options.Data ?? _data;
             _profile = options.Profile ?? _profile;
             _targetSensor = _targetSensor || options.TargetSensor;
-            Leave(new TauException("The model did not answer before it was set up anew; ask again."));
+            Leave(new TauException("The model did not answer before it was set up again; ask again."));
             _task = null;
         }
 
-        /// <summary>Asks the model; the answer comes in one of the next steps of the game.</summary>
-        /// <param name="question">One of the data set's questions; a similar one is taken for it, and named.</param>
-        /// <exception cref="TauException">
-        /// There is no model, no data, no question like this one, or no answer.
+        /// <summary>Asks the model; it answers in one of the next steps of the game.</summary>
+        /// <param name="question">One of the data set's questions; else a similar one is used, and named in the
+        /// answer.</param> <exception cref="TauException"> There is no model, no data, no similar question, or no
+        /// answer.
         /// </exception>
         public async Task<TauAnswer> AskAsync(string question)
         {
@@ -82,7 +82,7 @@ namespace Tau
             return new HeldOutEvaluation(_task);
         }
 
-        /// <summary>Shows the model every held-out row once, one a step of the game.</summary>
+        /// <summary>Shows the model every held-out row once, one per step of the game.</summary>
         /// <exception cref="TauException">The model does not answer.</exception>
         public async Task EvaluateAsync(HeldOutEvaluation evaluation)
         {
@@ -123,14 +123,14 @@ namespace Tau
                 + "Assets/Tau/Resources/Models.");
         }
 
-        /// <summary>Makes the agent, and lets it take part in the game.</summary>
+        /// <summary>Makes the agent and adds it to the game.</summary>
         private void Join()
         {
             if (_agent != null)
             {
                 return;
             }
-            Unsubscribe(); // an agent that somebody destroyed has left its listener behind
+            Unsubscribe(); // a destroyed agent leaves its listener behind
             _agent = TauAgent.Create(null, "Tau Answerer Agent", _task.Profile, _targetSensor);
             var behavior = _agent.GetComponent<BehaviorParameters>();
             behavior.DeterministicInference = true;
@@ -151,7 +151,7 @@ namespace Tau
             _academy = null;
         }
 
-        /// <summary>Takes the agent out of the game; whoever waits for an answer is told why none comes.</summary>
+        /// <summary>Removes the agent from the game; pending questions get <paramref name="mistake"/>.</summary>
         private void Leave(TauException mistake)
         {
             var requests = new List<Request>(_waiting);
@@ -174,7 +174,7 @@ namespace Tau
             }
         }
 
-        /// <summary>Before every step of the academy.</summary>
+        /// <<summary>Called before every step of the academy.</summary>
         private void OnStep(int step)
         {
             if (_shown != null && _agent.IsDeciding)
@@ -192,7 +192,7 @@ namespace Tau
             }
             try
             {
-                // Nobody knows a question's target, and a model must not see it: zeros.
+                // A question's target is unknown, and a model must not see it: zeros.
                 _agent.RequestDecision(_shown.Prompt, new float[_task.Profile.ActionSize]);
             }
             catch (TauException mistake)
@@ -208,7 +208,7 @@ namespace Tau
             request.Answer.TrySetResult((float[])output.Clone());
         }
 
-        /// <summary>A whole step has gone by without an answer: there will be none, for any question.</summary>
+        /// <summary>The error after a whole step without an answer: there will be none, for any question.</summary>
         private TauException NoAnswer()
         {
             TauProfile profile = _task.Profile;
@@ -219,7 +219,7 @@ namespace Tau
                 + "Name its profile with --tau-profile, or train another model.");
         }
 
-        /// <summary>A prompt that the model is to be shown.</summary>
+        /// <summary>A prompt for the model.</summary>
         private sealed class Request
         {
             public Request(float[] prompt)

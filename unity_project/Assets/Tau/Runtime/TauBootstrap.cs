@@ -9,8 +9,9 @@ using UnityEngine.SceneManagement;
 namespace Tau
 {
     /// <summary>
-    /// Begins the game when Play is pressed or a player starts: in a scene with a <see cref="TauScene"/>, in an empty
-    /// scene, and wherever the command line has a flag that begins with <c>--tau-</c>. Any other scene is left alone.
+    /// Starts the game when Play is pressed or a player starts: in a scene with a <see cref="TauScene"/>, in an empty
+    /// scene, and in any scene if the command line has a flag that starts with <c>--tau-</c>. Other scenes are left
+    /// alone.
     /// </summary>
     public static class TauBootstrap
     {
@@ -27,7 +28,7 @@ namespace Tau
             Begin(Environment.GetCommandLineArgs());
         }
 
-        /// <summary>Begins as this command line says.</summary>
+        /// <summary>Starts the game with this command line.</summary>
         internal static void Begin(IReadOnlyList<string> arguments)
         {
             Scene opened = SceneManager.GetActiveScene();
@@ -69,7 +70,7 @@ namespace Tau
             }
         }
 
-        /// <summary>The scene to play: what the command line says, what the opened scene says, or `tau`.</summary>
+        /// <summary>The scene to play: from the command line, else from the open scene, else `tau`.</summary>
         private static SceneKind KindOf(TauOptions options, TauScene marked)
         {
             switch (options.Scene)
@@ -85,7 +86,7 @@ namespace Tau
             }
         }
 
-        /// <summary>Where a scene of another kind was opened, a new one takes its place.</summary>
+        /// <summary>If a scene of another kind is open, replaces it with a new one.</summary>
         private static TauScene Open(SceneKind kind, TauScene marked, int arenas)
         {
             if (marked == null || marked.Kind == kind)
@@ -111,20 +112,20 @@ namespace Tau
             manager.StartTraining(options);
         }
 
-        /// <summary>Nothing to do until somebody types; where nobody can, that is a mistake.</summary>
+        /// <summary>Waits for typed commands; if there is no console, that is an error.</summary>
         private static void Wait(TauConsole console)
         {
             if (Application.isBatchMode)
             {
                 throw new TauException(
-                    "No trainer is connected, and no flag says to train without one; give the trainer's port with "
+                    "No trainer is connected, and no flag starts training without one; give the trainer's port with "
                     + "--mlagents-port N, or a number of pairs with --tau-pairs N.");
             }
             console.Open(TrainingHint);
         }
 
         /// <summary>
-        /// A player that nobody watches ends with its training: 0 it is through, 1 a pair failed, 2 a mistake.
+        /// Ends a headless player after its training; exit code 0: success, 1: a pair failed, 2: an error.
         /// </summary>
         private static void Leave(ParallelTrainerManager manager, CentralReport report)
         {
@@ -135,7 +136,7 @@ namespace Tau
             }
         }
 
-        /// <summary>Ends a player with an exit code; in the editor nothing happens.</summary>
+        /// <summary>Ends a player with an exit code; does nothing in the editor.</summary>
         private static void Quit(int exitCode)
         {
             if (!Application.isEditor)
@@ -144,7 +145,7 @@ namespace Tau
             }
         }
 
-        /// <summary>A player ends with its mistake told in the log; in the editor the console shows it.</summary>
+        /// <summary>Ends a player with the error in the log; in the editor the console shows it.</summary>
         private static void Fail(TauException mistake)
         {
             Debug.LogError(mistake.Message);
@@ -157,7 +158,7 @@ namespace Tau
             console.OpenWithMistake(mistake.Message);
         }
 
-        /// <summary>Whether there is any of this project's flags, other than <paramref name="except"/>.</summary>
+        /// <summary>Whether there is a flag of this project other than <paramref name="except"/>.</summary>
         private static bool HasFlag(IReadOnlyList<string> arguments, string except)
         {
             return arguments.Any(argument => argument.StartsWith(Flags, StringComparison.Ordinal)

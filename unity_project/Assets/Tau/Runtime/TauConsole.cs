@@ -5,13 +5,13 @@ using UnityEngine;
 namespace Tau
 {
     /// <summary>
-    /// A small console in the game: the back-quote key or F1 opens and closes it, up and down bring back what was
-    /// typed, `help` lists the commands. While it is closed, one line tells how training goes. Without a window it does
+    /// A small console in the game: the back-quote key or F1 opens and closes it, up and down recall typed lines,
+    /// `help` lists the commands. While it is closed, one line shows the training's progress. Without a window it does
     /// nothing.
     /// </summary>
     /// <remarks>
-    /// Keys come as events of immediate-mode GUI, which Unity sends unless a project's Active Input Handling is the
-    /// Input System package alone; there, <see cref="Execute"/> still does what it is told.
+    /// Keys come as events of immediate-mode GUI. Unity does not send them if a project's Active Input Handling is only
+    /// the Input System package; <see cref="Execute"/> still works there.
     /// </remarks>
     [AddComponentMenu("Tau/Tau Console")]
     [DisallowMultipleComponent]
@@ -21,7 +21,7 @@ namespace Tau
         private const float SecondsBetweenLooks = 0.5f;
 
         [SerializeField]
-        [Tooltip("Open when the game begins.")]
+        [Tooltip("Open when the game starts.")]
         private bool _open = false;
 
         private readonly ConsoleText _text = new ConsoleText();
@@ -37,26 +37,26 @@ namespace Tau
             Print(text);
         }
 
-        /// <summary>Shows the console with a mistake, in red.</summary>
+        /// <summary>Shows the console with an error, in red.</summary>
         public void OpenWithMistake(string sentence)
         {
             _open = true;
             PrintMistake(sentence);
         }
 
-        /// <summary>Writes text, which may have several lines.</summary>
+        /// <summary>Writes text, possibly several lines.</summary>
         public void Print(string text)
         {
             _text.Write(text, ConsoleText.Kind.Answer);
         }
 
-        /// <summary>Writes a mistake, in red.</summary>
+        /// <summary>Writes an error, in red.</summary>
         public void PrintMistake(string sentence)
         {
             _text.Write(sentence, ConsoleText.Kind.Mistake);
         }
 
-        /// <summary>Does what a line says, as if it were typed; mistakes are shown, not thrown.</summary>
+        /// <summary>Executes a line as if it were typed; errors are shown, not thrown.</summary>
         public void Execute(string line)
         {
             if (string.IsNullOrWhiteSpace(line))
@@ -117,8 +117,8 @@ namespace Tau
         }
 
         /// <summary>
-        /// A key comes as two events, one with its code and one with its character; the second one is swallowed, so
-        /// that it is not typed.
+        /// A key comes as two events, one with its code and one with its character; the second one is consumed, so that
+        /// it is not typed.
         /// </summary>
         private static bool IsToggle(Event current)
         {

@@ -6,60 +6,59 @@ using UnityEngine;
 namespace Tau
 {
     /// <summary>
-    /// Marks a scene as one of this project's and says how it is played. What the command line says goes before what is
-    /// set here; what is set here goes before what a trainer asks for.
+    /// Marks a scene as one of this project's and holds its settings. The command line overrides these settings, and
+    /// these settings override those of a trainer.
     /// </summary>
     [AddComponentMenu("Tau/Tau Scene")]
     [DisallowMultipleComponent]
     public sealed class TauScene : MonoBehaviour
     {
         [SerializeField]
-        [Tooltip("What is played.")]
+        [Tooltip("The kind of scene.")]
         private SceneKind _kind = SceneKind.Tau;
 
         [SerializeField]
-        [Tooltip("Train at once, also where no trainer is connected: agents then act at random.")]
+        [Tooltip("Train at once, even if no trainer is connected: agents then act at random.")]
         private bool _startAlone = false;
 
         [SerializeField]
-        [Tooltip("Number of pairs of an agent and its trainer. 0: what the trainer asks for, or 32.")]
+        [Tooltip("Number of pairs of an agent and its trainer. 0: the trainer's number, or 32.")]
         private int _pairs = 0;
 
         [SerializeField]
-        [Tooltip("How many pairs train at the same time. 0: what the trainer asks for, or all of them.")]
+        [Tooltip("Number of pairs that train at the same time. 0: the trainer's number, or all of them.")]
         private int _maxConcurrent = 0;
 
         [SerializeField]
-        [Tooltip("Decisions after which a pair is through. 0: no end, or 10000 where pairs wait for their turn.")]
+        [Tooltip("Decisions of each pair. 0: no limit, or 10000 if pairs take turns.")]
         private int _decisions = 0;
 
         [SerializeField]
-        [Tooltip("`tau3` (3 actions) or `tau384` (384 actions). Empty: what the trainer asks for, or tau3.")]
+        [Tooltip("`tau3` (3 actions) or `tau384` (384 actions). Empty: the trainer's profile, or tau3.")]
         private string _profile = "";
 
         [SerializeField]
-        [Tooltip("A data set that `tau-train data export-unity` wrote. Empty: the one in StreamingAssets.")]
+        [Tooltip("A data set written by `tau-train data export-unity`. Empty: the one in StreamingAssets.")]
         private string _data = "";
 
         [SerializeField]
-        [Tooltip("Also send the answer's vector, as the sensor `target`, for a trainer that pays by itself.")]
+        [Tooltip("Also send the answer's vector, as the sensor `target`, for a trainer that computes rewards itself.")]
         private bool _targetSensor = false;
 
-        /// <summary>What is played.</summary>
+        /// <summary>The kind of scene.</summary>
         public SceneKind Kind => _kind;
 
-        /// <summary>Train at once, also where no trainer is connected.</summary>
+        /// <summary>Train at once, even if no trainer is connected.</summary>
         public bool StartAlone => _startAlone;
 
-        /// <summary>A scene marker of a kind, with nothing else set.</summary>
+        /// <summary>Sets the marker's kind; all other settings keep their defaults.</summary>
         internal void Become(SceneKind kind)
         {
             _kind = kind;
         }
 
         /// <summary>
-        /// What is set here as flags of a command line, followed by the command line without the flags of its own that
-        /// it repeats.
+        /// These settings as command-line flags that the command line does not have, followed by the command line.
         /// </summary>
         /// <param name="commandLine">Arguments of the process; its flags win.</param>
         public IReadOnlyList<string> Arguments(IReadOnlyList<string> commandLine)

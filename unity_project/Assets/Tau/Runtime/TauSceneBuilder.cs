@@ -5,12 +5,12 @@ using UnityEngine.SceneManagement;
 namespace Tau
 {
     /// <summary>
-    /// Makes this project's scenes in code: while the game runs, for an empty scene, and in edit mode, where what it
-    /// makes can be saved in a scene file. It adds what is missing and destroys nothing.
+    /// Makes this project's scenes in code: in a running game, for an empty scene, and in edit mode, where you can save
+    /// the result in a scene file. It adds missing objects and destroys nothing.
     /// </summary>
     public static class TauSceneBuilder
     {
-        /// <summary>Arenas of the scene `balance`, as in ML-Agents' 3DBall.</summary>
+        /// <summary>Default number of arenas in the scene `balance`, as in ML-Agents' 3DBall.</summary>
         public const int UsualArenas = 12;
 
         private const int ArenasInRow = 4;
@@ -19,10 +19,10 @@ namespace Tau
         private const float ArenaHeight = -5f;
         private const float FirstRow = 18f;
 
-        /// <summary>Makes a scene out of the active one.</summary>
-        /// <param name="kind">What is played in it.</param>
+        /// <summary>Builds a scene in the active one.</summary>
+        /// <param name="kind">The kind of scene.</param>
         /// <param name="arenas">Number of platforms, for <see cref="SceneKind.Balance"/> only.</param>
-        /// <returns>The scene's marker; where the active scene had one of this kind, that one.</returns>
+        /// <returns>The scene's marker; an existing one of this kind is kept.</returns>
         public static TauScene Build(SceneKind kind, int arenas = UsualArenas)
         {
             Scene active = SceneManager.GetActiveScene();
@@ -38,7 +38,7 @@ namespace Tau
             return scene;
         }
 
-        /// <summary>Name of a scene, for its file and for the object that holds it together.</summary>
+        /// <summary>Name of a scene, for its file and for its root object.</summary>
         public static string NameOf(SceneKind kind)
         {
             return kind == SceneKind.Tau ? "Tau" : "Tau " + kind;
@@ -78,7 +78,7 @@ namespace Tau
             }
         }
 
-        /// <summary>A camera and a light, each where the scene has none, placed as in Unity's own new scene.</summary>
+        /// <summary>Adds a camera and a light if the scene has none, placed as in Unity's default scene.</summary>
         private static void AddView(Scene scene)
         {
             if (SceneSearch.Find<Camera>(scene) == null)

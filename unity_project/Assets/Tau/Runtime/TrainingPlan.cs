@@ -6,8 +6,8 @@ using UnityEngine;
 namespace Tau
 {
     /// <summary>
-    /// What is trained, how many pairs, how long: from the options, and where these say nothing, from the trainer's
-    /// environment parameters, as in the editor, which has no command line for a trainer to fill.
+    /// The task, the number of pairs and their decisions. They come from the options, else from the trainer's
+    /// environment parameters; the editor, for example, has no command line that a trainer can fill.
     /// </summary>
     internal sealed class TrainingPlan
     {
@@ -42,13 +42,13 @@ namespace Tau
         /// <summary>The task, shared by all pairs of all rounds.</summary>
         public TauTask Task { get; }
 
-        /// <summary>Statistics of all pairs; they go on from round to round.</summary>
+        /// <summary>Statistics of all pairs; they continue from round to round.</summary>
         public TauStats Stats { get; }
 
-        /// <summary>Decisions of each pair in a round; 0: without end.</summary>
+        /// <summary>Decisions of each pair in a round; 0: unlimited.</summary>
         public long Quota { get; }
 
-        /// <summary>What will run, in one sentence.</summary>
+        /// <summary>A description of the training in one sentence.</summary>
         public string Sentence()
         {
             return FormattableString.Invariant(
@@ -57,9 +57,9 @@ namespace Tau
                 + Task.Dataset.SkippedSentence();
         }
 
-        /// <summary>New pairs, not started: agents hang under <paramref name="parent"/>.</summary>
-        /// <param name="parent">Where the agents hang in the scene.</param>
-        /// <param name="round">From 0; each has streams of prompts of its own.</param>
+        /// <summary>New pairs, not started.</summary>
+        /// <<param name="parent">The agents' parent in the scene.</param>
+        /// <param name="round">From 0; each has its own streams of prompts.</param>
         public ParallelTrainer MakePairs(Transform parent, int round)
         {
             var pairs = new AgentTrainerPair[_pairs];

@@ -5,7 +5,7 @@ using System.Text.RegularExpressions;
 
 namespace Tau.Core
 {
-    /// <summary>What somebody typed at the game's console, understood. Immutable.</summary>
+    /// <summary>A parsed command from the game's console. Immutable.</summary>
     public abstract class ConsoleCommand
     {
         private static readonly string[] Verbs = { "training", "ask", "evaluate", "help" };
@@ -13,10 +13,10 @@ namespace Tau.Core
         private static readonly Regex Word = new Regex("\"([^\"]*)\"|'([^']*)'|([^\\s\"']\\S*)");
 
         /// <summary>
-        /// Understands one line. Verbs may be written in any case; names of files keep theirs, and stand in quotes
-        /// where they hold blanks. A question is taken as it stands, apostrophes and all.
+        /// Parses one line. Commands are not case-sensitive; file names are. A file name with spaces needs quotes. A
+        /// question is used as typed, including apostrophes.
         /// </summary>
-        /// <exception cref="TauException">The line is no command; the sentence says what to type.</exception>
+        /// <exception cref="TauException">The line is not a command; the sentence says what to type.</exception>
         public static ConsoleCommand Parse(string line)
         {
             var verb = FirstWord(line, out var rest);
@@ -53,7 +53,7 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>A word that stands for nothing, and what may have been meant.</summary>
+        /// <summary>The error for an unknown word, with a suggestion.</summary>
         internal static TauException Unknown(string kind, string word, IEnumerable<string> known, string help)
         {
             return new TauException(
@@ -63,7 +63,7 @@ namespace Tau.Core
         private static ConsoleCommand Alone(string rest, ConsoleCommand command)
         {
             return rest.Length == 0 ? command : throw new TauException(
-                $"This command stands alone, but `{rest}` follows; leave it out.");
+                $"This command takes no arguments, but `{rest}` follows; omit it.");
         }
 
         private static string FirstWord(string text, out string rest)
@@ -106,7 +106,7 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>The question, without blanks and double quotes around it.</summary>
+        /// <summary>The question, without surrounding spaces and double quotes.</summary>
         public string Question { get; }
     }
 
@@ -115,11 +115,11 @@ namespace Tau.Core
     {
         internal const string TrainingText =
             "training agent tau FILE --agents N [--max-concurrent M] [--profile P] [--decisions D]\n"
-            + "                          train N agents on an exported data set (tau.tau is the one that\n"
-            + "                          comes along), M at a time, D decisions each\n"
+            + "                          train N agents on an exported data set (tau.tau is built in),\n"
+            + "                          M at a time, D decisions each\n"
             + "training status           the central report: every pair's state, counts and means\n"
             + "training cancel           end all pairs, now\n"
-            + "training help             the commands that begin with `training`";
+            + "training help             the commands that start with `training`";
 
         internal const string AllText =
             TrainingText + "\n"
@@ -132,7 +132,7 @@ namespace Tau.Core
             Text = text;
         }
 
-        /// <summary>The text to show: commands, one a line.</summary>
+        /// <summary>The text to show: one command per line.</summary>
         public string Text { get; }
     }
 
@@ -158,7 +158,7 @@ namespace Tau.Core
             {
                 throw new TauException(
                     "`training agent tau` needs one data file and the number of agents; type "
-                    + "`training agent tau FILE --agents N`, a name with blanks in quotes.");
+                    + "`training agent tau FILE --agents N`, and put a name with spaces in quotes.");
             }
             var arguments = new List<string> { "--tau-data=" + flags.Rest[0] };
             foreach (var flag in Flags.Where(flag => flags[flag] != null))
@@ -168,7 +168,7 @@ namespace Tau.Core
             Options = TauOptions.Parse(arguments);
         }
 
-        /// <summary>What is asked for, as if it stood on the command line of a build.</summary>
+        /// <summary>The options, as on the command line of a build.</summary>
         public TauOptions Options { get; }
     }
 }

@@ -6,8 +6,8 @@ using System.Linq;
 namespace Tau.Core
 {
     /// <summary>
-    /// Flags of a command line by name: "--flag value" and "--flag=value". Arguments that are not known are left alone;
-    /// of a repeated flag the last value counts. What is wrong is a <see cref="TauException"/> that names the flag.
+    /// Flags of a command line by name: "--flag value" and "--flag=value". Unknown arguments are ignored; if a flag is
+    /// repeated, the last value counts. Errors are a <see cref="TauException"/> that names the flag.
     /// </summary>
     internal sealed class FlagList
     {
@@ -38,20 +38,20 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>Arguments that are no known flag, in order.</summary>
+        /// <summary>Arguments that are not a known flag, in order.</summary>
         public IReadOnlyList<string> Rest => _rest;
 
-        /// <summary>The flag's value; null: it is not given.</summary>
+        /// <summary>The flag's value; null if it is not given.</summary>
         public string this[string flag] => _values.TryGetValue(flag, out var value) ? value : null;
 
-        /// <summary>A text that is not empty; null: it is not given.</summary>
+        /// <summary>A text that is not empty; null if it is not given.</summary>
         public string Text(string flag)
         {
             var text = this[flag];
             return text == null || text.Trim().Length > 0 ? text : throw Fault(flag, "is empty; give a value");
         }
 
-        /// <summary>A whole number within limits; null: it is not given.</summary>
+        /// <summary>A whole number within limits; null if it is not given.</summary>
         public long? Whole(string flag, long low, long high)
         {
             if (this[flag] == null)
@@ -64,7 +64,7 @@ namespace Tau.Core
                 flag, FormattableString.Invariant($"'{this[flag]}' is not a whole number from {low} to {high}"));
         }
 
-        /// <summary>A finite number; null: it is not given.</summary>
+        /// <summary>A finite number; null if it is not given.</summary>
         public double? Number(string flag)
         {
             if (this[flag] == null)
@@ -77,11 +77,11 @@ namespace Tau.Core
                 : throw Fault(flag, $"'{this[flag]}' is not a number");
         }
 
-        /// <summary>One of some words, as they are written; null: it is not given.</summary>
+        /// <summary>One of several words, as they are written; null if it is not given.</summary>
         public string Choice(string flag, params string[] choices)
         {
             return this[flag] == null || choices.Contains(this[flag]) ? this[flag] : throw Fault(
-                flag, $"'{this[flag]}' is none of {string.Join(", ", choices)}");
+                flag, $"'{this[flag]}' is not one of {string.Join(", ", choices)}");
         }
 
         private static string Next(string flag, IReadOnlyList<string> arguments, int index)

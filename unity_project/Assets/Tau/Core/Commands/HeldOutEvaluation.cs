@@ -5,8 +5,8 @@ namespace Tau.Core
 {
     /// <summary>
     /// Shows every held-out row to a policy once and scores its answers: reward by the task's rules, and accuracy, the
-    /// share of rows whose nearest training answer is the right one. Both stand beside what policies get that do not
-    /// look at the prompt, since reward is not accuracy. Not thread-safe.
+    /// share of rows whose nearest training answer is the right one. Both are shown with the results of policies that
+    /// ignore the prompt, because reward is not accuracy. Not thread-safe.
     /// </summary>
     public sealed class HeldOutEvaluation
     {
@@ -16,7 +16,7 @@ namespace Tau.Core
         private double _reward;
         private int _right;
 
-        /// <summary>An evaluation that has shown nothing yet.</summary>
+        /// <summary>A new evaluation.</summary>
         /// <exception cref="TauException">The data set has no held-out rows.</exception>
         public HeldOutEvaluation(TauTask task)
         {
@@ -34,7 +34,7 @@ namespace Tau.Core
             MajorityAccuracy = _rows.AnswerIndex.Average(answer => answer == majority ? 1.0 : 0.0);
         }
 
-        /// <summary>Rows that are answered.</summary>
+        /// <summary>Number of answered rows.</summary>
         public int Done { get; private set; }
 
         /// <summary>Held-out rows.</summary>
@@ -52,7 +52,7 @@ namespace Tau.Core
         /// <summary>Accuracy of a policy that always gives the answer most frequent in training.</summary>
         public double MajorityAccuracy { get; }
 
-        /// <summary>The prompt of the row to be answered next by <see cref="Add"/>; null: all are answered.</summary>
+        /// <summary>The prompt of the next row for <see cref="Add"/>; null if all are answered.</summary>
         public float[] Next()
         {
             return Done < Total ? _rows.Prompts[Done] : null;
@@ -65,7 +65,7 @@ namespace Tau.Core
         {
             if (Done == Total)
             {
-                throw new InvalidOperationException("no row waits for an answer");
+                throw new InvalidOperationException("all rows are answered");
             }
             PairDecisions.Clip(output, _output, FormattableString.Invariant($"held-out row {Done + 1}"), _task.Profile);
             var answer = _rows.AnswerIndex[Done];

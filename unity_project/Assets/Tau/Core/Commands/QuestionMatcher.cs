@@ -4,7 +4,7 @@ using System.Linq;
 
 namespace Tau.Core
 {
-    /// <summary>The known question that stands in for one that somebody typed.</summary>
+    /// <summary>The known question that is used for a typed one.</summary>
     public sealed class QuestionMatch
     {
         internal QuestionMatch(string question, string answer, float[] vector, double score, bool exact)
@@ -22,22 +22,22 @@ namespace Tau.Core
         /// <summary>The data set's answer to it.</summary>
         public string Answer { get; }
 
-        /// <summary>Its embedding, 384 numbers, to be shown to the policy; must not be changed.</summary>
+        /// <summary>Its embedding for the policy, 384 numbers; do not change it.</summary>
         public float[] Vector { get; }
 
-        /// <summary>How alike both questions are written, 0 to 1.</summary>
+        /// <summary>Similarity of both texts, 0 to 1.</summary>
         public double Score { get; }
 
         /// <summary>
-        /// Whether they are the same text. Where they are not, the policy answers <see cref="Question"/> and nothing
-        /// else: a game has no text encoder, and whoever typed must be told.
+        /// Whether they are the same text. If not, the policy answers <see cref="Question"/> instead, because a game
+        /// has no text encoder; tell the user so.
         /// </summary>
         public bool Exact { get; }
     }
 
     /// <summary>
     /// Finds the known question closest to a typed one: cosine between the counts of their character trigrams (Salton
-    /// and McGill, 1983). Case and blanks make no difference.
+    /// and McGill, 1983). Case and spaces are ignored.
     /// </summary>
     public sealed class QuestionMatcher
     {
@@ -56,8 +56,8 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>The same question where it is known, else the one that is written most alike.</summary>
-        /// <exception cref="TauException">The question is empty or like none that is known.</exception>
+        /// <summary>The same question if it is known, else the most similar one.</summary>
+        /// <exception cref="TauException">The question is empty or not similar to any known one.</exception>
         public QuestionMatch Find(string question)
         {
             var key = Key(question);
@@ -78,7 +78,7 @@ namespace Tau.Core
                 }
             }
             return closest?.Match(Math.Min(1.0, best), false) ?? throw new TauException(
-                $"No known question is like `{question.Trim()}`, and a game has no text encoder for new ones; "
+                $"No known question is similar to `{question.Trim()}`, and a game cannot encode new ones; "
                 + $"ask one of the data set's, such as `{_known[0].Question}`.");
         }
 
@@ -87,7 +87,7 @@ namespace Tau.Core
             return string.Join(" ", text.ToLowerInvariant().Split((char[])null, StringSplitOptions.RemoveEmptyEntries));
         }
 
-        /// <summary>A text's trigrams, with one blank before and behind it, as a vector of length 1.</summary>
+        /// <summary>A text's trigrams, with one space before and after it, as a vector of length 1.</summary>
         private static Dictionary<string, double> Trigrams(string key)
         {
             var padded = " " + key + " ";

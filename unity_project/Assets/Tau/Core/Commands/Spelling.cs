@@ -4,10 +4,11 @@ using System.Linq;
 
 namespace Tau.Core
 {
-    /// <summary>What somebody who mistyped up to a third of a word may have meant.</summary>
+    /// <summary>Suggestions for words with up to a third of their letters mistyped.</summary>
     internal static class Spelling
     {
-        /// <summary>The end of a sentence: "; did you mean `x`?", or something else where no word is close.</summary>
+        /// <summary>The end of a sentence: "; did you mean `x`?", or <paramref name="otherwise"/> if no word is
+        /// close.</summary>
         public static string Hint(string word, IEnumerable<string> known, string otherwise)
         {
             var closest = known.OrderBy(candidate => Distance(word ?? "", candidate)).First();
@@ -15,7 +16,7 @@ namespace Tau.Core
             return close ? $"; did you mean `{closest}`?" : otherwise;
         }
 
-        /// <summary>Letters to insert, remove or replace (Levenshtein, 1965), row by row.</summary>
+        /// <summary>Number of letters to insert, remove or replace (Levenshtein, 1965), computed row by row.</summary>
         private static int Distance(string left, string right)
         {
             var costs = Enumerable.Range(0, right.Length + 1).ToArray();

@@ -5,15 +5,15 @@ using System.Linq;
 namespace Tau.Core
 {
     /// <summary>
-    /// What a build is told on its command line, so that it needs nobody at a console. Immutable. Flags may be written
-    /// "--flag value" or "--flag=value"; arguments of others (the engine's, ML-Agents') are ignored.
+    /// Options of a build from its command line, so that it needs no console. Immutable. Write flags as "--flag value"
+    /// or "--flag=value"; other arguments (the engine's, ML-Agents') are ignored.
     /// </summary>
     public sealed class TauOptions
     {
-        /// <summary>Decisions of a pair's run where pairs take turns and nothing else was asked for.</summary>
+        /// <summary>Default decisions of a pair's run if pairs take turns.</summary>
         public const long DefaultDecisions = 10000;
 
-        /// <summary>Most pairs of one game, as in the headless engine.</summary>
+        /// <summary>Maximum pairs of one game, as in the headless engine.</summary>
         public const int MostPairs = 1000000;
 
         private static readonly string[] Switches = { "--tau-target-sensor", "--tau-faithful-terminal" };
@@ -42,19 +42,19 @@ namespace Tau.Core
             IgnoredSentence = Ignored(flags.Rest);
         }
 
-        /// <summary>`tau`, `balance` or `inference`; null: the scene that is open.</summary>
+        /// <summary>`tau`, `balance` or `inference`; null: the open scene.</summary>
         public string Scene { get; }
 
-        /// <summary>What `tau-train data export-unity` wrote; null: the data set that comes with the game.</summary>
+        /// <summary>A file of `tau-train data export-unity`; null: the game's built-in data set.</summary>
         public string Data { get; }
 
         /// <summary>`tau3` or `tau384`; null: the game's own.</summary>
         public string Profile { get; }
 
-        /// <summary>Agents with a trainer each; null: the scene's own number.</summary>
+        /// <summary>Number of agents, each with a trainer; null: the scene's number.</summary>
         public int? Pairs { get; }
 
-        /// <summary>How many pairs train at the same time; null: all.</summary>
+        /// <summary>Number of pairs that train at the same time; null: all.</summary>
         public int? MaxConcurrent { get; }
 
         /// <summary>Decisions of a pair's run, 0: without end; null: see <see cref="Quota"/>.</summary>
@@ -63,24 +63,24 @@ namespace Tau.Core
         /// <summary>Whether agents also send the answer's vector.</summary>
         public bool TargetSensor { get; }
 
-        /// <summary>Where the streams of prompts start; null: the trainer says.</summary>
+        /// <summary>Seed of the prompts; null: the trainer's.</summary>
         public long? Seed { get; }
 
         /// <summary>Rules of the game.</summary>
         public TauRules Rules { get; }
 
-        /// <summary>How binary rewards of a window are joined.</summary>
+        /// <summary>How binary rewards of a window are aggregated.</summary>
         public string Aggregate { get; }
 
         /// <summary>Decisions in a window, at least 1.</summary>
         public int Window { get; }
 
-        /// <summary>`01` or `pm1`: what failure and success are worth.</summary>
+        /// <summary>`01` or `pm1`: the values of failure and success.</summary>
         public string Values { get; }
 
         /// <summary>
-        /// One sentence on arguments that begin like these flags and are none; null: there is none. They are ignored,
-        /// yet a typing mistake should not train with a default unseen.
+        /// A warning about arguments that look like these flags but are unknown; null if there are none. They are
+        /// ignored, but the user should notice a typing mistake.
         /// </summary>
         public string IgnoredSentence { get; }
 
@@ -91,15 +91,15 @@ namespace Tau.Core
             return new TauOptions(new FlagList(arguments, WithValue, Switches));
         }
 
-        /// <summary>Decisions of each pair's run where so many of so many take turns; 0: without end.</summary>
-        /// <exception cref="TauException">Pairs take turns, yet none would ever end.</exception>
+        /// <summary>Decisions of each pair's run if at most <paramref name="maxConcurrent"/> pairs run at a time; 0:
+        /// unlimited.</summary> <exception cref="TauException">Pairs take turns, but none would ever end.</exception>
         public long Quota(int pairs, int maxConcurrent)
         {
             var turns = maxConcurrent < pairs;
             if (turns && Decisions == 0)
             {
                 throw new TauException(FormattableString.Invariant(
-                    $"Decisions 0 are without end, and with {maxConcurrent} of {pairs} pairs at a time the ")
+                    $"Decisions 0 means no limit, and with {maxConcurrent} of {pairs} pairs at a time the ")
                     + "others would never get their turn; give a number of decisions.");
             }
             return Decisions ?? (turns ? DefaultDecisions : 0);
@@ -110,7 +110,7 @@ namespace Tau.Core
             var agents = flags.Whole("--tau-agents", 1, MostPairs);
             var pairs = flags.Whole("--tau-pairs", 1, MostPairs) ?? agents;
             return agents == null || agents == pairs ? (int?)pairs : throw new TauException(FormattableString.Invariant(
-                $"--tau-agents: {agents} contradicts --tau-pairs {pairs}, which is the same; give one of them."));
+                $"--tau-agents: {agents} contradicts --tau-pairs {pairs}, which is the same; give only one."));
         }
 
         private static TauRules ReadRules(FlagList flags)
@@ -130,7 +130,7 @@ namespace Tau.Core
         {
             var sentences = rest.Where(argument => argument.StartsWith("--tau-", StringComparison.Ordinal))
                 .Select(argument => argument.Split('=')[0])
-                .Select(flag => $"`{flag}` is no flag of this game and is ignored"
+                .Select(flag => $"`{flag}` is not a flag of this game and is ignored"
                     + Spelling.Hint(flag, WithValue.Concat(Switches), ".")).ToArray();
             return sentences.Length == 0 ? null : string.Join(" ", sentences);
         }

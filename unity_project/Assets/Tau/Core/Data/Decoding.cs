@@ -3,15 +3,15 @@ using System.Linq;
 
 namespace Tau.Core
 {
-    /// <summary>From a policy's output back to an answer.</summary>
+    /// <summary>Converts a policy's output to an answer.</summary>
     public static class Decoding
     {
         /// <summary>Position of the target with the smallest Euclidean distance to an output.</summary>
-        /// <param name="output">The policy's output, one number an action.</param>
+        /// <param name="output">The policy's output, one number for each action.</param>
         /// <param name="targets">[K][actions] with K at least 1; only the first <paramref name="count"/> count.</param>
         /// <param name="count">How many targets to choose from, 1 to K.</param>
-        /// <returns>The lowest position where several targets are equally near.</returns>
-        /// <exception cref="TauException">The output is NaN or infinite: that is no answer.</exception>
+        /// <returns>The position; the lowest one if several targets are equally near.</returns>
+        /// <exception cref="TauException">The output is NaN or infinite.</exception>
         public static int Nearest(float[] output, float[][] targets, int count)
         {
             if (output.Any(value => float.IsNaN(value) || float.IsInfinity(value)))

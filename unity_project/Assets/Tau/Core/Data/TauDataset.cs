@@ -6,7 +6,7 @@ namespace Tau.Core
 {
     /// <summary>
     /// A Tau data set in memory: prompts as embeddings, answers as positions in one vocabulary, targets of both
-    /// profiles. Shared by everyone in the game: read its arrays, never write to them. Safe for any thread.
+    /// profiles. Shared by the whole game: never write to its arrays. Thread-safe.
     /// </summary>
     public sealed class TauDataset
     {
@@ -35,10 +35,10 @@ namespace Tau.Core
             Evaluation = evaluation;
         }
 
-        /// <summary>The file it came from, for messages.</summary>
+        /// <summary>Its file, for messages.</summary>
         public string Source { get; }
 
-        /// <summary>Every row of the original file that was left out, and why.</summary>
+        /// <summary>The omitted rows of the original file, with reasons.</summary>
         public IReadOnlyList<string> Skipped { get; }
 
         /// <summary>The vocabulary: training answers, then those that only held-out rows have.</summary>
@@ -54,10 +54,10 @@ namespace Tau.Core
         public TauSplit Evaluation { get; }
 
         /// <summary>
-        /// Reads a file that `tau-train data export-unity` wrote. Where a Tau JSON file is named, as trainers do, that
-        /// is the one beside it: `set.tau` for `set.json`.
+        /// Reads a file written by `tau-train data export-unity`. If you name a Tau JSON file, as for trainers, it
+        /// reads the exported file next to it: `set.tau` for `set.json`.
         /// </summary>
-        /// <exception cref="TauException">There is no such file, or it is something else or damaged.</exception>
+        /// <exception cref="TauException">The file does not exist, or it is something else or damaged.</exception>
         public static TauDataset Load(string path)
         {
             var file = path.EndsWith(".json", StringComparison.OrdinalIgnoreCase) ? Beside(path) : path;
@@ -81,25 +81,25 @@ namespace Tau.Core
             return TauFile.Read(content, source);
         }
 
-        /// <summary>What a policy should output for each answer, [answers][actions].</summary>
+        /// <summary>The target output for each answer, [answers][actions].</summary>
         public float[][] Targets(TauProfile profile)
         {
             return profile.ActionSize == TauProfile.EmbeddingSize ? _vectors : _tokens;
         }
 
-        /// <summary>One sentence on the rows that were left out; null: all are used.</summary>
+        /// <summary>A sentence about omitted rows; null if all are used.</summary>
         public string SkippedSentence()
         {
             return Skipped.Count == 0 ? null : FormattableString.Invariant(
-                $"{Source} was made of a file with faults ({Skipped.Count}; the first: {Skipped[0]}), whose rows are ")
-                + "left out; run `tau-train data audit` for all of them.";
+                $"{Source} was made from a file with {Skipped.Count} invalid rows (the first: {Skipped[0]}), which ")
+                + "are omitted; run `tau-train data audit` to see all of them.";
         }
 
         private static string Beside(string json)
         {
             var file = Path.ChangeExtension(json, Ending);
             return File.Exists(file) ? file : throw new TauException(
-                $"Unity reads {file} in place of {json}, and there is none; make it with "
+                $"Unity reads {file} instead of {json}, but it does not exist; make it with "
                 + $"`tau-train data export-unity {json} --output {file}`.");
         }
     }

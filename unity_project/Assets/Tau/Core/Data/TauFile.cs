@@ -6,21 +6,21 @@ using System.Text;
 namespace Tau.Core
 {
     /// <summary>
-    /// Reads what `tau-train data export-unity` writes; the format stands in `tau_trainer/tau/unity_file.py`.
+    /// Reads files of `tau-train data export-unity`; `tau_trainer/tau/unity_file.py` defines the format.
     /// </summary>
     internal static class TauFile
     {
         private const string Magic = "TAU-DATA";
         private const int Version = 1;
         private const int Tokens = 3;
-        private const string Remedy = "make it anew with `tau-train data export-unity`.";
+        private const string Remedy = "make it again with `tau-train data export-unity`.";
 
         /// <summary>See <see cref="TauDataset.Read"/>.</summary>
         public static TauDataset Read(byte[] content, string source)
         {
             if (content.Length < Magic.Length || Encoding.ASCII.GetString(content, 0, Magic.Length) != Magic)
             {
-                throw new TauException($"{source} is no Tau data file for Unity; {Remedy}");
+                throw new TauException($"{source} is not a Tau data file for Unity; {Remedy}");
             }
             var stream = new MemoryStream(content) { Position = Magic.Length };
             try
@@ -43,7 +43,7 @@ namespace Tau.Core
             if (version != Version)
             {
                 throw new TauException(FormattableString.Invariant(
-                    $"{source} is of version {version}, and this game reads version {Version} only; {Remedy}"));
+                    $"{source} has version {version}, but this game reads only version {Version}; {Remedy}"));
             }
             reader.ReadString(); // the encoder's name
             var skipped = Many(Count(reader), reader.ReadString);
@@ -68,7 +68,7 @@ namespace Tau.Core
             return new TauSplit(questions, index, Many(count, () => Vector(reader)));
         }
 
-        /// <summary>How many of something follow: at most as many as there are bytes.</summary>
+        /// <summary>A count of items that follow: at most the number of remaining bytes.</summary>
         private static int Count(BinaryReader reader)
         {
             var count = reader.ReadInt32();

@@ -3,10 +3,10 @@ using System.Linq;
 
 namespace Tau.Core
 {
-    /// <summary>One of Tau's two environments: how many numbers the policy outputs, which reward they earn.</summary>
+    /// <summary>One of Tau's two environments: the number of the policy's outputs, and their reward.</summary>
     public sealed class TauProfile
     {
-        /// <summary>Floats in one text embedding (all-MiniLM-L6-v2), hence in one observation.</summary>
+        /// <summary>Floats in one text embedding (all-MiniLM-L6-v2), and so in one observation.</summary>
         public const int EmbeddingSize = 384;
 
         /// <summary>By the value of the environment parameter `profile`.</summary>
@@ -29,7 +29,7 @@ namespace Tau.Core
         /// <summary>Number of continuous actions; targets have the same width.</summary>
         public int ActionSize { get; }
 
-        /// <summary>What the profile pays by default: a name in <see cref="RewardFormulas"/>.</summary>
+        /// <summary>The profile's default reward: a name in <see cref="RewardFormulas"/>.</summary>
         public string Reward { get; }
 
         /// <summary>The profile called <paramref name="name"/>.</summary>
@@ -40,8 +40,8 @@ namespace Tau.Core
                 ?? throw new TauException($"There is no Tau profile `{name}`; choose `tau3` or `tau384`.");
         }
 
-        /// <summary>The profile that the environment parameter `profile` names by number.</summary>
-        /// <exception cref="TauException">The number stands for no profile.</exception>
+        /// <summary>The profile for a value of the environment parameter `profile`.</summary>
+        /// <exception cref="TauException">The number is not a valid profile.</exception>
         public static TauProfile ByIndex(float index)
         {
             return index == 0f || index == 1f ? All[(int)index] : throw new TauException(FormattableString.Invariant(

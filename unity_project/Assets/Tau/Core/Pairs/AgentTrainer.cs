@@ -5,8 +5,8 @@ using System.Threading.Tasks;
 namespace Tau.Core
 {
     /// <summary>
-    /// The training side of one agent: draws prompts, pays answers, keeps episodes and counts. All members belong to
-    /// one thread, the game's main thread. The order of a step is that of the trainer's headless engine, so that equal
+    /// The training side of one agent: draws prompts, rewards answers, tracks episodes and statistics. Use all members
+    /// on one thread, the game's main thread. The order of a step is that of the trainer's headless engine, so equal
     /// seeds and actions give equal prompts, rewards and ends.
     /// </summary>
     public sealed class AgentTrainer
@@ -24,8 +24,8 @@ namespace Tau.Core
         /// <param name="id">The agent's number from 0; its prompts depend on it and on the seed only.</param>
         /// <param name="task">Shared by all pairs.</param>
         /// <param name="agent">The acting side.</param>
-        /// <param name="seed">Where the stream of prompts starts.</param>
-        /// <param name="window">Aggregates the binary successes of an episode; null: each stands for itself.</param>
+        /// <param name="seed">Seed of the stream of prompts.</param>
+        /// <param name="window">Aggregates the binary successes of an episode; null: no aggregation.</param>
         /// <param name="stats">Shared by all pairs; null: no statistics, and accuracy is unknown.</param>
         public AgentTrainer(
             int id, TauTask task, ITauAgent agent, long seed, RewardWindow window = null, TauStats stats = null)
@@ -39,11 +39,11 @@ namespace Tau.Core
         /// <summary>The agent's number.</summary>
         public int Id { get; }
 
-        /// <summary>Where the pair stands.</summary>
+        /// <summary>The pair's state.</summary>
         public PairState State { get; private set; }
 
-        /// <summary>Checks what the run needs; draws nothing.</summary>
-        /// <exception cref="TauException">The pair cannot be run; it is failed then.</exception>
+        /// <summary>Checks that the pair can run; draws nothing.</summary>
+        /// <exception cref="TauException">The pair cannot run; its state is then failed.</exception>
         public void Initialize()
         {
             if (!_statsFit)
@@ -55,18 +55,18 @@ namespace Tau.Core
         }
 
         /// <summary>
-        /// Activates the agent and ends when enough decisions are answered; then the agent is deactivated, after an
-        /// episode that goes on was interrupted. The task completes inside of the call that ends the run; it is
-        /// cancelled or faulted as <see cref="State"/> says. A pair runs once.
+        /// Activates the agent and ends when enough decisions are answered. Then a running episode is interrupted and
+        /// the agent is deactivated. The task completes within the call that ends the run; it is cancelled or faulted
+        /// according to <see cref="State"/>. A pair runs only once.
         /// </summary>
         /// <param name="quota">Decisions to answer; 0: until it is cancelled.</param>
-        /// <param name="token">Ends the run in the next <see cref="Step"/>, also from another thread.</param>
-        /// <exception cref="InvalidOperationException">The pair was run or has failed before.</exception>
+        /// <param name="token">Ends the run in the next <see cref="Step"/>; you can cancel from any thread.</param>
+        /// <exception cref="InvalidOperationException">The pair has already run or failed.</exception>
         public Task RunAsync(long quota, CancellationToken token)
         {
             if (_done != null || State == PairState.Failed)
             {
-                throw Misuse("was started before; make a new pair");
+                throw Misuse("was already started; make a new pair");
             }
             _done = new TaskCompletionSource<bool>();
             _quota = quota;
@@ -82,8 +82,8 @@ namespace Tau.Core
         }
 
         /// <summary>
-        /// To be called once in each step of the game: draws the next prompt and asks for a decision. Nothing happens
-        /// while a decision is open, nor before or after the run.
+        /// Call it once in each step of the game: draws the next prompt and asks for a decision. It does nothing while
+        /// a decision is open, or before or after the run.
         /// </summary>
         public void Step()
         {
@@ -97,21 +97,21 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>The agent's action: it is clipped to [-1, 1], paid, counted, and may end the episode.</summary>
-        /// <param name="output">One number an action; copied.</param>
-        /// <exception cref="InvalidOperationException">No decision is open.</exception>
+        /// <summary>Takes the agent's action: clips it to [-1, 1], rewards and counts it, and possibly ends the
+        /// episode.</summary> <param name="output">One number for each action; copied.</param> <exception
+        /// cref="InvalidOperationException">No decision is open.</exception>
         public void Answer(float[] output)
         {
             if (State != PairState.Training)
             {
-                throw Misuse("was given an action that it did not ask for");
+                throw Misuse("got an action that it did not request");
             }
             Guarded(() => Pay(output));
         }
 
         /// <summary>
-        /// The environment was reset: an open decision and the running episode are dropped. The stream of prompts goes
-        /// on; the next prompt is drawn in the next <see cref="Step"/>.
+        /// Handles a reset of the environment: drops an open decision and the running episode. The stream of prompts
+        /// continues; the next <see cref="Step"/> draws the next prompt.
         /// </summary>
         public void Reset()
         {
@@ -122,7 +122,8 @@ namespace Tau.Core
             _decisions.BeginEpisode();
         }
 
-        /// <summary>Ends the run at once, also with a decision open; a run that has not begun never does.</summary>
+        /// <summary>Ends the run at once, even with an open decision; a run that has not started will never
+        /// start.</summary>
         public void Stop()
         {
             if (_active)
@@ -149,7 +150,7 @@ namespace Tau.Core
             _agent.RequestDecision(prompt, target);
         }
 
-        /// <summary>Reward, end of the episode, end of the run: the agent hears of them in this order.</summary>
+        /// <summary>Reports reward, end of the episode and end of the run to the agent, in this order.</summary>
         private void Pay(float[] output)
         {
             var end = _decisions.Pay(output, out var reward);
@@ -170,7 +171,7 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>Whatever goes wrong ends this pair and no other.</summary>
+        /// <summary>Runs an action; an error ends only this pair.</summary>
         private void Guarded(Action action)
         {
             try

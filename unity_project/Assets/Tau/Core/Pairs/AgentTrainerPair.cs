@@ -4,14 +4,14 @@ using System.Threading.Tasks;
 
 namespace Tau.Core
 {
-    /// <summary>One agent with its trainer, and how long they train.</summary>
+    /// <summary>One agent with its trainer and its number of decisions.</summary>
     public sealed class AgentTrainerPair
     {
         private readonly long _quota;
 
-        /// <summary>A pair, not started.</summary>
+        /// <summary>A new pair, not started.</summary>
         /// <param name="trainer">The training side.</param>
-        /// <param name="agent">The acting side, the one that the trainer was made with.</param>
+        /// <param name="agent">The acting side, the same as the trainer's.</param>
         /// <param name="quota">Decisions of a run; 0: until it is cancelled.</param>
         public AgentTrainerPair(AgentTrainer trainer, ITauAgent agent, long quota)
         {
@@ -20,7 +20,7 @@ namespace Tau.Core
             _quota = quota;
         }
 
-        /// <summary>The pair's number, its agent's.</summary>
+        /// <summary>The pair's number, equal to its agent's.</summary>
         public int Id => Trainer.Id;
 
         /// <summary>The training side.</summary>
@@ -29,8 +29,8 @@ namespace Tau.Core
         /// <summary>The acting side.</summary>
         public ITauAgent Agent { get; }
 
-        /// <summary>Checks what the run needs.</summary>
-        /// <exception cref="TauException">The pair cannot be run; it is failed then.</exception>
+        /// <summary>Checks that the pair can run.</summary>
+        /// <exception cref="TauException">The pair cannot run; its state is then failed.</exception>
         public void Initialize()
         {
             Trainer.Initialize();
@@ -42,13 +42,13 @@ namespace Tau.Core
             return Trainer.RunAsync(_quota, token);
         }
 
-        /// <summary>Cancels this pair alone; a pair that waits for its turn never starts.</summary>
+        /// <summary>Cancels only this pair; if it waits for its turn, it never starts.</summary>
         public void Stop()
         {
             Trainer.Stop();
         }
 
-        /// <summary>Counts and means since the run began.</summary>
+        /// <summary>Counts and means since the run started.</summary>
         public PairMetrics Metrics()
         {
             return Trainer.Metrics();

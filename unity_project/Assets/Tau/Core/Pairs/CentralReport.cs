@@ -6,7 +6,7 @@ using System.Linq;
 namespace Tau.Core
 {
     /// <summary>
-    /// What all pairs have done together. Means are weighted by the pairs' decisions; NaN where nothing was counted.
+    /// Results of all pairs together. Means are weighted by the pairs' decisions; NaN if nothing was counted.
     /// </summary>
     public sealed class CentralReport
     {
@@ -17,8 +17,8 @@ namespace Tau.Core
 
         /// <summary>A report over these pairs.</summary>
         /// <param name="pairs">Metrics by pair.</param>
-        /// <param name="peakConcurrency">Most pairs that ran at the same time.</param>
-        /// <param name="cancelled">Whether the run was cancelled before its pairs had ended.</param>
+        /// <param name="peakConcurrency">Maximum number of pairs that ran at the same time.</param>
+        /// <param name="cancelled">Whether the run was cancelled before its pairs ended.</param>
         public CentralReport(IReadOnlyList<PairMetrics> pairs, int peakConcurrency, bool cancelled)
         {
             Pairs = pairs;
@@ -38,13 +38,13 @@ namespace Tau.Core
         /// <summary>Metrics of each pair, by id.</summary>
         public IReadOnlyList<PairMetrics> Pairs { get; }
 
-        /// <summary>Sums and means over all pairs; id and state mean nothing.</summary>
+        /// <summary>Sums and means over all pairs; ignore its id and state.</summary>
         public PairMetrics All { get; }
 
-        /// <summary>Most pairs that ran at the same time.</summary>
+        /// <summary>Maximum number of pairs that ran at the same time.</summary>
         public int PeakConcurrency { get; }
 
-        /// <summary>Whether the run was cancelled before its pairs had ended.</summary>
+        /// <summary>Whether the run was cancelled before its pairs ended.</summary>
         public bool Cancelled { get; }
 
         /// <summary>A table for a console: a line for each pair, one for all, and the peak concurrency.</summary>
@@ -61,7 +61,7 @@ namespace Tau.Core
                 + (Cancelled ? "; the run was cancelled" : string.Empty);
         }
 
-        /// <summary>A number in a form of its own in every language; a dash where nothing was counted.</summary>
+        /// <summary>A number in the same form for every locale; a dash if nothing was counted.</summary>
         internal static string Text(double value, string form = "0")
         {
             return double.IsNaN(value) ? "-" : value.ToString(form, CultureInfo.InvariantCulture);
@@ -77,7 +77,7 @@ namespace Tau.Core
             };
         }
 
-        /// <summary>Cells in columns: numbers to the right, state and error to the left.</summary>
+        /// <summary>Aligns cells in columns: numbers right, state and error left.</summary>
         private static string Line(string[] row, int[] widths)
         {
             var cells = row.Select((cell, column) =>

@@ -1,15 +1,15 @@
 namespace Tau.Core
 {
-    /// <summary>How an episode ends with a decision.</summary>
+    /// <summary>Whether a decision ends the episode, and how.</summary>
     internal enum EpisodeEnd
     {
-        /// <summary>It goes on.</summary>
+        /// <<summary>It continues.</summary>
         None,
 
-        /// <summary>For real.</summary>
+        /// <<summary>A real end.</summary>
         Terminal,
 
-        /// <summary>It is cut.</summary>
+        /// <<summary>Cut by a limit.</summary>
         Interrupted,
     }
 
@@ -21,14 +21,14 @@ namespace Tau.Core
         private double _earned;
         private int _age;
 
-        /// <summary>Begins a new episode.</summary>
+        /// <summary>Starts a new episode.</summary>
         public void Begin()
         {
             _earned = 0.0;
             _age = 0;
         }
 
-        /// <summary>Adds a decision; where it is the last one, a new episode has begun afterwards.</summary>
+        /// <summary>Adds a decision; if it is the last one, starts a new episode.</summary>
         public EpisodeEnd Add(double reward, TauRules rules)
         {
             _earned += reward;

@@ -3,7 +3,7 @@ using System.Linq;
 
 namespace Tau.Core
 {
-    /// <summary>One pair's decisions: prompts are drawn, answers paid and counted, episodes kept.</summary>
+    /// <summary>One pair's decisions: draws prompts, rewards and counts answers, tracks episodes.</summary>
     internal sealed class PairDecisions
     {
         private readonly int _id;
@@ -19,7 +19,7 @@ namespace Tau.Core
         private double _reward;
         private double _aggregated;
 
-        /// <summary>Nothing is drawn yet. See <see cref="AgentTrainer"/> for the parameters.</summary>
+        /// <summary>Draws nothing yet. See <see cref="AgentTrainer"/> for the parameters.</summary>
         public PairDecisions(int id, TauTask task, long seed, RewardWindow window, TauStats stats)
         {
             _id = id;
@@ -33,7 +33,7 @@ namespace Tau.Core
         /// <summary>Answered decisions.</summary>
         public long Count { get; private set; }
 
-        /// <summary>Begins a new episode.</summary>
+        /// <summary>Starts a new episode.</summary>
         public void BeginEpisode()
         {
             _episode.Begin();
@@ -49,7 +49,7 @@ namespace Tau.Core
             target = _task.Targets[_answer];
         }
 
-        /// <summary>Clips, pays and counts the answer to the prompt that was drawn last.</summary>
+        /// <summary>Clips, rewards and counts the answer to the last prompt.</summary>
         /// <exception cref="TauException">The answer has the wrong size or is NaN; nothing has changed.</exception>
         public EpisodeEnd Pay(float[] output, out double reward)
         {
@@ -71,7 +71,7 @@ namespace Tau.Core
             return end;
         }
 
-        /// <summary>Counts, and means where there is anything to average.</summary>
+        /// <summary>Counts and means; a mean is NaN if there is nothing to average.</summary>
         public PairMetrics Metrics(PairState state, string error)
         {
             return new PairMetrics
@@ -89,22 +89,22 @@ namespace Tau.Core
         }
 
         /// <summary>Copies a policy's output, clipped to [-1, 1].</summary>
-        /// <param name="output">As it came.</param>
-        /// <param name="clipped">As long as an action of the profile.</param>
-        /// <param name="place">What it came for, for the message.</param>
-        /// <param name="profile">Says how long an action is.</param>
-        /// <exception cref="TauException">It is of another length or has a NaN; nothing was copied.</exception>
+        /// <<param name="output">The original output.</param>
+        /// <param name="clipped">The result, with the length of the profile's actions.</param>
+        /// <param name="place">Its purpose, for the message.</param>
+        /// <param name="profile">Defines the length of an action.</param>
+        /// <exception cref="TauException">The output has the wrong length or a NaN; nothing was copied.</exception>
         internal static void Clip(float[] output, float[] clipped, string place, TauProfile profile)
         {
             if (output.Length != clipped.Length)
             {
                 throw new TauException(FormattableString.Invariant(
-                    $"{output.Length} actions came for {place}, but profile `{profile.Name}` has {clipped.Length}; ")
+                    $"Got {output.Length} actions for {place}, but profile `{profile.Name}` has {clipped.Length}; ")
                     + "use a policy of that profile.");
             }
             if (output.Any(float.IsNaN))
             {
-                throw new TauException($"NaN came as an action for {place}; the policy has diverged, train it anew.");
+                throw new TauException($"Got NaN as an action for {place}; the policy has diverged, train it again.");
             }
             for (var column = 0; column < output.Length; column++)
             {

@@ -7,10 +7,10 @@ using System.Threading.Tasks;
 namespace Tau.Core
 {
     /// <summary>
-    /// Runs N pairs under a semaphore of M slots. A pair holds its slot for its whole run; a pair that ends, fails or
-    /// is cancelled gives it back, and the next one by id gets it at the beginning of the next step: never in the
-    /// middle of an agent's action, and after the same step in every run with the same seed. All members belong to one
-    /// thread, the game's main thread.
+    /// Runs N pairs under a semaphore of M slots. A pair holds its slot for its whole run. When it ends, fails or is
+    /// cancelled, it releases the slot, and the next pair by id gets it at the start of the next step: never during an
+    /// agent's action, and after the same step in every run with the same seed. Use all members on one thread, the
+    /// game's main thread.
     /// </summary>
     public sealed class ParallelTrainer : IDisposable
     {
@@ -24,9 +24,9 @@ namespace Tau.Core
         private bool _disposed;
 
         /// <summary>A trainer for these pairs, not started.</summary>
-        /// <param name="pairs">At least one, with different ids; none was started before.</param>
-        /// <param name="maxConcurrent">How many run at the same time, at least 1.</param>
-        /// <param name="stats">The pairs' statistics: told here when a step ends; null: none.</param>
+        /// <param name="pairs">At least one, with different ids, not started yet.</param>
+        /// <param name="maxConcurrent">Maximum number of pairs that run at the same time, at least 1.</param>
+        /// <param name="stats">The pairs' statistics, notified when a step ends; null: none.</param>
         /// <exception cref="TauException">There is no pair, or no slot.</exception>
         /// <exception cref="ArgumentException">Two pairs have the same id.</exception>
         public ParallelTrainer(IReadOnlyList<AgentTrainerPair> pairs, int maxConcurrent, TauStats stats = null)
@@ -48,20 +48,20 @@ namespace Tau.Core
         /// <summary>Pairs that run now.</summary>
         public int Running { get; private set; }
 
-        /// <summary>Most pairs that ran at the same time.</summary>
+        /// <summary>Maximum number of pairs that ran at the same time.</summary>
         public int PeakConcurrency { get; private set; }
 
         /// <summary>
-        /// Starts pairs in the order of their ids, as many as there are slots, before it returns; ends when every pair
-        /// has ended. A pair's failure and a cancellation are in the report and throw nothing.
+        /// Before it returns, starts pairs in the order of their ids, one for each slot. Ends when every pair has
+        /// ended. Failures and cancellation do not throw; they are in the report.
         /// </summary>
-        /// <param name="token">Cancels in the next <see cref="Step"/>, also from another thread.</param>
-        /// <exception cref="InvalidOperationException">It was called before, or this object is disposed.</exception>
+        /// <param name="token">Cancels in the next <see cref="Step"/>; you can cancel from any thread.</param>
+        /// <exception cref="InvalidOperationException">It was already called, or this object is disposed.</exception>
         public Task<CentralReport> RunAsync(CancellationToken token)
         {
             if (_done != null || _disposed)
             {
-                throw new InvalidOperationException("these pairs were started before; make a new ParallelTrainer");
+                throw new InvalidOperationException("these pairs were already started; make a new ParallelTrainer");
             }
             _done = new TaskCompletionSource<CentralReport>(TaskCreationOptions.RunContinuationsAsynchronously);
             _token = token;
@@ -74,8 +74,8 @@ namespace Tau.Core
         }
 
         /// <summary>
-        /// To be called once in each step of the game, before it decides: ends the statistics of the last step, starts
-        /// pairs where slots are free, and lets running pairs ask for their next decision.
+        /// Call it once in each step of the game, before decisions: ends the statistics of the last step, starts pairs
+        /// in free slots, and lets running pairs ask for their next decision.
         /// </summary>
         public void Step()
         {
@@ -91,7 +91,7 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>Ends running pairs at once, deactivating their agents; those that wait never start.</summary>
+        /// <summary>Ends running pairs at once and deactivates their agents; waiting pairs never start.</summary>
         public void Cancel()
         {
             if (_done == null || _done.Task.IsCompleted)
@@ -110,7 +110,8 @@ namespace Tau.Core
             FinishIfOver();
         }
 
-        /// <summary>The environment was reset: every pair drops its open decision and its running episode.</summary>
+        /// <summary>Handles a reset of the environment: every pair drops its open decision and its running
+        /// episode.</summary>
         public void Reset()
         {
             foreach (var pair in _pairs)
@@ -119,7 +120,7 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>What the pairs have done so far.</summary>
+        /// <summary>The results so far.</summary>
         public CentralReport Report()
         {
             var pairs = _pairs.Select(pair => pair.Metrics()).ToArray();
@@ -127,7 +128,7 @@ namespace Tau.Core
             return new CentralReport(pairs, PeakConcurrency, cancelled);
         }
 
-        /// <summary>Cancels what still runs and frees the semaphore. May be repeated.</summary>
+        /// <summary>Cancels running pairs and frees the semaphore. You can call it repeatedly.</summary>
         public void Dispose()
         {
             Cancel();
@@ -147,7 +148,7 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>A pair's whole run, with a slot that was taken for it.</summary>
+        /// <summary>A pair's whole run, holding its slot.</summary>
         private async Task HoldAsync(AgentTrainerPair pair)
         {
             Running++;
@@ -159,7 +160,7 @@ namespace Tau.Core
             }
             catch (Exception) when (Ended(pair))
             {
-                // Its metrics say why.
+                // Its metrics have the error.
             }
             catch (Exception defect)
             {

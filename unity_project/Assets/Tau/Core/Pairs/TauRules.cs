@@ -3,12 +3,12 @@ using System;
 namespace Tau.Core
 {
     /// <summary>
-    /// What may change while a Tau game runs; each value is an environment parameter too. Immutable. The same rules,
-    /// names and defaults as the trainer's headless scene.
+    /// Rules that can change while a Tau game runs; each is also an environment parameter. Immutable. Rules, names and
+    /// defaults are those of the trainer's headless scene.
     /// </summary>
     public sealed class TauRules
     {
-        /// <summary>Rules, unchecked: see <see cref="Check"/>.</summary>
+        /// <summary>Rules without validation: see <see cref="Check"/>.</summary>
         public TauRules(
             string reward = null,
             int columns = 0,
@@ -30,7 +30,7 @@ namespace Tau.Core
         /// <summary>Name of the reward formula; null: the profile's. Parameter `reward_type`, by number.</summary>
         public string Reward { get; }
 
-        /// <summary>How many leading components count; 0: all. Parameter `columns`.</summary>
+        /// <summary>Number of leading components that count; 0: all. Parameter `columns`.</summary>
         public int Columns { get; }
 
         /// <summary>Error strictly below which a component counts as right. Parameter `threshold`.</summary>
@@ -39,7 +39,7 @@ namespace Tau.Core
         /// <summary>Decisions after which an episode is cut; 0: never. Parameter `max_decisions`.</summary>
         public int MaxDecisions { get; }
 
-        /// <summary>An episode whose reward falls to this has ended. Parameter `reward_threshold`.</summary>
+        /// <summary>An episode ends if its reward falls to this value. Parameter `reward_threshold`.</summary>
         public double RewardThreshold { get; }
 
         /// <summary>Report a cut as a real end, as Tau does. Parameter `faithful_terminal`, 0 or 1.</summary>
@@ -48,9 +48,9 @@ namespace Tau.Core
         /// <summary>Rows to draw from: `train` or `evaluation`. Parameter `split`, 0 or 1.</summary>
         public string Split { get; }
 
-        /// <summary>These rules with the environment parameters that are set.</summary>
+        /// <summary>These rules, changed by the environment parameters that are set.</summary>
         /// <param name="parameter">The value of the parameter with this name; null: it is not set.</param>
-        /// <exception cref="TauException">A value means nothing.</exception>
+        /// <exception cref="TauException">A value is invalid.</exception>
         public TauRules Updated(Func<string, float?> parameter)
         {
             return new TauRules(
@@ -63,8 +63,8 @@ namespace Tau.Core
                 parameter("split") is float part ? (Whole("split", part, 0, 1) == 0 ? "train" : "evaluation") : Split);
         }
 
-        /// <summary>Says whether a game of this profile can be played by these rules.</summary>
-        /// <exception cref="TauException">It cannot; the sentence names the rule.</exception>
+        /// <summary>Checks that these rules fit a profile.</summary>
+        /// <exception cref="TauException">They do not; the sentence names the rule.</exception>
         public void Check(TauProfile profile)
         {
             if (Columns < 0 || Columns > profile.ActionSize)

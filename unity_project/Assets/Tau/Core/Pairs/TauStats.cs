@@ -5,16 +5,17 @@ using System.Linq;
 namespace Tau.Core
 {
     /// <summary>
-    /// Statistics of all pairs: one report for every thousand rewards, as in Tau's own log. Answers are kept until then
-    /// and decoded together with nobody waiting for an action; pairs that are asked for their accuracy earlier decode
-    /// what is there, and nothing is decoded twice. Not thread-safe.
+    /// Statistics of all pairs: one report for every thousand rewards, as in Tau's own log. Answers are stored until
+    /// then and decoded together, while no action is pending. If a pair's accuracy is needed earlier, the stored
+    /// answers are decoded then; nothing is decoded twice. Not thread-safe.
     /// </summary>
     public sealed class TauStats
     {
         /// <summary>Rewards in one report.</summary>
         public const int Interval = 1000;
 
-        /// <summary>Pairs with a statistic of their own: thousands of keys would drown a dashboard.</summary>
+        /// <summary>Maximum number of pairs with their own statistics: thousands of keys would overload a
+        /// dashboard.</summary>
         public const int MostPairs = 64;
 
         private readonly List<Entry> _entries = new List<Entry>();
@@ -30,14 +31,14 @@ namespace Tau.Core
             Task = task ?? throw new ArgumentNullException(nameof(task));
         }
 
-        /// <summary>The task that was given.</summary>
+        /// <summary>The task.</summary>
         public TauTask Task { get; }
 
-        /// <summary>Takes note of an answer.</summary>
+        /// <summary>Records an answer.</summary>
         /// <param name="pair">The pair's number.</param>
         /// <param name="output">The action, clipped and finite; copied.</param>
         /// <param name="answer">Position of the right answer.</param>
-        /// <param name="reward">What it earned.</param>
+        /// <param name="reward">Its reward.</param>
         /// <param name="success">Its binary reward.</param>
         /// <param name="aggregated">The binary reward over the pair's window.</param>
         public void Add(int pair, float[] output, int answer, double reward, bool success, double aggregated)
@@ -54,8 +55,8 @@ namespace Tau.Core
         }
 
         /// <summary>
-        /// To be called once in each step of the game, after its answers: makes a report where a thousand rewards are
-        /// together. So a report covers whole steps only, and every pair alike.
+        /// Call it once in each step of the game, after its answers: makes a report after a thousand rewards. So a
+        /// report covers only whole steps, and treats every pair equally.
         /// </summary>
         public void EndStep()
         {
@@ -69,7 +70,7 @@ namespace Tau.Core
             }
         }
 
-        /// <summary>The last report, each given out once; empty: there is no new one.</summary>
+        /// <summary>The last report, returned once; empty if there is no new one.</summary>
         public IReadOnlyList<TauStat> Take()
         {
             var ready = _ready;
@@ -78,7 +79,7 @@ namespace Tau.Core
         }
 
         /// <summary>
-        /// Share of all answers of a pair whose nearest target is the right answer's; NaN: it has not answered.
+        /// Share of a pair's answers whose nearest target is the right answer's; NaN if it has not answered.
         /// </summary>
         public double Accuracy(int pair)
         {
@@ -87,7 +88,7 @@ namespace Tau.Core
         }
 
         /// <summary>
-        /// New pairs take the numbers of the old ones: their accuracy starts anew. What waits for a report goes on.
+        /// New pairs use the numbers of the old ones, so their accuracy is reset. Values for the next report are kept.
         /// </summary>
         public void BeginRound()
         {

@@ -3,8 +3,8 @@ using System;
 namespace Tau.Core
 {
     /// <summary>
-    /// The Tau task: rows to draw prompts from, targets of their answers, and what an answer earns. One object, shared
-    /// by all pairs of a game. Not thread-safe.
+    /// The Tau task: rows from which prompts are drawn, targets of their answers, and rewards. One object, shared by
+    /// all pairs of a game. Not thread-safe.
     /// </summary>
     public sealed class TauTask
     {
@@ -14,7 +14,7 @@ namespace Tau.Core
 
         /// <summary>A task; the data set is shared, not copied.</summary>
         /// <param name="dataset">The data set, loaded once.</param>
-        /// <param name="profile">Fixes the targets and the number of actions.</param>
+        /// <param name="profile">Defines the targets and the number of actions.</param>
         /// <param name="rules">Null: the defaults.</param>
         /// <exception cref="TauException">The rules do not fit the profile, or the split has no rows.</exception>
         public TauTask(TauDataset dataset, TauProfile profile, TauRules rules = null)
@@ -32,19 +32,19 @@ namespace Tau.Core
         /// <summary>The profile.</summary>
         public TauProfile Profile { get; }
 
-        /// <summary>The rules played by now.</summary>
+        /// <summary>The current rules.</summary>
         public TauRules Rules { get; private set; }
 
-        /// <summary>Target of each answer of the data set, [answers][actions]; must not be changed.</summary>
+        /// <summary>Target of each answer of the data set, [answers][actions]; do not change it.</summary>
         public float[][] Targets { get; }
 
-        /// <summary>The rows that prompts are drawn from.</summary>
+        /// <summary>The rows from which prompts are drawn.</summary>
         public TauSplit Rows { get; private set; }
 
-        /// <summary>Name of the formula that is paid.</summary>
+        /// <summary>Name of the reward formula.</summary>
         public string Formula => Rules.Reward ?? Profile.Reward;
 
-        /// <summary>Plays by <paramref name="rules"/> from now on; an open decision is paid by them already.</summary>
+        /// <summary>Uses <paramref name="rules"/> from now on, also for an open decision.</summary>
         /// <exception cref="TauException">
         /// The rules do not fit the profile, or the split has no rows; then nothing has changed.
         /// </exception>
@@ -64,16 +64,16 @@ namespace Tau.Core
         }
 
         /// <summary>
-        /// Plays by the rules that the task was made with, changed by the environment parameters that are set.
+        /// Uses the original rules, changed by the environment parameters that are set.
         /// </summary>
         /// <param name="parameter">The value of the parameter with this name; null: it is not set.</param>
-        /// <exception cref="TauException">A value means nothing; then nothing has changed.</exception>
+        /// <exception cref="TauException">A value is invalid; then nothing has changed.</exception>
         public void Update(Func<string, float?> parameter)
         {
             Follow(_first.Updated(parameter));
         }
 
-        /// <summary>What an answer earns by the rules.</summary>
+        /// <summary>The reward of an answer.</summary>
         /// <param name="output">The action, clipped to [-1, 1].</param>
         /// <param name="answer">Position of the right answer in the data set's answers.</param>
         public double Reward(float[] output, int answer)

@@ -1,9 +1,9 @@
 namespace Tau.Core
 {
     /// <summary>
-    /// One agent's stream of random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 16). It depends on
-    /// the seed and the agent's number only, never on how many agents there are, and draws what the trainer's headless
-    /// engine draws, so that equal seeds ask equal questions. Not thread-safe.
+    /// One agent's stream of random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 16). It depends
+    /// only on the seed and the agent's number, not on the number of agents. It draws the same numbers as the trainer's
+    /// headless engine, so equal seeds give equal questions. Not thread-safe.
     /// </summary>
     public sealed class AgentRandom
     {

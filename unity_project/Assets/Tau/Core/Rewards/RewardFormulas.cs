@@ -5,10 +5,10 @@ using System.Linq;
 namespace Tau.Core
 {
     /// <summary>The reward that one answer earns.</summary>
-    /// <param name="output">The action. Nothing is clipped here: the environment did it.</param>
-    /// <param name="target">The right answer's target, as many components.</param>
+    /// <param name="output">The action, already clipped by the environment.</param>
+    /// <param name="target">The right answer's target, with the same number of components.</param>
     /// <param name="threshold">Absolute error strictly below which a component is right; above 0.</param>
-    /// <param name="columns">How many leading components count, 1 to all.</param>
+    /// <param name="columns">Number of leading components that count, at least 1.</param>
     public delegate double RewardFormula(float[] output, float[] target, double threshold, int columns);
 
     /// <summary>
@@ -70,8 +70,8 @@ namespace Tau.Core
                 $"There is no reward formula `{name}`; choose one of `{string.Join("`, `", Names)}`.");
         }
 
-        /// <summary>Name of the formula that the environment parameter `reward_type` stands for.</summary>
-        /// <exception cref="TauException">The number stands for no formula.</exception>
+        /// <summary>Name of the formula for a value of the environment parameter `reward_type`.</summary>
+        /// <exception cref="TauException">The number is not a valid formula.</exception>
         public static string NameByIndex(float index)
         {
             var known = index >= 0f && index < Formulas.Length && index == (int)index;

@@ -4,8 +4,8 @@ using System.Linq;
 namespace Tau.Core
 {
     /// <summary>
-    /// Binary rewards of one agent over a sliding window of its steps. A window that is not yet full is judged by what
-    /// it holds. Not thread-safe: one agent, one window.
+    /// Binary rewards of one agent over a sliding window of its steps. A window that is not full yet uses the values
+    /// that it has. Not thread-safe: use one window per agent.
     /// </summary>
     public sealed class RewardWindow
     {
@@ -24,7 +24,7 @@ namespace Tau.Core
         /// </param>
         /// <param name="window">Number of steps, at least 1.</param>
         /// <param name="values">`01` (failure 0, success 1) or `pm1` (failure -1, success +1).</param>
-        /// <exception cref="TauException">An argument is none of these.</exception>
+        /// <exception cref="TauException">An argument is invalid.</exception>
         public RewardWindow(string aggregate = "mean", int window = 1, string values = "01")
         {
             if (!Aggregates.Contains(aggregate))
@@ -41,7 +41,7 @@ namespace Tau.Core
             _low = values == "01" ? 0.0 : -1.0;
         }
 
-        /// <summary>The aggregate over the window; an empty one has failure's value, as a sum 0.</summary>
+        /// <summary>The aggregate over the window; if it is empty, the value of a failure, or 0 for a sum.</summary>
         public double Value
         {
             get
@@ -65,7 +65,7 @@ namespace Tau.Core
         private double Total => (_low * _steps.Count) + ((1.0 - _low) * _successes);
 
         /// <summary>Appends one step.</summary>
-        /// <returns>The aggregate over the window, this step included.</returns>
+        /// <returns>The aggregate over the window, including this step.</returns>
         public double Push(bool success)
         {
             if (_steps.Count == _size)
