@@ -34,11 +34,13 @@ def test_unknown_and_non_finite_values_are_left_out() -> None:
 
 
 def test_the_deviation_behind_each_point() -> None:
-    spread = {"statistics": {"x": {"count": 4, "std": 0.5}, "y": 5}}
+    spread = {"statistics": {"x": {"count": 4, "std": 0.5, "min": 0.1, "max": 2.5}, "y": 5}}
     resumed = {"type": "event", "kind": "resumed", "fields": {"behavior": "A", "step": 10}}
     records = [summary(10, 1.0) | spread, summary(20, 2.0) | spread]
-    assert History.from_records(records).deviations["x"] == {("A", None): Curve([10, 20], [0.5, 0.5])}
-    assert History.from_records([*records, resumed]).deviations["x"] == {("A", None): Curve([10], [0.5])}
+    for log, x in ((records, [10, 20]), ([*records, resumed], [10])):
+        history = History.from_records(log)
+        found = [spread["x"]["A", None] for spread in (history.deviations, history.lows, history.highs)]
+        assert found == [Curve([*x], [value] * len(x)) for value in (0.5, 0.1, 2.5)]
 
 
 def test_a_damaged_log_costs_what_is_damaged() -> None:

@@ -167,6 +167,11 @@ def test_learn_has_a_row_for_each_engine_with_its_lowest_and_highest_reward(
     assert "     0  Training   ▁█▇ -1.000 to 0.500  " in text
     assert "     1  Training   ▁ 0.125 to 0.125  " in text
     assert "reward ▁█▇ 0.250 (-1.000 to 0.500)" in text
+    long = console(120, 30)
+    long.print(RunView(snapshot(1, "learn"), {"A": Trend(pairs={"0": [float(i) for i in range(500)]})}))
+    [row] = [line for line in text_of(long).splitlines() if line.startswith("│      0  ")]
+    assert "█ 0.000 to 499.000  " in row
+    assert row.endswith("  250 │"), "the curve leaves room for its ends"
     narrow = console(80, 30)
     narrow.print(RunView(replace(snapshot(1, "learn"), columns=()), trends))
     assert "0  Training   ▁█▇             " in text_of(narrow), "the curve alone, where there is no room for more"

@@ -105,7 +105,7 @@ def test_nothing_raises_when_nothing_can_be_found_out(monkeypatch: pytest.Monkey
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no")
 
-    for name in ("_cpu_model", "_usable_cores", "memory_bytes", "_gpus"):
+    for name in ("_cpu_model", "usable_cores", "memory_bytes", "_gpus"):
         monkeypatch.setattr(module, name, fail)
     monkeypatch.setattr(platform, "platform", fail)
     monkeypatch.setattr(metadata, "version", fail)
