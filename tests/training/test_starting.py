@@ -135,7 +135,8 @@ def test_pictures_goals_and_lists() -> None:
 @pytest.mark.parametrize(("side", "encoder"), [(20, "simple"), (19, "match3"), (5, "match3"), (4, "fully_connected")])
 def test_an_encoder_that_can_read_the_smallest_image(side: int, encoder: str) -> None:
     images = ObservationSpec("large", (3, 84, 84)), ObservationSpec("small", (1, 40, side))
-    assert section(met("Seer", ActionSpec(2), images)).network_settings.vis_encode_type == encoder
+    network = section(met("Seer", ActionSpec(2), images)).network_settings
+    assert (network.vis_encode_type, network.normalize) == (encoder, False), "there are no vectors"
 
 
 def test_a_replay_memory_of_images_fits_into_a_machine() -> None:
