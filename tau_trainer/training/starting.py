@@ -279,9 +279,8 @@ def _environment(settings: RunSettings) -> dict[str, dict[str, Any]]:
 
 
 def _given(section: Section) -> dict[str, Any]:
-    """What flags said of a section; the seed is left to each run."""
-    said = section.model_fields_set - {"seed"}
-    return section.model_dump(mode="json", include=said, exclude_none=True)
+    """What flags said of a section."""
+    return section.model_dump(mode="json", include=section.model_fields_set)
 
 
 def _filled(template: str, values: Mapping[str, Any], indent: str) -> Iterator[str]:
