@@ -280,7 +280,8 @@ def _environment(settings: RunSettings) -> dict[str, dict[str, Any]]:
 
 def _given(section: Section) -> dict[str, Any]:
     """What flags said of a section."""
-    return section.model_dump(mode="json", include=section.model_fields_set)
+    said = section.model_fields_set
+    return section.model_dump(mode="json", include=said, exclude_none=True)
 
 
 def _filled(template: str, values: Mapping[str, Any], indent: str) -> Iterator[str]:

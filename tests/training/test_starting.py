@@ -227,7 +227,7 @@ def test_every_value_has_a_comment(text: str) -> None:
 
 def test_what_flags_say_of_the_game_is_in_the_file() -> None:
     said = {
-        "env_settings.env_path": "./My Game.x86_64",
+        "env_settings.env_path": "./My Game: #1.x86_64",
         "env_settings.env_args": ("--level", "two words", "#3", "a, b", "yes"),
         "env_settings.base_port": "6000",
         "env_settings.seed": 5,
@@ -291,6 +291,13 @@ def test_names_of_an_engine_are_data(name: str, why: str) -> None:
 )
 def test_names_that_yaml_reads_as_something_else(name: str) -> None:
     assert list(read_starting(starting_text(played(), [met(name, ActionSpec(1))])).behaviors) == [name]
+
+
+def test_a_name_is_readable_unless_it_could_steer_a_terminal() -> None:
+    text = starting_text(played(), [met("Größe", ActionSpec(1)), met("Grö\u202eße", ActionSpec(1))])
+    assert '\n  "Größe":\n' in text
+    assert "\u202e" not in text
+    assert list(read_starting(text).behaviors) == ["Größe", "Grö\u202eße"]
 
 
 def test_behaviors_that_would_share_files_are_refused() -> None:
