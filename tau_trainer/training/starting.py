@@ -279,8 +279,8 @@ def _environment(settings: RunSettings) -> dict[str, dict[str, Any]]:
 
 
 def _given(section: Section) -> dict[str, Any]:
-    """What flags said of a section."""
-    said = section.model_fields_set
+    """What flags said of a section; the seed is left to each run."""
+    said = section.model_fields_set - {"seed"}
     return section.model_dump(mode="json", include=said, exclude_none=True)
 
 

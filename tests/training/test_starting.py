@@ -210,6 +210,7 @@ def test_a_memory_is_there_to_switch_on(trainer: str) -> None:
 def test_without_a_game_the_file_has_the_defaults() -> None:
     text = starting_text(played(), [])
     settings = read_starting(text)
+    assert text == starting_text(played(seed=3), []), "the seed is left to each run"
     assert settings == load_settings(None)
     assert settings.default_settings == PPOTrainerSettings()
     assert (
