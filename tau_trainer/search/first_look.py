@@ -103,6 +103,8 @@ class FirstLook:
         costs: dict[str, float] = {}
         refused: dict[str, str] = {}
         self._costs = Costs(shown, self._seconds / 2)
+        if self.stopped:  # meanwhile
+            self._costs.stop()
         try:
             # With one team, so that all learn at once.
             alone = [replace(behavior, trainer=SLOW, teams=(0,)) for behavior in single]

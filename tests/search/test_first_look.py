@@ -131,6 +131,13 @@ def test_stopped_while_it_plays_nothing_else_begins(monkeypatch: pytest.MonkeyPa
     assert (looking.stopped, bench.learned, bench.stopped) == (True, [], 0)
 
 
+def test_stopped_between_playing_and_learning_it_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    looking = FirstLook(SETTINGS, 6.0)
+    looking.run(lambda name, share, text: looking.stop() if name == "learning" else None)
+    assert (looking.stopped, bench.stopped) == (True, 1)
+
+
 def test_stopped_while_it_learns_that_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
     looking = FirstLook(SETTINGS, 6.0)

@@ -135,7 +135,8 @@ def test_pictures_goals_and_lists() -> None:
 @pytest.mark.parametrize(("side", "encoder"), [(20, "simple"), (19, "match3"), (5, "match3"), (4, "fully_connected")])
 def test_an_encoder_that_can_read_the_smallest_image(side: int, encoder: str) -> None:
     images = ObservationSpec("large", (3, 84, 84)), ObservationSpec("small", (1, 40, side))
-    assert section(met("Seer", ActionSpec(2), images)).network_settings.vis_encode_type == encoder
+    network = section(met("Seer", ActionSpec(2), images)).network_settings
+    assert (network.vis_encode_type, network.normalize) == (encoder, False), "there are no vectors"
 
 
 def test_a_replay_memory_of_images_fits_into_a_machine() -> None:
@@ -209,6 +210,7 @@ def test_a_memory_is_there_to_switch_on(trainer: str) -> None:
 def test_without_a_game_the_file_has_the_defaults() -> None:
     text = starting_text(played(), [])
     settings = read_starting(text)
+    assert text == starting_text(played(seed=3), []), "the seed is left to each run"
     assert settings == load_settings(None)
     assert settings.default_settings == PPOTrainerSettings()
     assert (
@@ -226,7 +228,7 @@ def test_every_value_has_a_comment(text: str) -> None:
 
 def test_what_flags_say_of_the_game_is_in_the_file() -> None:
     said = {
-        "env_settings.env_path": "./My Game.x86_64",
+        "env_settings.env_path": "./My Game: #1.x86_64",
         "env_settings.env_args": ("--level", "two words", "#3", "a, b", "yes"),
         "env_settings.base_port": "6000",
         "env_settings.seed": 5,
@@ -290,6 +292,13 @@ def test_names_of_an_engine_are_data(name: str, why: str) -> None:
 )
 def test_names_that_yaml_reads_as_something_else(name: str) -> None:
     assert list(read_starting(starting_text(played(), [met(name, ActionSpec(1))])).behaviors) == [name]
+
+
+def test_a_name_is_readable_unless_it_could_steer_a_terminal() -> None:
+    text = starting_text(played(), [met("Größe", ActionSpec(1)), met("Grö\u202eße", ActionSpec(1))])
+    assert '\n  "Größe":\n' in text
+    assert "\u202e" not in text
+    assert list(read_starting(text).behaviors) == ["Größe", "Grö\u202eße"]
 
 
 def test_behaviors_that_would_share_files_are_refused() -> None:
