@@ -40,7 +40,7 @@ play meanwhile."""
 
 
 class Watcher(Protocol):
-    """Who is told of learners."""
+    """Restores and saves learners."""
 
     def appears(self, learner: Learner) -> None:
         """A learner is made, and not yet used: it may be restored from a checkpoint."""
@@ -63,7 +63,7 @@ class LearnerPool:
     ) -> None:
         """``callbacks`` are told what learners do; ``machines``: where they may learn besides.
 
-        ``watcher``: restores and saves learners; None: nobody does.
+        ``watcher``: restores and saves learners; None: none is.
         """
         self.learners: dict[str, Learner] = {}
         self.shown: dict[str, BehaviorSpec] = {}
