@@ -47,7 +47,7 @@ class Playing:
     Args:
         settings: with a seed.
         ranks: who trains together; each has its share of the copies.
-        callbacks: told of updates.
+        callbacks: hear of updates.
 
     Raises:
         SettingsError: it cannot start.
