@@ -119,7 +119,8 @@ def test_discrete_actions() -> None:
     assert behavior.described() == "1 agent, 20 observations, 1 discrete action (3 choices)"
     assert not trainer.network_settings.normalize
     assert (trainer.hyperparameters.batch_size, trainer.hyperparameters.buffer_size) == (128, 2048)
-    several = met("Chooser", ActionSpec(0, (3, 2)))
+    target = ObservationSpec("target", (9,), hidden=True)
+    several = met("Chooser", ActionSpec(0, (3, 2)), (*NUMBERS, target))
     assert several.described() == "1 agent, 4 observations, 2 discrete actions (3 and 2 choices)"
 
 
