@@ -121,7 +121,7 @@ def test_what_is_not_set_is_zero_and_lasts_for_one_step() -> None:
 
 
 def test_actions_that_do_not_fit(basic: UnityEnvironment) -> None:
-    with pytest.raises(UnityActionException, match="there is no behavior 'Basic' in this environment; it has none"):
+    with pytest.raises(UnityActionException, match="unknown behavior 'Basic'; this environment has none"):
         basic.set_actions("Basic", ActionTuple())
     basic.reset()
     with pytest.raises(UnityActionException, match=r"no behavior 'Other' .* it has 'Basic\?team=0'"):
