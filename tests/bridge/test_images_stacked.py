@@ -105,7 +105,7 @@ HALF = FILES[2][: len(FILES[2]) // 2]
 def test_what_is_no_stack_with_empty_frames_is_refused(mapping: list[int], data: bytes) -> None:
     decoder = ImageDecoder((15, *SIZE), mapping)
     with pytest.raises(
-        ImageError, match=r"^PNG files of \d+ channels where its (channel mapping|shape) speaks of (15|18)$"
+        ImageError, match=r"^PNG files of \d+ channels, but its (channel mapping|shape) has (15|18)$"
     ):
         decoder.decode([data])
     assert not decoder.filled
