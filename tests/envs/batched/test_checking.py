@@ -238,7 +238,7 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
         (
             state_with(noise=lambda x: x["noise"][:, :1]),
             "tensors",
-            r"'noise' is float32 \[E, 2\] .* float32 \[E, 1\] after",
+            r"'noise' is float32 \[E, 2\] .* float32 \[E, 1\] in advance",
         ),
         (
             state_with(sum=lambda x: x["sum"][:3]),
