@@ -112,7 +112,7 @@ class Demonstration:
             had, has = (", ".join(sensor.name for sensor in agents.observations) for agents in (recorded, spec))
             raise DataError(
                 f"{where}: it has {len(recorded.observations)} sensors ({had}), behavior '{spec.short_name}' has "
-                f"{len(spec.observations)} ({has}); record it again with the agent as it is now"
+                f"{len(spec.observations)} ({has}); record it again with the current agent"
             )
         for mine, live in zip(recorded.observations, spec.observations, strict=True):
             flat = mine.size == live.size and 1 in (len(mine.shape), len(live.shape))
@@ -120,7 +120,7 @@ class Demonstration:
                 raise DataError(
                     f"{where}: its sensor '{mine.name}' is {np.dtype(mine.dtype)} {list(mine.shape)}, sensor "
                     f"'{live.name}' of behavior '{spec.short_name}' is {np.dtype(live.dtype)} {list(live.shape)}; "
-                    "record it again with the agent as it is now"
+                    "record it again with the current agent"
                 )
         obs = zip(self.obs, spec.observations, strict=True)
         return replace(self, spec=spec, obs=tuple(seen.reshape(len(self), *live.shape) for seen, live in obs))

@@ -109,7 +109,7 @@ def test_tables_and_json_have_all_rows_and_a_failure_is_an_exit_code(
     shown = capsys.readouterr().out
     assert "| a | 1,234 steps/s, 0.50 MB | why |" in shown
     assert "| b | - | failed: ValueError: c |" in shown
-    assert "there is no figure of a GPU below" in shown
+    assert "no figures of a GPU, and small sizes" in shown
     written = json.loads((tmp_path / "accelerator.json").read_text())
     assert [row["what"] for row in written["rows"]] == ["a", "b"]
     del found[1]

@@ -1,6 +1,6 @@
 """`python -m tools.bench NAME [flags]` runs one of the benchmarks; `python -m tools.bench NAME --help` has its flags.
 
-A benchmark is a module of this folder with a `main`; what it prints is what docs/benchmarks.md shows.
+A benchmark is a module of this folder with a `main`; docs/benchmarks.md shows its output.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from tools._bootstrap.progress import SetupError
 from tools.bench.running import RunFailedError
 
 NAMES = {
-    "versus_mlagents": "decisions a second, and rewards, beside mlagents-learn 1.1.0 or an earlier checkout",
-    "learner": "what a minibatch costs, and a learner in a thread or in a process",
-    "devices": "an update by several processes that learn as one",
-    "groups": "an update of agents that are paid together, beside PPO's",
-    "wire": "engine and wire alone, without inference or learning",
-    "gym": "environments of Gymnasium to a mark, beside Stable-Baselines3",
-    "asynchronous": "actors in processes of their own, beside turns and Stable-Baselines3",
-    "scale": "engines that sleep, 1 to 64 of them, here and on a cluster, and what would limit 1,000",
-    "soak": "ten minutes on a cluster of which a node is killed every 20 seconds",
-    "scenes": "ML-Agents' scenes to their marks, with the shipped settings",
-    "slow_games": "decisions and seconds to a mark, for games that cost time, beside the incumbents",
-    "self_play": "Soccer Twos at self-play, beside learning against itself alone",
-    "own_data": "the Tau task on generated data with 26 to 240 answers, beside the strongest baselines",
-    "batched": "environments of tensors, beside twins and other libraries",
-    "accelerator": "what a GPU does for all of it, in ten minutes; small on a CPU",
+    "versus_mlagents": "decisions per second and rewards, compared with mlagents-learn 1.1.0 or an earlier checkout",
+    "learner": "cost of a minibatch, and of a learner in a thread or in a process",
+    "devices": "an update by several processes that learn together",
+    "groups": "an update of agents with group rewards, compared with PPO's",
+    "wire": "only engine and communication, without inference or learning",
+    "gym": "Gymnasium environments up to a target reward, compared with Stable-Baselines3",
+    "asynchronous": "actors in separate processes, compared with turns and Stable-Baselines3",
+    "scale": "1 to 64 slow engines, here and on a cluster, and the limits for 1,000",
+    "soak": "ten minutes on a cluster; every 20 seconds a node is killed",
+    "scenes": "ML-Agents' scenes up to their target rewards, with the shipped settings",
+    "slow_games": "decisions and seconds to a target reward, for slow games, compared with other trainers",
+    "self_play": "Soccer Twos with self-play, compared with learning only against itself",
+    "own_data": "the Tau task on generated data with 26 to 240 answers, compared with the strongest baselines",
+    "batched": "batched environments, compared with twins and other libraries",
+    "accelerator": "effect of a GPU on all of it, in ten minutes; small sizes on a CPU",
 }
 
 
 def main(words: list[str]) -> int:
-    """Run the benchmark that the first word names; exit code 2 where something that it needs is missing."""
+    """Run the benchmark named by the first word; exit code 2 if something that it needs is missing."""
     listed = "\n".join(f"  {name:<16} {what}" for name, what in NAMES.items())
     parser = argparse.ArgumentParser(
         prog="python -m tools.bench", epilog=listed, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", choices=NAMES, metavar="NAME", help="one of those below; its own flags follow")
+    parser.add_argument("name", choices=NAMES, metavar="NAME", help="a name below, followed by its flags")
     name = parser.parse_args(words[:1]).name
     sys.argv = [f"python -m tools.bench {name}", *words[1:]]
     try:

@@ -1,13 +1,13 @@
-"""What could only be said of CPUs so far, on a GPU: tables and JSON within ten minutes, without a network.
+"""Benchmarks on a GPU: tables and JSON within ten minutes, without a network.
 
     python -m tools.bench accelerator [--sections tag profile] [--device cuda] [--minutes 10] [--seconds 3]
 
-Batched PPO, A2C and DQN as they are, compiled and as CUDA graphs; both games of tag; a population; encoders of images;
-the learner of engines' runs; `--devices` with NCCL; a profile of rollouts, in which nothing may wait for the device;
-memory. Where there is no GPU it runs on the CPU with small sizes, and says in its rows what was left out.
+Batched PPO, A2C and DQN uncompiled, compiled and as CUDA graphs; both games of tag; a population; image encoders; the
+learner of engines' runs; `--devices` with NCCL; a profile of rollouts, in which nothing may wait for the device;
+memory. Without a GPU it runs on the CPU with small sizes, and its rows list the omitted parts.
 
-Each section is a process of its own (`accelerator_sections.py`): one that fails, crashes or hangs is told in a row, and
-the rest goes on. A section may take its share of the time that is left.
+Each section runs in its own process (`accelerator_sections.py`): if one fails, crashes or hangs, a row reports it, and
+the others continue. A section can use its share of the remaining time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":  # started by its path: beside it lie names that others' modules have as well
+if __name__ == "__main__":  # started by its path: files next to it have the names of other modules
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tools.bench import tables
@@ -44,11 +44,11 @@ SECTIONS = {
     "memory": "training CartPole: memory at its peak",
 }
 _WEIGHTS = {"algorithms": 3.0, "tag": 2.0}
-"""Of a section's share of the time, where it is not 1: compiling takes long."""
+"""Weights of sections' shares of the time, if not 1: compiling takes long."""
 _GRACE_S = 10.0
-"""For a section to end by itself once its time is over."""
+"""Seconds for a section to end by itself once its time is up."""
 _PATIENCE_S = 5.0
-"""For one that is ended to end what it has started."""
+"""Seconds for an interrupted section to end its own processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +58,21 @@ class Row:
     section: str
     what: str
     values: tuple[float, ...] = ()
-    """Of each unit; none: nothing was measured."""
+    """One value for each unit; empty: nothing was measured."""
     units: tuple[str, ...] = ()
     note: str = ""
-    """What was left out, what it stands beside, or how it failed."""
+    """What was omitted, what it is compared with, or how it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What every section is told."""
+    """Options of every section."""
 
     device: str
     seconds: float
-    """Of each figure."""
+    """Seconds to measure each figure."""
     limit_s: float = math.inf
-    """After which a section begins no other figure."""
+    """Seconds after which a section starts no further figure."""
     begun: float = field(default_factory=time.monotonic)
 
     @property
@@ -82,17 +82,17 @@ class Plan:
 
     @property
     def over(self) -> bool:
-        """Whether its time is."""
+        """Whether its time is up."""
         return time.monotonic() - self.begun > self.limit_s
 
 
 def main() -> int:
-    """Measures, prints the tables, writes the JSON file; exit code 1 where a section failed."""
+    """Measures, prints the tables, writes the JSON file; exit code 1 if a section failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    parser.add_argument("--device", help="cpu, cuda or cuda:N; by default the first GPU, else the CPU")
-    parser.add_argument("--minutes", type=float, default=10.0, help="for everything")
-    parser.add_argument("--seconds", type=float, help="of each figure; by default 3, and 0.5 on a CPU")
+    parser.add_argument("--device", help="cpu, cuda or cuda:N; default: the first GPU, else the CPU")
+    parser.add_argument("--minutes", type=float, default=10.0, help="total time")
+    parser.add_argument("--seconds", type=float, help="per figure; default: 3, or 0.5 on a CPU")
     tables.add_output(parser)
     arguments = parser.parse_args()
     device, where = found(arguments.device)
@@ -109,12 +109,12 @@ def main() -> int:
 
 
 def found(asked: str | None) -> tuple[str, str]:
-    """The device, and what it is in words."""
+    """The device, and its description."""
     import torch
 
     device = asked or ("cuda" if torch.cuda.is_available() else "cpu")
     if not device.startswith("cuda"):
-        return device, f"Device {device}: there is no figure of a GPU below, and sizes are small."
+        return device, f"Device {device}: no figures of a GPU, and small sizes."
     if not torch.cuda.is_available():
         return device, f"Device {device}: torch {torch.__version__} finds no GPU here."
     gpu = torch.cuda.get_device_properties(device)
@@ -125,7 +125,7 @@ def found(asked: str | None) -> tuple[str, str]:
 
 
 def measured(sections: Sequence[str], plan: Plan) -> Iterator[Row]:
-    """The rows of all sections; what one leaves of its share is the others'."""
+    """The rows of all sections; unused time goes to the other sections."""
     for index, name in enumerate(sections):
         left = plan.limit_s - (time.monotonic() - plan.begun)
         if left <= 0.0:
@@ -137,13 +137,13 @@ def measured(sections: Sequence[str], plan: Plan) -> Iterator[Row]:
 
 
 def command(name: str, plan: Plan) -> list[str]:
-    """The process of a section."""
+    """The command line of a section's process."""
     told = {"device": plan.device, "seconds": plan.seconds, "limit_s": plan.limit_s}
     return [sys.executable, "-m", "tools.bench.accelerator_sections", name, json.dumps(told)]
 
 
 def section(name: str, words: Sequence[str], limit_s: float) -> Iterator[Row]:
-    """The rows that such a process prints, as JSON, one a line; and how it failed, if it did."""
+    """The rows that such a process prints (JSON, one per line), and a row about a failure, if any."""
     ended = False
 
     def end() -> None:
@@ -185,7 +185,7 @@ def section(name: str, words: Sequence[str], limit_s: float) -> Iterator[Row]:
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """End it and what it has started, which it may end by itself first."""
+    """End the process and its children; first it gets time to end them itself."""
     if process.poll() is None:
         with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
             process.send_signal(signal.SIGINT)
@@ -203,7 +203,7 @@ def _hear(stream: Iterable[str], said: list[str]) -> None:
 
 
 def _row(name: str, text: str) -> Row | None:
-    """What a line says; None where a library has printed it."""
+    """The row in a line; None if a library has printed the line."""
     try:
         told: dict[str, Any] = json.loads(text)
         return Row(name, told["what"], tuple(told["values"]), tuple(told["units"]), told["note"])
@@ -217,7 +217,7 @@ def line(row: Row) -> str:
 
 
 def figures(row: Row) -> str:
-    """With their units."""
+    """The figures with their units."""
     both = zip(row.values, row.units, strict=True)
     return ", ".join(f"{tables.number(value, 0 if value >= 100 or value == 0 else 2)} {unit}" for value, unit in both)
 

@@ -1,8 +1,8 @@
-"""The sections of `accelerator.py`, each in a process of its own: what is measured, and with what sizes.
+"""The sections of `accelerator.py`, each in its own process: the measurements and their sizes.
 
     python -m tools.bench.accelerator_sections NAME '{"device": "cpu", "seconds": 0.5, "limit_s": 60}'
 
-Each prints its rows as JSON, one a line. Sizes in a pair are a GPU's and a CPU's.
+Each prints its rows as JSON, one per line. Pairs of sizes are for a GPU and a CPU.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ WARPDRIVE = 2.9e6
 """Environment steps a second that WarpDrive publishes for Tag: 2,000 copies of 1,000 agents, one A100 (its paper)."""
 STEPS, DECISIONS, MEGABYTES = "environment steps/s", "agent steps/s", "MB"
 WAITING = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique", "Synchronize")
-"""What the names of operations, and of CUDA's calls, hold that wait for a device."""
+"""Parts of the names of operations, and of CUDA's calls, that wait for a device."""
 _TRACED = "rollout"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one row shows."""
+    """The measurement for one row."""
 
     what: str
     units: tuple[str, ...]
@@ -62,7 +62,7 @@ class Task:
 
 
 def rows(name: str, tasks: Iterable[Task | Row], plan: Plan) -> Iterator[Row]:
-    """Measure them in turn; one that fails says so, and the others go on."""
+    """Run the measurements in turn; if one fails, its row says so, and the others continue."""
     for task in tasks:
         if isinstance(task, Row):
             yield task
@@ -71,7 +71,7 @@ def rows(name: str, tasks: Iterable[Task | Row], plan: Plan) -> Iterator[Row]:
         else:
             try:
                 values = task.measure()
-            except Exception as error:  # whatever it is, the others go on
+            except Exception as error:  # for any error, the others continue
                 # The first line says what failed, the last one of a log why.
                 lines = [" ".join(line.split())[:160] for line in str(error).splitlines() if line.strip()]
                 text = " ... ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))
@@ -112,24 +112,24 @@ def _rate(cell: batched.Cell, plan: Plan, play: batched.Play) -> Callable[[], tu
 
 
 def nothing(env: BatchedEnv, learner: BatchedLearner) -> None:
-    """Leave both as they are."""
+    """Change nothing."""
 
 
 def compiled(env: BatchedEnv, learner: BatchedLearner) -> None:
-    """What `--compile on` does. Raises RuntimeError: it cannot."""
+    """Same as `--compile on`. Raises RuntimeError if it fails."""
     done, text = compiling.choose("on", env, [(learner, range(env.num_agents))], 1)
     if not done:
         raise RuntimeError(text)
 
 
 def graphed(env: BatchedEnv, learner: BatchedLearner) -> None:
-    """The same two functions as `--compile on`, recorded as they are instead of compiled."""
+    """The same two functions as `--compile on`, recorded instead of compiled."""
     with mock.patch.object(torch, "compile", lambda function, **options: Graphed(function)):
         compiled(env, learner)
 
 
 class Graphed:
-    """A function as a CUDA graph: recorded at the first call, with shapes that stay. What comes out is a copy."""
+    """A function as a CUDA graph: recorded at the first call, with fixed shapes. It returns copies."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -138,7 +138,7 @@ class Graphed:
         self._out: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Play it with these instead."""
+        """Replay the graph with these arguments."""
         if self._graph is None:
             self._record(arguments)
         assert self._graph is not None
@@ -151,7 +151,7 @@ class Graphed:
         self._given = _copied(arguments)
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # what is made at the first call is not to be recorded
+        with torch.cuda.stream(aside):  # objects made at the first call must not be recorded
             for _ in range(3):
                 self._function(*self._given)
         torch.cuda.current_stream().wait_stream(aside)
@@ -170,7 +170,7 @@ def _copied(tree: Any) -> Any:
 
 
 def tag(plan: Plan) -> Iterator[Task | Row]:
-    """Both games alone and with A2C, beside what WarpDrive publishes."""
+    """Both games alone and with A2C, compared with WarpDrive's published figures."""
     copies = 100 if plan.small else 2000
     cells = [batched.Cell("tag_gridworld", copies, 4, 1), batched.Cell("tag_continuous", copies, 1, 4)]
     cells += [batched.Cell("tag_continuous", copies // 10 if plan.small else copies, 10, 90)]
@@ -242,7 +242,7 @@ def _population(count: int, plan: Plan) -> tuple[float, ...]:
 
 
 def _timed(step: Callable[[], object], plan: Plan) -> float:
-    """Calls a second, after one that is not counted."""
+    """Calls per second, after one that is not counted."""
     step()
     _wait(plan)
     calls, begun = 0, time.perf_counter()
@@ -275,7 +275,7 @@ def _images(encoder: str, batch: int, device: str) -> tuple[float, ...]:
     samples = learner.random_samples(learner.Shape(1, 0, 0, 2, batch), device)
     count = len(samples.returns)
     pixels = torch.randint(0, 256, (count, 3, 84, 84), dtype=torch.uint8, device=device)
-    vectors = torch.zeros(count, 0, device=device)  # there are none, and their place is the first
+    vectors = torch.zeros(count, 0, device=device)  # no vector observations, but they come first
     path = learner.learning(spec, settings, samples._replace(inputs=[vectors, pixels]), AutogradEpochs, batch)
     times = learner.time_paths({encoder: path}, 1 if device == "cpu" else 3, device)[encoder]
     milliseconds = tables.median(times)
@@ -372,12 +372,12 @@ def waits(cell: batched.Cell, device: str, steps: int = batched.HORIZON) -> Coun
     cuda = device.startswith("cuda")
     if cuda:
         torch.cuda.synchronize()
-    # What torch.profiler is made of: that itself imports torch's compiler.
+    # The base of torch.profiler, which would import torch's compiler.
     with profiler.profile(use_device="cuda" if cuda else None) as trace, profiler.record_function(_TRACED):
         collector.collect(steps)
     events = trace.function_events or []
     whole = next(event.time_range for event in events if event.name == _TRACED)
-    # The tracer waits for the device as well, once the rollout is over.
+    # The tracer also waits for the device, after the rollout.
     within = [event.name for event in events if whole.start <= event.time_range.start <= whole.end]
     found = Counter(name for name in within if any(part in name for part in WAITING))
     if cuda:
@@ -393,7 +393,7 @@ def waits(cell: batched.Cell, device: str, steps: int = batched.HORIZON) -> Coun
 
 
 def memory(plan: Plan) -> Iterator[Task | Row]:
-    """Each size in a process of its own."""
+    """Each size in its own process."""
     where = "of the process, torch among it" if plan.small else "of the device"
     for copies in (256, 4096) if plan.small else (1024, 16_384, 131_072):
         what = f"PPO, {copies:,} copies"

@@ -3,10 +3,10 @@
     python -m tools.bench asynchronous [--task CartPole-v1/dqn] [--actors 1 2 4] [--seeds 1 2 3]
         [--samples-per-opt 2] [--longest SECONDS] [--ours-only]
 
-A task of `gym.py` with its settings, to its mark (Pendulum-v1 with SAC where none is named), one environment for each
-actor, at the same number of samples for each gradient step everywhere. The environments write down every episode that
-ends, and count. Samples a second are of whole episodes since the last environment was made. What an actor does not do
-is wait for the learner: with n of them there should be n times the samples, until the learner is the slower side.
+Runs a task of `gym.py` with its settings up to its target (default: Pendulum-v1 with SAC), with one environment for
+each actor, and the same number of samples per gradient step everywhere. The environments record every ended episode.
+Samples per second are counted over whole episodes since the last environment was made. Actors do not wait for the
+learner: n of them should give n times the samples, until the learner is the slower side.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TASKS = {
         "DQN, rewards of 1 step, minibatches of 64",
     ),
 }
-"""What ours learns with, and what theirs does."""
+"""Our settings and those of Stable-Baselines3."""
 STEP_SECONDS = 0.005
 
 
@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--samples-per-opt", type=int, default=2, help="everywhere")
     parser.add_argument("--longest", type=float, default=gym.LONGEST, help="seconds after which a run is stopped")
     parser.add_argument("--ours-only", action="store_true", help="without Stable-Baselines3")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where its environment is kept")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="folder of its environment")
     tables.add_output(parser)
     arguments = parser.parse_args()
     program = trainers.Ours().tau_train()
@@ -76,7 +76,7 @@ def _ways(arguments: argparse.Namespace, program: str, peer: Path | None, seed: 
 
 
 def learns_with(task: str, trainer: str) -> str:
-    """What stands beside a figure, since settings are not the same."""
+    """The settings to show with a figure, because they differ."""
     return TASKS[task][not trainer.startswith("tau-train")]
 
 
@@ -105,6 +105,6 @@ def table(task: str, outcomes: list[gym.Outcome]) -> str:
 
 
 def _lag(figures: str) -> list[str]:
-    """Mean and most, of what tau-train says: "policy lag 41 opts, at most 120"."""
+    """Mean and maximum from tau-train's output: "policy lag 41 opts, at most 120"."""
     said = figures.partition("policy lag ")[2].replace(",", "").replace(" at most", "").split(" opts")
     return [text.strip() for text in said[:2]] if figures else []

@@ -3,12 +3,12 @@
     python -m tools.bench batched [--layers env acting learning] [--games cartpole] [--peers stable-baselines3]
         [--copies 1 100] [--agents 5] [--seconds 4] [--runs 3] [--device cuda] [--busy]
 
-An *environment step* is one step of one copy, an *agent step* one action of one agent: both are printed. Random actions
-are drawn on the device where there is no policy. Beside them in the same run: the numpy twin (one copy, a loop over
+An *environment step* is one step of one copy, an *agent step* one action of one agent: both are printed. Without a
+policy, random actions are drawn on the device. Comparisons in the same run: the numpy twin (one copy, a loop over
 agents), Gymnasium's own vectorised CartPole, gymnax' (JAX), VMAS' tag game (torch, another game), and
 Stable-Baselines3's A2C on CartPole with our copies, rollout, network and numbers. A peer is measured right after ours
-on the same copies, and a ratio is the median over these pairs. With `--busy` both have one thread, and a second is one
-of their own on a core: what a machine gives to others is left out.
+on the same copies, and a ratio is the median over these pairs. With `--busy` both have one thread, and seconds are
+their own processor time, so other programs do not count.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from tools.peers import CACHE, GYMNAX, STABLE_BASELINES3, VMAS, ensure_peer
 HERE = Path(__file__).resolve().parent
 LAYERS = ("env", "acting", "learning")
 MOST_ROWS = 1_000_000
-"""Agents of all copies together: what more would need is not a matter of speed."""
+"""Maximum agents of all copies together; more would only test memory."""
 HORIZON = 32
 HIDDEN = {"cartpole": 64, "tag_continuous": 256, "tag_gridworld": 256}
 """Units of a hidden layer."""
 LAYERS_OF_NETWORK = 2
 PEERS = ("gymnasium", "gymnax", "twins", "vmas", "stable-baselines3")
 LEARNING = ", with learning"
-"""How what a peer is called ends where it learns too, and is compared with what of ours does."""
+"""Suffix of a peer's name if it learns too and is compared with our learning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is played."""
+    """An environment and its size."""
 
     name: str
     copies: int
@@ -89,18 +89,18 @@ class Rate:
 
     cell: Cell
     what: str
-    """A layer, or who else."""
+    """A layer, or the name of a peer."""
     steps: float
-    """Of an environment, a second."""
+    """Environment steps per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """How is played where a policy acts."""
+    """How a policy plays."""
 
     settings: Callable[[Cell], PolicySettings] = lambda cell: a2c(cell)
     change: Callable[[BatchedEnv, BatchedLearner], None] = lambda env, learner: None
-    """What is done to both once the environment has begun."""
+    """A change to both after the environment has started."""
 
 
 def main() -> int:
@@ -108,14 +108,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS)
     parser.add_argument("--games", nargs="+", choices=HIDDEN, default=list(HIDDEN))
-    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="beside whom; none: nobody")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS, help="programs to compare with")
     parser.add_argument("--copies", type=int, nargs="+", default=[1, 10, 100, 1000, 10_000])
     parser.add_argument("--agents", type=int, nargs="+", default=[5, 100, 1000], help="of tag_continuous, a tenth tag")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a run")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--busy", action="store_true", help="one thread, and seconds on a core; not beside every peer")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where other programs' environments are kept")
+    parser.add_argument("--busy", action="store_true", help="one thread, and processor time; not with every peer")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="folder of other programs' environments")
     tables.add_output(parser)
     arguments = parser.parse_args()
     if arguments.busy:
@@ -173,7 +173,7 @@ def measured(
 
 
 def _random(env: BatchedEnv) -> Callable[[], int]:
-    """Plays so many steps at once as a rollout has."""
+    """Plays the steps of one rollout with random actions."""
     env.reset()
     space, shape = env.action_space, (env.num_envs, env.num_agents)
 
@@ -204,7 +204,7 @@ def _played(env: BatchedEnv, cell: Cell, play: Play, *, learns: bool) -> Callabl
 
 
 def seated(env: BatchedEnv, cell: Cell, play: Play = Play()) -> tuple[BatchedLearner, BatchedCollector]:
-    """A policy for all agents, and what plays with it."""
+    """A policy for all agents, and a collector that plays with it."""
     setup = LearnerSetup(
         spec_of("all", env.observation_space, env.action_space),
         env.action_space,
@@ -254,7 +254,7 @@ def as_baselines3(cell: Cell, seconds: float, busy: bool) -> str:
 
 
 def _others(name: str, arguments: argparse.Namespace) -> Iterator[tuple[Cell, str, Callable[[], float]]]:
-    """Whom ours is measured beside: what ours plays then, what theirs is, and how. Raises SetupError."""
+    """The comparisons: our environment, the peer's name, and its measurement. Raises SetupError."""
     cache, seconds = arguments.cache, arguments.seconds
     cartpoles = [Cell("cartpole", copies) for copies in (1, 10, 100, 1000, 10_000)]
     if name == "gymnasium":
@@ -313,7 +313,7 @@ def _twin(cell: Cell, seconds: float) -> float:
 
 
 def _told(words: list[str]) -> float:
-    """What a program prints last; NaN where it fails."""
+    """The last line that a program prints; NaN if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         variables = {**os.environ, timed_envs.FOLDER: folder}
         done = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False, env=variables)
@@ -324,7 +324,7 @@ def _told(words: list[str]) -> float:
 
 
 def say(rate: Rate) -> None:
-    """One line for each run while the benchmark goes on."""
+    """Print one line for each run during the benchmark."""
     cell = rate.cell
     print(f"{cell.name}, {cell.copies:,} copies of {cell.agents:,}, {rate.what}: {rate.steps:,.0f} steps/s", flush=True)
 
@@ -345,7 +345,7 @@ def table(rates: list[Rate]) -> str:
 
 
 def beside(rates: list[Rate]) -> str:
-    """Others, and ours on the same work."""
+    """Table of peers, with ours on the same work."""
     rows = []
     for cell, what in dict.fromkeys((rate.cell, rate.what) for rate in rates if rate.what not in LAYERS):
         theirs = [rate.steps for rate in rates if (rate.cell, rate.what) == (cell, what)]

@@ -1,4 +1,4 @@
-"""What an update costs where several processes learn as one (`--devices` of `learn`), each on one thread.
+"""The cost of an update by several processes that learn together (`learn --devices`), each on one thread.
 
     python -m tools.bench devices [--processes 1 2 --rounds 5]
 
@@ -26,11 +26,11 @@ from tools.bench import tables
 
 NUMBERS = {"batch_size": 256, "buffer_size": 2048, "num_epoch": 3, "updates_per_buffer": 1}
 SENSORS = {"172 numbers, 3 x 512": ((172,), 3), "images of 3 x 84 x 84, 1 x 512": ((3, 84, 84), 1)}
-"""What is seen, and layers of the network."""
+"""Observation shape, and number of layers."""
 
 
 def main() -> int:
-    """Measures and prints the table; exit code 2 where nothing can be measured."""
+    """Measures and prints the table; exit code 2 if nothing can be measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def setup_of(shape: tuple[int, ...], layers: int) -> Setup:
-    """A behavior of four actions that sees this."""
+    """A behavior with this observation and four actions."""
     spec = BehaviorSpec("B?team=0", (ObservationSpec("o", shape),), ActionSpec(4))
     network = {"hidden_units": 512, "num_layers": layers}
     given = {"hyperparameters": NUMBERS, "network_settings": network, "time_horizon": 64}
@@ -65,7 +65,7 @@ def rollout(algorithm: Algorithm, setup: Setup, agents: int = 32) -> Work:
 
 
 def time_updates(processes: list[int], rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Seconds an update, by what is seen and by processes; one figure a round, in turn."""
+    """Seconds per update, by observation and number of processes; one figure per round, in turn."""
     times: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory(prefix="tau-devices-") as name:
         groups = {count: LearnerGroup(Ranked(count, "cpu", Path(name) / str(count)), print) for count in processes}

@@ -1,6 +1,6 @@
 """Runs inside gymnax' environment: CartPole compiled by JAX, random actions, steps a second.
 
-Arguments: copies, seconds. Prints environment steps a second. A hundred steps are one call, as gymnax' users have it.
+Arguments: copies, seconds. Prints environment steps a second. One call runs a hundred steps, as gymnax' users do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STEPS = 100
 
 
 def main() -> int:
-    """Plays for so long."""
+    """Plays for the given number of seconds."""
     copies, seconds = int(sys.argv[1]), float(sys.argv[2])
     env, parameters = gymnax.make("CartPole-v1")
 

@@ -1,4 +1,4 @@
-"""A loop over our bridge that answers every decision with zeros: engine and wire alone. Runs until interrupted.
+"""A loop over our bridge that answers every decision with zeros: only engine and communication. Runs until interrupted.
 
 Arguments: build, number of engines, first port, seed, and `bare` for a loop that neither reads what the engine says
 nor writes actions. Prints the processor seconds it used since the first reset when it ends.
@@ -46,7 +46,7 @@ async def drive_bridge(launch: LaunchSpec, index: int, port: int, seed: int) -> 
 
 
 def zeros(engine: Engine, step: StepBatch, ready: dict[tuple[str, int], Actions]) -> Actions:
-    """Zero actions for everyone who asks, made once for each number of agents."""
+    """Zero actions for all agents that ask, made once for each number of agents."""
     key = (step.behavior, len(step))
     if key not in ready:
         ready[key] = Actions.zeros(engine.specs[step.behavior].actions, len(step))
@@ -54,7 +54,7 @@ def zeros(engine: Engine, step: StepBatch, ready: dict[tuple[str, int], Actions]
 
 
 async def drive_bare(launch: LaunchSpec, index: int, port: int, seed: int) -> None:
-    """One engine through the server alone: the same bytes in reply to whatever it says, which means zero actions."""
+    """One engine with only the server: every reply has the same bytes, which mean zero actions."""
     server = EngineServer()
     await server.start(port)
     process = await EngineProcess.start(launch, port, index)

@@ -1,7 +1,6 @@
-"""Runs inside the environment of RLlib: PPO on one task with our numbers, until it is stopped or has had all its steps.
+"""Runs inside the environment of RLlib: PPO on one task with our numbers, until stopped or finished.
 
-Arguments: task, seed, runners, steps. The runners play 16 copies between them, in processes of their own; learning is
-in this one.
+Arguments: task, seed, runners, steps. The runners play 16 copies together in separate processes; this process learns.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ray.tune.registry import register_env
 
 ROOT = str(Path(__file__).resolve().parents[2])
 COPIES = 16
-# configs/CartPole.yaml, but for the learning rate, which falls there: RLlib's schedules count its own steps.
+# configs/CartPole.yaml, except for its falling learning rate: RLlib's schedules count its own steps.
 NUMBERS: dict[str, Any] = {
     "train_batch_size_per_learner": 1024,
     "minibatch_size": 64,

@@ -1,8 +1,8 @@
 """Runs inside the environment of Stable-Baselines3: one task with the settings of its zoo, until it is stopped.
 
-Arguments: task, seed, steps; then, where environments are to play in processes of their own (SubprocVecEnv), how many,
-and samples for each gradient step. Or `speed` and, in JSON, what `batched.py` lets our A2C do: steps a second of the
-same algorithm, copies, rollout and network are printed.
+Arguments: task, seed, steps; then, to run environments in separate processes (SubprocVecEnv), their number and the
+samples per gradient step. Or `speed` and the options of our A2C in `batched.py` as JSON: it prints steps per second for
+the same algorithm, copies, rollout and network.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools.bench import timed_envs  # noqa: F401 - registers
 
 
 def falling(start: float) -> Callable[[float], float]:
-    """From `start` to 0 with the share of steps that is left."""
+    """Falls from `start` to 0 with the remaining share of steps."""
     return lambda left: left * start
 
 
@@ -99,7 +99,7 @@ def main(task: str, seed: int, steps: int) -> None:
 
 
 def main_in_processes(task: str, seed: int, steps: int, environments: int, samples_per_opt: int) -> None:
-    """Trains, so many samples from all environments together for each gradient step."""
+    """Trains with ``samples_per_opt`` samples from all environments together per gradient step."""
     algorithm, _, settings = SETTINGS[task]
     envs = SubprocVecEnv([partial(_timed, task.split("/")[0])] * environments)
     rounds = max(1, settings.get("train_freq", samples_per_opt) // environments)
@@ -110,7 +110,7 @@ def main_in_processes(task: str, seed: int, steps: int, environments: int, sampl
 
 
 class Watch(BaseCallback):  # type: ignore[misc]  # it lives in another environment
-    """Steps a second over whole rollouts with their updates, the first left out; ends training after so long."""
+    """Steps per second over whole rollouts with updates, without the first; ends training after ``seconds``."""
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         super().__init__()

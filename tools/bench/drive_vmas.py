@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 import time
 
-sys.path.pop(0)  # this folder has a gym.py of its own
+sys.path.pop(0)  # this folder has its own gym.py
 
 import torch
 import vmas
 
 
 def main() -> int:
-    """Plays for so long."""
+    """Plays for the given number of seconds."""
     taggers, runners, copies = (int(text) for text in sys.argv[1:4])
     seconds = float(sys.argv[4])
     env = vmas.make_env(

@@ -1,7 +1,7 @@
-"""The episodes of a run, as the game itself told of them: when a mark is reached, and whether it stays.
+"""The episodes of a run, as reported by the game: when a target is reached, and whether it is kept.
 
-A mark is reached when the mean return of the newest ``window`` episodes is at it and is again one whole window later:
-what a policy earned by luck in one window counts for nothing.
+A target ("mark") is reached when the mean return of the last ``window`` episodes is at least the target, and again one
+whole window later: luck in one window does not count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Row = tuple[float, float, float, float]
 STRETCH = 12_000
 """Decisions of a summary of balance."""
 HIGH, LOW, MANY, QUIET = 90.0, 80.0, 6, 3
-"""Of a learned summary; of a fallen one; balls lost in a stretch that falls; stretches without, before a fall."""
+"""Return of a learned summary; of a fallen one; lost balls in a fallen stretch; quiet stretches before a fall."""
 _CURVE_POINTS = 200
 
 
@@ -57,21 +57,21 @@ class Episodes:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a mark was reached."""
+    """The point at which a target was reached."""
 
     decisions: float
     begun: float
-    """Decisions when the first episode of the window began: the window taken off."""
+    """Decisions when the first episode of the window started, so without the window."""
     time: float
     """Unix time in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Falls:
-    """What became of balance after its first summary at 90."""
+    """The scene `balance` after its first summary at 90."""
 
     decisions: float
-    """Played since."""
+    """Decisions played since."""
     low: int
     """Summaries below 80."""
     falls: int
@@ -94,7 +94,7 @@ def means(episodes: Episodes, window: int) -> Float64Array:
 
 
 def mark(episodes: Episodes, goal: float, window: int) -> Mark | None:
-    """Where the mark was reached; None if it was not."""
+    """The point at which the target was reached; None if it was not."""
     mean = means(episodes, window) >= goal - 1e-9
     good = np.flatnonzero(mean[:-window] & mean[window:])
     if not len(good):
@@ -146,7 +146,7 @@ def curve(episodes: Episodes, window: int, started: float) -> list[tuple[float, 
 class Reader:
     """Follows what headless engines (`--report-episodes`) or `timed_envs` write into a folder while a run goes on.
 
-    Each process has a count of its own: of several the episodes are laid one on the other.
+    Each process has its own count: episodes of several processes are overlaid.
     """
 
     def __init__(self, folder: Path, behavior: str) -> None:
@@ -155,7 +155,7 @@ class Reader:
         self._rows: list[_Row] = []
 
     def read(self) -> Episodes:
-        """All that was written until now, but for a last line that is still being written."""
+        """Everything written so far, except an unfinished last line."""
         for path in sorted(self._folder.iterdir()):
             if path.suffix == ".episodes":
                 self._rows += [row for line in self._lines(path) if (row := _of_engine(line, self._behavior))]

@@ -1,4 +1,4 @@
-"""What an update of groups costs: PPO by hand and by torch's differentiation, MAPPO and MA-POCA.
+"""The cost of an update with groups: PPO by hand and by torch's differentiation, MAPPO and MA-POCA.
 
     python -m tools.bench groups [--rounds 5 --members 1 4 16 --units 128 256]
 
@@ -62,7 +62,7 @@ def microseconds(units: int, members: int, rounds: int) -> list[float]:
 
 
 def made(kind: type[PPO], units: int, **more: bool) -> PPO:
-    """A learner that has seen nothing."""
+    """A new learner."""
     numbers = {"batch_size": 1024, "buffer_size": DECISIONS, "num_epoch": 3}
     more_numbers = {"updates_per_buffer": 1} if kind is PPO else {}
     settings = trainer_type(kind.name).settings.model_validate(
@@ -73,7 +73,7 @@ def made(kind: type[PPO], units: int, **more: bool) -> PPO:
 
 
 def collected(learner: PPO, members: int) -> Work:
-    """Random decisions of some groups that nobody leaves."""
+    """Random decisions of groups that no agent leaves."""
     rng, policy, moment = np.random.default_rng(0), learner.snapshot(), 0
     rows = np.arange(GROUPS * members)
     while learner.memory.completed < DECISIONS:

@@ -1,11 +1,11 @@
-"""Gymnasium's environments to a mark, `tau-train learn` beside Stable-Baselines3 with the settings of its zoo.
+"""Gymnasium environments up to a target: `tau-train learn` and Stable-Baselines3 with the settings of its zoo.
 
     python -m tools.bench gym [--tasks CartPole-v1 Pendulum-v1 LunarLander-v3] [--seeds 1 2 3] [--ours-only] [--rllib]
 
-Both play the same environments, which write down every episode that ends (`timed_envs.py`). The mark is the mean return
-of the last 20 episodes of training, so of a policy that still explores. Seconds count from the first environment to the
-mark; a run that has had all its steps without reaching it is told as such. Stable-Baselines3 is installed once into an
-environment of its own under --cache.
+Both play the same environments, which record every ended episode (`timed_envs.py`). The target ("mark") is a mean
+return over the last 20 episodes of training, so of a policy that still explores. Seconds count from the first
+environment to the target; a run that finishes without reaching it is reported as such. Stable-Baselines3 is installed
+once into its own environment under --cache.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ LONGEST = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An environment with a mark."""
+    """An environment with a target."""
 
     mark: float
     steps: int
-    """Of the zoo's settings and of ours."""
+    """Steps in the zoo's settings and in ours."""
     config: str
     """Our settings file."""
     ours: str
-    """What ours learns with."""
+    """Our learning settings."""
     theirs: str
-    """What theirs does."""
+    """Their learning settings."""
 
 
 _OFF_POLICY = "1 copy, a gradient step of {} for each step, {} units"
@@ -86,7 +86,7 @@ TASKS = {
         "PPO, 16 copies, 4 epochs of minibatches of 64 of 16,384 steps, 2 x 64 units",
     ),
 }
-"""By name: the environment, and behind a slash what else than its usual algorithm learns there."""
+"""By name: the environment, and after a slash the algorithm if it is not the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,15 @@ class Outcome:
     from_command: float = math.nan
     """From the command to the mark."""
     steps: float = math.nan
-    """Until the mark."""
+    """Steps until the mark."""
     score: float = math.nan
     """Mean return of the last episodes, when the run ended or was stopped."""
     samples_per_second: float = math.nan
     """See :func:`speed`."""
     megabytes: float = math.nan
-    """Most memory of all its processes, what several share in proportion; Linux alone tells."""
+    """Peak memory of all its processes, with shared memory in proportion; only on Linux."""
     figures: str = ""
-    """What tau-train said of its learner, where actors were in processes of their own."""
+    """Tau-train's figures about its learner, if actors were in separate processes."""
     failure: str = ""
 
 
@@ -120,7 +120,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--ours-only", action="store_true", help="without Stable-Baselines3")
     parser.add_argument("--rllib", action="store_true", help="RLlib's PPO on CartPole too, with our numbers")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where its environment is kept")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="folder of its environment")
     tables.add_output(parser)
     arguments = parser.parse_args()
     program = trainers.Ours().tau_train()
@@ -187,7 +187,7 @@ def _figures(log: Path) -> str:
 
 
 def resident(mark: str) -> float:
-    """Megabytes of all processes with a text in their environment, what several share in proportion; 0: unknown."""
+    """Megabytes of all processes with ``mark`` in their environment, shared memory in proportion; 0: unknown."""
     kilobytes = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -200,7 +200,7 @@ def resident(mark: str) -> float:
 
 
 def speed(folder: Path) -> float:
-    """Steps a second of all environments, each over its whole episodes since the last of them was made."""
+    """Steps per second of all environments, each over its whole episodes since the last environment was made."""
     files = [path.read_text().splitlines() for path in folder.iterdir()]
     tables_of = [np.array([text.split() for text in lines if text.count(" ") == 4], float) for lines in files]
     together = max((rows[0, 0] for rows in tables_of if len(rows)), default=0.0)
@@ -223,7 +223,7 @@ def _stop(program: subprocess.Popen[bytes]) -> None:
 
 
 def outcome(task: str, trainer: str, seed: int, began: float, folder: Path) -> Outcome:
-    """What the environments' files say."""
+    """The outcome in the environments' files."""
     rows = [text.split() for path in folder.iterdir() for text in path.read_text().splitlines() if text.count(" ") == 4]
     whole = np.array([row for row in rows if len(row) == 5], float).reshape(-1, 5)
     whole = whole[np.argsort(whole[:, 0], kind="stable")]
@@ -241,7 +241,7 @@ def outcome(task: str, trainer: str, seed: int, began: float, folder: Path) -> O
 
 
 def line(one: Outcome) -> str:
-    """One line for each run while the benchmark goes on."""
+    """One line for each run, printed during the benchmark."""
     if one.failure:
         return f"{one.task} {one.trainer} seed {one.seed}: {one.failure}"
     if not math.isfinite(one.steps):
@@ -250,14 +250,14 @@ def line(one: Outcome) -> str:
 
 
 def learns_with(task: str, trainer: str) -> str:
-    """What stands beside a figure, since settings are not the same."""
+    """The settings to show with a figure, because they differ."""
     if trainer == "RLlib":
         return "our PPO's numbers, 16 copies in 2 processes"
     return TASKS[task].ours if trainer.startswith("tau-train") else TASKS[task].theirs
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Markdown, medians over seeds; a run that did not come there counts as none."""
+    """Markdown, medians over seeds; runs that did not reach the target do not count."""
     rows = []
     for task, trainer in dict.fromkeys((one.task, one.trainer) for one in outcomes):
         runs = [one for one in outcomes if (one.task, one.trainer) == (task, trainer)]

@@ -1,13 +1,13 @@
-"""What learning costs: a minibatch by each path of PPO, and a run whose learner is a thread or a process.
+"""The cost of learning: a minibatch by each path of PPO, and a run with the learner in a thread or a process.
 
     python -m tools.bench learner [--rounds 3 --seconds 15]
 
-**A minibatch**: milliseconds on one thread, the paths in turn. `textbook` is PPO as one would write it with torch
-alone: two `nn.Sequential`, `torch.distributions.Normal`, `torch.optim.Adam`.
+**A minibatch**: milliseconds on one thread, the paths in turn. `textbook` is PPO written only with torch: two
+`nn.Sequential`, `torch.distributions.Normal`, `torch.optim.Adam`.
 
-**A run**: `tau-train learn` on an engine that costs nothing, with `collection.learner` set to `thread` and `process`,
+**A run**: `tau-train learn` on an engine without cost, with `collection.learner` set to `thread` and `process`,
 where torch compiles the hand-written minibatch (`compiled`) and where it cannot (`PYTORCH_JIT=0`, as from Python 3.14
-on). Memory is the resident size of the trainer and of all its processes but the engines.
+on). Memory is the resident size of the trainer and all its processes, except the engines.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tools.bench import running, tables, trainers
 from tools.bench.timeline import Timeline
 
 MINIBATCHES = 20
-"""In one call that is timed."""
+"""Number of minibatches in one timed call."""
 WARM_UP_SECONDS = 3.0
 PLACES = ("thread", "process")
 COMPILING = {"compiled": "1", "PYTORCH_JIT=0": "0"}
@@ -58,7 +58,7 @@ class Shape:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Label for tables."""
         return f"{self.observations} -> {self.layers} x {self.hidden} -> {self.actions}, minibatches of {self.batch}"
 
 
@@ -77,17 +77,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one run gave."""
+    """Results of one run."""
 
     decisions_per_second: float
     megabytes: float
 
 
 def main() -> int:
-    """Measures and prints both tables; exit code 2 where nothing can be measured."""
+    """Measures and prints both tables; exit code 2 if nothing can be measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each run, after the warm-up")
+    parser.add_argument("--seconds", type=float, default=15.0, help="per run, after the warm-up")
     parser.add_argument("--agents", type=int, nargs="*", default=[12, 64])
     tables.add_output(parser)
     arguments = parser.parse_args()
@@ -116,7 +116,7 @@ def time_minibatches(shape: Shape, rounds: int, device: str = "cpu") -> dict[str
 
 
 def time_paths(paths: Mapping[str, Callable[[], None]], rounds: int, device: str = "cpu") -> dict[str, list[float]]:
-    """Milliseconds a minibatch of each, which learns :data:`MINIBATCHES` in a call; the device is waited for."""
+    """Milliseconds per minibatch of each path, with :data:`MINIBATCHES` per call; waits for the device."""
     wait: Callable[[], object] = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
     for run in paths.values():
         run()
@@ -132,7 +132,7 @@ def time_paths(paths: Mapping[str, Callable[[], None]], rounds: int, device: str
 
 
 def ours(shape: Shape, device: str = "cpu") -> dict[str, Callable[[], None]]:
-    """The two paths of PPO, each on a network of its own."""
+    """The two paths of PPO, each on its own network."""
     spec = BehaviorSpec("B?team=0", (ObservationSpec("o", (shape.observations,)),), ActionSpec(shape.actions))
     settings = NetworkSettings(hidden_units=shape.hidden, num_layers=shape.layers)
     samples = random_samples(shape, device)
@@ -147,7 +147,7 @@ def learning(
     kind: type[AutogradEpochs | FusedEpochs],
     batch: int,
 ) -> Callable[[], None]:
-    """Learns all samples once, by a new network where they are."""
+    """A function that learns all samples once, with a new network on their device."""
     network = ActorCritic(spec, settings, {"extrinsic": 1}, generator=torch.Generator())
     epochs = kind(network, FlatParameters(network, samples.returns.device))
     numbers = Numbers(spec.actions.continuous_size, [], 0.2, 5e-3, 3e-4, 0.0)
@@ -161,7 +161,7 @@ def learning(
 
 
 def random_samples(shape: Shape, device: str = "cpu") -> Samples:
-    """Data that no policy made."""
+    """Random data."""
     rows = shape.batch * MINIBATCHES
     samples = Samples(
         inputs=[torch.randn(rows, shape.observations)],
@@ -178,7 +178,7 @@ def random_samples(shape: Shape, device: str = "cpu") -> Samples:
 
 
 def textbook(shape: Shape, device: str = "cpu") -> Callable[[], None]:
-    """PPO as one would write it with torch alone."""
+    """PPO written only with torch."""
 
     def tower(outputs: int) -> nn.Sequential:
         sizes = [shape.observations, *[shape.hidden] * shape.layers]
@@ -206,7 +206,7 @@ def textbook(shape: Shape, device: str = "cpu") -> Callable[[], None]:
 
 
 def measure(cell: Cell, seconds: float, *flags: str) -> Measured:
-    """One run, with these flags of `tau-train learn` beside its own."""
+    """One run, with additional flags of `tau-train learn`."""
     looks: list[float] = []
 
     def look(timeline: Timeline) -> bool:
@@ -229,7 +229,7 @@ def measure(cell: Cell, seconds: float, *flags: str) -> Measured:
 
 @contextmanager
 def torch_compiles(compiling: str) -> Iterator[None]:
-    """Whether the programs that are started meanwhile may compile."""
+    """Allow or forbid compiling in programs started during the block."""
     before = os.environ.get("PYTORCH_JIT")
     os.environ["PYTORCH_JIT"] = COMPILING[compiling]
     try:
@@ -242,7 +242,7 @@ def torch_compiles(compiling: str) -> Iterator[None]:
 
 
 def resident_megabytes(engines: list[int]) -> float:
-    """Of the engines' parent and of its other children; NaN once they are gone."""
+    """Resident memory of the engines' parent and its other children; NaN once they have ended."""
     done = subprocess.run(["ps", "-eo", "pid=,ppid=,rss="], capture_output=True, text=True, check=True)
     processes = [tuple(int(number) for number in line.split()) for line in done.stdout.splitlines()]
     parents = {parent for pid, parent, _ in processes if pid in engines}

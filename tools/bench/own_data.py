@@ -1,10 +1,10 @@
-"""Tau on data as a user's may be, with 26, 80 and 240 answers, beside the strongest baselines.
+"""Tau on data like a user's, with 26, 80 and 240 answers, compared with the strongest baselines.
 
     python -m tools.bench own_data [--answers 26 80 240] [--seeds 1 2 3] [--tuning] [--set KEY=VALUE ...]
 
-A question is an opening, a wording and what it asks about. No opening and no wording of a held-out row is ever trained,
-nor is one of the things that an answer with three or more is right for. Frequent answers have more rows than rare ones,
-the k-th about 1 / sqrt(k) of the first's. The number of a set is the seed of its run.
+A question consists of an opening, a wording and a subject. Openings and wordings of held-out rows are never trained,
+nor is one subject of each answer with three or more. Frequent answers have more rows than rare ones, the k-th about 1 /
+sqrt(k) of the first's. The number of a set is the seed of its run.
 
 Choose settings with --tuning only: there held-out rows have openings and wordings that no other set has.
 """
@@ -41,7 +41,7 @@ from tools.bench.own_data_rules import (
 from tools.bench.running import RunFailedError
 
 _ROWS = 16
-"""Training rows for each answer, on average, where it can be asked for in so many ways."""
+"""Training rows for each answer, on average, if it can be asked for in this number of ways."""
 _FEWEST = 4
 """Training rows for each answer, at least."""
 _BASELINES = ("nearest", "logistic")
@@ -59,11 +59,11 @@ class Outcome:
     """Test rows."""
     decisions: int
     accuracy: dict[str, float]
-    """Of the ``policy`` that is exported, the ``last`` one, and baselines."""
+    """Accuracy of the exported ``policy``, the ``last`` one, and baselines."""
     rival: str
-    """The strongest baseline, by these rows themselves."""
+    """The strongest baseline on these rows."""
     standing: Standing
-    """The policy against it, row by row."""
+    """The policy compared with it, row by row."""
     seconds: float
 
     @property
@@ -82,7 +82,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, nargs="+", default=[26, 80, 240])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--tuning", action="store_true", help="hold out the wordings that choose settings")
+    parser.add_argument("--tuning", action="store_true", help="hold out the wordings for choosing settings")
     parser.add_argument("--encoder", choices=("minilm", "hashing"), default="minilm")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for tau-train parallel")
     tables.add_output(parser)
@@ -100,7 +100,7 @@ def main() -> int:
 
 
 def run(answers: int, seed: int, encoder: TextEncoder, words: Sequence[str] = (), tuning: bool = False) -> Outcome:
-    """Train on one set; ``words``: more for the command line.
+    """Train on one set; ``words``: additional words for the command line.
 
     Raises:
         RunFailedError: training failed; with the end of its log.
@@ -120,7 +120,7 @@ def run(answers: int, seed: int, encoder: TextEncoder, words: Sequence[str] = ()
 
 
 def outcome_of(answers: int, seed: int, found: dict[str, Any]) -> Outcome:
-    """What a run's evaluation.json says."""
+    """The outcome in a run's evaluation.json."""
     accuracy = {name: found["baselines"][name]["accuracy"] for name in _BASELINES}
     accuracy |= {"policy": found["accuracy"], "last": found["policies"]["last"]["accuracy"]}
     decisions = found["policies"]["last"]["decisions"]
@@ -130,12 +130,13 @@ def outcome_of(answers: int, seed: int, found: dict[str, Any]) -> Outcome:
 
 
 def dataset(answers: int, seed: int, tuning: bool = False) -> dict[str, Any]:
-    """A data set in Tau's form with so many answers, the same on every machine.
+    """A data set in Tau's form with ``answers`` answers, the same on every machine.
 
-    ``tuning``: its held-out rows may choose settings, since they share no wording with those of a set without it.
+    ``tuning``: its held-out rows can be used to choose settings, because they share no wording with those of a set
+    without it.
 
     Raises:
-        ValueError: there are fewer answers.
+        ValueError: there are not that many answers.
     """
     every = [(topic, answer, subjects) for topic in TOPICS for answer, subjects in topic.subjects().items()]
     if not 1 < answers <= len(every):
@@ -161,7 +162,7 @@ def dataset(answers: int, seed: int, tuning: bool = False) -> dict[str, Any]:
 
 
 def prompt_of(row: Row) -> str:
-    """What a row asks."""
+    """The question of a row."""
     return str(row["turns"][0]["message"])
 
 
@@ -176,7 +177,7 @@ def _row(topic: Topic, prompt: str, answer: str) -> Row:
 
 
 def _shuffled(values: Iterable[_T], seed: int, name: Callable[[_T], str]) -> list[_T]:
-    """In the order of hashes, which every version of Python makes alike."""
+    """Values in the order of hashes, which are equal in every version of Python."""
     return sorted(values, key=lambda value: hashlib.sha256(f"{seed}|{name(value)}".encode()).digest())
 
 

@@ -109,7 +109,7 @@ def _space_faults(env: BatchedEnv) -> Iterator[str]:
     if not isinstance(agents, tuple) or not agents or not all(isinstance(name, str) for name in agents):
         yield f"agents is {agents!r}; make it a tuple of their names"
     elif len(set(agents)) < len(agents):
-        yield f"agents is {agents!r}; give each a name of its own"
+        yield f"agents is {agents!r}; give each a unique name"
     seen, done = getattr(env, "observation_space", spaces.Box(0, 1)), getattr(env, "action_space", spaces.Discrete(1))
     if not isinstance(seen, spaces.Box):
         yield f"observation_space is {seen}; it must be a Box"

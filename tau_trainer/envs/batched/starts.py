@@ -62,7 +62,7 @@ class Pool:
             if kind != wanted[name]:
                 here, there = (f"{dtype} {list(shape)}" for dtype, *shape in (kind, wanted[name]))
                 raise SettingsError(
-                    f"the pool of starts does not fit: '{name}' of a state is {here}, and {there} as begin gives it"
+                    f"the pool of starts does not fit: '{name}' is {here} in the pool, but {there} in begin"
                 )
 
     def draw(self, draws: Draws) -> dict[str, torch.Tensor]:

@@ -126,8 +126,8 @@ class Watch:
             if (value.shape[1:], value.dtype) != (shape, dtype):
                 self._refuse(
                     "tensors",
-                    f"'{key}' is {_type(dtype, ('E', *shape))} as begin makes it and "
-                    f"{_type(value.dtype, ('E', *value.shape[1:]))} after advance; keep shape and type",
+                    f"'{key}' is {_type(dtype, ('E', *shape))} in begin, but "
+                    f"{_type(value.dtype, ('E', *value.shape[1:]))} in advance; keep shape and type",
                 )
         wanted = {"rewards": torch.float32, "terminated": torch.bool, "truncated": torch.bool}
         for key, dtype in wanted.items():
@@ -187,7 +187,7 @@ class Watch:
             return
         sizes = branches(env.action_space)
         if not sizes:
-            self._refuse("masks", "allowed returns a mask, but actions are of a Box, which has none; return None")
+            self._refuse("masks", "allowed returns a mask, but a Box of actions has no mask; return None")
         wanted = (len(state["seed"]), env.num_agents, sum(sizes))
         self._tensor("what allowed returns", answer)
         if (answer.dtype, tuple(answer.shape)) != (torch.bool, wanted):
@@ -213,7 +213,7 @@ class Watch:
         if not isinstance(value, torch.Tensor):
             self._refuse("tensors", f"{what} is {_kind(value)}; make it a tensor")
         if value.device.type != self._env.device.type:
-            self._refuse("tensors", f"{what} is on {value.device}, and the environment on {self._env.device}")
+            self._refuse("tensors", f"{what} is on {value.device}, but the environment is on {self._env.device}")
         if count is not None and (value.dim() == 0 or len(value) != count):
             of = "was asked for" if asked else "was given"
             shape = list(value.shape)

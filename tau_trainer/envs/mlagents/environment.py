@@ -274,8 +274,8 @@ class UnityEnvironment(BaseEnv):
 
     def _check_behavior(self, name: BehaviorName) -> None:
         if name not in self._specs:
-            known = ", ".join(f"'{other}'" for other in self._specs) or "none, as it was not reset yet"
-            raise UnityActionException(f"there is no behavior '{name}' in this environment; it has {known}")
+            known = ", ".join(f"'{other}'" for other in self._specs) or "none before the first reset"
+            raise UnityActionException(f"unknown behavior '{name}'; this environment has {known}")
 
 
 class _Hub(SideChannelHub):

@@ -168,7 +168,7 @@ def test_there_is_no_fault_in_what_comes_along(name: str) -> None:
         (being(_seeds=None), r"^__init__ does not call super\(\)\.__init__"),
         (being(agents=["left", "right"]), r"^agents is \['left', 'right'\]; make it a tuple of their names$"),
         (being(agents=()), r"^agents is \(\); make it a tuple"),
-        (being(agents=("left", "left")), r"^agents is \('left', 'left'\); give each a name of its own$"),
+        (being(agents=("left", "left")), r"^agents is \('left', 'left'\); give each a unique name$"),
         (being(observation_space=spaces.Discrete(3)), r"^observation_space is Discrete\(3\); it must be a Box$"),
         (being(action_space=spaces.Text(3)), r"^action_space is Text.*; it must be Discrete, MultiDiscrete or a Box$"),
         (being(action_space=spaces.Discrete(3, start=1)), r"start=1\); actions count from 0$"),
@@ -233,12 +233,12 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
         (
             state_with(sum=lambda x: x["sum"] / 2),
             "tensors",
-            r"'sum' is int64 \[E\] as begin makes it and float32 \[E\] after advance; keep shape and type",
+            r"'sum' is int64 \[E\] in begin, but float32 \[E\] in advance; keep shape and type",
         ),
         (
             state_with(noise=lambda x: x["noise"][:, :1]),
             "tensors",
-            r"'noise' is float32 \[E, 2\] .* float32 \[E, 1\] after",
+            r"'noise' is float32 \[E, 2\] .* float32 \[E, 1\] in advance",
         ),
         (
             state_with(sum=lambda x: x["sum"][:3]),
@@ -363,7 +363,7 @@ def test_agents_and_spaces(env: type[Counting], text: str) -> None:
         (
             being(action_space=spaces.Box(0, 1, (1,))),
             "masks",
-            "allowed returns a mask, but actions are of a Box, which has none; return None",
+            "allowed returns a mask, but a Box of actions has no mask; return None",
         ),
         (type("Changed", (Drawing,), {"allowed": for_those_who_are_there}), "", ""),
         # Who left.

@@ -109,8 +109,8 @@ def test_what_is_no_pool_is_a_sentence(states: dict[str, torch.Tensor], weights:
     [
         ({"total": SUMS}, "the pool of starts does not fit: "),
         ({"sum": SUMS, "more": SUMS}, "pool gives 'more', and begin does not"),
-        ({"sum": SUMS.float()}, "'sum' of a state is float32 [], and int64 [] as begin gives it"),
-        ({"sum": SUMS[:, None]}, "'sum' of a state is int64 [1], and int64 [] as begin gives it"),
+        ({"sum": SUMS.float()}, "'sum' is float32 [] in the pool, but int64 [] in begin"),
+        ({"sum": SUMS[:, None]}, "'sum' is int64 [1] in the pool, but int64 [] in begin"),
     ],
 )
 def test_a_pool_that_does_not_fit_is_refused_and_check_env_finds_it(states: dict[str, torch.Tensor], says: str) -> None:

@@ -121,10 +121,10 @@ def test_what_is_not_set_is_zero_and_lasts_for_one_step() -> None:
 
 
 def test_actions_that_do_not_fit(basic: UnityEnvironment) -> None:
-    with pytest.raises(UnityActionException, match="there is no behavior 'Basic' in this environment; it has none"):
+    with pytest.raises(UnityActionException, match="unknown behavior 'Basic'; this environment has none"):
         basic.set_actions("Basic", ActionTuple())
     basic.reset()
-    with pytest.raises(UnityActionException, match=r"no behavior 'Other' .* it has 'Basic\?team=0'"):
+    with pytest.raises(UnityActionException, match=r"unknown behavior 'Other'; this environment has 'Basic\?team=0'"):
         basic.get_steps("Other")
     with pytest.raises(UnityActionException, match=r"takes discrete actions of shape \(3, 1\) .* got \(2, 1\)"):
         basic.set_actions(NAME, ActionTuple(discrete=np.zeros((2, 1))))

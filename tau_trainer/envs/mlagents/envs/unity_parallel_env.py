@@ -93,7 +93,7 @@ class UnityParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # has
         """Act for all agents at once; omitted agents get zeros. Raises UnityGymException for unknown agents."""
         for agent in actions:
             if agent not in self.agents:
-                raise UnityGymException(f"there is no agent '{agent}' now; act for those in `agents`, or reset")
+                raise UnityGymException(f"agent '{agent}' is not in the game now; act for those in `agents`, or reset")
         for name, choices in self._choices.items():
             decisions, _ = self._env.get_steps(name)
             chosen = choices.spec.empty_action(len(decisions))

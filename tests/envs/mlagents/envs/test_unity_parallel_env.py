@@ -71,7 +71,9 @@ def test_agents_leave_one_by_one_and_play_no_second_episode() -> None:
     assert (ended, cut) == ({agent(0): False, agent(1): False}, {agent(0): True, agent(1): False})
     assert (obs[agent(0)][0], rewards) == (np.float32(1.5), {agent(0): -1.0, agent(1): 1.0})
     assert env.agents == [agent(1)]
-    with pytest.raises(UnityGymException, match=r"no agent .*agent_id=0' now; act for those in `agents`"):
+    with pytest.raises(
+        UnityGymException, match=r"agent .*agent_id=0' is not in the game now; act for those in `agents`"
+    ):
         env.step({agent(0): np.array([0.5])})
     obs, rewards, *_ = env.step({agent(1): np.array([1.0])})
     assert game.given[-1][NAME].continuous.ravel().tolist() == [0.0, 1.0], "one that has left gets zeros"
