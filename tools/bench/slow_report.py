@@ -256,7 +256,7 @@ def _draw(game: Game, runs: Sequence[Run], path: Path, by: int) -> Path:
         ]
         for member in curves[1:]:
             axes.plot(member.x, member.y, color=color, linewidth=1.6)
-        draw_line(axes, Line(learner, curves[0]), color)
+        draw_line(axes, Line(learner, curves[0], color=number))
     mark = TASKS[task].mark
     window = f"newest {TASKS[task].window} episodes"
     finish(axes, Chart("mean return", (), unit=window, levels={} if mark is None else {"mark": mark}))
