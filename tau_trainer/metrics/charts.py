@@ -1,9 +1,9 @@
 """What is drawn of one run or of several: which scalars stand together, each as a mean, a band, and thin lines.
 
 A band says how far apart things are that should do the same. In order of what tells more: the lowest to the highest of
-several runs; the lowest to the highest of a run's pairs; where there is but one of both, one standard deviation around
-the mean of the values behind each point, cut at the lowest and the highest of them where the log has these. Nothing
-is smoothed.
+several runs; the lowest to the highest of a run's pairs; if there is only one run with one pair, one standard deviation
+around the mean of the values behind each point, cut at the lowest and the highest value if the log has them. Nothing is
+smoothed.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def learning_charts(history: History) -> list[Chart]:
 
 
 def chart_of(histories: Sequence[History], names: Mapping[str, str], score: str = "") -> Chart | None:
-    """One chart of the scalars ``names``, and of the baselines' ``score``; None where there is nothing to draw."""
+    """One chart of the scalars ``names``, and of the baselines' ``score``; None if there is nothing to draw."""
     lines, bands, left_out = list[Line](), list[str](), 0
     every = list(dict.fromkeys(behavior for history in histories for behavior in history.steps))
     for group, (key, name) in enumerate(names.items()):
@@ -235,9 +235,9 @@ def _family(histories: Sequence[History], title: str, family: Sequence[str]) -> 
 
 
 def band(curves: Iterable[Curve], x: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Lowest and highest of ``curves`` at every ``x``, linear in between, over those that reach so far.
+    """Lowest and highest of ``curves`` at every ``x``, linear in between, over the curves that reach this x.
 
-    Where none does, the nearest value of any counts: a band has no holes.
+    If none does, the nearest value of any curve counts, so that a band has no holes.
     """
     values = np.array([np.interp(x, curve.x, curve.y, left=np.nan, right=np.nan) for curve in curves if curve.x])
     low = np.min(np.where(np.isnan(values), np.inf, values), axis=0)

@@ -71,10 +71,11 @@ class History:
     task: dict[str, str] = field(default_factory=dict)
     """What the task calls its scalars: ``reward`` of a decision, its ``success``."""
     deviations: dict[str, dict[Line, Curve]] = field(default_factory=dict)
-    """Standard deviation of the values behind each point, where there were several."""
+    """Standard deviation of the values behind each point, if there were several."""
     lows: dict[str, dict[Line, Curve]] = field(default_factory=dict)
-    """The lowest of the values behind a point, where the log has it; ``highs``: the highest."""
+    """The lowest of the values behind each point, if the log has it."""
     highs: dict[str, dict[Line, Curve]] = field(default_factory=dict)
+    """The highest of them."""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     """Content of ``evaluation.json``; empty: none."""
     part: str = "engine"
@@ -84,7 +85,7 @@ class History:
 
     @classmethod
     def load(cls, run_dir: Path) -> History:
-        """From ``log.jsonl`` and, where there is one, ``evaluation.json``."""
+        """Read ``log.jsonl`` and, if it exists, ``evaluation.json``."""
         history = cls.from_records(read_log(run_dir / FILE_NAME))
         history.run_id = history.run_id or run_dir.resolve().name
         # A damaged file costs its own points, not the picture.

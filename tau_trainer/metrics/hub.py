@@ -1,6 +1,6 @@
 """The one place where every number arrives.
 
-Collection (an asyncio loop, once an exchange) and learning (a thread) add values; whoever counts decisions flushes
+Collection (an asyncio loop, once an exchange) and learning (a thread) add values; the counter of decisions flushes
 every ``summary_freq`` of them; recorders are called on a thread of their own. Adding costs about a microsecond, keeps
 every value until the flush, and never waits for a recorder.
 """
@@ -109,7 +109,7 @@ class MetricsHub:
             self.event("hyperparameters", behavior=behavior, step=step, values=dict(hyperparameters))
 
     def forget(self, behavior: str) -> None:
-        """Drop what was added for a behavior since its last flush, and where it stood: it is to begin anew."""
+        """Drop the values added for a behavior since its last flush, and its step: the behavior starts again."""
         with self._lock:
             for values in (self._series, self._told, self._behaviors):
                 values.pop(behavior, None)
@@ -135,7 +135,7 @@ class MetricsHub:
                 _append(series, str(pair), key, value, aggregation)
 
     def tell(self, behavior: str, key: str, count: int, mean: float, std: float) -> None:
-        """Say what ``count`` values were, of which nobody has kept each, until the next flush; say it once."""
+        """Add the mean and deviation of ``count`` values that were not kept one by one; once between two flushes."""
         known = Statistics(Aggregation.AVERAGE, count, mean, std, math.nan, math.nan, mean * count, math.nan)
         self.carry(behavior, {key: known})
 
@@ -158,7 +158,7 @@ class MetricsHub:
             self.add(behavior, key, value, pair=pair)
 
     def keep(self, key: str, value: float) -> None:
-        """A value that holds for all behaviors until it is given anew: every summary has it."""
+        """Set a value that every summary of every behavior has from now on, until it is set again."""
         with self._lock:
             self._kept[key] = value
 
@@ -262,7 +262,7 @@ class MetricsHub:
             _log.error("%s; training continues, and log.jsonl in the run's folder has all of it", said)
         if recorder.keeps:
             self.losses.append(f"{name} could not write everything: {error}")
-        self.warning(f"{name} cannot record and is skipped where it fails: {error}", recorder=name)
+        self.warning(f"{name} failed: {error}; training continues, but its record may have gaps", recorder=name)
 
 
 def _append(

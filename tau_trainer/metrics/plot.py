@@ -43,7 +43,7 @@ def plot_learning_curve(run_dir: Path) -> Path:
 
 
 def draw(history: History) -> Figure:
-    """The picture: a panel for reward and, where there is anything binary, one for accuracy and success."""
+    """The picture: a panel for reward and, if there are binary values, one for accuracy and success."""
     merged = history.merge_independent()
     charts = learning_charts(merged)
     figure, panels = new_figure(history.run_id or "learning curve", max(1, len(charts)))

@@ -1,6 +1,6 @@
-"""The contract between the hub and whoever shows, writes or forwards numbers, and the thread that carries them there.
+"""The contract of recorders, which show, write or forward the hub's numbers, and the thread that calls them.
 
-No exchange waits for a disk.
+So no exchange waits for a disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Item = Summary | Event | RunSnapshot | RunReport
 class Recorder:
     """Receives everything the hub has, one call at a time, in order, from one thread. This one ignores all of it.
 
-    An exception from any of these never stops a run: the hub tells the other recorders once and goes on.
+    An exception from any of these never stops a run: the hub warns once, through the other recorders, and continues.
     """
 
     keeps = False
@@ -78,7 +78,7 @@ class Dispatcher:
         self._thread: threading.Thread | None = None
 
     def put(self, item: Item) -> None:
-        """Queue an item; returns at once. Ignored after :meth:`close` and when nobody listens."""
+        """Queue an item; returns at once. Ignored after :meth:`close`, and if there are no recorders."""
         with self._changed:
             late = self._closing and threading.current_thread() is not self._thread
             if late or not self._recorders:

@@ -12,7 +12,7 @@ from tau_trainer.metrics.games import Games
 
 
 class PairState(enum.StrEnum):
-    """Where an AgentTrainer stands; the value is what users read."""
+    """State of an AgentTrainer; users read the value."""
 
     IDLE = "Idle"
     """Made, waiting for the semaphore."""
@@ -28,7 +28,7 @@ class PairState(enum.StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing follows."""
+        """True if no other state follows."""
         return self in (PairState.COMPLETED, PairState.FAILED, PairState.CANCELLED)
 
 
@@ -74,13 +74,13 @@ class BehaviorSnapshot:
     mean_reward: float | None = None
     """Mean reward that agents got themselves in the episodes of the window; None: none was completed."""
     mean_length: float | None = None
-    """Mean decisions of these episodes, where that is told."""
+    """Mean number of decisions of these episodes; None: unknown."""
     mean_group_reward: float | None = None
     """Mean reward that their groups got in them; None: no group gets any."""
     window: str = "summary"
     """What the means are of: the last ``summary`` in which an episode ended, or the last ``evaluation``."""
     window_episodes: int = 0
-    """So many episodes ended in it; 0: that is not told."""
+    """Number of episodes that ended in it; 0: unknown."""
     steps_per_decision: float | None = None
     """Gradient steps for each decision of the last summary; None: it learns from no replay memory."""
     elo: float | None = None
@@ -202,5 +202,5 @@ class RunReport:
         return int(bool(self.errors) or any(pair.state is PairState.FAILED for pair in self.pairs))
 
     def score(self, name: str) -> float | None:
-        """``reward``, ``accuracy``, ... of the evaluation; None where there is none."""
+        """``reward``, ``accuracy``, ... of the evaluation; None without an evaluation."""
         return (self.evaluation or {}).get(name)

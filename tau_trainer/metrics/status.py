@@ -1,4 +1,4 @@
-"""``status.json``: a run as it is now, for whoever asks from elsewhere."""
+"""``status.json``: the state of a run now, for other processes and machines."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SILENT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a run has told of itself last."""
+    """The last state that a run wrote."""
 
     told: float
     """When, in seconds since 1970."""
     host: str
     pid: int
     outcome: str | None
-    """How it ended; None: it goes on."""
+    """How it ended; None: it is still running."""
     run: RunSnapshot
 
     def sentence(self, now: float) -> str:
@@ -44,7 +44,7 @@ class Status:
             return f"{self.outcome}, {_span(age)} ago"
         if age < SILENT_S:
             return f"seen {_span(age)} ago, {where}"
-        return f"nothing heard for {_span(age)}: {where} was killed or stopped; a killed run goes on with --resume"
+        return f"nothing heard for {_span(age)}: {where} was killed or stopped; resume a killed run with --resume"
 
 
 def _span(seconds: float) -> str:
@@ -55,13 +55,13 @@ def _span(seconds: float) -> str:
 
 
 def read_status(path: Path) -> Status:
-    """What the file says. Raises DataError."""
+    """Read the file. Raises DataError."""
     try:
         return TypeAdapter(Status).validate_json(path.read_bytes())
     except OSError as error:
         raise DataError(f"'{path}' cannot be read ({reason(error)})") from error
     except ValidationError as error:
-        raise DataError(f"'{path}' is no status of this version's; start the run with it to see one") from error
+        raise DataError(f"'{path}' was not written by this version of Tau Trainer; resume the run with it") from error
 
 
 class StatusFile(Recorder):

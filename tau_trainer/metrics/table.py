@@ -40,7 +40,7 @@ STATE_STYLES = {
     PairState.CANCELLED: "yellow",
 }
 RANKS = {PairState.FAILED: 1, PairState.IDLE: 2, PairState.COMPLETED: 3, PairState.CANCELLED: 3}
-"""Pairs that run stand at the top, those that failed below them; what needs nobody to look at it comes last."""
+"""Order of the rows: pairs that run, then failed ones, then those that need no attention."""
 MAX_WIDTH = 200
 """Beyond this, lines are hard to follow."""
 MAX_BEHAVIORS = 8
@@ -101,7 +101,7 @@ class RunView:
     trends: Mapping[str, Trend] = field(default_factory=dict)
     """By behavior, as far as there are summaries."""
     max_rows: int | None = None
-    """Show so many pairs at most; None: as many as the console is high."""
+    """Most pairs to show; None: as many as the console has lines for."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, MAX_WIDTH)
@@ -161,7 +161,7 @@ def merge_pairs(pairs: Sequence[PairMetrics]) -> PairMetrics:
 
 
 def _weighted_mean(pairs: Sequence[PairMetrics], value: Callable[[PairMetrics], float | None]) -> float | None:
-    """Mean over the pairs that have a value; plain where none has decided yet."""
+    """Mean over the pairs that have a value; unweighted if none has made a decision yet."""
     known = [(mean, pair.decisions) for pair in pairs if (mean := value(pair)) is not None]
     if not known:
         return None

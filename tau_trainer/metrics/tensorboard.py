@@ -94,7 +94,7 @@ class TensorBoard(Recorder):
 
 
 def scalars(summary: Summary) -> dict[str, float]:
-    """One scalar a key, and those of single pairs where there are at most :data:`MOST_PAIRS`."""
+    """One scalar a key, and those of single pairs if there are at most :data:`MOST_PAIRS`."""
     # An engine may send a name of its own that is a pair's too: the trainer's number is the one that is written.
     return summary.values | (summary.pair_values() if len(summary.pairs) <= MOST_PAIRS else {})
 

@@ -19,7 +19,7 @@ class Trend:
 
     rewards: list[float] = field(default_factory=list)
     groups: list[float] = field(default_factory=list)
-    """The mean reward of agents' groups, where there are any."""
+    """The mean reward of agents' groups; empty without groups."""
     pairs: dict[str, list[float]] = field(default_factory=dict)
     """By the pair's id."""
     losses: dict[str, float] = field(default_factory=dict)

@@ -17,7 +17,7 @@ NOTHING = Markup()
 
 
 def figures(head: Sequence[str], rows: Sequence[Sequence[object]], marked: Collection[int] = ()) -> Markup:
-    """A table of figures without the columns that nobody has a value for; ``marked`` rows stand out."""
+    """A table of figures without its empty columns; ``marked`` rows stand out."""
     kept = [i for i in range(len(head)) if i == 0 or any(row[i] not in ("-", "") for row in rows)]
     lines = [
         element("tr", *(cell(row[i]) for i in kept), class_="sum" if number in marked else None)
@@ -38,7 +38,7 @@ def or_dash(value: float | None, text: Shown) -> str:
 
 
 def with_deviation(values: Sequence[float], text: Shown) -> str:
-    """Their mean, and how far they are apart where there are several."""
+    """Their mean and, if there are several, their standard deviation."""
     mean, deviation = mean_and_deviation(values)
     return f"{text(mean)} ± {text(deviation).lstrip('+')}" if len(values) > 1 else str(text(mean))
 
@@ -53,7 +53,7 @@ def setting_value(value: object) -> str:
 
 
 def cut(text: object) -> str:
-    """Not longer than a reader bears."""
+    """``text``, cut at :data:`MOST_LETTERS`."""
     said = str(text)
     return said if len(said) <= MOST_LETTERS else f"{said[:MOST_LETTERS]}…"
 
@@ -64,7 +64,7 @@ def plural(what: str, count: int) -> str:
 
 
 def of_run(runs: Sequence[RunRecord], run: RunRecord) -> str:
-    """Whose a row is, where there are several runs."""
+    """The run of a row, if there are several runs; otherwise empty."""
     return f"{run.name}: " if len(runs) > 1 else ""
 
 

@@ -123,7 +123,7 @@ def draw(chart: Chart, last: float, detail: Detail, *, width: Width = "whole", b
 
 
 def _newest(chart: Chart, shown: Shown) -> Markup | None:
-    """The last value where there is one line only."""
+    """The last value, if there is only one line."""
     if len(chart.lines) != 1 or not chart.lines[0].curve.y:
         return None
     return element("span", shown(chart.lines[0].curve.y[-1]), class_="newest")
@@ -295,7 +295,7 @@ def _index(x: Sequence[float], place: float) -> int | None:
 
 
 def bar(value: float, low: float, high: float, class_: str) -> Markup:
-    """A bar from zero to ``value`` on a scale from ``low`` (at most 0) to ``high``."""
+    """A bar between 0 and ``value`` on a scale from ``low`` (at most 0) to ``high``."""
     scale = Scale(low, high)
     begin, end = sorted((scale.share(0.0), scale.share(value)))
     inner = element("rect", x=f"{100 * begin:.4g}%", width=f"{100 * (end - begin):.4g}%", height="100%", class_=class_)
@@ -303,7 +303,7 @@ def bar(value: float, low: float, high: float, class_: str) -> Markup:
 
 
 def stack(parts: Sequence[tuple[str, float]], text: Shown) -> Markup:
-    """Shares of a whole beside each other; ``parts``: name and amount, in the order of their colours."""
+    """Shares of a whole, side by side; ``parts``: name and amount, in the order of their colours."""
     whole = sum(amount for _, amount in parts) or 1.0
     pieces, at = list[Markup](), 0.0
     for number, (name, amount) in enumerate(parts):

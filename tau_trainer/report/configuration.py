@@ -1,4 +1,4 @@
-"""The settings of a run, each beside what it would be if nobody had said anything."""
+"""The settings of a run, each with its default."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How it went: lessons, pairs, checkpoints, time, and what was said on the way.
 
-Each section is made from the records of one or several runs, and empty where there is nothing to tell.
+Each section is made from the records of one or several runs, and empty if there is nothing to show.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def lessons(runs: Sequence[RunRecord]) -> Markup:
 
 
 def pairs(runs: Sequence[RunRecord]) -> Markup:
-    """What became of every pair, where there are several."""
+    """How each pair ended, if there are several."""
     rows = []
     for run in runs:
         curves = {pair: curve for (_, pair), curve in run.history.pairs(run.history.reward_key).items()}

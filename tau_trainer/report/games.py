@@ -71,7 +71,7 @@ def _row(games: Games) -> Markup:
 
 
 def _games(row: Mapping[str, Any]) -> Games | None:
-    """None: a file that somebody else wrote."""
+    """None if the file was changed and is not valid."""
     counts = [number(row.get(name)) for name in ("won", "drawn", "lost")]
     if not all(count is not None and count >= 0 for count in counts):
         return None

@@ -1,4 +1,4 @@
-"""Reward and losses of runs as one PNG: what the report's charts show, of several runs beside each other.
+"""Reward and losses of runs as one PNG: the report's charts with several runs side by side.
 
 Each kind of reward has a panel of its own, and a run has the same colour in every panel. Runs that differ in nothing
 but their seed are drawn as one line, their mean, with a band from the lowest to the highest of them; the band of a run
@@ -138,13 +138,13 @@ def _tell_differences(histories: Sequence[History], panels: Sequence[str], what:
 
 
 def _labels(places: Collection[tuple[str, str]], *, several: bool) -> dict[tuple[str, str], str]:
-    """What each line is called: after its run where there are ``several``, and its behavior where a run has more."""
+    """What each line is called: after its run if there are ``several``, and its behavior if its run has several."""
     behaviors = Counter(run for run, _ in places)
     return {(run, behavior): ", ".join([run] * several + [behavior] * (behaviors[run] > 1)) for run, behavior in places}
 
 
 def _smoothed(line: Line, name: str, smooth: int, color: int) -> Line:
-    """Of runs beside each other the bands alone are drawn."""
+    """Smooth a line and its band; single pairs and engines are left out."""
     curve = Curve(line.curve.x, moving_mean(line.curve.y, smooth))
     return Line(name, curve, moving_mean(line.low, smooth), moving_mean(line.high, smooth), color=color)
 

@@ -1,4 +1,4 @@
-"""What the files of one run say about it; what is missing or damaged costs its own place in the report, no more."""
+"""The files of one run, read for a report. A missing or damaged file costs only its own part of the report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Session:
     held_seconds: float = 0.0
     """Time for which engines were held because learning was behind."""
     result: Mapping[str, Any] | None = None
-    """The line that ends a run; None where none came."""
+    """The line that ends a run; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class SavedPolicy:
     accuracy: float | None
     """Validation accuracy of the policy at that step, where the task measures one."""
     best: int | None
-    """Decision of the best policy so far, which it holds too; None where nothing chooses."""
+    """Decision of the best policy so far, which it holds too; None if the run does not choose a best policy."""
 
 
 @dataclass(slots=True)
@@ -98,11 +98,11 @@ class RunRecord:
     non_finite: int = 0
     """Values that were NaN or infinite."""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
-    """``evaluation.json``; empty where there is none."""
+    """``evaluation.json``; empty without one."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """``run.json``."""
     timers: Mapping[str, Any] = field(default_factory=dict)
-    """``timers.json``, of the last session; empty where there is none."""
+    """``timers.json``, of the last session; empty without one."""
     configuration: Configuration = field(default_factory=Configuration)
     checkpoints: list[SavedPolicy] = field(default_factory=list)
     models: list[Path] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""How well it went: the head of the page, several runs beside each other, the policy beside its baselines.
+"""How well it went: the head of the page, several runs side by side, and the policy with its baselines.
 
-Each section is made from the records of one or several runs, and empty where there is nothing to tell.
+Each section is made from the records of one or several runs, and empty if there is nothing to show.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def header(runs: Sequence[RunRecord]) -> Iterator[Markup]:
         if verdict:
             yield element("p", element("b", f"{run.name}: ") if len(runs) > 1 else None, verdict, class_="verdict")
         elif run.outcome == BROKEN_OFF:
-            text = f"{run.name} ended without a last word: it was killed, or its machine went down."
+            text = f"{run.name} ended without a result: it was killed, or its machine went down."
             yield element("p", text, class_="verdict bad")
     yield element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in _tiles(runs)))
 
@@ -78,7 +78,7 @@ def final_reward(run: RunRecord) -> float | None:
 
 
 def last_of(run: RunRecord, key: str) -> float | None:
-    """The last value of a scalar of its first behavior; None where there is none."""
+    """The last value of a scalar of its first behavior; None without one."""
     return next((curve.y[-1] for curve in run.history.overall(key).values()), None)
 
 
@@ -88,7 +88,7 @@ def _speed(run: RunRecord) -> float | None:
 
 
 def runs(runs: Sequence[RunRecord]) -> Markup:
-    """Several runs beside each other, their mean and deviation, and in which settings they differ."""
+    """Several runs side by side, their mean and deviation, and the settings in which they differ."""
     if len(runs) == 1:
         return NOTHING
     rows: list[Sequence[object]] = [
@@ -117,11 +117,11 @@ def runs(runs: Sequence[RunRecord]) -> Markup:
 
 
 def _differences(runs: Sequence[RunRecord]) -> Markup:
-    """Each setting that is not the same in all runs with its value in each; folded where there are many."""
+    """Each setting that is not the same in all runs with its value in each; folded if there are many."""
     found = {place: values_of(runs, place) for place in places(runs) if place not in _OWN}
     differing = {place: values for place, values in found.items() if len(set(values)) > 1}
     if not differing:
-        return element("p", "These runs have the same settings but for their seed and their name.", class_="note")
+        return element("p", "These runs have the same settings, except for seed and name.", class_="note")
     rows = [(element("th", place, scope="row"), *values) for place, values in differing.items()]
     count = f"{len(rows):,} {plural('setting', len(rows))}"
     return element(

@@ -61,7 +61,7 @@ def test_a_run_that_was_never_shown_tells_nothing(tmp_path: Path) -> None:
         (
             SILENT_S + 70,
             None,
-            "nothing heard for 85 s: process 12 on here was killed or stopped; a killed run goes on with --resume",
+            "nothing heard for 85 s: process 12 on here was killed or stopped; resume a killed run with --resume",
         ),
         (7200.0, "completed", "completed, 2 h ago"),
         (300.0, "failed", "failed, 5 min ago"),
@@ -76,5 +76,5 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.json' cannot be read"):
         read_status(tmp_path / "none.json")
     (tmp_path / "old.json").write_text('{"told": 1}')
-    with pytest.raises(DataError, match=r"old\.json' is no status of this version's"):
+    with pytest.raises(DataError, match=r"old\.json' was not written by this version of Tau Trainer"):
         read_status(tmp_path / "old.json")

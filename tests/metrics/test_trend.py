@@ -67,7 +67,7 @@ def test_the_live_table_shows_them(
         hub.snapshot(snapshot())
         hub.drain()
     text = text_of(target)
-    assert "reward ▁▅█ 2.000 · policy loss 0.5 · value loss 2 · entropy 1.25 · KL 0.01" in text
+    assert "reward ▁▅█ 2.000 (0.000 to 2.000) · policy loss 0.5 · value loss 2 · entropy 1.25 · KL 0.01" in text
     with_trend = {line.split()[1] for line in text.splitlines() if "Training" in line and "▁▅█" in line}
     assert with_trend == {"1"}, "pairs without values have none"
 

@@ -193,7 +193,7 @@ def test_several_runs_are_one_thing_with_seeds(tmp_path: Path) -> None:
     told = section(text, "runs")
     assert "mean ± standard deviation" in told
     assert "90.0 % ± 0.0 %" in told
-    assert "These runs have the same settings but for their seed and their name." in told
+    assert "These runs have the same settings, except for seed and name." in told
     assert "Band: lowest to highest of 3 runs around their mean." in section(text, "reward")
     assert "1, 2, 3 -1" in section(text, "settings")
     assert all(f"policy of {name}" in section(text, "evaluation") for name in "abc")
@@ -224,7 +224,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     append(tmp_path, {"type": "event", "kind": "pair", "elapsed": 0.1, "fields": {"pair": 0, "state": "Preparing"}})
     text = page(tmp_path)
     assert "No value has been logged yet." in words(text)
-    assert "ended without a last word" in words(text)
+    assert "ended without a result" in words(text)
 
 
 def test_faults_are_counted_first(run: Path) -> None:

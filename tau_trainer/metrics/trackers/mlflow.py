@@ -13,13 +13,13 @@ from tau_trainer.metrics.trackers.tracker import PROJECT, Tracker, said
 
 _OUTCOMES = {"completed": "FINISHED", "cancelled": "KILLED"}
 _PARAMETERS, _METRICS = 100, 1000
-"""MLflow takes so many at once."""
+"""Most values that MLflow accepts in one call."""
 
 
 class MLflow(Tracker):
-    """Scalars as metrics, settings as parameters, models and what lies beside them as artifacts.
+    """Scalars as metrics, settings as parameters, models and the files next to them as artifacts.
 
-    A run that goes on keeps the parameters that it began with, which MLflow lets nobody change; its
+    A resumed run keeps the parameters that it began with, because MLflow does not let them change; its
     ``configuration.yaml`` is the newest.
     """
 

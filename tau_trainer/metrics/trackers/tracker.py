@@ -48,10 +48,10 @@ class Dumps(Protocol):
 
 
 class Tracker(Recorder):
-    """Hands summaries and the end of a run to a service, in a thread of its own, so that nobody waits for one.
+    """Hands summaries and the end of a run to a service, in a thread of its own, so that training waits for no service.
 
-    A delivery that fails is told of once and tried again until the run ends. The service's own name of the run is kept
-    in the run's folder, so a run that goes on is tracked as the same one; ``--force`` begins another.
+    A delivery that fails is reported once and tried again until the run ends. The service's own name of the run is kept
+    in the run's folder, so that a resumed run is tracked as the same one; ``--force`` begins another.
 
     Args:
         settings: of the run, which become its parameters.
@@ -100,7 +100,7 @@ class Tracker(Recorder):
 
     @abstractmethod
     def begin(self, known: str | None) -> str:
-        """Begin a tracked run, or go on with the one that was ``known`` by this name; its name."""
+        """Begin a tracked run, or resume the one that was ``known`` by this name. Returns its name."""
 
     @abstractmethod
     def write(self, values: Mapping[str, float], behavior: str, step: int, time: float) -> None:
@@ -176,7 +176,7 @@ class Tracker(Recorder):
                     self._waiting.popleft()
 
     def _failed(self, error: Exception) -> None:
-        """Keep it to be told of, and wait for the next try, or for the last one."""
+        """Keep the error to report it, and wait for the next try, or for the last one."""
         with self._changed:
             if not self._lost:
                 self._failure = TauError(f"{said(error)}; it is tried again until the run ends")

@@ -30,9 +30,9 @@ class WeightsAndBiases(Tracker):
 
     def begin(self, known: str | None) -> str:
         """A run of that project, by its id."""
-        # Nobody is asked for a key here, where a run has the terminal.
+        # Never ask for a key here: the run uses the terminal.
         if os.environ.get("WANDB_MODE", "online") == "online" and not self._wandb.login(prompt=False):
-            raise SettingsError("nobody is logged in at Weights & Biases; run `wandb login`, or set WANDB_MODE=offline")
+            raise SettingsError("no login for Weights & Biases; run `wandb login`, or set WANDB_MODE=offline")
         self._tracked = self._wandb.init(
             project=os.environ.get("WANDB_PROJECT") or PROJECT,
             id=known or secrets.token_hex(8),
