@@ -77,8 +77,8 @@ def test_quiet_and_json_leave_stdout_alone(training: Any, flag: str, capsys: pyt
         ("--seed -2", "--seed must be at least -1, not -2"),
         ("--base-port 99999", "--base-port must be at most 65535, not 99999"),
         ("--env headless:tua", "--env: tua is no scene of the headless engine; did you mean headless:tau?"),
-        ("--env editor --pairs 4", "--pairs 4: there is only one Unity editor; leave --pairs out, give the number of"),
-        ("--env attach:3 --pairs 4", "--pairs 4: --env attach:3 says how many engines may join, and each is a pair"),
+        ("--env editor --pairs 4", "--pairs 4: there is only one Unity editor; leave --pairs out, set the number of"),
+        ("--env attach:3 --pairs 4", "--pairs 4: --env attach:3 sets how many engines may connect, and each is a pair"),
         ("--env editor --set tau.pairs=2", "--pairs 2: there is only one Unity editor"),
         ("--run-id ../x", "--run-id must be a plain folder name"),
         ("nosuch.yaml", "nosuch.yaml: no such file; check the path, or take a shipped one:"),
@@ -185,7 +185,7 @@ def test_a_plain_mlagents_file_gets_pairs(training: Any, capsys: pytest.CaptureF
     capsys.readouterr()
     assert main(["parallel", "many.yaml", "--pairs", "2"]) == 0
     assert training.settings.tau.pairs == 2
-    assert "num_envs is 3, but tau.pairs (--pairs) counts: 2" in capsys.readouterr().err
+    assert "num_envs (3) is ignored; tau.pairs (--pairs) is 2" in capsys.readouterr().err
 
 
 def test_the_settings_written_beside_a_run_load_back_equal(training: Any) -> None:
