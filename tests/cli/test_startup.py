@@ -63,7 +63,7 @@ MISTAKES = {
     "cluster up nothing.yaml": "nothing.yaml: no such file",
     "data embed broken.json": "broken.json",
     "data audit broken.json": "broken.json",
-    "parallel huge.yaml": "huge.yaml: is larger than 500,000 bytes, so it is no settings file",
+    "parallel huge.yaml": "huge.yaml: is larger than 500,000 bytes, so it is not a settings file",
     "parallel digits.yaml": "digits.yaml:2: is not valid YAML (a number of 10,000 digits); correct this line",
     f"parallel --max-steps {'9' * 10_000}": "--max-steps must be at most 9223372036854775807",
     "parallel --pairs 1000000": "--pairs must be at most 1000, not 1000000",

@@ -224,7 +224,7 @@ def test_nothing_of_a_hostile_repository_is_imported_or_run(
     told = capfd.readouterr()
     assert len(told.err.splitlines()) == 1
     assert told.err.startswith("error: ")
-    assert "the run was pulled, and what it names on its maker's machine is left out" in told.err
+    assert "the run was pulled, and names from its author's machine are left out" in told.err
     assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*") if path.is_file()} == before
     assert "evil_module" not in sys.modules
     assert not (tmp_path / "PWNED").exists()
@@ -239,8 +239,8 @@ def test_a_run_whose_build_is_left_out_asks_for_it(
     pulled_with(remote, tmp_path, env_settings__env_path="/home/somebody/Game.x86_64")
     assert main([command, "--resume", "--run-id", "run"]) == 2
     assert capfd.readouterr().err == (
-        "error: the run was pulled, and what it names on its maker's machine is left out; choose your own, if you "
-        "trust it, by --env\n"
+        "error: the run was pulled, and names from its author's machine are left out; if you trust it, set yours "
+        "with --env\n"
     )
 
 

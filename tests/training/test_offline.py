@@ -257,7 +257,7 @@ def test_a_run_that_saved_nothing_alike_is_refused(file: Path) -> None:
 
 def test_both_kinds_of_trainers_in_one_file_are_refused(file: Path) -> None:
     file.write_text(file.read_text().replace("behaviors:\n", "behaviors:\n  Other: {trainer_type: ppo}\n"))
-    with pytest.raises(SettingsError, match="learns from recordings alone, and Other does not"):
+    with pytest.raises(SettingsError, match="learns only from recordings, but Other does not"):
         load_settings(file)
 
 

@@ -120,7 +120,7 @@ def test_a_slow_game_is_given_time_before_it_counts_as_stalled(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("env", "environment"),
     [
-        ("attach", "engines that join"),
+        ("attach", "attach:MAX"),
         ("headless:tau", "headless:tau"),
         ("gym:CartPole-v1", "gym:CartPole-v1"),
         ("editor", "the Unity editor"),

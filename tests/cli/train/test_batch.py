@@ -84,7 +84,7 @@ def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) ->
             assert main([command, flag, "--run-id", "one"]) == 2
             assert f"use: tau-train batch {flag} --run-id one" in capsys.readouterr().err
     assert main(["record", "one", "-o", "one.demo"]) == 2
-    assert "is of batched environments" in capsys.readouterr().err
+    assert "is for a batched environment" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) ->
         ([], "name a settings file, such as: tau-train batch cartpole_batch"),
         (["--resume"], "--resume needs the run's --run-id, or the file that it was started with"),
         (["--resume", "--run-id", "nosuch"], "--run-id nosuch: there is no such run in 'results'"),
-        (["CartPole"], "environment is missing, so this is for tau-train learn"),
+        (["CartPole"], "environment is missing, so this file is for tau-train learn"),
         (["cartpole_batch", "--num-envs", "0"], "--num-envs must be at least 1, not 0"),
         (["cartpole_batch", "--device", "tpu"], "--device must be cpu, cuda, cuda:N, mps or xpu"),
         (["cartpole_batch", "--num-envs", "10000"], "buffer_size 8,192 is less than one step of 10,000 copies"),
@@ -117,4 +117,4 @@ def test_a_run_of_learn_is_not_gone_on_with(capsys: pytest.CaptureFixture[str], 
 
 def test_learn_names_the_command_for_such_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", "cartpole_batch"]) == 2
-    assert "is of batched environments; train it with: tau-train batch" in capsys.readouterr().err
+    assert "is for a batched environment; train it with: tau-train batch" in capsys.readouterr().err

@@ -113,7 +113,7 @@ def test_what_a_file_asks_for_that_cannot_be_says_so(training: Any, capsys: pyte
     Path("x.yaml").write_text("behaviors:\n  A:\n    self_play: {}\nexecution: async\n")
     assert main(["learn", "x.yaml", "--env", "build"]) == 2
     assert capsys.readouterr().err == (
-        "error: x.yaml:3: behaviors.A.self_play is for execution: sync, where one process knows whose turn it is; "
+        "error: x.yaml:3: behaviors.A.self_play needs execution: sync, where one process knows which team learns; "
         "remove it, or change execution\n"
     )
 
