@@ -134,5 +134,5 @@ def test_ctrl_c_at_once_is_one_sentence(capsys: pytest.CaptureFixture[str], monk
 
     monkeypatch.setattr(Adviser, "run", pressed)
     assert main(["advise", "CartPole", "-o", "new.yaml"]) == 2
-    assert "error: nothing is known of the game yet, for it was stopped" in capsys.readouterr().err
+    assert "error: the game was not measured, because it was stopped" in capsys.readouterr().err
     assert not Path("new.yaml").exists()

@@ -164,7 +164,7 @@ def test_pairs_play_the_engine_that_parallel_would(tuned: Tuned) -> None:
     [
         ("sweep CartPole", "there is no section sweep in these settings"),
         ("sweep pole.yaml --jobs 0", "--jobs 0: must be at least 1"),
-        ("sweep pole.yaml --resume", "there is no sweep to go on with"),
+        ("sweep pole.yaml --resume", "there is no sweep to resume"),
         ("sweep pole.yaml --cluster nowhere", "--cluster must be local"),
         (
             "sweep pole.yaml --set sweep.space={hyperparameters.betta:{choice:[1]}}",
