@@ -127,10 +127,10 @@ def test_a_data_set_of_an_environment_is_read_in_our_ranges() -> None:
 def test_nothing_is_taken_away_or_left_half_written(monkeypatch: pytest.MonkeyPatch) -> None:
     made, store = demonstration((VECTOR,), ActionSpec(1)), MinariStore()
     store.write("kept-v0", made)
-    with pytest.raises(DataError, match=r"has a data set 'kept-v0' already, in '.*'; choose another name"):
+    with pytest.raises(DataError, match=r"data set 'kept-v0' already exists in '.*'; choose another name"):
         store.write("kept-v0", made)
     for name in ("kept", "a b-v0", "../kept-v0"):
-        with pytest.raises(DataError, match="names no data set; Minari's are like expert-v0 or"):
+        with pytest.raises(DataError, match="is not a valid name of a data set; use a name like expert-v0 or"):
             store.write(name, made)
     with pytest.raises(DataError, match="fetch it with `minari download gone-v1`"):
         store.read("gone-v1")
