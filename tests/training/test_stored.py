@@ -155,7 +155,7 @@ def test_no_run(tmp_path: Path) -> None:
 
 def test_a_run_without_a_checkpoint(report: RunReport) -> None:
     shutil.rmtree(report.folder / "checkpoints")
-    with pytest.raises(CheckpointError, match="has no complete checkpoint"):
+    with pytest.raises(CheckpointError, match="holds no whole checkpoint"):
         export_run(report.folder)
 
 
