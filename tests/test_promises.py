@@ -397,7 +397,7 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(
     for text in CASES[name].texts:
         assert text in lines[0]
     kept = {"results", "results/run.failed-start", "results/run.failed-start/Player-0.log"}
-    started = "log is kept in " in lines[0]
+    started = "full log is in " in lines[0]
     assert started == (name in ("exits at once", "never asks", "wrong version"))
     after = _names(folder)
     assert after - before == (kept if started else set()), "nothing else is left behind"

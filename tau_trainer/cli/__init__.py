@@ -1,4 +1,4 @@
-"""The command line ``tau-train``: one file a command, each imported only when it is asked for."""
+"""The command line ``tau-train``: one file for each command, imported only when that command runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``tau-train`` with ``argv`` (default: this process's arguments); returns the exit code.
 
-    Ctrl-C is heard before anything else is loaded.
+    Ctrl-C is handled from the start, before anything else is loaded.
     """
     from tau_trainer.cli.interrupts import Interrupts
 

@@ -1,4 +1,4 @@
-"""The application: every command by name, none imported before it is asked for."""
+"""The application: every command by name, each imported only when it runs."""
 
 from __future__ import annotations
 
@@ -14,102 +14,104 @@ if TYPE_CHECKING:
 
 _TRAIN = Group("Train", sort_key=1)
 _RESULT = Group("Use the result", sort_key=2)
-_PARTS = Group("The parts alone", sort_key=3)
+_PARTS = Group("Tools", sort_key=3)
 _OTHER = Group("Other", sort_key=4)
 
 _ABOUT = """Train Unity ML-Agents environments, and Tau pairs, over ML-Agents' own wire protocol.
 
-Begin with: tau-train parallel --pairs 4"""
+Start with: tau-train parallel --pairs 4"""
 _PARALLEL = """Train TauAgent-AgentTrainer pairs side by side, then evaluate and export.
 
-Each pair is an agent with its trainer on an engine of its own. Everything about the run lands in results/RUN-ID. \
-Ctrl-C once: finish, save, export. Twice: save and go."""
+Each pair is an agent and its trainer, with its own engine. All files of the run go to results/RUN-ID. \
+Press Ctrl-C once to finish, save and export; press it twice to save and quit."""
 _LEARN = """Train the behaviors of an ML-Agents file.
 
-Flags and keys mean what they mean to mlagents-learn. Without --env it waits for the Unity editor: press Play when it \
-says so."""
+Flags and keys mean the same as in mlagents-learn. Without --env, it waits for the Unity editor: press Play when it \
+asks you to."""
 _BATCH = """Train the policies of an environment whose copies are tensors on one device.
 
-Acting, stepping and learning never leave it. The file names the environment and its policies; cartpole_batch is one \
-that comes along. Everything about the run lands in results/RUN-ID. Ctrl-C: save, evaluate and export."""
+Acting, stepping and learning all stay on that device. The file names the environment and its policies; cartpole_batch \
+is included as an example. All files of the run go to results/RUN-ID. Press Ctrl-C to save, evaluate and export."""
 _SCALE = """Find how many copies of a batched environment, and how large a batch, train fastest here.
 
-Sizes are doubled while a doubling pays, then bisected; each is tried in a process of its own, so that memory may run \
-out. The file stays as it is: a copy of it gets the figures. Ctrl-C keeps what was found."""
+It doubles each size while that makes training faster, then bisects. Each size is tried in its own process, so \
+running out of memory does no harm. Your file is not changed: the sizes are written to a copy. If you press Ctrl-C, \
+the results so far are kept."""
 _INIT = """Write a settings file to start from, with a comment for every key.
 
 With --env GAME it starts the game once, plays for some seconds, and writes what fits: a section for each behavior, \
 the algorithm by the rule of advise, poca for groups, self-play for teams. The file is FOLDER/GAME.yaml. Without --env \
 it is FOLDER/config.yaml, for any game. Ctrl-C: nothing is written."""
-_CHECK = """Say what a file would train, and what is wrong with it.
+_CHECK = """Validate a config and show what it would train.
 
-Takes the flags of learn and starts nothing. Tells what would run on which engines, what differs from mlagents-learn, \
-keys without effect, and every mistake with its line. Exit code 0 if it would run, 2 if not."""
-_FIND = "Find a learning rate, an optimizer or the best of several settings by short trials."
-_SWEEP = """Search settings by many runs, of which the better ones go on.
+Accepts the flags of learn and starts nothing. Shows what would run on which engines, what differs from \
+mlagents-learn, keys without effect, and every mistake with its line. Exit code: 0 if it would run, 2 if not."""
+_FIND = "Find a learning rate, an optimizer or the best of several settings with short trials."
+_SWEEP = """Hyperparameter sweep: run many trials, stop weak ones early.
 
-The file's section sweep says what is searched, and by which scheduler of Ray Tune: successive halving, \
-population-based training, or none. Trials are runs in results/sweep-NAME; the best settings become a file there. \
-Ctrl-C saves them, and --resume goes on, also after a kill."""
-_ADVISE = """Measure a game, and say which algorithm and how many engines suit it.
+The sweep section of the file names the settings to search and a scheduler of Ray Tune: successive halving, \
+population-based training, or none. Trials are runs in results/sweep-NAME; the best settings are written there too. \
+Ctrl-C saves the trials. Resume with --resume, even after the process was killed."""
+_ADVISE = """Measure a game and recommend an algorithm and a number of engines.
 
-Plays for a minute and learns a little of it: what a step of the game costs, what a gradient step costs here, whether \
-more engines or a higher time scale help. Prints the settings file that follows, or writes it to --output. How many \
-decisions the task takes cannot be measured in a minute. Ctrl-C keeps what was measured."""
+Plays and learns for a minute to measure the time of a game step, the time of a gradient step on this machine, and \
+whether more engines or a higher time scale help. Prints the recommended settings file, or writes it to --output. A \
+minute is too short to measure how many decisions the task needs. If you press Ctrl-C, the results so far are kept."""
 _UPGRADE = """Convert a settings file of older ML-Agents (before 0.19).
 
-Curriculum and sampler files that belong to it come after it. The result stands beside the first file, as \
-NAME-upgraded.yaml, unless told otherwise."""
+List its curriculum and sampler files after it. The result is NAME-upgraded.yaml, next to the first file, unless you \
+choose another place."""
 _EVALUATE = """Evaluate a finished run on test rows.
 
-Every row once, with the deterministic action: reward and decoded accuracy beside what knows nothing (zeros, the best \
-constant, the majority answer) and supervised learners (ridge, nearest neighbour, a logistic classifier)."""
-_RECORD = """Play an environment and write what happens as a demonstration (.demo).
+Plays every row once with the deterministic action. Compares reward and decoded accuracy with baselines that use no \
+input (zeros, the best constant, the majority answer) and with supervised learners (ridge, nearest neighbour, a \
+logistic classifier)."""
+_RECORD = """Play an environment and record a demonstration (.demo).
 
 PLAYER is a run's id or folder, `random`, or MODULE:FUNCTION, a function from spec, observations and mask to actions. \
-The file can be learned from here (bc, iql, awac, gail, airl, behavioral_cloning) and by mlagents-learn."""
-_DEMO = "Look at recordings (.demo), and convert them."
+You can learn from the file here (bc, iql, awac, gail, airl, behavioral_cloning) and in mlagents-learn."""
+_DEMO = "Inspect and convert recordings (.demo)."
 _EXPORT = """Write a run's policy as ONNX for Unity.
 
-The file is checked with onnxruntime against the network before the command returns."""
-_STATUS = """Show how a run does that goes on elsewhere.
+The command compares the file with the network, using onnxruntime, before it returns."""
+_STATUS = """Watch a run in another process or on another machine.
 
-Its live table, from any machine that sees its folder: pairs, speed, the age of policies, what is waited for. --watch \
-goes on until it has ended."""
+Shows the run's live table from any machine that can read its folder: pairs, speed, the age of policies, what the run \
+waits for. With --watch, it updates until the run ends."""
 _TENSORBOARD = """Start TensorBoard on your runs.
 
 It shows the results folder, or the runs that you name, and prints its address. Reward, episode length, losses and the \
 age of the policy are pinned to the top. It runs until you press Ctrl-C, and changes nothing."""
 _REPORT = """Write one HTML file about a run.
 
-Curves with bands, the evaluation beside its baselines, settings, machine, faults and checkpoints. It needs no network \
-and opens anywhere. Several runs are shown together, as seeds of one thing."""
-_PLOT = """Draw reward and losses of runs as a picture.
+Shows curves with bands, the evaluation next to its baselines, settings, machine, faults and checkpoints. The file \
+needs no network and opens in any browser. Several runs are shown together, as seeds of the same experiment."""
+_PLOT = """Plot reward and losses of runs.
 
-Runs that differ in nothing but their seed are one line with a band; others have a line each."""
-_ANIMATE = """Show a run's policy at play, as a GIF or MP4.
+Runs that differ only in their seed share one line with a band; every other run has its own line."""
+_ANIMATE = """Render a run's policy as a GIF or MP4.
 
-It plays an environment of Gymnasium that can draw itself: gym:ID. Nothing of the run changes."""
+Plays a Gymnasium environment that can render itself: gym:ID. The run is not changed."""
 _PLAY = """Play a game turn by turn between fixed players and networks of runs.
 
-The game is hironaka. What the host names, what the agent takes and which points are left is printed for every turn; \
---playoff counts games instead, and --tree draws every reply."""
+The game is hironaka. Prints for every turn the host's choice, the agent's choice and the remaining points. With \
+--playoff, it counts games instead; with --tree, it draws every reply."""
 _MATCH = """Play policies against each other on an environment with teams.
 
-A player is a run, a checkpoint, a model (.onnx), `random`, or MODULE:FUNCTION. Everybody meets everybody, in the \
-place of each team; who won, drew and lost how often is printed, with an interval of 95 %."""
-_HUB = "Put a run on the Hugging Face Hub, or restore one from there."
+A player is a run, a checkpoint, a model (.onnx), `random`, or MODULE:FUNCTION. Every player meets every other one, on \
+each side. Prints how often each player won, drew and lost, with a 95 % interval."""
+_HUB = "Push a run to the Hugging Face Hub, or pull one from it."
 _HEADLESS = """Run the headless engine alone, for any trainer.
 
-Takes a Unity build's flags and the scenes' own, such as --scene tau --mlagents-port 5004, or --write-build DIR to \
-leave a launcher that mlagents-learn --env accepts as a build. `tau-train headless --help` lists them."""
-_CHECK_ENV = """Say what is wrong with a batched environment.
+Accepts a Unity build's flags and the scenes' own, such as --scene tau --mlagents-port 5004. With --write-build DIR, \
+it writes a launcher that mlagents-learn --env accepts as a build. `tau-train headless --help` lists all flags."""
+_CHECK_ENV = """Test a batched environment for mistakes.
 
-Plays it with random actions and looks at shapes, types, masks, random numbers, resets, and whether copies know of \
-each other; then compares it, step by step, with its twin or --against, and on another --device with itself. Exit code \
-0 if nothing was found, 1 if something was."""
-_CLUSTER = "Begin, look at and end a Ray cluster of machines that ssh reaches."
-_DATA = "Embed, audit, join and target a Tau data set of your own."
+Plays it with random actions and checks shapes, types, masks, random numbers, resets, and that copies do not influence \
+each other. Then compares it, step by step, with its twin or --against, and on another --device with itself. Exit \
+code: 0 if no fault was found, 1 otherwise."""
+_CLUSTER = "Start, inspect and stop a Ray cluster on machines that you reach by ssh."
+_DATA = "Embed, audit, join and export your own Tau data set."
 
 _COMMANDS = (
     ("parallel", "tau_trainer.cli.train.parallel:parallel", _TRAIN, _PARALLEL),
@@ -139,11 +141,11 @@ _COMMANDS = (
     ("cluster", "tau_trainer.cli.parts.cluster:app", _PARTS, _CLUSTER),
     ("data", "tau_trainer.cli.parts.data:app", _PARTS, _DATA),
 )
-"""Name, where it is defined, group, and help, whose first paragraph also stands in the list of commands."""
+"""Name, function, group, and help. The first paragraph of the help is also in the list of commands."""
 
 
 def _show_panel(console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
-    """Draw a panel of a help page, its first column as wide as the longest flag with its value: none is broken."""
+    """Draw a panel of a help page. Its first column fits the longest flag with its value, so that no flag wraps."""
     from attrs import evolve
     from cyclopts.help import DefaultFormatter, NameRenderer
     from cyclopts.help.specs import get_default_parameter_columns

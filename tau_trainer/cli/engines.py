@@ -1,4 +1,4 @@
-"""Flags of engines, and of the pairs that play in them."""
+"""Flags of engines and of the pairs that play in them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ENGINES = Group("Engines", sort_key=3)
 class PairFlags:
     """TauAgent-AgentTrainer pairs."""
 
-    pairs: Annotated[Text, number("Pairs to train, an engine each. [default: 4]"), Sets("tau.")] = None
+    pairs: Annotated[Text, number("Pairs to train, each with its own engine. [default: 4]"), Sets("tau.")] = None
     max_concurrent: Annotated[
-        Text, number("Pairs that run at once. [default: as many as make sense here]", "M"), Sets("tau.")
+        Text, number("Pairs that run at once. [default: chosen for this machine]", "M"), Sets("tau.")
     ] = None
     policy: Annotated[
         Literal["shared", "independent"] | None,
@@ -30,27 +30,27 @@ class PairFlags:
     agents: Annotated[Text, number("Agents in every engine. [default: 32]"), Sets("tau.")] = None
     credit: Annotated[
         Literal["component", "aggregate"] | None,
-        Parameter(help="Each action component gets its own advantage, or all share the mean's. [default: component]"),
+        Parameter(help="One advantage for each action component, or the mean's for all. [default: component]"),
         Sets("tau.reward."),
     ] = None
     data: Annotated[
-        Text, text("Tau data set (JSON) to train on. [default: the one that comes along]", "FILE"), Sets("tau.")
+        Text, text("Tau data set (JSON) to train on. [default: the included one]", "FILE"), Sets("tau.")
     ] = None
     no_evaluate: Annotated[
-        Switch, Parameter(help="Choose and evaluate nothing by held-out rows."), Sets("tau.evaluate", False)
+        Switch, Parameter(help="Do not validate or evaluate on held-out rows."), Sets("tau.evaluate", False)
     ] = None
 
 
 @Parameter(name="*", group=ENGINES)
 @dataclass(frozen=True, kw_only=True)
 class EngineFlags:
-    """How engines are started and run; names and meaning as in mlagents-learn."""
+    """How engines start and run. Names and meanings are the same as in mlagents-learn."""
 
     env: Annotated[
         Text,
         text(
             "A Unity build, headless:SCENE, batched:tau, gym:ID, pettingzoo:MODULE, editor (press Play; port 5004), or "
-            "attach:MAX (engines that others start and that join, one a port).",
+            "attach:MAX (wait for up to MAX engines to connect, one per port).",
             "ENV",
         ),
         Sets("env_settings.env_path"),
@@ -62,11 +62,11 @@ class EngineFlags:
     ] = None
     listen: Annotated[
         Text,
-        text("Address to listen on instead of this machine alone; no password protects it.", "ADDRESS"),
+        text("Address to listen on for other machines; no password protects it. [default: this machine]", "ADDRESS"),
         Sets("collection."),
     ] = None
     tls_cert: Annotated[
-        Text, text("Certificate (PEM) for --listen, which is clear text without.", "FILE"), Sets("collection.")
+        Text, text("Certificate (PEM) for --listen; unencrypted if omitted.", "FILE"), Sets("collection.")
     ] = None
     tls_key: Annotated[Text, text("Private key (PEM) of --tls-cert.", "FILE"), Sets("collection.")] = None
     timeout_wait: Annotated[
@@ -74,7 +74,7 @@ class EngineFlags:
     ] = None
     no_graphics: Annotated[Switch, Parameter(help="Start players without graphics."), Sets("engine_settings.")] = None
     no_graphics_monitor: Annotated[
-        Switch, Parameter(help="The same, but the first player shows its window."), Sets("engine_settings.")
+        Switch, Parameter(help="Like --no-graphics, but the first player shows its window."), Sets("engine_settings.")
     ] = None
     time_scale: Annotated[
         Text, number("Game seconds for each real second. [default: 20]", "X"), Sets("engine_settings.")
@@ -89,15 +89,17 @@ class EngineFlags:
     height: Annotated[Text, number("Window height in pixels. [default: 84]"), Sets("engine_settings.")] = None
     quality_level: Annotated[Text, number("Unity's quality level. [default: 5]"), Sets("engine_settings.")] = None
     num_areas: Annotated[
-        Text, number("Training areas in each engine, or copies in each gym. [default: 1]"), Sets("env_settings.")
+        Text,
+        number("Training areas in each engine, or copies in each Gymnasium actor. [default: 1]"),
+        Sets("env_settings."),
     ] = None
     image_order: Annotated[
         Literal["auto", "declared", "channels_last"] | None,
-        Parameter(help="Order in which uncompressed images come. [default: auto, by the package's version]"),
+        Parameter(help="Axis order of uncompressed images. [default: auto, from the Unity package's version]"),
         Sets("collection."),
     ] = None
     max_lifetime_restarts: Annotated[
-        Text, number("Restarts of a failed engine in a run; -1 = unlimited. [default: 10]"), Sets("env_settings.")
+        Text, number("Restarts of each failed engine in a run; -1 = unlimited. [default: 10]"), Sets("env_settings.")
     ] = None
     restarts_rate_limit_n: Annotated[
         Text, number("Restarts of an engine within the period; -1 = unlimited. [default: 1]"), Sets("env_settings.")
@@ -115,8 +117,8 @@ class EngineFlags:
 @Parameter(name="*", group=ENGINES)
 @dataclass(frozen=True, kw_only=True)
 class ManyEngineFlags(EngineFlags):
-    """The same of several engines; ``parallel`` has pairs instead."""
+    """Flags of several engines; ``parallel`` has pairs instead."""
 
     num_envs: Annotated[
-        Text, number("Engines side by side, or actors with one each. [default: 1]"), Sets("env_settings.")
+        Text, number("Engines that run at once, or actors with one engine each. [default: 1]"), Sets("env_settings.")
     ] = None

@@ -1,4 +1,4 @@
-"""From the words of a command line to an exit code: 0 done, 1 a defect of ours, 2 a mistake with a remedy."""
+"""Runs a command line and returns its exit code: 0 done, 1 a bug of this program, 2 a mistake that the user can fix."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PASS_THROUGH = "headless"
 def run(argv: Sequence[str] | None = None) -> int:
     """Run ``tau-train`` with ``argv`` (default: this process's arguments); returns the exit code.
 
-    Raises KeyboardInterrupt where it was stopped, whatever became of that on its way.
+    Raises KeyboardInterrupt if the command was interrupted, even if the interrupt surfaced as another exception.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    # Acting multiplies small matrices, where a second thread only costs; to be said before numpy is imported.
+    # Acting multiplies small matrices, which a second thread only slows down. Set this before numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if not (os.environ.get("COLUMNS") or "1").strip("0"):
-        del os.environ["COLUMNS"]  # a terminal of no width shows nothing
+        del os.environ["COLUMNS"]  # a terminal of width 0 would show nothing
     debug = "--debug" in split_env_args(words)[0]
     try:
         code = _run(words)
@@ -42,14 +42,14 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _stopped(error: BaseException | None) -> bool:
-    """Whether a KeyboardInterrupt is behind it: modules of other languages make an error of their own of that."""
+    """Whether a KeyboardInterrupt caused the error. Extension modules turn one into an error of their own."""
     return error is not None and (
         isinstance(error, KeyboardInterrupt) or _stopped(error.__cause__) or _stopped(error.__context__)
     )
 
 
 def _reader_has_gone() -> bool:
-    """Whether stdout's other end is closed; if so, let nothing be flushed to it at exit."""
+    """Whether the reader of stdout has closed it; if so, also redirect stdout so that nothing is flushed at exit."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
@@ -85,7 +85,7 @@ def _run(words: list[str]) -> int:
 
 
 def usage_sentence(text: str, unused: Sequence[str], commands: Sequence[str]) -> str:
-    """One sentence with a remedy from what the command-line parser says."""
+    """The message of the command-line parser as one sentence with a remedy."""
     sentence = " ".join(text.split()).replace(", ...", " and others")
     if sentence.startswith("Unused Tokens"):
         sentence = f"Unexpected argument: {' '.join(unused)}"
@@ -95,7 +95,7 @@ def usage_sentence(text: str, unused: Sequence[str], commands: Sequence[str]) ->
 
 
 def split_env_args(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words before ``--env-args``, and those after it, which belong to the engine."""
+    """The words before ``--env-args``, and the words after it, which are passed to the engine."""
     if _SWALLOWING not in words:
         return list(words), []
     at = list(words).index(_SWALLOWING)
@@ -103,6 +103,6 @@ def split_env_args(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def join_env_args(words: Sequence[str]) -> list[str]:
-    """Bind each word after ``--env-args`` to that flag, so that none is read as a flag of ours."""
+    """Bind each word after ``--env-args`` to that flag, so that none is parsed as a flag of ``tau-train``."""
     head, rest = split_env_args(words)
     return [*head, *(f"{_SWALLOWING}={word}" for word in rest)]

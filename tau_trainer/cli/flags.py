@@ -1,7 +1,7 @@
-"""What a flag is: a text, perhaps a switch, and the setting that it overrides.
+"""Command-line flags: a text or a switch, and the setting that each one overrides.
 
-Numbers stay texts here. The settings read them (``1e6`` included) and say what is wrong with them, so that a flag and
-a line of YAML get the same check and the same sentence.
+Numbers stay texts here. The settings parse them (``1e6`` included) and report mistakes, so that a flag and a line of
+YAML get the same check and the same message.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ Switch = bool | None
 
 @dataclass(frozen=True)
 class Sets:
-    """The setting that a flag overrides, and the value that a bare flag stands for."""
+    """The setting that a flag overrides, and the value of a flag without an argument."""
 
     path: str
-    """Dotted key; ``behaviors.*`` means every behavior. After a dot at the end comes the flag's own name."""
+    """Dotted key; ``behaviors.*`` means every behavior. If it ends in a dot, the flag's own name follows."""
     value: Any = True
 
 
 def text(about: str, metavar: str) -> Parameter:
-    """A flag that takes a text."""
+    """A flag with a text argument."""
     return Parameter(help=about, metavar=metavar)
 
 
 def number(about: str, metavar: str = "N") -> Parameter:
-    """A flag that takes a number, below zero too."""
+    """A flag with a number as its argument, which may be negative."""
     return Parameter(help=about, metavar=metavar, allow_leading_hyphen=True)
 
 
 def overridden(group: type) -> Iterator[tuple[str, str, Any]]:
-    """Of each flag that overrides a setting its name, the setting's dotted key, and what a bare flag stands for."""
+    """For each flag that overrides a setting: name, dotted key of the setting, value without an argument."""
     for name, hint in get_type_hints(group, include_extras=True).items():
         for target in getattr(hint, "__metadata__", ()):
             if isinstance(target, Sets):
@@ -45,7 +45,7 @@ def overridden(group: type) -> Iterator[tuple[str, str, Any]]:
 
 
 def overrides_of(*groups: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """The settings that given flags override, by dotted key, and the flag behind each key."""
+    """The settings that the given flags override, by dotted key, and the flag for each key."""
     overrides: dict[str, Any] = {}
     flags: dict[str, str] = {}
     for group in groups:

@@ -1,4 +1,4 @@
-"""Ctrl-C from the first moment on, while everything else is still being loaded. Imports next to nothing."""
+"""Handles Ctrl-C from the start, while everything else is still loading. Imports almost nothing."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C where nothing had to be saved."""
+"""Exit code after Ctrl-C if there was nothing to save."""
 _SAID = "error: stopped before anything was to be saved\n"
 _ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
-"""As :mod:`tau_trainer.runs.session` has them, which takes over while a run learns."""
+"""The same signals as in :mod:`tau_trainer.runs.session`, which takes over while a run learns."""
 
 
 class Interrupts:
-    """Turns the first signal that asks for the end into KeyboardInterrupt, and leaves at once with the second.
+    """Turns the first signal to stop into KeyboardInterrupt, and ends the process at the second.
 
-    Nobody sees a traceback, and no run stays locked.
+    No traceback is shown, and no run stays locked.
 
     Args:
-        whole: whether the process ends with this, so that it may be left at any moment.
+        whole: whether the process ends with this command, so that it may be ended at any moment.
     """
 
     def __init__(self, *, whole: bool) -> None:
@@ -32,10 +32,10 @@ class Interrupts:
         self._before: dict[int, Any] = {}
         for number in (getattr(signal, name) for name in _ASKING if hasattr(signal, name)):
             usual = signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
-            if usual and (whole or number == signal.SIGINT):  # `nohup` has some ignored, and so they stay
+            if usual and (whole or number == signal.SIGINT):  # `nohup` ignores some; keep that
                 try:
                     self._before[number] = signal.signal(number, self._hear)
-                except ValueError:  # not the main thread, which hears no signal
+                except ValueError:  # only the main thread receives signals
                     return
         if whole:
             sys.unraisablehook = self._unraisable
@@ -47,13 +47,13 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def _unraisable(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """Where Python would print the KeyboardInterrupt and go on: in a callback of an import, say."""
+        """Called where Python would print the KeyboardInterrupt and continue, as in an import's callback."""
         if unraisable.exc_type is KeyboardInterrupt:
             self._leave()
         sys.__unraisablehook__(unraisable)
 
     def stop(self) -> int:
-        """Say that the command was stopped; returns the exit code, or leaves where a run's thread goes on."""
+        """Print that the command was stopped; returns the exit code, or ends the process if a run's thread is alive."""
         self._ignore()
         if not self._whole:
             sys.stderr.write(_SAID)
@@ -65,9 +65,9 @@ class Interrupts:
         return INTERRUPTED
 
     def end(self) -> None:
-        """The command has ended."""
+        """Restore the earlier handlers at the end of the command."""
         if self._whole:
-            self._pressed = True  # what is left is the interpreter's, which would print a traceback
+            self._pressed = True  # only the interpreter's shutdown is left, which would print a traceback
             _let_go()
             return
         for number, handler in self._before.items():
@@ -78,7 +78,7 @@ class Interrupts:
             signal.signal(number, signal.SIG_IGN)
 
     def _leave(self) -> NoReturn:
-        """End the process now: nothing is waited for."""
+        """End the process now, without waiting for anything."""
         self._ignore()
         _say()
         _let_go()
@@ -90,12 +90,12 @@ def _say() -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
         os.write(2, _SAID.encode())
-    except (OSError, ValueError, RuntimeError):  # a stream that is closed, or was just being written
+    except (OSError, ValueError, RuntimeError):  # the stream is closed, or a write was in progress
         return
 
 
 def _let_go() -> None:
-    """Unlock the runs of this process, and remove those that had not begun."""
+    """Unlock the runs of this process, and delete the folders of runs that had not started."""
     folders = sys.modules.get("tau_trainer.runs.folder")
     if folders is not None and hasattr(folders, "let_go"):  # not while it is being imported
         folders.let_go()

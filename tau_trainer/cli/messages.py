@@ -1,4 +1,4 @@
-"""What the command line says: lines on stdout, one-sentence errors on stderr, log records."""
+"""Output of the command line: lines on stdout, one-sentence errors on stderr, log records."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tau_trainer.errors import SettingsError, TauError, is_out_of_memory
 from tau_trainer.shown import ShownFormatter, shown
 
 INTERNAL = 1
-"""Exit code of a defect of this program."""
+"""Exit code for a bug of this program."""
 
 _UNITS = {None: 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-"""Bytes of what allocators count in; None: bytes."""
+"""Bytes of each unit in allocators' messages; None: bytes."""
 
 
 def show_lines(lines: Iterable[str]) -> None:
-    """Write plain lines to stdout, never wrapped, broken or coloured by their content."""
+    """Write plain lines to stdout, without wrapping, and without styles or control characters from their content."""
     from tau_trainer.console import Console
 
     console = Console(soft_wrap=True)
@@ -31,7 +31,7 @@ def show_lines(lines: Iterable[str]) -> None:
 
 
 def show_status(text: str) -> None:
-    """Say on stderr what is being done now, before something that takes a while."""
+    """Write the current step to stderr, before a step that takes a while."""
     print(shown(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -42,9 +42,9 @@ def show_json(value: object) -> None:
 
 
 def show_error(text: str, *, mistake: bool = True, each: Iterable[str] = ()) -> None:
-    """Write ``error: text`` to stderr (``note:`` where it is no mistake), coloured where that is a terminal.
+    """Write ``error: text`` to stderr (``note:`` if it is not a mistake), in colour if stderr is a terminal.
 
-    ``each``: lines below it.
+    ``each``: more lines below it.
     """
     from rich.text import Text
 
@@ -57,7 +57,7 @@ def show_error(text: str, *, mistake: bool = True, each: Iterable[str] = ()) -> 
 
 
 def tell(error: BaseException, *, debug: bool) -> int:
-    """Tell the user of ``error``; returns the exit code."""
+    """Report ``error`` to the user; returns the exit code."""
     if debug:
         sys.stderr.write(shown("".join(traceback.format_exception(error)), lines=True))
     mistakes = list(_mistakes(error))
@@ -74,19 +74,19 @@ def tell(error: BaseException, *, debug: bool) -> int:
     if (remedy := _remedy(error)) is not None:
         show_error(remedy)
         return TauError.exit_code
-    hint = "" if debug else "; run again with --debug to see where, and report it"
+    hint = "" if debug else "; run again with --debug to see the traceback, and report it"
     show_error(f"internal error: {_described(error)}{hint}")
     return INTERNAL
 
 
 def _remedy(error: BaseException) -> str | None:
-    """What to do where the machine has too little of something; None: that is not it."""
+    """The remedy if memory, disk space or a package is missing; None for any other error."""
     from tau_trainer.files import memory_bytes, reason
 
     if is_out_of_memory(error):
         found = re.search(r"(?:allocate|allocating) ([\d.]+) ?([KMGT]iB)?", str(error))
         asked = float(found[1]) * _UNITS[found[2]] if found else 0.0
-        much = f": {asked / _UNITS['GiB']:,.1f} GiB were asked for at once" if found else ""
+        much = f": one allocation of {asked / _UNITS['GiB']:,.1f} GiB failed" if found else ""
         there = None if "CUDA" in str(error) else memory_bytes()
         has = f", and this machine has {there / _UNITS['GiB']:,.1f} GiB" if there and found else ""
         has += f", so less than 1/{asked // there:.0f} of that fits" if there and asked > 2 * there else ""
@@ -96,12 +96,12 @@ def _remedy(error: BaseException) -> str | None:
         )
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("tau_trainer"):
         return (
-            f"the Python package {error.name.partition('.')[0]} is not installed, and this needs it; run `pip install "
-            "tau-trainer` again, which brings what is missing"
+            f"the Python package {error.name.partition('.')[0]} is required but not installed; run `pip install "
+            "tau-trainer` again to install missing packages"
         )
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         place = error.filename or "the output"
-        return f"{place} cannot be written: {reason(error)}; make room, or let it go somewhere else"
+        return f"cannot write {place}: {reason(error)}; free some space, or choose another place"
     return None
 
 
@@ -111,7 +111,7 @@ def _described(error: BaseException) -> str:
 
 
 def _mistakes(error: BaseException) -> Iterator[TauError]:
-    """The TauErrors that ``error`` is or groups; none if it groups anything else."""
+    """``error`` if it is a TauError, or the TauErrors in its group; none if the group has any other error."""
     if isinstance(error, TauError):
         yield error
     elif isinstance(error, BaseExceptionGroup):
@@ -121,7 +121,7 @@ def _mistakes(error: BaseException) -> Iterator[TauError]:
 
 
 def set_up_logging(*, debug: bool = False, quiet: bool = False) -> None:
-    """Send the package's log records to stderr: warnings, with ``debug`` everything, with ``quiet`` errors only."""
+    """Send the package's log records to stderr: warnings; with ``debug`` all records, with ``quiet`` only errors."""
     handler = _Stderr()
     form = "%(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s: %(message)s"
     handler.setFormatter(_LowerCase(form))
@@ -132,10 +132,10 @@ def set_up_logging(*, debug: bool = False, quiet: bool = False) -> None:
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to whatever stderr is at that moment: a live table puts its own in place, to scroll lines above it."""
+    """Writes to the current ``sys.stderr``: a live table replaces it with its own, to scroll lines above the table."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr  # `setStream` would flush the one before, which may be closed
+        self.stream = sys.stderr  # `setStream` would flush the old stream, which may be closed
         super().emit(record)
 
 

@@ -1,4 +1,4 @@
-"""The flags of commands that train, each declared once: name, help, and the setting that it overrides."""
+"""Flags of the commands that train, each declared once: name, help, and the setting that it overrides."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OUTPUT = Group("Output", sort_key=5)
 ResultsDir = Annotated[str, Parameter(help="Folder that holds the runs. [default: results]", metavar="DIR")]
 Set = Annotated[
     tuple[str, ...],
-    text("Any setting by its key, as behaviors.*.hyperparameters.beta=1e-3; may be repeated.", "KEY=VALUE"),
+    text("Override any setting, such as behaviors.*.hyperparameters.beta=1e-3; may be repeated.", "KEY=VALUE"),
 ]
 Run = Annotated[str, Parameter(help="A run's id, or the path of its folder.")]
 Export = Annotated[
     Literal["best", "last"] | None,
-    Parameter(help="The best policy, where something chooses one, or the last. [default: as the run's settings]"),
+    Parameter(help="The best policy, if the run chooses one, or the last. [default: the run's setting]"),
 ]
-Json = Annotated[bool, Parameter(group=OUTPUT, help="One JSON object on stdout, for machines.")]
+Json = Annotated[bool, Parameter(group=OUTPUT, help="Print one JSON object to stdout.")]
 Debug = Annotated[bool, Parameter(group=OUTPUT, help="Show tracebacks.")]
 Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
 Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
@@ -37,85 +37,85 @@ Config = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class SettingFlags:
-    """Where any run begins: settings and a seed."""
+    """The start of any run: settings and a seed."""
 
     results_dir: Annotated[
         Text, text("Folder that holds the runs. [default: results]", "DIR"), Sets("checkpoint_settings.")
     ] = None
     initialize_from: Annotated[
-        Text, text("Begin with the weights of the run of that id.", "ID"), Sets("checkpoint_settings.")
+        Text, text("Start with the weights of the run with this id.", "ID"), Sets("checkpoint_settings.")
     ] = None
     seed: Annotated[
         Text,
-        number("Seed of everything random; engine i gets seed + i. [default: the config's; -1 is a random one]"),
+        number("Random seed; engine i gets seed + i. [default: the config's; -1 draws one]"),
         Sets("env_settings."),
     ] = None
     set: Set = ()
-    lenient: Annotated[bool, Parameter(help="Warn of unknown keys in the config instead of refusing them.")] = False
+    lenient: Annotated[bool, Parameter(help="Warn about unknown keys in the config instead of stopping.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhichFlags:
-    """Which run this is, and where it ends."""
+    """The run's name, and the end of its training."""
 
     run_id: Annotated[
         Text,
         text("Name of the run's folder. [default: the config's name, numbered]", "ID"),
         Sets("checkpoint_settings."),
     ] = None
-    resume: Annotated[Switch, Parameter(help="Go on with the run of this id."), Sets("checkpoint_settings.")] = None
-    force: Annotated[Switch, Parameter(help="Overwrite the run of this id."), Sets("checkpoint_settings.")] = None
+    resume: Annotated[Switch, Parameter(help="Resume this run."), Sets("checkpoint_settings.")] = None
+    force: Annotated[Switch, Parameter(help="Overwrite this run."), Sets("checkpoint_settings.")] = None
     inference: Annotated[
         Switch,
-        Parameter(help="Play the run of this id, and change nothing of it."),
+        Parameter(help="Play the policies of this run without training or changing it."),
         Sets("checkpoint_settings."),
     ] = None
     max_steps: Annotated[
-        Text, number("Decisions to learn from, of all agents together. [default: the config's]"), Sets("behaviors.*.")
+        Text, number("Decisions to train for, summed over all agents. [default: the config's]"), Sets("behaviors.*.")
     ] = None
     criterion: Annotated[
         Text,
-        number("End a behavior whose mean reward of trial_count episodes reaches this.", "REWARD"),
+        number("Stop training a behavior if its mean reward over trial_count episodes reaches this.", "REWARD"),
         Sets("behaviors.*."),
     ] = None
-    trial_count: Annotated[Text, number("Episodes that --criterion looks at. [default: 100]"), Sets("behaviors.*.")] = (
-        None
-    )
+    trial_count: Annotated[
+        Text, number("Episodes to average for --criterion. [default: 100]"), Sets("behaviors.*.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnyRunFlags(SettingFlags, WhichFlags):
-    """A run of whatever kind."""
+    """Flags of a run of any kind."""
 
     @property
     def folder_of_runs(self) -> Path:
-        """Where runs are."""
+        """The folder that holds the runs."""
         return Path(self.results_dir or "results")
 
     @property
     def again(self) -> str | None:
-        """The flag that asks for a run that is there; None: a new one begins."""
+        """The flag that continues an existing run; None for a new run."""
         return "--inference" if self.inference else "--resume" if self.resume else None
 
 
 @Parameter(name="*", group=RUN)
 @dataclass(frozen=True, kw_only=True)
 class RunFlags(AnyRunFlags):
-    """Which run of behaviors or pairs this is."""
+    """Flags of a run of behaviors or pairs."""
 
     export: Annotated[
         Literal["best", "last"] | None,
-        Parameter(help="Policy to export: the best, where something chooses one, or the last. [default: best]"),
+        Parameter(help="Policy to export: the best, if the run chooses one, or the last. [default: best]"),
         Sets("checkpoint_settings."),
     ] = None
     devices: Annotated[
         Text,
-        number("Processes that learn together, each from its part of every minibatch; on GPUs one each. [default: 1]"),
+        number("Processes that share every minibatch, with one GPU each if there are GPUs. [default: 1]"),
         Sets("devices"),
     ] = None
     strategy: Annotated[
         Literal["mirrored", "parameter_server"] | None,
-        Parameter(help="Whether they learn as one, or each from rollouts of its own. [default: mirrored]"),
+        Parameter(help="With --devices: all learn from the same rollouts, or each from its own. [default: mirrored]"),
         Sets("strategy"),
     ] = None
 
@@ -123,22 +123,22 @@ class RunFlags(AnyRunFlags):
 @Parameter(name="*", group=RUN)
 @dataclass(frozen=True, kw_only=True)
 class BatchFlags(AnyRunFlags):
-    """Which batched run this is."""
+    """Flags of a batched run."""
 
     num_envs: Annotated[Text, number("Copies of the environment."), Sets("environment.")] = None
     device: Annotated[
         Text,
-        text("Where everything is computed: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
+        text("Device for all computation: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
         Sets("torch_settings."),
     ] = None
     devices: Annotated[
         Text,
-        number("Processes that train together, each with its share of the copies; on GPUs one each. [default: 1]"),
+        number("Processes that share the copies, with one GPU each if there are GPUs. [default: 1]"),
         Sets("devices"),
     ] = None
     compile: Annotated[
         Literal["auto", "on", "off"] | None,
-        Parameter(help="Compile stepping and acting: where a probe finds it faster, always, never. [default: auto]"),
+        Parameter(help="Compile stepping and acting: if a probe is faster, always, or never. [default: auto]"),
         Sets("compile"),
     ] = None
 
@@ -146,16 +146,16 @@ class BatchFlags(AnyRunFlags):
 @Parameter(name="*", group=SEARCH)
 @dataclass(frozen=True, kw_only=True)
 class FindFlags(SettingFlags):
-    """What every search takes."""
+    """Flags of every search."""
 
     metric: Annotated[
-        Literal["reward", "loss"], Parameter(help="What is compared: reward of an episode, or loss. [default: reward]")
+        Literal["reward", "loss"], Parameter(help="Value to compare: reward of an episode, or loss. [default: reward]")
     ] = "reward"
     output: Annotated[
         Path | None,
         Parameter(
             name=("--output", "--out", "-o"),
-            help="Folder for table and picture, new or empty. [default: results/find-...]",
+            help="New or empty folder for the table and the plot. [default: results/find-...]",
             metavar="DIR",
         ),
     ] = None
@@ -164,33 +164,34 @@ class FindFlags(SettingFlags):
 @Parameter(name="*", group=LEARNING)
 @dataclass(frozen=True, kw_only=True)
 class ClusterFlags:
-    """Actors, a batched run's ranks, or trials, on other machines."""
+    """Flags for actors, a batched run's ranks, or trials on other machines."""
 
     cluster: Annotated[
         Text,
         text(
-            "Play on the nodes of a Ray cluster: local[:N], a private one of N nodes here, HOST:PORT, or RAY_ADDRESS, "
-            "what that variable says.",
+            "Play on the nodes of a Ray cluster: local[:N] (a private cluster of N nodes on this machine), HOST:PORT, "
+            "or RAY_ADDRESS (the value of that variable).",
             "ADDRESS",
         ),
         Sets("cluster.address"),
     ] = None
     insecure: Annotated[
-        Switch, Parameter(help="Connect to a cluster that asks for no token."), Sets("cluster.insecure")
+        Switch, Parameter(help="Connect to a cluster that requires no token."), Sets("cluster.insecure")
     ] = None
 
 
 @Parameter(name="*", group=SEARCH)
 @dataclass(frozen=True, kw_only=True)
 class CompareFlags(FindFlags):
-    """What searches by several trials take as well."""
+    """Additional flags of searches with several trials."""
 
     decisions: Annotated[
         int | None,
-        Parameter(help="Decisions of each trial. [default: 20 updates, or off-policy 10,000 decisions]", metavar="N"),
+        Parameter(help="Decisions for each trial. [default: 20 updates, or 10,000 if off-policy]", metavar="N"),
     ] = None
     jobs: Annotated[
-        int | None, Parameter(help="Trials at a time. [default: one a core, or as many as fit on nodes]", metavar="N")
+        int | None,
+        Parameter(help="Trials at once. [default: one per core, or as many as fit on nodes]", metavar="N"),
     ] = None
     cluster: ClusterFlags = ClusterFlags()
 
@@ -198,39 +199,39 @@ class CompareFlags(FindFlags):
 @Parameter(name="*", group=SEARCH)
 @dataclass(frozen=True, kw_only=True)
 class SweepFlags(SettingFlags):
-    """What a sweep takes besides the flags of its trials."""
+    """Flags of a sweep, in addition to those of its trials."""
 
     trials: Annotated[
-        Text, number("Runs, each with values of its own. [default: the config's, or 10]"), Sets("sweep.")
+        Text, number("Number of runs with different values. [default: the config's, or 10]"), Sets("sweep.")
     ] = None
-    jobs: Annotated[int | None, Parameter(help="Trials at a time. [default: as many as fit]", metavar="N")] = None
+    jobs: Annotated[int | None, Parameter(help="Trials at once. [default: as many as fit]", metavar="N")] = None
     output: Annotated[
         Path | None,
         Parameter(
             name=("--output", "--out", "-o"),
-            help="Folder of the sweep, new or empty. [default: results/sweep-...]",
+            help="New or empty folder for the sweep. [default: results/sweep-...]",
             metavar="DIR",
         ),
     ] = None
-    resume: Annotated[bool, Parameter(help="Go on with the sweep of that folder, or the newest of this name.")] = False
+    resume: Annotated[bool, Parameter(help="Resume the sweep in --output, or the newest of this config.")] = False
     cluster: Annotated[
         Text,
-        text("Nodes of which Ray cluster: local[:N], HOST:PORT, or RAY_ADDRESS. [default: local]", "ADDRESS"),
+        text("Ray cluster to use: local[:N], HOST:PORT, or RAY_ADDRESS. [default: local]", "ADDRESS"),
         Sets("sweep.cluster.address"),
     ] = None
     insecure: Annotated[
-        Switch, Parameter(help="Connect to a cluster that asks for no token."), Sets("sweep.cluster.insecure")
+        Switch, Parameter(help="Connect to a cluster that requires no token."), Sets("sweep.cluster.insecure")
     ] = None
 
 
 @Parameter(name="*", group=LEARNING)
 @dataclass(frozen=True, kw_only=True)
 class LearningFlags:
-    """How learning runs."""
+    """Flags of learning."""
 
     deterministic_collection: Annotated[
         Switch,
-        Parameter(help="Learning and collection take turns: the same seed is the same run, to the bit."),
+        Parameter(help="Collect and learn in turns, so that the same seed gives the same run, bit for bit."),
         Sets("collection.deterministic"),
     ] = None
     deterministic: Annotated[
@@ -240,7 +241,7 @@ class LearningFlags:
     ] = None
     torch_device: Annotated[
         Text,
-        text("Device that learns: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
+        text("Device for learning: cpu, cuda, cuda:N, mps. [default: cpu]", "DEVICE"),
         Sets("torch_settings.device"),
     ] = None
 
@@ -248,16 +249,16 @@ class LearningFlags:
 @Parameter(name="*", group=LEARNING)
 @dataclass(frozen=True, kw_only=True)
 class ActorFlags:
-    """Actors in processes of their own; ``learn`` alone has them."""
+    """Flags of actors in separate processes; only ``learn`` has them."""
 
     execution: Annotated[
         Literal["sync", "async"] | None,
-        Parameter(help="Everything in one process, or actors in processes of their own. [default: sync]"),
+        Parameter(help="Run everything in one process, or actors in separate processes. [default: sync]"),
         Sets("execution"),
     ] = None
     actors: Annotated[
         Text,
-        number("Actors, an environment each; with them --execution is async. [default: 4]"),
+        number("Actors with one environment each; implies --execution async. [default: 4]"),
         Sets("async_trainer."),
     ] = None
 
@@ -265,17 +266,17 @@ class ActorFlags:
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class OutputFlags:
-    """What is shown."""
+    """Flags of the output."""
 
-    quiet: Annotated[bool, Parameter(help="Show nothing but errors.")] = False
-    json: Annotated[bool, Parameter(help="One JSON object a line on stdout, for machines.")] = False
+    quiet: Annotated[bool, Parameter(help="Show only errors.")] = False
+    json: Annotated[bool, Parameter(help="Print one JSON object per line to stdout.")] = False
     debug: Annotated[Switch, Parameter(help="Show tracebacks."), Sets("debug")] = None
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class LegacyFlags:
-    """Flags of mlagents-learn that are deprecated there."""
+    """Deprecated flags of mlagents-learn."""
 
     load: Annotated[Switch, Parameter(show=False), Sets("checkpoint_settings.resume")] = None
     train: Annotated[bool, Parameter(show=False)] = False
@@ -286,7 +287,7 @@ class LegacyFlags:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TrialFlags:
-    """All of a trial's flags: those of ``learn`` that a search has."""
+    """All flags of a trial: the flags of ``learn`` that searches share."""
 
     engines: ManyEngineFlags = ManyEngineFlags()
     learning: LearningFlags = LearningFlags()
@@ -296,7 +297,7 @@ class TrialFlags:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class LearnFlags(TrialFlags):
-    """All flags of ``learn``, which are those of ``check``."""
+    """All flags of ``learn`` and ``check``."""
 
     run: RunFlags = RunFlags()
     actors: ActorFlags = ActorFlags()
@@ -318,7 +319,7 @@ class ParallelFlags:
 
 
 def commands(name: str, about: str) -> App:
-    """A command that has commands of its own."""
+    """A command with subcommands."""
     default = Parameter(negative="", show_default=False)
     return App(
         name=name, help=about, help_format="plaintext", group_commands=Group("Commands"), default_parameter=default

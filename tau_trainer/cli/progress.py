@@ -1,4 +1,4 @@
-"""How far a command is."""
+"""Progress of a command."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tau_trainer.cli.messages import show_status
 from tau_trainer.shown import shown
 
 _TELL_S = 5.0
-"""How often progress is told where nothing can be drawn."""
+"""Seconds between progress lines if bars cannot be drawn."""
 
 
 class Progress:
-    """How far something is that takes long: bars on a terminal, else a line now and then, or nothing where silent."""
+    """Progress of a long task: bars on a terminal, otherwise a line every few seconds; nothing if silent."""
 
     def __init__(self, *, silent: bool = False, after_s: float = 1.0) -> None:
-        """``after_s``: what is over earlier needs no line."""
+        """``after_s``: no line is written before this time, in seconds."""
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
 
@@ -45,7 +45,7 @@ class Progress:
             self._bars.stop()
 
     def count(self, name: str, done: int, of: int, unit: str) -> None:
-        """``name`` has done so many: with their speed and the time left, both since it first said so."""
+        """Report ``done`` of ``of`` units of ``name``, with speed and time left, both since its first report."""
         from tau_trainer.metrics.format import format_seconds, format_speed
 
         now = time.monotonic()
@@ -57,7 +57,7 @@ class Progress:
         self.tell(name, done / of, text)
 
     def tell(self, name: str, share: float, text: str) -> None:
-        """``name`` has come so far; call from any thread."""
+        """Report that the share ``share`` of ``name`` is done; call from any thread."""
         if self._silent:
             return
         with self._lock:

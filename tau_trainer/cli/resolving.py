@@ -1,4 +1,4 @@
-"""From a command's flags to settings that are complete: config file, flags over it, run id, seed."""
+"""Builds complete settings from a command's flags: config file, flags that override it, run id, seed."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _log = logging.getLogger(__name__)
 SettingsT = TypeVar("SettingsT", bound="RunSettings")
 
 DEFAULT_CONFIG = "tau3"
-"""The shipped config that ``parallel`` takes when none is named."""
+"""The shipped config that ``parallel`` uses if you name none."""
 OWN_DATA_CONFIG = "tau"
-"""The same with data of one's own, whose engine is one of ours."""
+"""The shipped config that ``parallel`` uses for a user's own data on one of our engines."""
 DEFAULT_RUN = "ppo"
-"""What a run is called, as in ML-Agents, that has no file and plays with the editor."""
+"""Name of a run without a file that plays with the editor, as in ML-Agents."""
 DEFAULT_ENV = "headless:tau"
-"""The engine that ``parallel`` takes when neither config nor flag names one."""
+"""The engine that ``parallel`` uses if neither config nor flag names one."""
 
 
 @dataclass(slots=True)
 class Request:
-    """What the command line asks for: a config file and settings over it."""
+    """A command line's request: a config file and settings that override it."""
 
     config: Path | None
     overrides: dict[str, Any] = field(default_factory=dict)
     flags: dict[str, str] = field(default_factory=dict)
     lenient: bool = False
     batched: bool = False
-    """Whether the file must be of a batched environment; else of none."""
+    """True if the file must describe a batched environment; if False, it must not."""
     resumed: bool = False
-    """The config is the one that the run to be resumed was started with."""
+    """True if the config is the one that started the run to resume."""
     name: str = ""
-    """What the run is called, with a number, where nobody says."""
+    """Name of the run, before its number, if the user chooses none."""
 
     def resume_from(self, run: AnyRunFlags, flag: str) -> None:
-        """Take the settings that the run was started with, if it is there; no id: the newest run of this name.
+        """Use the settings that started the run, if it exists. Without an id, use the newest run of this name.
 
-        Raises SettingsError where another command goes on with it than the one that has this ``flag``.
+        ``flag``: the command's flag, for messages. Raises SettingsError if another command must resume the run.
         """
         results, run_id = run.folder_of_runs, run.run_id
         if run_id is None:
@@ -63,7 +63,7 @@ class Request:
             self.overrides["checkpoint_settings.results_dir"] = str(results)
 
     def put(self, path: str, value: Any, flag: str) -> None:
-        """Override ``path``; messages about it name ``flag``."""
+        """Override the setting ``path``; messages about it name ``flag``."""
         self.overrides[path], self.flags[path] = value, flag
 
     def load(self) -> RunSettings:
@@ -73,13 +73,13 @@ class Request:
         return load_form(self.batched, self.config, self.overrides, self.lenient, self.flags)
 
     def read(self, warn: Callable[[str], None]) -> tuple[RunSettings, Problems]:
-        """The settings, trainable or not, and where they stand; ``warn``: what is left out. Raises SettingsError."""
+        """The settings, trainable or not, and their places; ``warn`` receives skipped keys. Raises SettingsError."""
         from tau_trainer.settings.loading import read_settings
 
         return read_settings(self.config, self.overrides, self.lenient, self.flags, warn, batched=self.batched)
 
     def check_kind(self, configuration: Path, flag: str) -> None:
-        """Raises SettingsError where the run with this file is one that another command goes on with."""
+        """Raises SettingsError if another command must resume the run with this file."""
         from tau_trainer.settings.batched import is_batched
         from tau_trainer.settings.document import read_document
 
@@ -87,15 +87,15 @@ class Request:
             run = configuration.parent
             command = "learn" if self.batched else "batch"
             raise SettingsError(
-                f"{flag}: '{run}' is not a run of tau-train {'batch' if self.batched else 'learn or parallel'}; go on "
-                f"with it by: tau-train {command} {flag} --run-id {run.name}, or choose another --run-id"
+                f"{flag}: '{run}' is not a run of tau-train {'batch' if self.batched else 'learn or parallel'}; use: "
+                f"tau-train {command} {flag} --run-id {run.name}, or choose another --run-id"
             )
 
     def named(self, settings: SettingsT) -> SettingsT:
-        """With a run id, where nobody chose one: the request's name with the next free number, or the newest to go on.
+        """The settings with a run id. If none is chosen: the next free number of the name, or its newest run to resume.
 
-        A given flag beats the file's; --resume and --force at one level contradict each other. What goes on is of the
-        same kind. Raises SettingsError.
+        A flag overrides the file. --resume and --force contradict each other if both are flags, or both in the file. A
+        resumed run must be of the same kind. Raises SettingsError.
         """
         from tau_trainer.runs.folder import called
 
@@ -104,9 +104,7 @@ class Request:
             flag = "--resume" if chosen.resume else "--inference"
             self.check_kind(Path(chosen.results_dir, chosen.run_id, "configuration.yaml"), flag)
         if chosen.inference and "checkpoint_settings.force" in self.overrides:
-            raise SettingsError(
-                "--inference plays the run that is there, and --force would replace it; give one of them"
-            )
+            raise SettingsError("--inference plays an existing run, and --force would replace it; give one of them")
         if chosen.resume and chosen.force:
             given = [name for name in ("resume", "force") if f"checkpoint_settings.{name}" in self.overrides]
             if len(given) != 1:
@@ -117,12 +115,12 @@ class Request:
 
 
 def learn_request(config: str | None, flags: LearnFlags) -> Request:
-    """What the command line of ``tau-train learn`` asks for. Raises SettingsError."""
+    """The request of a command line of ``tau-train learn``. Raises SettingsError."""
     run, legacy = flags.run, flags.legacy
     _note_deprecated(legacy)
     request = _request(config, flags, run)
     if "async_trainer.actors" in request.overrides and "execution" not in request.overrides:
-        request.overrides["execution"] = "async"  # there are no others
+        request.overrides["execution"] = "async"  # actors exist only there
     if run.inference and run.initialize_from and not run.resume:
         request.put("checkpoint_settings.run_id", run.initialize_from, "--initialize-from")
         run = replace(run, run_id=run.initialize_from)
@@ -140,7 +138,7 @@ def learn_settings(request: Request) -> RunSettings:
 
 
 def space_problems(request: Request, settings: RunSettings) -> list[str]:
-    """What is wrong with the keys and the ends of ``sweep.space``: they are set as ``--set`` would set them."""
+    """Problems of the keys and the extreme values of ``sweep.space``, which are set as ``--set`` would set them."""
     from tau_trainer.settings import full_key
 
     problems = list[str]()
@@ -156,7 +154,7 @@ def space_problems(request: Request, settings: RunSettings) -> list[str]:
 
 
 def engine_settings(config: Path | None, engines: EngineFlags, seed: int) -> RunSettings:
-    """Settings of a run, or none, with these flags over them: for those who only play. Raises SettingsError."""
+    """Settings of a run, or defaults, overridden by these flags; for commands that only play. Raises SettingsError."""
     from tau_trainer.cli.flags import overrides_of
 
     request = Request(config, *overrides_of(engines))
@@ -192,10 +190,10 @@ def batched_settings(config: str | None, run: BatchFlags, *others: object) -> Ba
     if config is None and run.again and run.run_id is not None:
         request.resume_from(run, run.again)
         if request.config is None:
-            raise SettingsError(f"--run-id {run.run_id}: there is no such run in '{run.folder_of_runs}' to go on with")
+            raise SettingsError(f"--run-id {run.run_id}: there is no such run in '{run.folder_of_runs}'")
     if request.config is None:
         raise SettingsError(
-            f"{run.again} needs the run's --run-id, or the file that it began with"
+            f"{run.again} needs the run's --run-id, or the file that it was started with"
             if run.again
             else "name a settings file, such as: tau-train batch cartpole_batch"
         )
@@ -215,7 +213,7 @@ def _request(config: str | None, flags: object, run: AnyRunFlags, *others: objec
 
 
 def _assignment(text: str) -> tuple[str, Any]:
-    """``KEY=VALUE``, the value read as YAML."""
+    """Key and value of ``KEY=VALUE``; the value is parsed as YAML."""
     import yaml
 
     key, equals, value = text.partition("=")
@@ -228,16 +226,16 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 
 def played(env: str | None) -> str:
-    """What a run is called that has no file, and a file that is written for a game: after what it plays.
+    """Name of a run without a file, or of a file written for a game: its environment's name.
 
-    The editor's has ML-Agents' word for it.
+    With the editor, ML-Agents' default.
     """
     from tau_trainer.settings import ATTACH, EDITOR
 
     kind, *places = (env or EDITOR).split(":")
     if kind in (EDITOR, ATTACH):
         return DEFAULT_RUN
-    if places and len(kind) > 1:  # one letter is a drive
+    if places and len(kind) > 1:  # one letter is a drive on Windows
         return places[-1].rpartition(".")[2] or DEFAULT_RUN
     return Path(env or "").stem or DEFAULT_RUN
 
@@ -251,22 +249,22 @@ def _note_deprecated(legacy: LegacyFlags) -> None:
 
 
 def _a_pair_for_each_engine(settings: RunSettings, *, chosen: bool) -> RunSettings:
-    """With the Unity editor one pair, with engines that join as many as may, whatever a file says.
+    """One pair for the Unity editor, or one for each engine that may connect, whatever the file says.
 
-    A number on the command line is a mistake.
+    A number of pairs on the command line raises SettingsError.
     """
     env = settings.env_settings
     if not env.awaited or settings.tau is None or settings.tau.pairs == env.engines:
         return settings
     if chosen and env.attached:
         raise SettingsError(
-            f"--pairs {settings.tau.pairs}: --env {env.env_path} says how many engines may join, and each is a pair; "
-            "leave --pairs out"
+            f"--pairs {settings.tau.pairs}: --env {env.env_path} sets how many engines may connect, and each is a "
+            "pair; leave --pairs out"
         )
     if chosen:
         raise SettingsError(
-            f"--pairs {settings.tau.pairs}: there is only one Unity editor; leave --pairs out, give the number of "
-            "agents that play in it with --agents, or name a build with --env"
+            f"--pairs {settings.tau.pairs}: there is only one Unity editor; leave --pairs out, set the number of "
+            "agents in the editor with --agents, or name a build with --env"
         )
     return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": env.engines})})
 
@@ -280,7 +278,7 @@ def _names_engine(config: Path) -> bool:
 
 
 def _with_pairs(settings: RunSettings) -> RunSettings:
-    """Settings with a ``tau`` section; a plain ML-Agents file's num_envs says how many pairs."""
+    """Settings with a ``tau`` section; for a plain ML-Agents file, num_envs is the number of pairs."""
     from tau_trainer.settings import TauSettings
 
     engines = settings.env_settings.num_envs
@@ -288,5 +286,5 @@ def _with_pairs(settings: RunSettings) -> RunSettings:
         tau = TauSettings(pairs=engines) if engines > 1 else TauSettings()
         return settings.model_copy(update={"tau": tau})
     if engines not in (1, settings.tau.pairs):
-        _log.warning("env_settings.num_envs is %d, but tau.pairs (--pairs) counts: %d", engines, settings.tau.pairs)
+        _log.warning("env_settings.num_envs (%d) is ignored; tau.pairs (--pairs) is %d", engines, settings.tau.pairs)
     return settings

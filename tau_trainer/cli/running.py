@@ -1,4 +1,4 @@
-"""What commands share: logging as the flags say, training in the foreground, and files that are written."""
+"""Functions that commands share: logging, training in the foreground, output files, and folders of runs."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 
 def prepare(shown: OutputFlags) -> None:
-    """Set up logging as the flags say."""
+    """Set up logging according to the flags."""
     set_up_logging(debug=bool(shown.debug), quiet=shown.quiet)
 
 
 def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
-    """Train, and show how it goes; returns the exit code."""
+    """Train, and show the progress; returns the exit code."""
     if settings.debug:
         set_up_logging(debug=True, quiet=shown.quiet)
     from tau_trainer.training.api import train as run
 
     mode: TerminalMode = "json" if shown.json else "quiet" if shown.quiet else "auto"
     report = run(settings, command, terminal=mode, command_line=["tau-train", *sys.argv[1:]])
-    if mode != "quiet" and not sys.stdout.isatty():  # what is piped or kept may be read by nobody, or be lost
+    if mode != "quiet" and not sys.stdout.isatty():  # a pipe or file may never be read
         for error in report.errors:
             show_error(error)
     return report.exit_code
 
 
 def writable(path: Path, force: bool, flag: str = "--output", other: str = "name") -> Path:
-    """``path``, which can be written as ``flag`` says; ``other``: what else to choose. Raises SettingsError."""
+    """``path`` if it can be written; messages name ``flag`` and ``other``, the thing to choose instead. Raises SettingsError."""
     if not path.parent.is_dir():
         raise SettingsError(f"{flag} {path}: the folder {path.parent} does not exist; make it first")
     if path.exists() and not force:
-        raise SettingsError(f"{flag} {path}: exists already; choose another {other}, or add --force")
+        raise SettingsError(f"{flag} {path}: already exists; choose another {other}, or add --force")
     return path
 
 
 def run_folder(run: str, results_dir: str, *marks: str) -> Path:
-    """The folder of the run that is called so. Raises SettingsError, with the nearest name, where there is none.
+    """The folder of the run with this name. Raises SettingsError, with the most similar name, if there is none.
 
-    ``marks``: files any of which tells a run's folder too, as configuration.yaml does.
+    ``marks``: names of files that identify a run's folder, in addition to configuration.yaml.
     """
     from tau_trainer.settings.problems import did_you_mean
 
@@ -67,15 +67,13 @@ def run_folder(run: str, results_dir: str, *marks: str) -> Path:
 def run_folders(
     runs: Sequence[str], results_dir: str, output: Path | None = None, what: str | None = None
 ) -> list[Path]:
-    """The folders of runs that are shown together. Raises SettingsError.
+    """The folders of runs to show together. Raises SettingsError.
 
-    ``what`` becomes of them in one file: if there are several, it needs an ``output``. None: no file.
+    ``what``: the kind of file to write; for several runs it needs an ``output``. None: no file.
     """
     folders = [run_folder(run, results_dir, "log.jsonl") for run in runs]
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise SettingsError(f"{' '.join(runs)}: names a run twice; name each once")
     if what is not None and output is None and len(folders) > 1:
-        raise SettingsError(
-            f"a {what} of several runs belongs into none of their folders; say where with --output FILE"
-        )
+        raise SettingsError(f"a {what} of several runs has no default path; choose one with --output FILE")
     return folders

@@ -1,11 +1,11 @@
-"""What a policy is worth, asked where nobody learns: episodes, matches, scores; and which policy is the best.
+"""Evaluates policies without learning: episodes, matches, scores; and chooses the best policy.
 
-- An environment is played by :class:`.play.Play`, whoever decides (:mod:`.players`); what happens may be kept as a
-  :class:`.recording.Recording`. Tensors are played by :class:`.batched.BatchedEvaluation`, one episode in each copy.
-  What comes of either are :class:`.episodes.Episodes`.
+- :class:`.play.Play` plays an environment with any :mod:`.players`, and may record it as a
+  :class:`.recording.Recording`. :class:`.batched.BatchedEvaluation` plays tensors, one episode in each copy. Both
+  return :class:`.episodes.Episodes`.
 - Two players of one game meet in :mod:`.matches`.
 - A task scores policies on rows (:class:`.candidates.Evaluating`).
-- Policies are compared as :class:`.candidates.ScoredPolicy`; :class:`.candidates.Candidate` says which is exported.
+- Policies are compared as :class:`.candidates.ScoredPolicy`; a :class:`.candidates.Candidate` chooses which to export.
 
-Nothing here knows a run or a learner: whoever evaluates hands in policies and where they play.
+This package does not depend on runs or learners: the caller passes policies and their environment.
 """

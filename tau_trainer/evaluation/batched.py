@@ -1,4 +1,4 @@
-"""Episodes of the most likely actions, in copies of their own, and one of them as a file."""
+"""Plays episodes with the most likely actions, in separate copies, and writes one of them to a file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tau_trainer.files import atomic_write_bytes
 from tau_trainer.settings.batched import BatchedSettings
 
 EVALUATION_SEED = 2**31
-"""Added to the run's: no copy and no game of an evaluation is one of the training's."""
+"""Added to the run's seed, so that evaluation and training never share copies or games."""
 _LOOK = 16
-"""Steps between two looks whether all episodes are over."""
+"""Steps between two checks whether all episodes are over."""
 _FRAME_MS = 40
 
 
@@ -33,16 +33,16 @@ class Side(Protocol):
     agents: list[int]
 
     def player_in(self, env: BatchedEnv) -> BatchedLearner:
-        """Who decides for these agents there."""
+        """The player for these agents in ``env``."""
 
 
 class BatchedEvaluation:
-    """Plays one episode in each of its copies, the same every time: short episodes count no more than long ones.
+    """Plays one episode in each copy, the same ones every time, so that short episodes do not count more.
 
     Args:
-        settings: of the run.
+        settings: settings of the run.
         sides: its policies.
-        make: an environment from a number of copies and a seed.
+        make: creates an environment from a number of copies and a seed.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class BatchedEvaluation:
 
     @torch.no_grad()
     def run(self, stopped: Callable[[], bool] = lambda: False) -> dict[str, Episodes]:
-        """One episode of each policy's agents in each copy; empty where it was stopped before all were over."""
+        """One episode of each policy's agents in each copy; empty if it was stopped before all were over."""
         env, policies = self._begun()
         observations = env.reset()
         env.watch(0 if self._settings.trace else None)
@@ -88,9 +88,9 @@ class BatchedEvaluation:
         return self._playing
 
     def write_trace(self, folder: Path) -> dict[str, Path]:
-        """The first copy's last episode into ``trace.npz`` and, where the environment draws, ``trace.gif``.
+        """Write the first copy's last episode to ``trace.npz`` and, if the environment draws pictures, ``trace.gif``.
 
-        Raises TauError where a file cannot be written.
+        Raises TauError if a file cannot be written.
         """
         if not self._trace or self._playing is None:
             return {}
@@ -105,7 +105,7 @@ class BatchedEvaluation:
 
 
 def animation(env: BatchedEnv, trace: Mapping[str, NDArray[Any]]) -> bytes:
-    """A GIF of a trace [T, ...]. Raises NotImplementedError where the environment draws nothing."""
+    """A GIF of a trace [T, ...]. Raises NotImplementedError if the environment draws no pictures."""
     steps = len(trace["over"])
     pictures = [Image.fromarray(env.frame({name: values[t] for name, values in trace.items()})) for t in range(steps)]
     held = io.BytesIO()

@@ -1,7 +1,7 @@
-"""Which of a run's policies is exported: the best by validation, or the last; and of independent ones the best.
+"""Chooses which of a run's policies to export: the best by validation, or the last; and the best independent policy.
 
-Rows that choose (:meth:`Evaluating.quick_scores`) and rows that are reported (:meth:`Evaluating.evaluate`) are
-never the same.
+Rows for choosing (:meth:`Evaluating.quick_scores`) and rows for reporting (:meth:`Evaluating.evaluate`) are always
+different.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from tau_trainer.models import Policy
 
 UPDATES_IN_RANK = 3
-"""Validation scores of so many updates in a row are averaged before policies are compared: a few dozen rows are a noisy
-judge, and of many policies judged once the luckiest would win."""
+"""Number of updates in a row whose validation scores are averaged before policies are compared: a few dozen rows are
+noisy, and with single scores the luckiest of many policies would win."""
 _RISE = 0.01
-"""By how much accuracy rises where it is no accident: rows and policies of two quarters are nearly the same."""
+"""Minimum rise of accuracy that is not by chance: rows and policies of two quarters are nearly the same."""
 _GROWTH = 50
-"""Policies are validated at decisions of which each is one part in so many, 2 %, more than the one before."""
+"""Each validation follows after 1/50 (2 %) more decisions than the previous one."""
 _VALIDATIONS = 200
-"""Of the decisions of a whole run at least so many, evenly spread, are among them."""
+"""Minimum number of validations in a whole run, evenly spaced."""
 BEST = "best."
-"""What the names of the best policy's weights begin with in a checkpoint."""
+"""Prefix of the best policy's weights in a checkpoint."""
 Rank = tuple[float, float]
 """Validation accuracy, then reward."""
 _UNKNOWN: Rank = (-math.inf, -math.inf)
 
 
 class Evaluation(Protocol):
-    """Scores of one policy on rows that it did not learn from and that chose nothing."""
+    """Scores of one policy on rows that were not used to train or choose it."""
 
     @property
     def accuracy(self) -> float:
@@ -50,63 +50,63 @@ class Evaluation(Protocol):
 
     @property
     def baselines(self) -> Mapping[str, BaselineScore]:
-        """The same of what it is compared with, by name, on the same rows."""
+        """Scores of the baselines, by name, on the same rows."""
 
     def sentence(self) -> str:
-        """Whether it beats what knows nothing, in one sentence."""
+        """Whether it beats baselines that use no input, in one sentence."""
 
     def to_dict(self) -> dict[str, Any]:
         """Content for ``evaluation.json``: ``accuracy``, ``reward``, and more."""
 
 
 class Evaluating(Protocol):
-    """Who scores a policy on rows that it does not learn from; a task does."""
+    """Scores a policy on rows that it does not learn from; tasks implement it."""
 
     def quick_scores(self, policy: Policy) -> Mapping[str, float]:
-        """Scores by metric key on rows that choose between policies, cheap enough for every update.
+        """Scores by metric key on rows for choosing between policies, fast enough for every update.
 
         The best policy has the highest ``Validation/Accuracy``, then the highest ``Validation/Reward``; without these
-        nothing is chosen.
+        scores no policy is chosen.
         """
 
     def evaluate(self, policy: Policy) -> Evaluation:
-        """All that can be said of a policy."""
+        """The full evaluation of a policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredPolicy:
-    """A policy, how many decisions it is made from, and how it did on rows that choose between policies."""
+    """A policy, its number of decisions, and its scores on rows for choosing between policies."""
 
     policy: Policy
     decisions: int
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Its validation scores by metric key."""
+    """Validation scores by metric key."""
     rank: Rank = _UNKNOWN
-    """What it is compared by; below all others where nothing is known."""
+    """Rank for comparison; unknown ranks are lowest."""
 
     @property
     def chosen_by(self) -> str:
-        """What chose it, in words."""
+        """The criterion that chose the policy, in words."""
         return "validation" if keys.VALIDATION_ACCURACY in self.scores else "mean reward"
 
     @property
     def reward(self) -> float | None:
-        """Its mean reward; None: nobody knows."""
+        """The policy's mean reward; None if unknown."""
         if keys.VALIDATION_ACCURACY in self.scores:
             return self.scores.get(keys.VALIDATION_REWARD)
         return None if self.rank == _UNKNOWN else self.rank[0]
 
     def named(self, name: str) -> str:
-        """With the decisions that it is made from: ``name, of decision 1,000``."""
+        """``name`` with the policy's number of decisions: ``name, of decision 1,000``."""
         return f"{name}, of decision {self.decisions:,}"
 
     def or_kept(self, best: ScoredPolicy | None) -> ScoredPolicy | None:
-        """The best so far: this one where it is known to be better than ``best``, which stays where they are equal."""
+        """The best so far: this policy if it is known to be better than ``best``, otherwise ``best``."""
         return self if self.rank > (_UNKNOWN if best is None else best.rank) else best
 
 
 def best_to_keep(best: ScoredPolicy | None) -> tuple[Arrays, dict[str, Any] | None]:
-    """What a checkpoint keeps of the best policy so far: weights beside the learner's own, and JSON-able facts."""
+    """Data of the best policy for a checkpoint: its weights, and facts in JSON types."""
     if best is None:
         return {}, None
     facts = {"version": best.policy.version, "decisions": best.decisions, "rank": list(best.rank)}
@@ -115,7 +115,7 @@ def best_to_keep(best: ScoredPolicy | None) -> tuple[Arrays, dict[str, Any] | No
 
 
 def stored_best(algorithm: Algorithm, arrays: Arrays, values: Mapping[str, Any]) -> ScoredPolicy | None:
-    """The best policy of a checkpoint, whose ``values["best"]`` are :func:`best_to_keep`'s facts; None: it has none."""
+    """The best policy of a checkpoint, from the facts of :func:`best_to_keep` in ``values["best"]``; None if none."""
     facts = values.get("best")  # checkpoints of earlier versions have none
     if facts is None:
         return None
@@ -126,7 +126,7 @@ def stored_best(algorithm: Algorithm, arrays: Arrays, values: Mapping[str, Any])
 
 
 def rank_of(scores: Sequence[Mapping[str, float]]) -> Rank:
-    """Means over the ``scores`` of policies that followed each other."""
+    """Means over the ``scores`` of consecutive policies."""
     known = [known_scores for known_scores in scores if keys.VALIDATION_ACCURACY in known_scores]
     if not known:
         return _UNKNOWN
@@ -135,11 +135,11 @@ def rank_of(scores: Sequence[Mapping[str, float]]) -> Rank:
 
 
 def validation_after(decisions: int, max_steps: int) -> int:
-    """At which decision after ``decisions`` a policy is due to be validated.
+    """The next decision after ``decisions`` at which to validate a policy.
 
-    Where the run ends, early or late, a policy that is little older than the last was looked at. As long as the steps
-    are shorter than those that ``max_steps`` asks for they follow from decisions alone, so equal runs that are to end
-    elsewhere look at the same policies.
+    Whenever the run ends, a policy that is only a little older than the last was validated. While the steps are shorter
+    than those from ``max_steps``, they depend only on decisions, so equal runs with other ``max_steps`` validate the
+    same policies.
     """
     widest, due = max(1, max_steps // _VALIDATIONS), 1
     while due <= decisions:
@@ -151,10 +151,10 @@ def validation_after(decisions: int, max_steps: int) -> int:
 
 
 def still_rises(accuracies: Sequence[float]) -> bool:
-    """Whether validation accuracies [n], in order, rose to the end, so that more decisions would help.
+    """Whether validation accuracies [n], in order, still rise at the end, so that more decisions would help.
 
-    The median of the last quarter is above that of the quarter before by more than :data:`_RISE`, and there is room. A
-    short fall, as where weights shrink, makes no rise.
+    True if the median of the last quarter is above that of the quarter before by more than :data:`_RISE`, and the last
+    is below 1. A recovery from a short fall, such as after shrinking weights, does not count.
     """
     part = len(accuracies) // 4
     before, after = accuracies[-2 * part : -part], accuracies[-part:]
@@ -163,24 +163,24 @@ def still_rises(accuracies: Sequence[float]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A learner's policies, which of them is exported, and what they get where the task has an evaluation."""
+    """A learner's policies, the choice to export, and their evaluations if the task has any."""
 
     name: str
-    """The learner's."""
+    """The learner's name."""
     spec: BehaviorSpec
     policies: Mapping[ExportChoice, ScoredPolicy]
-    """``last``, and ``best`` where something chose."""
+    """``last``, and ``best`` if one was chosen."""
     exported: ExportChoice
     evaluations: Mapping[ExportChoice, Evaluation]
 
     @property
     def policy(self) -> Policy:
-        """The one that is exported."""
+        """The exported policy."""
         return self.policies[self.exported].policy
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """Its scores."""
+        """The exported policy's scores."""
         return self.evaluations.get(self.exported)
 
     @property
@@ -198,14 +198,14 @@ class Candidate:
         return scored.named("the last policy" if which == "last" else f"the best by {scored.chosen_by}")
 
     def _worth(self, which: ExportChoice) -> str:
-        """What a policy is worth on test rows, or by what chooses; empty: nobody knows."""
+        """Scores of a policy on test rows, or those that chose it, in words; empty if unknown."""
         scores, reward = self.evaluations.get(which), self.policies[which].reward
         if scores is not None:
             return f"{100 * scores.accuracy:.1f} %, reward {scores.reward:+.3f}"
         return "" if reward is None else f"mean reward {reward:.3f}"
 
     def described(self) -> str:
-        """The exported policy with what it is worth, and the other one, if there is one, with what that is worth."""
+        """The exported policy with its scores, and the other one, if there is one, with its scores."""
         worth = self._worth(self.exported)
         text = f"{self.which}, with {worth}" if worth and self.evaluation is None else self.which
         other: ExportChoice = "last" if self.exported == "best" else "best"
@@ -215,7 +215,7 @@ class Candidate:
         return f"{text}; {self._name(other)}, " + (f"gets {worth}" if worth else "was not evaluated")
 
     def sentence(self) -> str:
-        """Which policy is exported, and what the other one gets."""
+        """A sentence about the exported policy, and the score of the other one."""
         return f"Exported: {self.described()}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def make_candidate(
     wanted: ExportChoice,
     task: Evaluating | None,
 ) -> Candidate:
-    """Evaluate a learner's policies; ``task``: who does, None: nobody."""
+    """Evaluate a learner's policies with ``task``; None: no evaluation."""
     if task is not None and not last.scores:
         scores = task.quick_scores(last.policy)
         last = ScoredPolicy(last.policy, last.decisions, scores, rank_of([scores]))
@@ -256,5 +256,5 @@ def make_candidate(
 
 
 def best_of(candidates: Iterable[Candidate]) -> Candidate | None:
-    """The one whose exported policy has the best validation scores; the first where there are none."""
+    """The candidate whose exported policy has the best validation scores; the first if there are no scores."""
     return max(candidates, key=lambda one: one.policies[one.exported].rank, default=None)

@@ -1,4 +1,4 @@
-"""Episodes that agents have played to the end, and those that run: returns and lengths."""
+"""Returns and lengths of agents' episodes, finished and running."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tau_trainer.columns import GROUP, Column, ColumnTable, Rows
 from tau_trainer.specs import BoolArray, FloatArray, IntArray
 
 KINDS = ("own", "group", "paid")
-"""Rewards that are summed up apart: the agents' own, their group's, and what is learned from, by its strength."""
+"""Kinds of rewards with separate sums: the agents' own, their group's, and the learned one, with its strength."""
 
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Whole episodes of one policy's agents, in the order in which they ended."""
+    """Finished episodes of one policy's agents, in the order of their ends."""
 
     returns: list[float] = field(default_factory=list)
-    """Undiscounted, what agents and their groups got together."""
+    """Undiscounted returns of agents and their groups together."""
     lengths: list[float] = field(default_factory=list)
-    """In decisions."""
+    """Lengths in decisions."""
 
     def __len__(self) -> int:
         return len(self.returns)
 
     @property
     def mean_return(self) -> float | None:
-        """What the policy is worth, whatever the order; None where no episode ended."""
+        """Mean return, independent of the order of episodes; None if no episode has ended."""
         return math.fsum(self.returns) / len(self) if self.returns else None
 
 
@@ -43,19 +43,19 @@ class EpisodeScores:
         self._groups = ColumnTable((GROUP,))  # of who has acted; empty until there is one
 
     def acted(self, rows: Rows) -> BoolArray:
-        """Bool [n]: whose message answers a decision of this episode (else its reward belongs to none)."""
+        """Bool [n]: agents whose message follows a decision of this episode; other rewards belong to no episode."""
         self._running.fit(rows)
         acted: BoolArray = self._running["acted"][rows]
         return acted
 
     def join(self, rows: Rows, groups: IntArray) -> None:
-        """Agents that decide now are in these groups [n]; 0: in none. They count there once they have decided."""
+        """Record the groups [n] of agents that decide now; 0: no group. They count there once they have decided."""
         if len(self._groups) or np.count_nonzero(groups):  # which is quicker than any()
             self._groups.fit(rows)
             self._groups[GROUP.name][rows] = groups
 
     def groups(self, *, but: Rows) -> IntArray:
-        """The groups of agents whose episode runs, but for the rows ``but``: int32 [k], some more than once."""
+        """The groups of agents in a running episode, except the rows ``but``: int32 [k], with repetitions."""
         running = self._running["acted"].copy()
         running[but[but < len(running)]] = False
         groups = self._groups[GROUP.name][: len(running)]
@@ -63,16 +63,16 @@ class EpisodeScores:
         return found
 
     def step(self, rows: Rows, acted: BoolArray, **rewards: FloatArray) -> None:
-        """Agents that decide now: ``rewards`` [n] by kind came with their observation; a kind left out is 0."""
+        """Record agents that decide now; ``rewards`` [n] by kind came with their observation, omitted kinds are 0."""
         for kind, reward in rewards.items():
             self._running[kind][rows] += np.where(acted, reward, 0.0)
         self._running["length"][rows] += 1
         self._running["acted"][rows] = True
 
     def end(self, rows: Rows, acted: BoolArray, **rewards: FloatArray) -> tuple[dict[str, FloatArray], FloatArray]:
-        """Agents whose episode ended with ``rewards`` [m]: returns by kind and lengths in decisions, float32 [k].
+        """Record agents whose episode ended with ``rewards`` [m]; returns sums by kind and lengths, float32 [k].
 
-        Agents that ended without a decision are left out.
+        Lengths are in decisions. Agents that ended without a decision are left out.
         """
         known = rows[acted]
         sums = {kind: self._running[kind][known] for kind in KINDS}
@@ -84,12 +84,12 @@ class EpisodeScores:
         return returns, lengths
 
     def clear(self, rows: Rows | slice = slice(None)) -> None:
-        """These episodes (all by default) will never end: they are not counted."""
+        """Discard these running episodes (default: all) without counting them."""
         self._running.clear(rows)
 
 
 def earned(returns: ArrayLike, groups: ArrayLike) -> FloatArray:
-    """What agents and their groups got in ``k`` episodes together, float32 [k]: by this policies are compared.
+    """Returns of agents and their groups together in ``k`` episodes, float32 [k], for comparing policies.
 
     ``returns`` [k], ``groups`` [k] or [0]: see :meth:`~tau_trainer.metrics.MetricsHub.episode`.
     """

@@ -1,7 +1,7 @@
-"""Matches: of teams in an environment, and of two at Hironaka's game.
+"""Matches between teams in an environment, and between host and agent at Hironaka's game.
 
-There: games a turn (rho), of every host against every agent. Much of it speaks for the host, little for the agent. On a
-device nothing waits for it; who prints numbers does.
+Hironaka's game is scored by games per turn (rho), for every host against every agent. A high rho is good for the host,
+a low one for the agent. The results stay on the device; only reading the numbers waits for it.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from tau_trainer.specs import BehaviorSpec, StepBatch
 
 _RESCALED = Rules(rescale=True)
 Contestant = Callable[[BehaviorSpec], TeamPlayer]
-"""Makes the player of a behavior."""
+"""Creates the player of a behavior."""
 
 
 class TeamReferee:
-    """Counts the games of one team, of every one of its places on the field as many.
+    """Counts the games of one team, the same number for each of its places on the field.
 
-    A game is an agent's episode, or a group's. Its last reward, the group's with it, says by its sign who won; one that
-    a limit cut is drawn. Were the first games counted to end, quick ones would count for more.
+    A game is an agent's episode, or a group's. The sign of its last reward, including the group's, decides who won; a
+    game cut by a limit is a draw. If simply the first games to end were counted, quick games would count more.
     """
 
     def __init__(self, games: int, opponent: str = "") -> None:
-        """``games``: so many, or a few more where they cannot be shared out evenly."""
+        """``games``: the number of games, or a few more if it cannot be divided evenly."""
         self.games = Games(opponent)
         self.team = 0
-        """Whose games are counted."""
+        """The team whose games are counted."""
         self._wanted = games
         self._playing: dict[str, dict[int, int]] = {}
-        """By behavior, the group of each agent in an episode."""
+        """The group of each agent in an episode, by behavior."""
         self._counted: dict[tuple[str, int, int], int] = {}
-        """Games of every place: a group, or an agent without one."""
+        """Number of games by place: a group, or an agent without one."""
 
     @property
     def done(self) -> bool:
-        """Whether every place has had its games, or other agents have come instead and had many."""
+        """Whether every place has played its games, or other agents have replaced them and played many."""
         quota = -(-self._wanted // max(1, len(self._counted)))
         had = self._counted.values()
         return bool(had) and (min(had) >= quota or sum(had) >= 10 * self._wanted)
@@ -70,7 +70,7 @@ class TeamReferee:
         going = set(playing.values())
         for place, i in first.items():
             if place[1] and place[1] in going:
-                continue  # who left before the others says nothing of the game
+                continue  # an agent that left before the others does not decide the game
             quota = -(-self._wanted // max(1, len(self._counted)))
             if self._counted[place] < quota:
                 sign = 0.0 if ended.truncated[i] else float(np.sign(ended.reward[i] + ended.group_reward[i]))
@@ -97,21 +97,23 @@ async def team_matches(
     stopped: Callable[[], bool] = lambda: False,
     on_match: Callable[[str], None] = lambda name: None,
 ) -> dict[tuple[str, str], Games]:
-    """Everybody against everybody, as many games in the place of each team; the first of a pair plays one team.
+    """Play every contestant against every other one, the same number of games on each side.
+
+    The first contestant of a pair plays one team, the second plays the other teams.
 
     Args:
-        environment: not yet started; closed at the end.
-        contestants: by name, two at least.
-        games: of each pair, or a few more.
-        parameters: what the environment is told.
-        stopped: asked after every step, whether somebody wants it to end.
-        on_match: told of each pair as it begins.
+        environment: an environment that is not started; closed at the end.
+        contestants: at least two contestants by name.
+        games: games of each pair, or a few more.
+        parameters: parameters of the environment.
+        stopped: called after every step; returns whether to end.
+        on_match: called with each pair when it starts.
 
     Returns:
-        By pair, what the first of it has scored.
+        Scores of the first of each pair, by pair.
 
     Raises:
-        TauError: the environment cannot be had, has one team alone, or somebody cannot play in it.
+        TauError: the environment cannot start, has only one team, or a contestant cannot play in it.
     """
     found: dict[tuple[str, str], Games] = {}
 
@@ -119,7 +121,7 @@ async def team_matches(
         known = sorted({spec.team for spec in environment.specs.values()})
         if len(known) < 2:
             raise SettingsError(
-                "a match is between teams, and this environment has one; give its agents' behaviors different team ids"
+                "a match needs two teams, but this environment has one; give its agents' behaviors different team ids"
             )
         return known
 
@@ -157,7 +159,7 @@ async def team_matches(
 
 
 def standings(found: Mapping[tuple[str, str], Games]) -> list[Games]:
-    """What everybody has scored against all others, the best first."""
+    """Scores of every contestant against all others, best first."""
     totals: dict[str, Games] = {}
     for (first, second), games in found.items():
         for name, won, lost in ((first, games.won, games.lost), (second, games.lost, games.won)):
@@ -170,41 +172,41 @@ def standings(found: Mapping[tuple[str, str], Games]) -> list[Games]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Which games are played, and how long. As it stands: those of hironaka's trainer."""
+    """Rules and length of games. The defaults are those of hironaka's trainer."""
 
     dimension: int = 3
     max_num_points: int = 20
     max_value: int = 20
-    """Greatest entry at the start."""
+    """Largest coordinate at the start."""
     max_steps: int = 100
-    """Turns after which a game that goes on is one of so many."""
+    """Turns after which an unfinished game ends; it counts as a game of this length."""
     rules: Rules = _RESCALED
 
 
 JAX = Setting(max_num_points=5, max_value=19, max_steps=39, rules=Rules(reposition=True))
-"""Those of hironaka's JAX trainer, whose rho is another number."""
+"""The games of hironaka's JAX trainer, whose rho is a different number."""
 
 
 class Rho(NamedTuple):
     """An estimate: tensors [], or [H, A] of every host against every agent."""
 
     rho: torch.Tensor
-    """Games by turns, without games that were over before their first turn."""
+    """Games per turn, without games that were over before their first turn."""
     error: torch.Tensor
-    """One standard error of it."""
+    """One standard error of rho."""
     unfinished: torch.Tensor
     """Share of games that were cut."""
 
 
 class Turn(NamedTuple):
-    """What both named, and what came of it, in every game."""
+    """The choices of both players, and their result, in every game."""
 
     coords: torch.Tensor
     """bool [B, d]: the host's coordinates."""
     axis: torch.Tensor
-    """int64 [B]: the agent's."""
+    """int64 [B]: the agent's coordinate."""
     position: Position
-    """Points in their rows; nothing has changed in games that were over."""
+    """Points in their rows; unchanged in games that were over."""
 
 
 def take_turn(position: Position, host: Player, agent: Player, draws: Draws, rules: Rules) -> Turn:
@@ -278,11 +280,10 @@ def match(
     on_turn: Callable[[int], None] = lambda turn: None,
     **arguments: object,
 ) -> torch.Tensor:
-    """int64 [copies]: games that were begun in ``num_steps`` turns on end, the last one included (a playoff).
+    """int64 [copies]: number of games started in ``num_steps`` consecutive turns, including the last one (a playoff).
 
-    ``on_turn``: told of each turn, beginning with 1.
-    ``arguments`` are those of :class:`Polyhedra`. A game that is over as it begins is one of one turn; one that is cut
-    after ``step_threshold`` turns counts too. Raises SettingsError.
+    ``on_turn``: called with each turn, from 1. ``arguments`` are those of :class:`Polyhedra`. A game that is over at
+    its start counts as one turn; a game cut after ``step_threshold`` turns counts too. Raises SettingsError.
     """
     host = found("host", host)
     env = Polyhedra(copies, role="host", opponent=agent, seed=seed, device=device, **arguments)  # type: ignore[arg-type]

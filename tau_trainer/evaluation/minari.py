@@ -1,4 +1,4 @@
-"""Demonstrations as data sets of Minari (extra ``[minari]``), and back.
+"""Converts demonstrations to Minari data sets (extra ``[minari]``), and back.
 
 | Minari | a demonstration |
 | --- | --- |
@@ -8,8 +8,8 @@
 | ``terminations``, ``truncations`` | whether the last record ended it, or a limit did |
 | ``infos["action_mask"]``, 1 = allowed | what was forbidden |
 
-A behavior of one sensor observes a ``Box``, one of several a ``Dict`` of them; images are stored as they are, channels
-last. Who has continuous actions and branches acts in a ``Dict`` of both.
+A behavior with one sensor observes a ``Box``, with several sensors a ``Dict`` of them; images are stored unchanged,
+channels last. A behavior with continuous actions and branches acts in a ``Dict`` of both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tau_trainer.files import reason
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 
 PREFIX = "minari:"
-"""Before the name of a data set, where a file could be meant."""
+"""Prefix that distinguishes the name of a data set from a file."""
 _HYBRID = ("continuous", "discrete")
 _MASK = "action_mask"
 
@@ -59,7 +59,7 @@ class MinariStore:
         self._parse, self._path_of = parse_dataset_id, get_dataset_path
 
     def read(self, name: str) -> Demonstration:
-        """Every episode of a data set. Raises DataError where there is none, or nothing could learn from it."""
+        """Every episode of a data set. Raises DataError if it does not exist, or cannot be learned from."""
         self._check(name)
         try:
             dataset = self._minari.load_dataset(name)
@@ -104,18 +104,17 @@ class MinariStore:
         )
 
     def write(self, name: str, demonstration: Demonstration) -> int:
-        """Make a data set; returns how many episodes it has.
+        """Create a data set; returns its number of episodes.
 
-        An episode that was recorded without its end is cut before its last decision, of which nobody knows what
-        came of it.
+        An episode that was recorded without its end is cut before its last decision, whose result is unknown.
 
         Raises:
-            DataError: there is one of that name, no decision is whole, or it cannot be written.
+            DataError: the name exists, no decision is complete, or the data set cannot be written.
         """
         self._check(name)
         path = self._path_of(name)
         if path.exists():
-            raise DataError(f"Minari has a data set '{name}' already, in '{path}'; choose another name or version")
+            raise DataError(f"the Minari data set '{name}' already exists in '{path}'; choose another name or version")
         spec = demonstration.spec
         space = _observation_space(spec)
         buffers = list(self._buffers(demonstration))
@@ -123,7 +122,7 @@ class MinariStore:
             raise DataError(f"there is nothing to write to '{name}': no decision was recorded whole")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of facts about the author that nobody has given
+                warnings.simplefilter("ignore")  # about missing facts on the author
                 self._minari.create_dataset_from_buffers(
                     name,
                     buffers,
@@ -166,11 +165,13 @@ class MinariStore:
         try:
             self._parse(name)
         except (ValueError, TypeError):
-            raise DataError(f"'{name}' names no data set; Minari's are like expert-v0 or ball/expert-v0") from None
+            raise DataError(
+                f"'{name}' is not a valid name of a data set; use a name like expert-v0 or ball/expert-v0"
+            ) from None
 
 
 def _observation_space(spec: BehaviorSpec) -> spaces.Space[Any]:
-    """Raises DataError for an image that would be read another way."""
+    """Raises DataError for an image that would be read differently."""
     boxes: dict[str, spaces.Space[Any]] = {}
     for key, sensor in zip(_keys(spec), spec.observations, strict=True):
         shape = _stored_shape(sensor)
@@ -183,9 +184,9 @@ def _observation_space(spec: BehaviorSpec) -> spaces.Space[Any]:
 
 
 def _keys(spec: BehaviorSpec) -> list[str]:
-    """Names of sensors; numbered where they would come back in another order, for Gymnasium sorts them.
+    """Names of sensors, numbered if they would be read back in another order, because Gymnasium sorts them.
 
-    A ``/`` would be a folder within the file.
+    A ``/`` is replaced, because it would be a folder within the file.
     """
     names = [sensor.name.replace("/", "_") for sensor in spec.observations]
     return names if names == sorted(set(names)) else [f"{i:02d}_{name}" for i, name in enumerate(names)]
@@ -196,7 +197,7 @@ def _is_image(sensor: ObservationSpec) -> bool:
 
 
 def _stored_shape(sensor: ObservationSpec) -> tuple[int, ...]:
-    """Channels last, but for images that would then be taken for channels first, or for none."""
+    """Channels last, except for images that would then be read as channels first, or not as images."""
     if not _is_image(sensor):
         return sensor.shape
     channels, height, width = sensor.shape
@@ -205,7 +206,7 @@ def _stored_shape(sensor: ObservationSpec) -> tuple[int, ...]:
 
 
 def _observed(spec: BehaviorSpec, obs: list[NDArray[Any]]) -> Any:
-    """As the space of :func:`_observation_space` has them."""
+    """Observations in the structure of :func:`_observation_space`."""
     found = {}
     for key, sensor, values in zip(_keys(spec), spec.observations, obs, strict=True):
         moved = _is_image(sensor) and _stored_shape(sensor) != sensor.shape
@@ -225,7 +226,7 @@ def _action_space(spec: ActionSpec) -> spaces.Space[Any]:
 
 
 def _answers(spec: ActionSpec, actions: Actions) -> Any:
-    """As the space of :func:`_action_space` has them."""
+    """Actions in the structure of :func:`_action_space`."""
     discrete = actions.discrete.astype(np.int64)
     kinds: dict[str, NDArray[Any]] = {}
     if spec.continuous_size:
@@ -241,7 +242,7 @@ def _hybrid(space: spaces.Space[Any]) -> Mapping[str, spaces.Space[Any]] | None:
 
 
 def _action_spec(space: spaces.Space[Any]) -> ActionSpec:
-    """Raises SettingsError for a space that has no such form."""
+    """Raises SettingsError for an unsupported space."""
     if (both := _hybrid(space)) is None:
         return action_spec(space)
     continuous, discrete = (action_spec(both[kind]) for kind in _HYBRID)
@@ -249,7 +250,7 @@ def _action_spec(space: spaces.Space[Any]) -> ActionSpec:
 
 
 def _actions(space: spaces.Space[Any], values: Any) -> Actions:
-    """What was done [T], as an agent decides it."""
+    """The actions [T], in the form of an agent's decision."""
     if (both := _hybrid(space)) is None:
         return from_space(space, values)
     continuous, discrete = (from_space(both[kind], values[kind]) for kind in _HYBRID)

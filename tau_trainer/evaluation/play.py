@@ -1,4 +1,4 @@
-"""Playing an environment to see what policies are worth, or to record what happens: nobody learns."""
+"""Plays an environment without learning, to evaluate policies or to record demonstrations."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Side:
 
     player: Player
     visible: tuple[int, ...]
-    """Which of its sensors the player sees."""
+    """Indices of the sensors that the player sees."""
     table: RowTable
     recording: Recording | None
     running: EpisodeScores = field(default_factory=EpisodeScores)
     decisions: int = 0
 
     def decide(self, batch: StepBatch, episodes: Episodes) -> Actions | None:
-        """Add what ended to ``episodes``, and answer those who ask; None: nobody does."""
+        """Add finished episodes to ``episodes``, and decide for agents that need it; None if no agent does."""
         ended, actions = batch.terminals, None
         obs, last = (tuple(part[i] for i in self.visible) for part in (batch.obs, ended.obs))
         if len(ended):
@@ -60,13 +60,13 @@ class Side:
 
 
 class Referee(Protocol):
-    """Whoever counts what comes of games."""
+    """Counts the results of games."""
 
     def see(self, spec: BehaviorSpec, batch: StepBatch) -> None:
         """One behavior's part of a message."""
 
     def abandon(self) -> None:
-        """Games that run will never end."""
+        """Discard running games, which will never end."""
 
 
 class Play:
@@ -75,14 +75,14 @@ class Play:
     Use: ``await run(...)``; or ``await begin(...)``, then ``await until(...)`` as often as wanted.
 
     Args:
-        environment: not yet started.
-        player_of: makes the player of a behavior, as that shows itself.
-        recording_of: makes what is told of every step of a behavior; None: nothing is recorded.
-        referee: sees every message before it is answered; None: nobody does.
+        environment: an environment that is not started.
+        player_of: creates the player of a behavior when it appears.
+        recording_of: creates the recording of a behavior; None: nothing is recorded.
+        referee: receives every message before it is answered; None: no referee.
 
     Attributes:
-        sides: by the behavior's name.
-        episodes: that ended since it began, or began anew, by the behavior's short name: of all its teams.
+        sides: sides by the behavior's name.
+        episodes: episodes that ended since the start or the last reset, by the behavior's short name, of all teams.
         left: whether the environment has ended by itself.
     """
 
@@ -105,16 +105,16 @@ class Play:
 
     @property
     def ended(self) -> int:
-        """Episodes that ended, of the behavior (and team) with the fewest."""
+        """Number of finished episodes of the behavior (and team) with the fewest."""
         return min((side.running.episodes for side in self.sides.values()), default=0)
 
     @property
     def decisions(self) -> int:
-        """Of all agents."""
+        """Decisions of all agents."""
         return sum(side.decisions for side in self.sides.values())
 
     async def run(self, parameters: Parameters, enough: Callable[[Play], bool]) -> None:
-        """Play until it is enough, and close the environment. Raises TauError."""
+        """Play until ``enough`` returns True, and close the environment. Raises TauError."""
         try:
             await self.begin(parameters)
             await self.until(enough)
@@ -126,19 +126,19 @@ class Play:
         self._decide(await self._environment.start(parameters))
 
     async def begin_anew(self, parameters: Parameters) -> None:
-        """Reset the environment: episodes are counted from here. Raises TauError."""
+        """Reset the environment, and count episodes from here. Raises TauError."""
         self._abandon()
         self.episodes = {name: Episodes() for name in self.episodes}
         await self._go_on(self._environment.reset(parameters))
 
     async def until(self, enough: Callable[[Play], bool]) -> None:
-        """Go on until it is enough, which is asked after every step, or the environment leaves. Raises TauError."""
+        """Continue until ``enough``, called after every step, is True, or the environment ends. Raises TauError."""
         while not (self.left or enough(self)):
             self._environment.answer(self._actions)
             await self._go_on(self._environment.next())
 
     async def _go_on(self, exchange: Awaitable[list[StepBatch]]) -> None:
-        """Decide for what the environment says, or a fresh one in its place."""
+        """Decide for the environment's next messages; if it fails, for those of a restarted one."""
         try:
             batches = await exchange
         except EngineStoppedError:
@@ -170,7 +170,7 @@ class Play:
         return self.sides[spec.name]
 
     def _abandon(self) -> None:
-        """The environment was lost or begins anew: episodes that run will never end."""
+        """Discard running episodes, because the environment was lost or is reset."""
         if self._referee is not None:
             self._referee.abandon()
         for side in self.sides.values():
@@ -187,14 +187,14 @@ class Play:
 
 @contextmanager
 def opened(settings: RunSettings, say: Say = lambda text: None) -> Iterator[Environment]:
-    """The environment that settings ask for, as :func:`all_opened` has several."""
+    """The environment of the settings; see :func:`all_opened` for several."""
     with all_opened(settings, 1, say) as [environment]:
         yield environment
 
 
 @contextmanager
 def all_opened(settings: RunSettings, count: int, say: Say = lambda text: None) -> Iterator[list[Environment]]:
-    """So many environments that settings ask for, not yet started; what an engine writes is thrown away.
+    """``count`` environments of the settings, not started; the engines' logs are deleted at the end.
 
     Raises SettingsError, LaunchError, PortInUseError.
     """
@@ -212,17 +212,17 @@ def evaluate(
     parameters: Parameters,
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Episodes]:
-    """Whole episodes of the most likely actions, by the behavior's short name.
+    """Play episodes with the most likely actions; returns them by the behavior's short name.
 
     Args:
-        settings: whose environment is played, with a seed.
-        policies: by the behavior's short name.
-        episodes: of each behavior, at least; all that ended until then are returned.
-        parameters: what the environment is told.
-        stopped: asked after every step, whether somebody wants it to end.
+        settings: settings with the environment and a seed.
+        policies: policies by the behavior's short name.
+        episodes: minimum episodes of each behavior; all finished ones are returned.
+        parameters: parameters of the environment.
+        stopped: called after every step; returns whether to end.
 
     Raises:
-        TauError: the environment cannot be had, or shows a behavior without a policy that fits it.
+        TauError: the environment cannot start, or has a behavior without a suitable policy.
     """
     player_of = make_players(policies, settings.env_settings.seed, deterministic=True)
     with opened(settings) as environment:

@@ -1,4 +1,4 @@
-"""Who decides for the agents of a behavior where nobody learns: a policy, a function, or chance."""
+"""Players that decide for the agents of a behavior without learning: a policy, a function, or random actions."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from tau_trainer.models.distributions import branch_bounds, effective_mask
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations
 
 RANDOM = "random"
-"""The player that draws every action evenly."""
+"""Name of the player that samples every action uniformly."""
 
 
 class Player(Protocol):
-    """Decides for all agents of one behavior; an :class:`~tau_trainer.collection.decisions.Actor` does by a policy."""
+    """Decides for all agents of one behavior; an :class:`~tau_trainer.collection.decisions.Actor` uses a policy."""
 
     @property
     def spec(self) -> BehaviorSpec:
         """The behavior with the sensors that it sees."""
 
     def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
-        """For ``n`` agents, by small numbers that are theirs for their whole life."""
+        """Decide for ``n`` agents, identified by small numbers that stay the same for an agent's whole life."""
 
     def forget(self, rows: Rows) -> None:
-        """Episodes of these agents ended."""
+        """Forget these agents, whose episodes ended."""
 
 
 class ScriptedPlayer:
-    """A function plays: from observations and mask to actions. Without one, every action is drawn evenly."""
+    """Plays with a function from observations and mask to actions. Without one, samples every action uniformly."""
 
     def __init__(
         self, spec: BehaviorSpec, seed: int, function: Callable[..., Actions] | None = None, name: str = "of your own"
     ) -> None:
-        """``name``: what a person calls it."""
+        """``name``: name for messages."""
         self.spec = spec
         self._function = function
         self._name = name
         self._rng = np.random.default_rng([seed, 3])
 
     def decide(self, rows: Rows, obs: Observations, mask: BoolArray | None) -> Decision:
-        """What the function says, checked. Raises SettingsError."""
+        """The function's actions, validated. Raises SettingsError."""
         if self._function is None:
             actions = evenly(self.spec.actions, len(rows), mask, self._rng)
         else:
@@ -55,7 +55,7 @@ class ScriptedPlayer:
                 actions = self._function(self.spec, obs, mask)
             except TauError:
                 raise
-            except Exception as error:  # whatever somebody else's function raises
+            except Exception as error:  # a user's function may raise anything
                 raise SettingsError(
                     f"player {self._name} failed: {type(error).__name__}: {error}{place_of(error)}; it is called with "
                     "the spec, the observations and the mask"
@@ -64,7 +64,7 @@ class ScriptedPlayer:
         return Decision(continuous, discrete, 0, {}, {}, squashed=True)
 
     def _checked(self, actions: object, n: int) -> tuple[FloatArray, IntArray]:
-        """What the function returned, for ``n`` agents. Raises SettingsError."""
+        """Validate the function's result for ``n`` agents. Raises SettingsError."""
         spec = self.spec.actions
         wanted = (n, spec.continuous_size), (n, spec.discrete_size)
         if not isinstance(actions, Actions) or (np.shape(actions.continuous), np.shape(actions.discrete)) != wanted:
@@ -83,11 +83,11 @@ class ScriptedPlayer:
         return continuous.astype(np.float32), discrete.astype(np.int32)
 
     def forget(self, rows: Rows) -> None:
-        """Nothing was remembered."""
+        """Do nothing: there is no memory."""
 
 
 def evenly(spec: ActionSpec, n: int, mask: BoolArray | None, rng: np.random.Generator) -> Actions:
-    """Actions of ``n`` agents, drawn evenly from [-1, 1] and from what is not forbidden."""
+    """Actions of ``n`` agents, sampled uniformly from [-1, 1] and from the allowed choices."""
     actions = Actions(
         rng.uniform(-1.0, 1.0, (n, spec.continuous_size)).astype(np.float32),
         np.zeros((n, spec.discrete_size), np.int32),
@@ -104,9 +104,9 @@ def scripted(name: str) -> Callable[..., Actions]:
     module, _, function = name.partition(":")
     try:
         found: Callable[..., Actions] = getattr(import_module(module), function)
-    except Exception as error:  # whatever somebody else's module raises
+    except Exception as error:  # a user's module may raise anything
         raise SettingsError(
-            f"player {name}: {type(error).__name__}: {error}; give {RANDOM}, a run, or MODULE:FUNCTION of a module "
+            f"player {name}: {type(error).__name__}: {error}; name {RANDOM}, a run, or MODULE:FUNCTION of a module "
             "that Python finds"
         ) from error
     if not callable(found):
@@ -117,10 +117,11 @@ def scripted(name: str) -> Callable[..., Actions]:
 def make_players(
     player: str | Mapping[str, Policy], seed: int, *, deterministic: bool
 ) -> Callable[[BehaviorSpec], Player]:
-    """Makes the player of each behavior: policies by the behavior's short name, a function by name, or chance.
+    """Returns a function that creates the player of each behavior.
 
-    ``deterministic``: policies take their most likely action. Else they draw; one that has nothing to draw, and
-    disturbs its best action while it learns, takes that. Raises SettingsError.
+    ``player``: policies by the behavior's short name, the name of a function, or ``random``. ``deterministic``:
+    policies take their most likely action; otherwise they sample. A policy that explores with noise on its best action
+    has no distribution to sample, so it takes the best action. Raises SettingsError.
     """
     if not isinstance(player, str):
         return lambda spec: policy_player(player, spec, seed, deterministic=deterministic)
@@ -129,7 +130,7 @@ def make_players(
 
 
 def policy_player(policies: Mapping[str, Policy], spec: BehaviorSpec, seed: int, *, deterministic: bool) -> Player:
-    """The player for a behavior of an environment, where there is a policy that fits it. Raises SettingsError."""
+    """The player for a behavior of an environment. Raises SettingsError if there is no suitable policy."""
     policy = policies.get(spec.short_name)
     if policy is None:
         raise SettingsError(f"the run has no policy for behavior '{spec.short_name}', only for {', '.join(policies)}")
@@ -138,6 +139,6 @@ def policy_player(policies: Mapping[str, Policy], spec: BehaviorSpec, seed: int,
     if policy.spec.actions != spec.actions or any(shown.get(name) != shape for name, shape in wanted.items()):
         raise SettingsError(
             f"the run's policy for '{spec.short_name}' was trained with other sensors or actions than this environment "
-            "has; name the one that it was trained on with --env"
+            "has; name the environment that it was trained on with --env"
         )
     return Actor(policy, np.random.default_rng([seed, 2]), deterministic=deterministic or policy.explores)

@@ -1,4 +1,4 @@
-"""What happened to agents at play, in columns by agent and time: a demonstration."""
+"""Records agents' steps in columns by agent and time: a demonstration."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Observations, St
 
 
 class Recording:
-    """What happened to all agents of one behavior, in columns.
+    """Steps of all agents of one behavior, in columns.
 
     Args:
-        spec: with the sensors that are kept.
+        spec: the behavior, with the sensors to keep.
     """
 
     def __init__(self, spec: BehaviorSpec) -> None:
@@ -24,7 +24,7 @@ class Recording:
         self._parts: dict[str, list[NDArray[Any]]] = {}
 
     def step(self, batch: StepBatch, obs: Observations, last: Observations, actions: Actions | None) -> None:
-        """One message: the agents that asked with ``obs`` [n], and those that ended with ``last`` [m]."""
+        """Record a message: agents that need a decision, with ``obs`` [n], and ended agents, with ``last`` [m]."""
         spec, ended = self.spec.actions, batch.terminals
         if len(ended):
             nobody = Actions.zeros(spec, len(ended))
@@ -41,7 +41,7 @@ class Recording:
         mask: BoolArray | None,
         truncated: BoolArray | None = None,
     ) -> None:
-        """``truncated``: of agents that ended; None: these go on."""
+        """``truncated``: for agents that ended; None: these agents continue."""
         n = len(ids)
         nothing = np.zeros((n, self.spec.actions.mask_size), np.bool_)
         values: dict[str, NDArray[Any]] = {
@@ -59,11 +59,11 @@ class Recording:
             self._parts.setdefault(name, []).append(value)
 
     def abandon(self) -> None:
-        """The environment was lost: whoever comes begins anew."""
+        """After the environment was lost, treat all further agents as new."""
         self._life += 1
 
     def demonstration(self, *, whole: bool) -> Demonstration:
-        """Everything by agent and time; ``whole``: but for episodes without an end."""
+        """All records by agent and time; ``whole``: without unfinished episodes."""
         columns = {name: np.concatenate(parts) for name, parts in self._parts.items()}
         order = np.argsort(columns["agent"], kind="stable")
         columns = {name: values[order] for name, values in columns.items()}
@@ -71,7 +71,7 @@ class Recording:
         begins = np.ones(len(agent), np.bool_)
         begins[1:] = (agent[1:] != agent[:-1]) | ended[:-1]
         episode = np.cumsum(begins) - 1
-        kept = ~(begins & ended)  # an end without a decision says nothing
+        kept = ~(begins & ended)  # drop ends without a decision
         if whole:
             kept &= np.bincount(episode, ended)[episode] > 0
         columns = {name: values[kept] for name, values in columns.items()}

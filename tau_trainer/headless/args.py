@@ -24,7 +24,7 @@ from tau_trainer.tau.profiles import profile_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadlessOptions:
-    """All that can be said to the engine, see its ``--help``; None means the scene's own default."""
+    """All flags of the engine, see its ``--help``; None means the scene's own default."""
 
     port: int | None = None
     log_file: Path | None = None
@@ -57,7 +57,7 @@ class HeadlessOptions:
 
     @property
     def fault(self) -> Fault:
-        """What goes wrong, if anything; the scene ``faulty`` crashes unless told otherwise."""
+        """The simulated fault, if any; the scene ``faulty`` crashes by default."""
         kind = self.fault_kind or ("crash" if self.scene == "faulty" else None)
         return Fault(FaultKind(kind) if kind else None, self.fault_after, self.fault_seconds, self.fault_once)
 
@@ -78,7 +78,7 @@ def parse_args(arguments: Sequence[str]) -> HeadlessOptions:
 
 
 def log_file(arguments: Sequence[str]) -> Path | None:
-    """The file after ``-logFile``, found without reading the other flags: where their mistakes are told."""
+    """The file after ``-logFile``, found without parsing the other flags, whose mistakes are reported there."""
     for flag, value in itertools.pairwise(arguments):
         if flag.lower() == "-logfile" and value != "-":
             return Path(value)
@@ -86,9 +86,9 @@ def log_file(arguments: Sequence[str]) -> Path | None:
 
 
 def build_arguments(arguments: Sequence[str]) -> list[str]:
-    """The part of ``arguments`` that a launcher keeps: all but ``--write-build``, ``--scene`` and the flags of a start.
+    """The ``arguments`` that a launcher keeps: all but ``--write-build``, ``--scene`` and flags that each start sets.
 
-    Files are made absolute, since nobody knows from where the launcher will be started.
+    Paths are made absolute, because the launcher may be started from any folder.
     """
     parser = _Parser(allow_abbrev=False, add_help=False)
     _add_build_flags(parser.add_argument_group().add_argument)
@@ -136,7 +136,7 @@ _whole, _number = functools.partial(_within, int), functools.partial(_within, fl
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises one sentence where argparse would print the usage and leave."""
+    """Raises one sentence instead of printing the usage and exiting, as argparse does."""
 
     def error(self, message: str) -> NoReturn:
         raise SettingsError(f"{message.removeprefix('argument ')}; `--help` lists the flags.")
@@ -157,35 +157,35 @@ def _parser() -> _Parser:
 
 
 def _add_build_flags(add: _Add) -> None:
-    add("-nographics", action="store_true", help="accepted; there are no pictures anyway")
+    add("-nographics", action="store_true", help="accepted; the engine never draws pictures")
     add("-batchmode", action="store_true", help="accepted")
     add("--mlagents-port", dest="port", metavar="N", type=_whole(1, 65535), help="where the trainer listens")
     add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log here, not to stderr")
 
 
 def _add_scene_flags(add: _Add) -> None:
-    add("--scene", choices=SCENES, help="what to play (default: %(default)s)")
+    add("--scene", choices=SCENES, help="scene to play (default: %(default)s)")
     usual = ", ".join(f"{scene} {agents}" for scene, agents in USUAL_AGENTS.items())
     add("--agents", metavar="N", type=_whole(1, MOST_AGENTS), help=f"agents (default: {usual})")
     add("--seed", metavar="S", type=_whole(), help="default: the trainer's")
-    add("--max-decisions", metavar="N", type=_whole(0), help="limit of an episode; 0: none")
+    add("--max-decisions", metavar="N", type=_whole(0), help="maximum decisions of an episode; 0: no limit")
     add("--step-ms", metavar="X", type=_number(0.0), help="sleep this long in every step")
     add("--spin-ms", metavar="X", type=_number(0.0), help="compute this long in every step")
     add(
         "--connect-seconds",
         metavar="X",
         type=_number(0.0),
-        help="how long to look for one (default: %(default)s)",
+        help="seconds to wait for a trainer (default: %(default)s)",
     )
     add("--report-file", metavar="F", type=Path, help="append JSON lines of counts")
     add(
         "--report-seconds",
         metavar="X",
         type=_number(0.0),
-        help="time between two of them (default: %(default)s)",
+        help="seconds between two reports (default: %(default)s)",
     )
-    add("--report-episodes", action="store_true", help="each episode too, in a file named after it")
-    add("--write-build", metavar="DIR", type=Path, help="write a launcher for these flags, and leave")
+    add("--report-episodes", action="store_true", help="also report each episode, in a file next to it")
+    add("--write-build", metavar="DIR", type=Path, help="write a launcher for these flags, and exit")
 
 
 def _add_fault_flags(add: _Add) -> None:
@@ -193,11 +193,11 @@ def _add_fault_flags(add: _Add) -> None:
         "--fault",
         dest="fault_kind",
         choices=[kind.value for kind in FaultKind],
-        help="what goes wrong (scene faulty: crash)",
+        help="fault to simulate (scene faulty: crash)",
     )
-    add("--fault-after", metavar="N", type=_whole(0), help="steps that go well (default: %(default)s)")
-    add("--fault-seconds", metavar="X", type=_number(0.0), help="of a slow start (default: %(default)s)")
-    add("--fault-once", metavar="F", type=Path, help="only the first engine fails; it makes this file")
+    add("--fault-after", metavar="N", type=_whole(0), help="steps before the fault (default: %(default)s)")
+    add("--fault-seconds", metavar="X", type=_number(0.0), help="duration of a slow start (default: %(default)s)")
+    add("--fault-once", metavar="F", type=Path, help="only the first engine fails; it creates this file")
 
 
 def _add_tau_flags(add: _Add) -> None:

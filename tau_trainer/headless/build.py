@@ -1,8 +1,8 @@
-"""Launchers that stand where a Unity build stands.
+"""Launchers that replace a Unity build.
 
 ``UnityEnvironment(file_name=...)`` and ``mlagents-learn --env`` start a program with a build's flags. The launcher is a
-few lines of script that become this Python interpreter playing a scene, in an environment that does not depend on who
-starts it: mlagents-learn runs on a Python of its own.
+short script that starts this Python interpreter to play a scene, in an environment that does not depend on the caller,
+because mlagents-learn runs on another Python.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _FOREIGN: Final = ("PYTHONHOME", "PYTHONSTARTUP", "PYTHONOPTIMIZE", "PYTHONUSERB
 
 
 def write_build(folder: Path, scene: str, extra_args: Sequence[str] = (), *, platform: str = sys.platform) -> Path:
-    """Write a launcher that plays ``scene`` with ``extra_args``; return what to give as ``--env`` or ``file_name``.
+    """Write a launcher that plays ``scene`` with ``extra_args``; returns the value for ``--env`` or ``file_name``.
 
-    The flags that the trainer adds come after ``extra_args`` and win over them. Linux: ``<folder>/<scene>.x86_64``.
+    The flags that the trainer adds come after ``extra_args`` and override them. Linux: ``<folder>/<scene>.x86_64``.
     macOS: ``<folder>/<scene>.app``. Windows: ``<folder>/<scene>.bat``, which this package's launcher accepts;
     ML-Agents' own looks for an ``.exe`` there, and a script cannot be one. An earlier launcher is replaced.
 
@@ -67,7 +67,7 @@ def _shell(command: Sequence[str]) -> str:
 
 
 def _batch(command: Sequence[str]) -> str:
-    """A Windows batch file; ``%`` is doubled, as the batch language wants it."""
+    """A Windows batch file; ``%`` is doubled, as batch files require."""
     lines = ["@echo off", "setlocal"]
     lines += [f'set "{variable}="' for variable in _FOREIGN]
     lines += [

@@ -1,4 +1,4 @@
-"""One engine's life on the wire: handshake, then a step for every reply, until one side says goodbye."""
+"""One engine's connection: handshake, then a step for every reply, until one side ends it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SILENT = frozenset({ENGINE_CONFIGURATION, FLOAT_PROPERTIES, TRAINING_ANALYTICS})
-"""Channels that a trainer may use and that mean nothing to an engine without pictures, always at full speed."""
+"""Channels that a trainer may use, and that have no effect on an engine without pictures at full speed."""
 
 
 class HeadlessEngine:
@@ -48,25 +48,25 @@ class HeadlessEngine:
         self._trainer = Capabilities()
         self._unknown: set[uuid.UUID] = set()
         self._announced: set[str] = set()
-        """Behaviors that had an agent yet: each is described once, with its first agent."""
+        """Behaviors that have had an agent: each is described once, with its first agent."""
 
     def run(self) -> None:
-        """Play until the trainer or the user ends it; a trainer that is gone is a normal end.
+        """Play until the trainer or the user ends it; a disconnected trainer is a normal end.
 
-        Raises EngineError if no trainer can be reached, other TauErrors for replies that cannot be followed.
+        Raises EngineError if no trainer can be reached, other TauErrors for invalid replies.
         """
         try:
             scene = self._handshake()
             if scene is not None:
                 self._play(scene)
         except TrainerGoneError as error:
-            _log.info("the trainer is gone (%s); this engine ends", error)
+            _log.info("the trainer has disconnected (%s); this engine ends", error)
         except KeyboardInterrupt:
             self._link.goodbye()
             _log.info("stopped by the user")
 
     def _handshake(self) -> Scene | None:
-        """Calls 1 and 2; None where the trainer wants no engine after all. Raises VersionError."""
+        """Calls 1 and 2; None if the trainer ends the connection. Raises VersionError."""
         self._fault.before_connect()
         initialization = EngineInitialization(communication_version=self._fault.version())
         request = encode_engine_message(initialization=initialization)
@@ -135,7 +135,7 @@ class HeadlessEngine:
     def _follow(
         self, reply: TrainerMessage, scene: Scene, batches: list[StepBatch], report: Report | None
     ) -> list[StepBatch]:
-        """Do what the trainer asks, in Unity's order: side channel, command, actions."""
+        """Apply the trainer's reply, in Unity's order: side channel, command, actions."""
         parameters = self._parameters
         changed = self._hear(reply.side_channel)
         if reply.command is Command.RESET:
@@ -154,7 +154,7 @@ class HeadlessEngine:
         return batches
 
     def _hear(self, data: bytes) -> bool:
-        """Take in one reply's side channel bytes; whether an environment parameter came. Raises DecodeError."""
+        """Read one reply's side channel bytes; returns whether an environment parameter was set. Raises DecodeError."""
         changed = False
         for channel, payload in unpack_payloads(data):
             if channel == ENVIRONMENT_PARAMETERS:
@@ -166,9 +166,9 @@ class HeadlessEngine:
         return changed
 
     def _spend(self, parameters: EnvironmentParameters) -> None:
-        """Let a step's time pass: of computing, and of waiting, as a game on a GPU does.
+        """Spend a step's time: computing, and waiting, as a game on a GPU does.
 
-        The environment parameters ``step_ms`` and ``spin_ms`` win over the flags, and may be distributions.
+        The environment parameters ``step_ms`` and ``spin_ms`` override the flags, and may be distributions.
         """
         spin = parameters.get("spin_ms", self._options.spin_ms)
         if spin > 0.0:
@@ -196,7 +196,7 @@ def _check_version(trainer: TrainerInitialization) -> None:
 
 
 def _actions(reply: TrainerMessage, spec: BehaviorSpec, agents: int) -> Actions:
-    """The reply's actions in the order of the agents that asked; no list at all means zero actions.
+    """The reply's actions in the order of the agents that need decisions; no list means zero actions.
 
     Raises DecodeError for too few or too many.
     """

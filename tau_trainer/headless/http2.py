@@ -1,7 +1,7 @@
-"""The smallest HTTP/2 client that can make gRPC's unary calls, one at a time, to a server on this machine.
+"""A minimal HTTP/2 client for gRPC's unary calls, one at a time, to a server on this machine.
 
 An exchange through grpcio's Python client costs some 200 microseconds of processor time, most of an engine's share of a
-step; the same bytes through a plain socket cost about 50. What is here is what the wire needs (RFC 9113,
+step; the same bytes through a plain socket cost about 50. This module has only what the protocol needs (RFC 9113,
 and gRPC's ``PROTOCOL-HTTP2``): cleartext with prior knowledge, one stream at a time, flow control in both directions.
 Response headers are not decoded: a reply has a message, or the call has failed.
 """
@@ -35,7 +35,7 @@ _SETTINGS: Final = {HEADER_TABLE_SIZE: 0, ENABLE_PUSH: 0, MAX_FRAME_SIZE: 2**24 
 _LAST_STREAM: Final = 2**31 - 3
 _RECEIVE: Final = 2**18
 _POLL_SECONDS: Final = 0.5 if sys.platform == "win32" else None
-"""Windows delivers Ctrl-C between waits for a socket only, so that waits must be short there."""
+"""Windows delivers Ctrl-C only between waits for a socket, so waits must be short there."""
 
 
 class CallError(ConnectionError):
@@ -48,7 +48,7 @@ class Http2Connection(Endpoint):
     _last_flags = END_STREAM
 
     def __init__(self, host: str, port: int, path: str) -> None:
-        """Connect. Raises OSError if nobody listens."""
+        """Connect. Raises OSError if no server listens."""
         super().__init__(_SETTINGS)
         self._socket = socket.create_connection((host, port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -64,7 +64,7 @@ class Http2Connection(Endpoint):
 
     @property
     def usable(self) -> bool:
-        """Whether another call can be made; if not, a new connection is needed."""
+        """Whether another call is possible; if not, open a new connection."""
         return not self._closing and self._stream < _LAST_STREAM
 
     def call(self, message: bytes) -> bytes:
@@ -72,7 +72,7 @@ class Http2Connection(Endpoint):
         self._stream += 2
         self._last = self._stream
         self._streams = {self._stream: Stream(self._initial_window)}
-        self._queue.clear()  # of a call that was interrupted
+        self._queue.clear()  # remains of an interrupted call
         self._reply.clear()
         self._done, self._failure = False, ""
         self._out += frame(HEADERS, END_HEADERS, self._stream, self._headers)
@@ -89,18 +89,18 @@ class Http2Connection(Endpoint):
         return reply
 
     def cancel(self) -> None:
-        """Give up a call that was interrupted."""
+        """Cancel an interrupted call."""
         if not self._done and self._stream > 0:
             self._out += frame(RST_STREAM, 0, self._stream, struct.pack(">I", CANCEL))
             self._send()
 
     def set_timeout(self, seconds: float | None) -> None:
-        """Longest wait for one answer of the socket; None: for ever."""
+        """Maximum seconds to wait for the socket; None: forever."""
         self._patient = seconds is None
         self._socket.settimeout(_POLL_SECONDS if seconds is None else seconds)
 
     def wait_until_gone(self) -> None:
-        """Do nothing, but answer pings, until the server closes the connection."""
+        """Answer only pings until the server closes the connection."""
         while True:
             try:
                 self._turn()
@@ -115,7 +115,7 @@ class Http2Connection(Endpoint):
         try:
             while data := self.take():
                 if self._patient and _POLL_SECONDS is not None:
-                    self._socket.settimeout(None)  # what is half sent cannot be sent again
+                    self._socket.settimeout(None)  # a partly sent message cannot be sent again
                     self._socket.sendall(data)
                     self._socket.settimeout(_POLL_SECONDS)
                 else:
@@ -126,7 +126,7 @@ class Http2Connection(Endpoint):
             raise CallError(error.strerror or str(error)) from error
 
     def _turn(self) -> None:
-        """Wait for the server, do what it says, and send what it asks for. Raises CallError."""
+        """Wait for the server, handle its frames, and send its answers. Raises CallError."""
         try:
             data = self._socket.recv(_RECEIVE)
         except TimeoutError as error:
@@ -160,7 +160,7 @@ class Http2Connection(Endpoint):
             self._failure = "the server cancelled the call"
 
     def _on_goaway(self, last: int, code: int) -> None:
-        """The server takes no new calls; the one on its way may still be answered."""
+        """Stop new calls, as the server requests; the current one may still be answered."""
         self._closing = True
         if code or last < self._stream:
             self._failure = "the server ends the connection"

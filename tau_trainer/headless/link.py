@@ -1,4 +1,4 @@
-"""The way to the trainer: one blocking call an exchange, as Unity's communicator makes it."""
+"""The connection to the trainer: one blocking call per exchange, as in Unity's communicator."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class TrainerLink:
             self._connection.close()
 
     def connect(self, request: bytes, seconds: float) -> bytes:
-        """The first exchange; tries for ``seconds`` while nobody listens.
+        """The first exchange; retries for ``seconds`` until a trainer listens.
 
-        Raises EngineError if nobody does; TrainerGoneError if the trainer breaks off.
+        Raises EngineError if none does; TrainerGoneError if the trainer disconnects.
         """
         deadline = time.monotonic() + seconds
         while self._connection is None:
@@ -67,12 +67,12 @@ class TrainerLink:
             self._open().call(encode_close())
 
     def wait_until_gone(self) -> None:
-        """Do nothing until the trainer closes the connection."""
+        """Wait until the trainer closes the connection."""
         if self._connection is not None:
             self._connection.wait_until_gone()
 
     def _open(self) -> Http2Connection:
-        """The connection, renewed where it can take no more calls. Raises OSError."""
+        """The connection, or a new one if it accepts no more calls. Raises OSError."""
         if self._connection is None or not self._connection.usable:
             self.close()
             self._connection = Http2Connection(_HOST, self._port, METHOD)

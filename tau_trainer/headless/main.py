@@ -1,4 +1,4 @@
-"""From a command line to a running engine and its exit code."""
+"""Runs the engine for a command line, and returns its exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("tau_trainer.headless")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the engine with these command-line arguments (None: the process's own); return the exit code.
 
-    0: the trainer or the user ended it; 2: a mistake, told in one sentence in the log; 1: a defect, with traceback.
+    0: the trainer or the user ended it; 2: a mistake, reported in one sentence in the log; 1: a bug, with traceback.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     _log_to(logging.StreamHandler(sys.stderr), "%(message)s")
@@ -64,7 +64,7 @@ def _run(options: HeadlessOptions) -> None:
     with contextlib.closing(TrainerLink(options.port)) as link:
         _log.info("connecting to the trainer on localhost:%d", options.port)
         engine = HeadlessEngine(link, options)
-        gc.freeze()  # what is loaded now stays: later collections need not look at it
+        gc.freeze()  # later collections can skip the objects that exist now
         engine.run()
 
 
@@ -87,7 +87,7 @@ def _open_log(path: Path) -> logging.Handler:
 
 
 def _log_to(handler: logging.Handler | None, layout: str = "") -> None:
-    """Send this package's log lines to ``handler`` alone; None: to whoever else listens."""
+    """Send this package's log lines only to ``handler``; None: to other handlers."""
     for old in tuple(_log.handlers):
         _log.removeHandler(old)
         old.close()

@@ -1,4 +1,4 @@
-"""The engine's side of ML-Agents' environment parameters: numbers, or distributions that are drawn at each use."""
+"""The engine's side of ML-Agents' environment parameters: numbers, or distributions that are sampled at each use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine's own count of what it played, for benchmarks that must not trust the trainer's count."""
+"""The engine's own counts, for benchmarks that must not rely on the trainer's counts."""
 
 from __future__ import annotations
 

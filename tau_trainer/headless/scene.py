@@ -1,10 +1,10 @@
-"""What the headless engine plays: the contract of a scene, and the base of scenes whose agents step together.
+"""The interface of a scene of the headless engine, and the base class of scenes whose agents step together.
 
 ::
 
     scene = create_scene(...)
     scene.seed(7)
-    batches = scene.reset(parameters)        # first observations, reward 0, nobody has ended
+    batches = scene.reset(parameters)        # first observations, reward 0, no agent has ended
     while True:
         batches = scene.step(actions)        # actions[name] [n] answer the batch of that behavior, in its order
 
@@ -58,7 +58,7 @@ def picture(name: str, channels: int, height: int, width: int) -> ObservationSpe
 
 
 def entities(name: str, most: int, size: int) -> ObservationSpec:
-    """A sensor of ``most`` things of ``size`` numbers each, in no order that means anything; absent ones are zeros."""
+    """A sensor of up to ``most`` objects of ``size`` numbers each, in arbitrary order; absent ones are zeros."""
     return ObservationSpec(name, (most, size), (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE))
 
 
@@ -72,22 +72,22 @@ class Scene(ABC):
 
     @abstractmethod
     def seed(self, seed: int) -> None:
-        """Start all random streams anew from ``seed``. Takes effect with the next :meth:`reset`."""
+        """Restart all random streams from ``seed``. Takes effect with the next :meth:`reset`."""
 
     @abstractmethod
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
-        """Begin a new episode for every agent, without ending the old ones on the wire (as Unity's reset does).
+        """Start a new episode for every agent, without reporting the end of the old ones (as Unity's reset does).
 
         Returns a batch for each behavior, in the order of ``specs``; some may be empty. Reads ``parameters`` and keeps
-        it for values that are drawn anew with every episode. The streams of random numbers go on; call :meth:`seed`
-        before to start them anew.
+        it for values that are drawn for every episode. The random streams continue; call :meth:`seed` before to restart
+        them.
         """
 
     @abstractmethod
     def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """Play one decision of every agent that asked for one.
 
-        ``actions`` by the behavior's full name, in the order of its last batch's ids; a behavior that nobody asked for
+        ``actions`` by the behavior's full name, in the order of its last batch's ids; a behavior without decisions
         may be left out. Returns a batch for each behavior, in the order of ``specs``.
         """
 
@@ -135,10 +135,10 @@ class LockstepScene(Scene):
 
     @abstractmethod
     def observe(self) -> Observations:
-        """What every agent sees now: one new [agents, *shape] for each sensor, in the sensor's dtype."""
+        """The current observations: one new [agents, *shape] for each sensor, in the sensor's dtype."""
 
     def mask(self) -> BoolArray | None:
-        """What every agent must not do now: a new bool [agents, sum of branches]; None: everything is allowed."""
+        """The forbidden actions: a new bool [agents, sum of branches]; None: all are allowed."""
         return None
 
     def update(self, parameters: EnvironmentParameters) -> None:
@@ -146,7 +146,7 @@ class LockstepScene(Scene):
         self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
 
     def turn(self) -> None:
-        """Move on what agents will see next, after ends were observed and before the next observation."""
+        """Update the state for the next observation, after the last observations of ended episodes."""
 
     def seed(self, seed: int) -> None:
         """See :meth:`Scene.seed`."""

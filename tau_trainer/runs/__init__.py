@@ -1,1 +1,1 @@
-"""The run: what is the same however experience is gathered, and what a run leaves on the disk."""
+"""The run: the parts that do not depend on how experience is collected, and the files that a run writes."""

@@ -1,12 +1,11 @@
-"""Callbacks: code of a user's own that is told what a run does, and may end it.
+"""Callbacks: a user's code that receives the events of a run and may end it.
 
-All are called in the run's own thread, one after the other, in the order in which they were given, while agents wait:
-what takes long belongs into a thread of its own. What they are told are facts, frozen; a callback that raises is named,
-is called no more, and ends the run: what was learned until then is saved and exported, and the exit code says that it
-failed.
+All callbacks are called in the run's thread, one at a time, in the order in which they were given, while agents wait:
+do slow work in another thread. Events are frozen data. If a callback raises, it is reported and no longer called, and
+the run ends: everything learned until then is saved and exported, and the exit code shows the failure.
 
-Where nobody asks for an event nothing is made for it. Learning may happen in another thread or process: its events are
-told here once they have arrived, in order, a moment after they happened.
+Events without a listener are not created. Learning may run in another thread or process; its events are delivered here
+in order, shortly after they happened.
 """
 
 from __future__ import annotations
@@ -35,32 +34,32 @@ Hook = Literal[
     "on_save_begin",
     "on_save_end",
 ]
-"""What a callback may be told."""
+"""Events of a callback."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainInfo:
-    """A run begins or ends."""
+    """A run starts or ends."""
 
     run_id: str
     folder: Path
     seed: int
     decisions: int
-    """So far, runs that this one goes on from included."""
+    """Decisions so far, including those before the run was resumed."""
     report: RunReport | None = None
-    """The central report, at the end."""
+    """The run's report, at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeInfo:
-    """An agent's episode begins or ends."""
+    """An agent's episode starts or ends."""
 
     behavior: str
-    """The learner that it is for."""
+    """Name of the learner."""
     pair: int
-    """The environment that it plays in."""
+    """Index of the environment."""
     decisions: int
-    """Of the learner, so far."""
+    """Decisions of the learner so far."""
     reward: float | None = None
     """Sum of the agent's own rewards, at the end."""
     length: int | None = None
@@ -69,40 +68,40 @@ class EpisodeInfo:
 
 @dataclass(frozen=True, slots=True)
 class BatchInfo:
-    """Minibatches are learned from, by algorithms that tell of it: of small networks many in one go."""
+    """Minibatches are learned from, by algorithms that report it; for small networks, many at once."""
 
     behavior: str
     minibatches: int
     """Gradient steps."""
     statistics: Mapping[str, float] = field(default_factory=dict)
-    """Losses by TensorBoard name, as far as they are known, at the end."""
+    """Losses by TensorBoard name, if known, at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateInfo:
-    """An update of the weights begins or ends."""
+    """An update of the weights starts or ends."""
 
     behavior: str
     version: int
-    """Updates behind the weights."""
+    """Number of updates of the weights so far."""
     decisions: int
     statistics: Mapping[str, float] = field(default_factory=dict)
-    """Losses and the like by TensorBoard name, at the end."""
+    """Losses and other statistics by TensorBoard name, at the end."""
     seconds: float = 0.0
-    """That it took, at the end."""
+    """Duration of the update in seconds, at the end."""
     error: str | None = None
-    """Why it was undone (NaN), at the end."""
+    """Why the update was undone (NaN), at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationInfo:
-    """A policy is scored, on the way or at the end of a run: by tasks that evaluate, and beside actors."""
+    """A policy is scored, during or at the end of a run, by tasks that evaluate and by runs with actors."""
 
     behavior: str
     version: int
     decisions: int
     scores: Mapping[str, float] = field(default_factory=dict)
-    """By name, at the end."""
+    """Scores by name, at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,70 +111,70 @@ class SaveInfo:
     behavior: str
     decisions: int
     path: Path | None = None
-    """Its folder, at the end; None where it could not be written."""
+    """The checkpoint's folder, at the end; None if it could not be written."""
     error: str | None = None
-    """Why not, in a sentence."""
+    """Why it could not be written, in a sentence."""
 
 
 class Callback:
-    """Override what you want to hear of."""
+    """Base class of callbacks; override the methods of the events that you need."""
 
     stopped: str | None = None
-    """What :meth:`stop` was told."""
+    """The reason that was passed to :meth:`stop`."""
 
     def stop(self, reason: str = "") -> None:
-        """End the run as one that is done: saved, evaluated, exported, exit code 0.
+        """End the run as completed: saved, evaluated, exported, exit code 0.
 
-        Takes effect with the event that is being told, or with the next that this callback hears of. Environments
-        finish the exchange they are in.
+        Takes effect with the current event, or with the next event of this callback. Environments finish their current
+        exchange.
         """
         self.stopped = reason
 
     def on_train_begin(self, info: TrainInfo) -> None:
-        """Nothing has been started yet."""
+        """Called before anything has started."""
 
     def on_train_end(self, info: TrainInfo) -> None:
-        """Everything is saved; not called where nothing could be trained."""
+        """Called once everything is saved; not called if nothing could be trained."""
 
     def on_episode_begin(self, info: EpisodeInfo) -> None:
-        """An agent made the first decision of an episode; of actors in processes of their own only ends are told."""
+        """Called at the first decision of an agent's episode; not called for actors in separate processes."""
 
     def on_episode_end(self, info: EpisodeInfo) -> None:
-        """Its environment ended an episode; not called for those that were broken off."""
+        """Called when the environment has ended an episode; not called for interrupted episodes."""
 
     def on_batch_begin(self, info: BatchInfo) -> None:
-        """Within an update."""
+        """Called within an update, before minibatches."""
 
     def on_batch_end(self, info: BatchInfo) -> None:
-        """Within an update."""
+        """Called within an update, after minibatches."""
 
     def on_update_begin(self, info: UpdateInfo) -> None:
-        """Experience is handed to the algorithm."""
+        """Called when experience is passed to the algorithm."""
 
     def on_update_end(self, info: UpdateInfo) -> None:
-        """Agents act with the new weights."""
+        """Called once agents act with the new weights."""
 
     def on_evaluation_begin(self, info: EvaluationInfo) -> None:
-        """A policy is about to be scored."""
+        """Called before a policy is scored."""
 
     def on_evaluation_end(self, info: EvaluationInfo) -> None:
-        """It was."""
+        """Called after a policy was scored."""
 
     def on_save_begin(self, info: SaveInfo) -> None:
-        """A checkpoint is about to be written."""
+        """Called before a checkpoint is written."""
 
     def on_save_end(self, info: SaveInfo) -> None:
-        """It is whole, or absent."""
+        """Called once the checkpoint is complete, or could not be written."""
 
 
 class LambdaCallback(Callback):
-    """A callback of functions: ``LambdaCallback(on_episode_end=lambda info: print(info.reward))``."""
+    """A callback made of functions: ``LambdaCallback(on_episode_end=lambda info: print(info.reward))``."""
 
     def __init__(self, **functions: Callable[[Any], object]) -> None:
-        """``functions``: by the names of :class:`Callback`'s methods. Raises TypeError for another name."""
+        """``functions``: by the names of :class:`Callback`'s methods. Raises TypeError for an unknown name."""
         for name, function in functions.items():
             if name not in _HOOKS:
-                raise TypeError(f"'{name}' is nothing that a callback is told; known: {', '.join(_HOOKS)}")
+                raise TypeError(f"'{name}' is not an event of callbacks; known: {', '.join(_HOOKS)}")
             setattr(self, name, function)
 
 
@@ -183,10 +182,10 @@ _HOOKS: Final[tuple[Hook, ...]] = Hook.__args__  # type: ignore[attr-defined]
 
 
 class Callbacks:
-    """Tells a run's callbacks. All methods belong to the event loop, :meth:`soon` to any thread.
+    """Calls a run's callbacks. Call all methods in the event loop, except :meth:`soon`, which works in any thread.
 
     Attributes:
-        wanted: what anybody listens to, so that it is worth finding out what there is to tell.
+        wanted: events with a listener; create data only for these.
     """
 
     def __init__(
@@ -195,7 +194,7 @@ class Callbacks:
         on_stop: Callable[[str], None] = lambda reason: None,
         on_error: Callable[[CallbackError], None] = lambda error: None,
     ) -> None:
-        """``on_stop``: called once a callback asks for the end, with its reason; ``on_error``: once one has failed."""
+        """``on_stop``: called with the reason when a callback stops the run; ``on_error``: called if one fails."""
         self._heard: dict[str, list[Callback]] = {
             hook: [callback for callback in callbacks if _overrides(callback, hook)] for hook in _HOOKS
         }
@@ -207,11 +206,11 @@ class Callbacks:
             callback.stopped = None
 
     def begin(self) -> None:
-        """The event loop that is running now is the run's."""
+        """Use the running event loop as the run's."""
         self._loop = asyncio.get_running_loop()
 
     def tell(self, hook: Hook, info: object) -> None:
-        """Call everybody who listens. Raises nothing: what fails is told to ``on_error``."""
+        """Call every listener of the event. Raises nothing: errors are passed to ``on_error``."""
         for callback in tuple(self._heard[hook]):
             try:
                 getattr(callback, hook)(info)
@@ -221,15 +220,15 @@ class Callbacks:
                         others.remove(callback)
                 self.wanted = {name for name, others in self._heard.items() if others}
                 reason = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
-                failed = CallbackError(f"the callback {type(callback).__name__} failed in {hook}: {reason}; mend it")
+                failed = CallbackError(f"the callback {type(callback).__name__} failed in {hook}: {reason}; fix it")
                 failed.__cause__ = error
                 self._on_error(failed)
             else:
                 if callback.stopped is not None:
-                    self._on_stop(callback.stopped or f"the callback {type(callback).__name__} asked for it")
+                    self._on_stop(callback.stopped or f"the callback {type(callback).__name__} stopped it")
 
     def soon(self, hook: Hook, info: object) -> None:
-        """The same from another thread, once the event loop comes to it; at once in a run that has none."""
+        """:meth:`tell` from another thread, when the event loop is free; at once in a run without an event loop."""
         if self._loop is None:
             self.tell(hook, info)
         elif self._heard[hook] and not self._loop.is_closed():
@@ -237,7 +236,7 @@ class Callbacks:
 
 
 NOBODY: Final = Callbacks()
-"""Hears nothing."""
+"""No callbacks."""
 
 
 def _overrides(callback: Callback, hook: str) -> bool:
@@ -245,15 +244,15 @@ def _overrides(callback: Callback, hook: str) -> bool:
 
 
 def named(names: Sequence[str]) -> Iterator[Callback]:
-    """The callbacks that a settings file names. Raises SettingsError where one cannot be made."""
+    """The callbacks that a settings file names. Raises SettingsError if one cannot be created."""
     for name in names:
         kind = plugins.load("callbacks", name)
         try:
             made = kind()
         except Exception as error:
             raise SettingsError(
-                f"callbacks: '{name}' cannot be made: {type(error).__name__}: {error}; it is called without arguments"
+                f"callbacks: '{name}' cannot be created: {type(error).__name__}: {error}; it gets no arguments"
             ) from error
         if not isinstance(made, Callback):
-            raise SettingsError(f"callbacks: '{name}' makes no tau_trainer.Callback but {type(made).__name__}")
+            raise SettingsError(f"callbacks: '{name}' must create a tau_trainer.Callback, not {type(made).__name__}")
         yield made

@@ -1,4 +1,4 @@
-"""Which checkpoints a folder holds: their names and their order."""
+"""Finds the checkpoints in a folder, with their names and their order."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _FOLDER_NAME = re.compile(r"(?P<name>.+)-(?P<step>\d+)(?:\.(?P<revision>\d+))?")
 
 
 _EARLIER = 10**15
-"""Moments of versions that did not count them are numbered below 0, in their order."""
+"""Subtracted to number the moments of versions without moment numbers below 0, in their order."""
 
 
 class Mark(NamedTuple):
-    """The moment that a checkpoint belongs to: see :mod:`.moments`."""
+    """The moment of a checkpoint: see :mod:`.moments`."""
 
     number: int
-    """Counts the moments of a run."""
+    """Number of the moment in the run."""
     names: tuple[str, ...]
-    """Whose checkpoints, as file names, are that moment; empty: it does not say, for it is of an earlier version."""
+    """File names of the policies in the moment; empty if unknown, in checkpoints of earlier versions."""
 
 
 ALONE = Mark(0, ())
@@ -36,43 +36,43 @@ ALONE = Mark(0, ())
 
 @dataclass(frozen=True, order=True)
 class Entry:
-    """A folder that looks like a checkpoint; its order is the order of writing."""
+    """A folder that looks like a checkpoint. Entries sort in the order of writing."""
 
     serial: int
-    """Counts the saves of this name; 0 where the manifest cannot be read."""
+    """Number of the save of this name; 0 if the manifest cannot be read."""
     step: int
     """From the folder's name."""
     revision: int
-    """1, or more where the same step was saved again."""
+    """1, or more if the same step was saved again."""
     path: Path
     moment: Mark = field(compare=False)
     name: str | None = field(compare=False)
-    """Whose it is; None where the manifest cannot be read."""
+    """Name of the behavior or learner; None if the manifest cannot be read."""
 
     @property
     def file(self) -> str:
-        """The name of its folder without step and revision."""
+        """Name of the folder without step and revision."""
         return self.path.name.rpartition("-")[0]
 
 
 def scan(folder: Path, name: str) -> list[Entry]:
-    """All checkpoints of ``name``, oldest first; those whose manifest cannot be read come before all others.
+    """All checkpoints of ``name``, oldest first; those with unreadable manifests come first.
 
-    Earlier versions gave several names one file name: what a manifest says is what counts.
+    In earlier versions, several names could share a file name, so the name in the manifest decides.
     """
     files = {file_name(name), safe_name(name)}
     return sorted(entry for entry in _entries(folder, files) if entry.name in (name, None))
 
 
 def learner_names(folder: Path) -> list[str]:
-    """Names under which ``folder`` holds checkpoints, sorted; the file name where no manifest of it can be read."""
+    """Sorted names of the checkpoints in ``folder``; the file name if none of its manifests can be read."""
     found = _entries(folder)
     known = {entry.file for entry in found if entry.name is not None}
     return sorted({entry.name or entry.file for entry in found if entry.name is not None or entry.file not in known})
 
 
 def _entries(folder: Path, files: Container[str] | None = None) -> list[Entry]:
-    """What looks like a checkpoint; with ``files``: of these file names."""
+    """Folders that look like checkpoints; with ``files``: only these file names."""
     entries = []
     for path in folder.iterdir() if folder.is_dir() else ():
         parts = _FOLDER_NAME.fullmatch(path.name)
@@ -94,13 +94,13 @@ def free_path(folder: Path, name: str, step: int) -> Path:
 
 
 def digest_of(manifest: Manifest) -> str:
-    """SHA-256 of a manifest without its own ``digest``, whatever its indentation and order of keys."""
+    """SHA-256 of a manifest without its ``digest``, independent of indentation and order of keys."""
     content = {key: value for key, value in manifest.items() if key != "digest"}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def mark_of(head: Manifest) -> Mark:
-    """Which moment a parsed manifest says that it is of."""
+    """The moment of a parsed manifest."""
     moment = head.get("moment")
     if moment is not None:
         return Mark(int(moment["number"]), tuple(moment["of"]))
@@ -109,7 +109,7 @@ def mark_of(head: Manifest) -> Mark:
 
 
 def _read(path: Path) -> tuple[str | None, int, Mark]:
-    """A checkpoint's name, serial number and moment; None, 0 and the first of all if the manifest cannot be read."""
+    """A checkpoint's name, serial number and moment; None, 0 and the lowest moment if the manifest is unreadable."""
     try:
         head = parse_json((path / "manifest.json").read_bytes())
         name, serial, moment = head["name"], head["serial"], mark_of(head)

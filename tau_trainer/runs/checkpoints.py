@@ -1,12 +1,12 @@
-"""Checkpoints that are whole or absent.
+"""Checkpoints that are either complete or absent.
 
 A checkpoint is a folder ``<name>-<step>`` with ``tensors.safetensors`` (weights, optimizer moments, statistics) and
 ``manifest.json`` (step, creation time, hash and size of the tensor file, name, shape and type of every tensor, and
 the writer's own counters, schedules and random-number states). It is written under another name, flushed to the
-disk, and renamed, so a process that dies at any moment leaves the old checkpoints and at most a hidden folder that
-the next save clears away. Loading compares every hash; nothing is ever unpickled.
+disk, and renamed. A process that dies at any moment leaves the old checkpoints and at most a hidden folder, which the
+next save deletes. Loading compares every hash; nothing is ever unpickled.
 
-One process writes to a folder at a time; its threads save under different names.
+Only one process may write to a folder at a time; its threads save under different names.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ _FIELDS = {"name": str, "step": int, "created": str, "files": dict, "tensors": d
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint, read and found whole."""
+    """One checkpoint, read and verified."""
 
     path: Path
-    """Its folder."""
+    """The checkpoint's folder."""
     name: str
-    """Whose it is: a behavior or a learner."""
+    """Name of the behavior or learner."""
     step: int
-    """Decisions when it was written."""
+    """Decisions at the time of writing."""
     created: str
-    """When it was written, ISO 8601 with time zone."""
+    """Time of writing, ISO 8601 with time zone."""
     tensors: dict[str, NDArray[Any]]
-    """By name."""
+    """Tensors by name."""
     manifest: dict[str, Any]
-    """What the writer stored beside the tensors."""
+    """Data that the writer stored in addition to the tensors."""
     moment: Mark = ALONE
-    """What else was saved with it."""
+    """The moment, with the policies that were saved together."""
 
 
 @dataclass(frozen=True)
 class Latest:
-    """The newest whole checkpoint, and what was wrong with newer ones."""
+    """The newest complete checkpoint, and the problems of newer ones."""
 
     checkpoint: Checkpoint | None
-    """None when there is no whole one."""
+    """None if there is no complete one."""
     warnings: tuple[str, ...]
-    """One sentence per checkpoint that was passed over."""
+    """One sentence for each skipped checkpoint."""
 
 
 def save_checkpoint(
@@ -79,27 +79,26 @@ def save_checkpoint(
     name: str = "checkpoint",
     moment: Mark | None = None,
 ) -> Path:
-    """Writes ``<folder>/<name>-<step>`` and removes the oldest beyond ``keep``.
+    """Writes ``<folder>/<name>-<step>`` and removes the oldest checkpoints if there are more than ``keep``.
 
-    The tensors are copied when the call begins, so training may go on changing them from then on. A second
-    checkpoint of the same step takes the place of the first once it is whole (as ``<name>-<step>.2``). The one just
-    written is never removed.
+    The tensors are copied at the start of the call, so training may change them afterwards. A second checkpoint of the
+    same step replaces the first once it is complete (as ``<name>-<step>.2``). The new checkpoint is never removed.
 
     Args:
-        folder: all checkpoints of a run; made when missing.
+        folder: all checkpoints of a run; created if missing.
         step: decisions so far, at least 0.
         tensors: by name.
-        manifest: everything else, of what JSON can hold.
-        keep: how many to keep of this name; 0 or less keeps all. None: the caller calls :func:`retire`.
+        manifest: all other data, in JSON types.
+        keep: number of checkpoints of this name to keep; 0 or less keeps all. None: the caller calls :func:`retire`.
         name: behavior or learner.
-        moment: what else is saved with it; None: it stands for itself.
+        moment: the moment, with the policies that are saved together; None: this checkpoint only.
 
     Returns:
         The checkpoint's folder.
 
     Raises:
         NonFiniteError: a tensor or number is NaN or infinite; nothing is written.
-        CheckpointError: it cannot be written; older checkpoints are untouched.
+        CheckpointError: the checkpoint cannot be written; older checkpoints are not changed.
     """
     if step < 0:
         raise CheckpointError(f"Cannot save '{name}' at step {step}; steps count from 0.")
@@ -131,7 +130,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Reads a checkpoint and checks that nothing is missing or changed.
 
     Raises:
-        CheckpointError: it is missing, damaged, or of a newer format; the text says which and what to do.
+        CheckpointError: the checkpoint is missing, damaged, or has a newer format; the message says what to do.
     """
     head = read_manifest(path)
     data = _read(path / TENSORS)
@@ -155,13 +154,13 @@ def latest_checkpoint(
     *,
     passed: Collection[int] = (),
 ) -> Latest:
-    """The checkpoint written last under ``name`` that is whole.
+    """The last complete checkpoint of ``name``.
 
-    Damaged ones are passed over with a warning, those of the moments ``passed`` without.
+    Damaged ones are skipped with a warning; those of the moments in ``passed`` are skipped without one.
     """
     warnings: list[str] = []
     entries = [entry for entry in scan(folder, name) if entry.moment.number not in passed]
-    unreadable = [entry for entry in entries if entry.serial == 0]  # warned of, though their age is unknown
+    unreadable = [entry for entry in entries if entry.serial == 0]  # warn about these, although their age is unknown
     for entry in (*unreadable, *reversed(entries[len(unreadable) :])):
         try:
             return Latest(load_checkpoint(entry.path), tuple(warnings))
@@ -196,15 +195,15 @@ def _manifest(
 
 
 def read_manifest(path: Path) -> Manifest:
-    """A checkpoint's manifest, without a look at its tensors. Raises CheckpointError as :func:`load_checkpoint`."""
+    """A checkpoint's manifest, without reading its tensors. Raises CheckpointError like :func:`load_checkpoint`."""
     if not path.is_dir():
-        raise CheckpointError(f"There is no checkpoint '{path}'; look into its folder for the ones that exist.")
+        raise CheckpointError(f"There is no checkpoint '{path}'; check its folder for existing ones.")
     try:
         head = parse_json(_read(path / MANIFEST))
     except ValueError as error:
         raise _damaged(path, f"'{MANIFEST}' is not JSON") from error
     if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise CheckpointError(f"'{path}' is not a checkpoint of Tau Trainer; give the folder of one that is.")
+        raise CheckpointError(f"'{path}' is not a checkpoint of Tau Trainer; name the folder of one.")
     if not isinstance(head.get("format_version"), int) or head["format_version"] > FORMAT_VERSION:
         raise CheckpointError(
             f"Checkpoint '{path}' has format version {head.get('format_version')} and this program reads up to "
@@ -239,7 +238,7 @@ def _plain(manifest: Mapping[str, object], name: str) -> object:
 
 @contextlib.contextmanager
 def _staging(folder: Path, name: str) -> Iterator[Path]:
-    """A hidden folder to write into; gone afterwards unless it was renamed. Clears those of dead processes first."""
+    """A hidden folder to write to, deleted at the end unless it was renamed. First deletes those of dead processes."""
     hidden = re.compile(rf"\.{re.escape(file_name(name))}-[0-9a-f]{{32}}")
     for leftover in [path for path in folder.iterdir() if hidden.fullmatch(path.name)]:
         shutil.rmtree(leftover, ignore_errors=True)
@@ -252,14 +251,14 @@ def _staging(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _hidden(folder: Path, file: str) -> Path:
-    """A path that no checkpoint has."""
+    """A unique path that is not a checkpoint's."""
     return folder / f".{file}-{uuid.uuid4().hex}"
 
 
 def retire(folder: Path, name: str, newest: Path, keep: int) -> None:
-    """Removes what ``newest`` supersedes, which is kept: others of its step, and the oldest beyond ``keep`` in all.
+    """Removes checkpoints that ``newest`` replaces: others of its step, and the oldest if there are more than ``keep``.
 
-    One that cannot be removed now is tried again by the next save. ``keep``: 0 or less keeps all.
+    If one cannot be removed now, the next save tries again. ``keep``: 0 or less keeps all.
     """
     entries = scan(folder, name)
     step = next((entry.step for entry in entries if entry.path == newest), None)
@@ -272,8 +271,8 @@ def retire(folder: Path, name: str, newest: Path, keep: int) -> None:
 
 
 def discard(path: Path) -> None:
-    """Removes a checkpoint, where that is possible now."""
-    # Renamed first, so that a half-removed folder is never taken for a checkpoint.
+    """Removes a checkpoint if that is possible now."""
+    # Rename it first, so that a half-removed folder is never read as a checkpoint.
     parts = path.name.rpartition("-")
     retired = _hidden(path.parent, parts[0])
     with contextlib.suppress(OSError):

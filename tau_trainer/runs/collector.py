@@ -1,4 +1,4 @@
-"""What differs between runs: how experience is gathered, and where it is learned from."""
+"""The part that differs between runs: how experience is collected and learned from."""
 
 from __future__ import annotations
 
@@ -12,122 +12,122 @@ from tau_trainer.runs.store import ModelWriter
 
 
 class Export(NamedTuple):
-    """A model that is written at the end."""
+    """A model to write at the end of a run."""
 
     name: str
-    """Of its file."""
+    """Name of the model's file."""
     write: ModelWriter
     steps: int | None
-    """That its policy is made from; None: another of the models is the same one."""
+    """Steps of the policy; None if another of the models is the same policy."""
     reward: float | None = None
-    """The mean reward that its policy was chosen by, or last seen with; None: nobody knows."""
+    """The mean reward by which the policy was chosen, or its last one; None if unknown."""
 
 
 class Conclusion(NamedTuple):
-    """What came of a run: its models, and what its policies are worth."""
+    """The result of a run: its models, and the scores of its policies."""
 
     exports: Sequence[Export] = ()
     files: Mapping[str, Path] = {}
-    """Further files by what they are called in the last panel."""
+    """Other files by their names in the last panel."""
     failures: Sequence[str] = ()
-    """Sentences about what could not be written."""
+    """A sentence for each file that could not be written."""
     evaluation: Mapping[str, Any] | None = None
-    """For ``evaluation.json``; None: nothing was evaluated that stands there."""
+    """Content of ``evaluation.json``; None if there is none."""
     verdict: str | None = None
     chosen: Mapping[str, str] = {}
-    """Which policy is exported, of which decision and with which score, in words, by its name."""
+    """Description of each exported policy, with its decisions and score, by name."""
     baselines: Mapping[str, BaselineScore] = {}
 
 
 class Collector(ABC):
-    """Gathers a run's experience and lets its learners learn from it.
+    """Collects a run's experience and lets its learners learn from it.
 
-    Belongs to the run's thread, but for :meth:`interrupt`. It is made ready to go on from where the run stands, and
-    ends with the context that made it.
+    Call it only in the run's thread, except :meth:`interrupt`. When created, it is ready to continue from the run's
+    state; it ends with the context that created it.
     """
 
     unit: ClassVar[str] = "decisions"
-    """What :attr:`steps` counts."""
+    """Unit of :attr:`steps`."""
     configuration: str | None = None
-    """Its settings, where more is known of them than when it was begun."""
+    """The run's settings, if more are known than at its start."""
 
     @property
     @abstractmethod
     def command(self) -> str:
-        """Of ``tau-train``."""
+        """Name of the command of ``tau-train``."""
 
     @property
     @abstractmethod
     def steps(self) -> int:
-        """So far, in all runs, of everything that learns together."""
+        """Steps so far, of all learners together, including those before the run was resumed."""
 
     @property
     @abstractmethod
     def max_steps(self) -> int:
-        """Where the run ends."""
+        """Steps at which the run ends."""
 
     @property
     @abstractmethod
     def done(self) -> bool:
-        """Whether everything has had all its steps."""
+        """Whether all learners have reached their last step."""
 
     @property
     @abstractmethod
     def learned(self) -> bool:
-        """Whether anything was learned by this process."""
+        """Whether this process has learned anything."""
 
     @property
     @abstractmethod
     def subject(self) -> str:
-        """What is learned from, in a word or two."""
+        """The environment or data, in a word or two."""
 
     @property
     @abstractmethod
     def behaviors(self) -> tuple[BehaviorSnapshot, ...]:
-        """Each policy now."""
+        """The current state of each policy."""
 
     @property
     def pairs(self) -> tuple[PairMetrics, ...]:
-        """Each pair now."""
+        """The current state of each pair."""
         return ()
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """Further fields of :class:`RunSnapshot`, now."""
+        """Other current fields of :class:`RunSnapshot`."""
         return {}
 
     @property
     def failure(self) -> Exception | None:
-        """What all that plays has failed by."""
+        """The error if all environments have failed, otherwise None."""
         return None
 
     @property
     def errors(self) -> Sequence[str]:
-        """Sentences about parts that have failed while others went on."""
+        """A sentence for each part that failed while others continued."""
         return ()
 
     def announce(self) -> None:
-        """Say what a person has to do."""
+        """Tell the user what to do to start the run."""
         return
 
     @abstractmethod
     def advance(self) -> bool:
-        """Gather and learn for a moment; False: that was the last, for all is done or the run is to end.
+        """Collect and learn for a moment; returns False if everything is done or the run must end.
 
-        Raises what the run cannot go on with.
+        Raises errors that end the run.
         """
 
     def interrupt(self) -> None:
-        """The run is to end, or to end at once: its events say so. May be called from any thread."""
+        """React to a request to end the run, or to end it at once; see the run's events. Call from any thread."""
         return
 
     @abstractmethod
     def save(self) -> None:
-        """The run is over: write what was counted last, and the last checkpoints."""
+        """At the end of the run, write the last statistics and checkpoints."""
 
     @abstractmethod
     def conclude(self) -> Conclusion:
-        """Evaluate policies, and say which are exported; where the run is in a hurry, without evaluation.
+        """Evaluate policies, and choose which to export. If the run must end at once, skip the evaluation.
 
-        Nothing is exported then, and ``chosen`` says what could be.
+        In this case nothing is exported, and ``chosen`` describes what could be.
         """

@@ -1,4 +1,4 @@
-"""``results/<run-id>/``: where everything of one run lies, and who may write there."""
+"""``results/<run-id>/``: the folder with all files of one run, and the lock on it."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from tau_trainer.settings import CheckpointSettings
 __all__ = ["RunFolder", "atomic_write_bytes", "atomic_write_json", "atomic_write_text", "safe_name"]
 
 _MARKS = ("configuration.yaml", "run.json", "checkpoints", "run_logs", "log.jsonl", "evaluation.json")
-"""What tells a run's folder from any other; the first is also ML-Agents'."""
+"""Files that identify a run's folder; ML-Agents also writes the first."""
 _LOCK = ".lock"
 _WINDOWS_TOO_LONG = 206
 _HELD: dict[Path, RunFolder] = {}
-"""The folders that this process has locked, or is about to, by path."""
+"""The folders that this process has locked or is about to lock, by path."""
 _KEPT: set[Path] = set()
-"""Those of them that stay: see :meth:`RunFolder.commit`."""
+"""Paths of folders that have been committed: see :meth:`RunFolder.commit`."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
     """The folder of one run.
 
-    Made by :meth:`create` before anything else is known to work. Call :meth:`commit` once the run has really started
-    (a run that ``force`` replaces is deleted only then), or :meth:`discard` when it could not start (what was there
-    before comes back). It is locked until :meth:`release`; the lock of a process that died is free.
+    :meth:`create` makes it before anything else is known to work. Call :meth:`commit` once the run has really started
+    (only then is a run deleted that ``force`` replaces), or :meth:`discard` if it could not start (which restores the
+    earlier state). It is locked until :meth:`release`; the lock of a dead process is free.
     """
 
     path: Path
@@ -54,28 +54,28 @@ class RunFolder:
     resumed: bool = False
     """Whether the folder holds an earlier part of the same run."""
     replaced: Path | None = None
-    """Where the run that this one replaces waits for :meth:`commit`."""
+    """Path of the run to replace until :meth:`commit`."""
     made_results: Path | None = None
-    """The topmost folder that did not exist before; None when the results folder did."""
+    """The topmost folder that did not exist before; None if the results folder existed."""
     kept: Mapping[Path, bytes] = field(default_factory=dict)
-    """What a resumed run had written down of itself before."""
+    """Earlier contents of a resumed run's files about itself."""
     lock: FileLock | None = None
     """Held while this process trains the run."""
 
     @classmethod
     def create(cls, results_dir: Path, run_id: str, *, resume: bool = False, force: bool = False) -> RunFolder:
-        """Makes the folder of a new run, or opens that of a run to go on with.
+        """Makes the folder of a new run, or opens the folder of a run to resume.
 
         Args:
-            results_dir: parent of all runs; made when missing.
+            results_dir: parent of all runs; created if missing.
             run_id: the folder's name.
-            resume: go on with the run that is there.
-            force: replace the run that is there.
+            resume: resume the existing run.
+            force: replace the existing run.
 
         Raises:
-            RunExistsError: there is a run and neither ``resume`` nor ``force`` is given, or a process trains it now.
-            SettingsError: a run-id that is no folder name, nothing to resume, a folder that is no run, or one that
-                cannot be made.
+            RunExistsError: the run exists, and neither ``resume`` nor ``force`` is given, or a process trains it now.
+            SettingsError: the run-id is not a valid folder name, there is nothing to resume, the folder is not a run,
+                or it cannot be created.
         """
         path = cls.check(results_dir, run_id, resume=resume, force=force)
         if resume:
@@ -85,11 +85,11 @@ class RunFolder:
         except OSError as error:
             long = error.errno == errno.ENAMETOOLONG or getattr(error, "winerror", None) == _WINDOWS_TOO_LONG
             remedy = "give a shorter --run-id or --results-dir" if long else "choose another --results-dir"
-            raise SettingsError(f"Cannot make the run's folder '{path}' ({reason(error)}); {remedy}.") from error
+            raise SettingsError(f"Cannot create the run's folder '{path}' ({reason(error)}); {remedy}.") from error
 
     @classmethod
     def look(cls, results_dir: Path, run_id: str) -> RunFolder:
-        """The folder of a run that is only read, so it is not locked. Raises SettingsError where there is none."""
+        """The folder of a run to read, without a lock. Raises SettingsError if there is none."""
         path = results_dir / run_id
         if not _is_run(path):
             raise SettingsError(f"There is no run to play in '{path}'; check --run-id and --results-dir.")
@@ -97,12 +97,12 @@ class RunFolder:
 
     @staticmethod
     def check(results_dir: Path, run_id: str, *, resume: bool, force: bool) -> Path:
-        """The folder. Raises SettingsError as :meth:`create`, as far as that is known without changing anything."""
+        """The folder's path. Raises the errors of :meth:`create` that can be found without changing anything."""
         if resume and force:
-            raise SettingsError("--resume and --force exclude each other; give the one you mean.")
+            raise SettingsError("--resume and --force contradict each other; give one of them.")
         if run_id != safe_name(run_id):
             raise SettingsError(
-                f"The run-id '{run_id}' cannot be a folder's name on every system; try '{safe_name(run_id)}'."
+                f"The run-id '{run_id}' is not a valid folder name on every system; try '{safe_name(run_id)}'."
             )
         path = results_dir / run_id
         if resume and not _is_run(path):
@@ -131,9 +131,9 @@ class RunFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir() and [entry.name for entry in path.iterdir()] == [_LOCK]:
             _acquire(lock := _lock_of(path))
-            _unlock(lock)  # its process was killed before it had written anything
+            _unlock(lock)  # its process was killed before it wrote anything
         with contextlib.suppress(OSError):
-            path.rmdir()  # succeeds only where it is empty
+            path.rmdir()  # succeeds only if it is empty
         aside = _move_aside(path) if force and path.exists() else None
         try:
             path.mkdir()
@@ -145,7 +145,7 @@ class RunFolder:
 
     @property
     def configuration(self) -> Path:
-        """``configuration.yaml``: all settings, resolved."""
+        """``configuration.yaml``: all resolved settings."""
         return self.path / "configuration.yaml"
 
     @property
@@ -160,7 +160,7 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        """``log.jsonl``: every summary and event, one JSON object a line."""
+        """``log.jsonl``: every summary and event, one JSON object per line."""
         return self.path / "log.jsonl"
 
     @property
@@ -175,22 +175,22 @@ class RunFolder:
 
     @property
     def engine_logs(self) -> Path:
-        """``run_logs``: what the engines write, as in ML-Agents."""
+        """``run_logs``: the engines' logs, as in ML-Agents."""
         return self.path / "run_logs"
 
     @property
     def timers(self) -> Path:
-        """``run_logs/timers.json``: what the time was spent on, as in ML-Agents."""
+        """``run_logs/timers.json``: the time spent on each part, as in ML-Agents."""
         return self.engine_logs / "timers.json"
 
     @property
     def status(self) -> Path:
-        """``status.json``: the run as it is now."""
+        """``status.json``: the current state of the run."""
         return self.path / "status.json"
 
     @property
     def failed_start(self) -> Path:
-        """Beside the run's folder: what the engines of a run wrote that came to nothing."""
+        """Folder next to the run's folder with the engines' logs of a run that failed to start."""
         return self.path.with_name(f"{self.path.name}.failed-start")
 
     def behavior(self, name: str) -> Path:
@@ -212,15 +212,15 @@ class RunFolder:
             lock.acquire()
         except Timeout:
             return True
-        except OSError:  # a folder of somebody else's
+        except OSError:  # another user's folder
             return False
         lock.release()
         return False
 
     def commit(self) -> None:
-        """The run has started: deletes what it replaces, and logs of starts that failed.
+        """Once the run has started, deletes the run that it replaces, and logs of failed starts.
 
-        What cannot be deleted now stays hidden beside it.
+        Files that cannot be deleted now stay hidden next to it.
         """
         _KEPT.add(self.path)
         shutil.rmtree(self.failed_start, ignore_errors=True)
@@ -230,9 +230,9 @@ class RunFolder:
                     shutil.rmtree(old, ignore_errors=True)
 
     def discard(self, *, keep_logs: bool = False) -> Path | None:
-        """The run came to nothing: removes its folder and puts back what it replaced. A resumed run is as before.
+        """If the run failed to start, removes its folder and restores the run that it replaced, or the resumed run.
 
-        ``keep_logs``: returns where the engines' logs are kept, beside the folder; None where nothing was written.
+        ``keep_logs``: keep the engines' logs next to the folder and return their path; None if there are none.
         """
         if self.resumed:
             for path, data in self.kept.items():
@@ -247,7 +247,7 @@ class RunFolder:
             if self.replaced is not None and not self.path.exists():
                 rename(self.replaced, self.path)
             for parent in self.path.parents if self.made_results else ():
-                parent.rmdir()  # stops at the first that holds something
+                parent.rmdir()  # stops at the first that is not empty
                 if parent == self.made_results:
                     break
         return logs
@@ -261,7 +261,7 @@ class RunFolder:
         return None
 
     def release(self) -> None:
-        """This process is done with the run."""
+        """Unlock the folder at the end of the run."""
         if self.lock is not None and self.lock.is_locked:
             _unlock(self.lock)
         if _HELD.get(self.path) is self:
@@ -270,7 +270,7 @@ class RunFolder:
 
 
 def let_go() -> None:
-    """The process ends: unlocks the runs that it holds; those that had saved nothing yet leave nothing behind."""
+    """At the end of the process, unlocks its runs, and deletes the folders of those that have saved nothing."""
     for path, folder in list(_HELD.items()):
         with contextlib.suppress(OSError, TauError):
             saved = (
@@ -289,7 +289,7 @@ def numbered(results: Path, name: str) -> list[tuple[int, str]]:
 
 
 def called(chosen: CheckpointSettings, name: str) -> CheckpointSettings:
-    """With a run id: the one that was given, else ``name`` with the next free number, or the newest's to go on with."""
+    """The settings with a run id: the given one, or ``name`` with the next free number, or the newest to resume."""
     if "run_id" in chosen.model_fields_set:
         return chosen
     runs = numbered(Path(chosen.results_dir), name)
@@ -301,13 +301,13 @@ def called(chosen: CheckpointSettings, name: str) -> CheckpointSettings:
 
 
 def _lock_of(path: Path) -> FileLock:
-    """The lock on a run's folder, not yet held."""
-    # Two threads of this process hold it in turn: the one that starts the run, and the one that ends it.
+    """The lock on a run's folder, not yet acquired."""
+    # Two threads of this process use it: one starts the run, the other ends it.
     return FileLock(path / _LOCK, timeout=0, thread_local=False)
 
 
 def _acquire(lock: FileLock) -> None:
-    """Hold it. Raises RunExistsError where another process does."""
+    """Acquire the lock. Raises RunExistsError if another process holds it."""
     file = Path(lock.lock_file)
     path = file.parent
     try:
@@ -319,7 +319,7 @@ def _acquire(lock: FileLock) -> None:
         with contextlib.suppress(OSError):
             holder = file.read_text("utf-8") or holder
         raise RunExistsError(
-            f"the run in '{path}' is being trained by {holder}; wait for its end, end it, or choose another --run-id"
+            f"the run in '{path}' is being trained by {holder}; wait for it, stop it, or choose another --run-id"
         ) from None
     file.write_text(f"process {os.getpid()} on {platform.node()}", "utf-8")
 
@@ -328,7 +328,7 @@ def _unlock(lock: FileLock) -> None:
     file = Path(lock.lock_file)
     try:
         file.unlink(missing_ok=True)
-    except OSError:  # Windows deletes no file that is open
+    except OSError:  # Windows cannot delete open files
         lock.release()
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
@@ -345,7 +345,7 @@ def _is_run(path: Path) -> bool:
 
 def _taken(path: Path) -> RunExistsError:
     return RunExistsError(
-        f"The run-id '{path.name}' is taken by '{path}'; add --resume to go on with it, --force to replace it, "
+        f"The run-id '{path.name}' is taken by '{path}'; add --resume to resume it, --force to replace it, "
         "or choose another --run-id."
     )
 
@@ -355,12 +355,12 @@ def _aside_prefix(path: Path) -> str:
 
 
 def _move_aside(path: Path) -> Path:
-    """Renames a run out of the way in one step; refuses a folder that is no run, lest it be deleted."""
+    """Renames a run in one step to move it aside; refuses a folder that is not a run, to protect other files."""
     if not _is_run(path):
         raise SettingsError(
-            f"'{path}' holds files but no run, so --force will not delete it; choose another --run-id or empty it."
+            f"'{path}' has files but is not a run, so --force does not delete it; choose another --run-id or empty it."
         )
-    _acquire(lock := _lock_of(path))  # raises where it is being trained
+    _acquire(lock := _lock_of(path))  # raises if it is being trained
     _unlock(lock)
     aside = path.with_name(f"{_aside_prefix(path)}{uuid.uuid4().hex}")
     rename(path, aside)

@@ -1,8 +1,8 @@
-"""Moments: checkpoints of several policies that are whole together, or count for nothing.
+"""Moments: checkpoints of several policies that count only if all of them are complete.
 
-Policies that play together are written one after the other, so a process that dies or a disk that is full may leave a
-moment of some without the others. Each checkpoint therefore names all of its moment. A run goes on from the newest of
-which nothing is missing, and what is older is removed only once a newer one is whole.
+Policies that play together are written one at a time, so if a process dies or a disk is full, some checkpoints of a
+moment may be missing. Each checkpoint therefore names all policies of its moment. A run resumes from the newest
+complete moment, and older checkpoints are removed only once a newer moment is complete.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tau_trainer.runs.checkpoints import Checkpoint, discard, latest_checkpoint,
 
 
 class Moment:
-    """One that is being written: :meth:`write` every policy, then :func:`.checkpoints.retire` what is older.
+    """A moment to write: :meth:`write` every policy, then :func:`.checkpoints.retire` older checkpoints.
 
     Args:
         folder: all checkpoints of the run.
-        number: larger than that of any moment before; see :func:`last_number`.
-        names: the policies whose checkpoints are this moment.
+        number: larger than that of any earlier moment; see :func:`last_number`.
+        names: the policies of this moment.
     """
 
     def __init__(self, folder: Path, number: int, names: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ class Moment:
         self._written: list[Path] = []
 
     def write(self, name: str, step: int, tensors: Arrays, manifest: Mapping[str, object]) -> Path:
-        """A policy's checkpoint; nothing older is removed. Raises as :func:`.checkpoints.save_checkpoint`."""
+        """Write a policy's checkpoint without removing older ones. Raises like :func:`.checkpoints.save_checkpoint`."""
         if not self._written:
             self._clear()
         path = save_checkpoint(self._folder, step, tensors, manifest, None, name=name, moment=self._mark)
@@ -43,15 +43,15 @@ class Moment:
         return path
 
     def give_up(self) -> None:
-        """Remove what was written: something else of this moment could not be."""
+        """Remove the checkpoints of this moment, because another one could not be written."""
         for path in self._written:
             discard(path)
 
     def _clear(self) -> None:
-        """Remove what a process that died has left of moments that it did not finish: they would never be whole."""
+        """Remove incomplete moments that a dead process has left, which can never be completed."""
         entries = {file_name(name): scan(self._folder, name) for name in self._names}
         newest = {
-            # Nobody knows how new one is that cannot be read.
+            # The age of an unreadable checkpoint is unknown.
             name: max((entry.moment.number if entry.serial else math.inf for entry in of_name), default=-math.inf)
             for name, of_name in entries.items()
         }
@@ -62,25 +62,25 @@ class Moment:
 
 @dataclass(frozen=True)
 class Whole:
-    """What a run goes on from."""
+    """The checkpoints that a run resumes from."""
 
     checkpoints: Mapping[str, Checkpoint]
-    """By name, of the policies that were saved by then; none: no moment is whole."""
+    """Checkpoints of the saved policies, by name; empty if no moment is complete."""
     passed: frozenset[int]
-    """Moments that are newer, and of which something is missing."""
+    """Newer moments that are incomplete."""
     warnings: tuple[str, ...]
-    """What was wrong with newer checkpoints, a sentence each."""
+    """One sentence for each problem with newer checkpoints."""
 
 
 def newest_moment(folder: Path, names: Sequence[str] | None = None) -> Whole:
-    """The newest moment of which everything is whole, and of policies that save by themselves the newest of each.
+    """The newest complete moment, and for policies that are saved on their own, the newest checkpoint of each.
 
     Args:
         folder: all checkpoints of a run.
-        names: of these policies; None: of all.
+        names: the policies to look for; None: all.
     """
     wanted = learner_names(folder) if names is None else names
-    # How the manifests of a moment name each other: as files, which earlier versions called otherwise.
+    # The manifests of a moment refer to each other by file names, which were different in earlier versions.
     files = {name: {entry.file for entry in scan(folder, name)} or {file_name(name)} for name in wanted}
     everyone = [file for of_name in files.values() for file in of_name]
     passed: set[int] = set()
@@ -107,20 +107,20 @@ def newest_moment(folder: Path, names: Sequence[str] | None = None) -> Whole:
             break
         passed.add(max(partial))
     if not found and not any(checkpoint.moment.names for checkpoint in newest.values()):
-        # Of an earlier version, which let each policy remove its own: better from several moments than from none.
+        # An earlier version, where each policy removed its own checkpoints: several moments are better than none.
         return Whole(newest, frozenset(), tuple(warnings))
     return Whole(found, frozenset(passed), tuple(warnings))
 
 
 def last_number(folder: Path) -> int:
-    """The number of the last moment that anything is there of, whole or not; 0: there is none."""
+    """The number of the last moment, complete or not; 0 if there is none."""
     return max((0, *(entry.moment.number for name in learner_names(folder) for entry in scan(folder, name))))
 
 
 def write_model(run: Path, name: str, step: int, write: Callable[[Path], object]) -> None:
-    """``<run>/<Name>/<Name>-<step>.onnx`` of a checkpoint, as ML-Agents has it; those of checkpoints that are gone go.
+    """Write ``<run>/<Name>/<Name>-<step>.onnx`` of a checkpoint, as ML-Agents does; delete those of deleted ones.
 
-    ``write``: makes it there. Raises TauError where it cannot.
+    ``write``: writes the model to a path; raises TauError if it cannot.
     """
     file = file_name(name)
     folder, kept = run / file, {f"{file}-{entry.step}.onnx" for entry in scan(run / "checkpoints", name)}

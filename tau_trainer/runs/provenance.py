@@ -1,4 +1,4 @@
-"""``run.json``: what one must know to repeat a run. Nothing here ever raises; what cannot be found out is None."""
+"""``run.json``: the facts that are needed to repeat a run. Nothing here raises; unknown facts are None."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PACKAGES = (
     "onnxruntime",
     "tensorboard",
 )
-"""Distributions whose versions decide what a run computes or writes."""
+"""Distributions whose versions affect the results or files of a run."""
 
 _TIMEOUT_S = 10.0
 
@@ -41,8 +41,8 @@ def provenance(seed: int, command: Sequence[str] | None = None, source: Path | N
 
     Args:
         seed: the run's seed.
-        command: the command line; None takes this process's.
-        source: a folder inside the source tree; None takes this package's.
+        command: the command line; None: this process's.
+        source: a folder inside the source tree; None: this package's.
     """
     return {
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -56,7 +56,7 @@ def provenance(seed: int, command: Sequence[str] | None = None, source: Path | N
 
 
 def versions() -> dict[str, str | None]:
-    """Version of Python and of every package in :data:`PACKAGES`; None where one is not installed."""
+    """Versions of Python and of every package in :data:`PACKAGES`; None if a package is not installed."""
     return {"python": platform.python_version(), **{name: _try(partial(metadata.version, name)) for name in PACKAGES}}
 
 
@@ -75,7 +75,7 @@ def git_state(folder: Path) -> dict[str, object] | None:
 
 
 def hardware() -> dict[str, object]:
-    """Processor, cores, memory, operating system, and graphics cards where torch is loaded and has some."""
+    """Processor, cores, memory, operating system, and GPUs if torch is loaded and finds any."""
     return {
         "cpu": _try(_cpu_model) or platform.processor() or platform.machine() or None,
         "architecture": platform.machine() or None,
@@ -88,14 +88,14 @@ def hardware() -> dict[str, object]:
 
 
 def _try(find: Callable[[], T]) -> T | None:
-    """The answer, or None: a machine that hides a fact must not stop a run."""
+    """The result, or None on any error: a missing fact must not stop a run."""
     with contextlib.suppress(Exception):
         return find()
     return None
 
 
 def _run(*command: str) -> str | None:
-    """What a program prints; None when it is missing, fails or hangs."""
+    """The output of a program; None if it is missing, fails or hangs."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         result = subprocess.run(
@@ -117,7 +117,7 @@ def _cpu_model() -> str | None:
 
 
 def _gpus() -> list[str]:
-    """Names of CUDA devices. Torch is not imported for this: a run without it uses no graphics card."""
+    """Names of CUDA devices. This does not import torch, because a run without torch uses no GPU."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return []

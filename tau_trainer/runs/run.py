@@ -1,6 +1,6 @@
-"""A run from its first step to its report, whatever it gathers its experience by. Read this first.
+"""A run from its first step to its report, independent of how it collects experience. Read this first.
 
-How that is done is a :class:`~tau_trainer.runs.collector.Collector`; everything else of a run stands here, once.
+A :class:`~tau_trainer.runs.collector.Collector` collects the experience; everything else of a run is here.
 """
 
 from __future__ import annotations
@@ -28,52 +28,52 @@ from tau_trainer.runs.store import Store
 
 _log = logging.getLogger(__name__)
 ENDING, HURRYING = "saving, evaluating; press again to skip", "saving; evaluation and export are left out"
-"""What Ctrl-C is answered at once, and the second one."""
+"""Messages at the first and at the second Ctrl-C."""
 _SNAPSHOT_S = 0.25
 _DRAIN_S = 10.0
-"""That recorders have for what is still to be written."""
+"""Seconds for recorders to write remaining data."""
 _MOST_LISTED = 8
-"""Policies that the last panel names."""
+"""Maximum number of policies in the last panel."""
 Outcome = Literal["completed", "cancelled", "failed", "played"]
 
 
 @dataclass(slots=True)
 class _Clock:
-    """When a run did what, in seconds of the machine's clock."""
+    """Times of a run, in seconds of the machine's clock."""
 
     started: float = field(default_factory=time.monotonic)
-    """Of the run, which then loads and compiles what it needs."""
+    """Start of the run, which first loads and compiles code."""
     began: float = field(default_factory=time.monotonic)
-    """Of playing and learning."""
+    """Start of playing and learning."""
     began_at: int = 0
-    """Steps of the runs before, where this one goes on from them."""
+    """Steps before the run was resumed."""
     learning_s: float = 0.0
-    """How long it learned."""
+    """Duration of learning."""
     shown: float = 0.0
-    """The newest picture; infinite: it can be shown no longer."""
+    """Time of the newest snapshot; infinite after an error, when no more are taken."""
 
     @property
     def elapsed_s(self) -> float:
-        """Since the run started, as the hub's clock counts."""
+        """Seconds since the run started, as on the hub's clock."""
         return time.monotonic() - self.started
 
 
 class Run:
-    """Everything of a run but how it learns. Belongs to one thread, but for :meth:`stop`.
+    """A run, except for its learning. Use it in one thread only, except :meth:`stop`.
 
     Args:
-        folder: the run's own.
-        hub: where its numbers go.
-        seed: of everything random.
-        callbacks: told of it.
-        say: shows the person who watches a sentence, before anything is recorded.
-        plays: whether a saved run is played, which writes nothing.
+        folder: the run's folder.
+        hub: receives the run's metrics.
+        seed: random seed.
+        callbacks: receive the run's events.
+        say: shows a sentence to the user, before anything is recorded.
+        plays: whether to play a saved run, which writes nothing.
     """
 
     collector: Collector
-    """How it gathers experience."""
+    """Collects the run's experience."""
     seen: RunSnapshot
-    """The run as it was a moment ago, for any thread to look at."""
+    """The latest snapshot of the run; any thread may read it."""
 
     def __init__(
         self,
@@ -89,34 +89,34 @@ class Run:
         self.callbacks = Callbacks(callbacks, self._stop, self._fail)
         self.store = Store(folder.path, hub, self.callbacks, goes_on=folder.resumed)
         self.asked = threading.Event()
-        """Set once somebody wants it to end."""
+        """Set once the run is asked to end."""
         self.hurried = threading.Event()
-        """Set once they want it to end without evaluation and export."""
+        """Set once the run is asked to end without evaluation and export."""
         self.stopped: str | None = None
-        """Why a callback wants the run to be done; None: none does."""
+        """The reason of the callback that ended the run; None: no callback did."""
         self.loose = threading.Event()
-        """Set while nothing would be lost if the run's thread were left behind: see :meth:`abandonable`."""
+        """Set while abandoning the run's thread loses nothing: see :meth:`abandonable`."""
         self.error: Exception | None = None
-        """What ended the whole run."""
+        """The error that ended the run."""
         self.kept = False
-        """Whether it has replaced what it was to replace, and stays."""
+        """Whether the run's folder is final and the run that it replaces is deleted."""
         self._clock = _Clock()
         self._usage = UsageMeter()
 
     @property
     def run_id(self) -> str:
-        """What it is called."""
+        """The run's id."""
         return self.folder.path.name
 
     @property
     def ending(self) -> bool:
-        """Whether it is to end before all is done."""
+        """Whether the run must end early."""
         return self.asked.is_set() or self.stopped is not None or self.error is not None
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Let it end once what was begun is over, saved and evaluated; twice, or ``at_once``: saved alone.
+        """End the run after its current work, then save and evaluate; called twice, or with ``at_once``: only save.
 
-        May be called from any thread.
+        Call it from any thread.
         """
         if at_once or self.asked.is_set():
             self.hurried.set()
@@ -127,23 +127,23 @@ class Run:
             self.collector.interrupt()
 
     def _stop(self, reason: str) -> None:
-        """A callback wants the run to be done."""
+        """End the run because a callback stopped it."""
         if self.stopped is None:
             self.stopped = reason
             steps, unit = self.collector.steps, self.collector.unit
             self.hub.event("stopped", message=f"the run ends after {steps:,} {unit}: {reason}")
 
     def _fail(self, error: CallbackError) -> None:
-        """A callback has failed: the run ends as if it were cancelled."""
+        """End the run as if it were cancelled, because a callback has failed."""
         if self.error is None:
             self.error = error
         self.collector.interrupt()
 
     @contextmanager
     def abandonable(self) -> Iterator[None]:
-        """Around what takes long, cannot be interrupted, and leaves nothing to be ended: loading torch, compiling.
+        """Context for slow work that cannot be interrupted and needs no cleanup: loading torch, compiling.
 
-        Whoever asks for the end of the run meanwhile does not wait for it.
+        If the run is asked to end in the meantime, nothing waits for this work.
         """
         self.loose.set()
         try:
@@ -152,21 +152,21 @@ class Run:
             self.loose.clear()
 
     def collect_by(self, collector: Collector) -> None:
-        """Let it begin. Raises RunFinishedError where nothing is left to do."""
+        """Set the collector and start the clock. Raises RunFinishedError if nothing is left to do."""
         if collector.done:
             early = collector.steps < collector.max_steps
-            had, flag = ("learned enough", "criterion") if early else (f"had all its {collector.unit}", "max-steps")
+            had, flag = ("criterion", "criterion") if early else ("max_steps", "max-steps")
             raise RunFinishedError(
-                f"the run in '{self.folder.path}' has {had}, so there was nothing to do; raise --{flag} to go on"
+                f"the run in '{self.folder.path}' has already reached {had}; raise --{flag} to continue it"
             )
         self.collector, self._clock = collector, _Clock(self._clock.started, began_at=collector.steps)
         self.seen = self.snapshot()
 
     def to_end(self) -> RunReport:
-        """Gather and learn, save, evaluate, export, draw, report.
+        """Collect and learn, save, evaluate, export, draw, report.
 
-        Where nothing was learned the folder is still to be discarded: after an error, and where the report is of a run
-        that is not completed.
+        If nothing was learned, the caller must discard the folder: after an error, or if the report's outcome is not
+        "completed".
 
         Raises:
             TauError: nothing could be learned.
@@ -180,7 +180,7 @@ class Run:
                 self.show()
         except Exception as error:
             self.error = error if self.error is None else self.error
-            if not isinstance(error, TauError):  # a defect of ours: what was learned is kept, and --debug says where
+            if not isinstance(error, TauError):  # a bug of ours: keep what was learned; --debug shows the place
                 _log.debug("what ended the run", exc_info=error)
         self._clock.learning_s = time.monotonic() - begun
         self.seen = self.snapshot()
@@ -195,7 +195,7 @@ class Run:
                     self.hub.warning("the run ended before anything was learned, so nothing is kept")
                 return self._tell(replace(report, files={}))
         self.kept = True
-        self.folder.commit()  # from here on this run replaces what it was told to replace
+        self.folder.commit()  # from here on, this run replaces the old one
         return self._finish()
 
     def _finish(self) -> RunReport:
@@ -221,7 +221,7 @@ class Run:
         return self._tell(report if self.error is before else make())
 
     def _export(self, found: Conclusion) -> tuple[dict[str, Path], list[str]]:
-        """Models that were written by name, and a sentence for each thing that was not."""
+        """Written models by name, and a sentence for each failure."""
         models, failures = dict[str, Path](), list(found.failures)
         for model in () if self.hurried.is_set() else found.exports:
             path = self.folder.onnx(model.name)
@@ -248,7 +248,7 @@ class Run:
         return report
 
     def show(self) -> None:
-        """Hand the run's picture to the recorders, a few times a second. What goes wrong there costs no run."""
+        """Pass a snapshot to the recorders, a few times per second. An error there does not end the run."""
         if time.monotonic() - self._clock.shown >= _SNAPSHOT_S:
             self._clock.shown = time.monotonic()
             try:
@@ -256,10 +256,10 @@ class Run:
                 self.hub.snapshot(self.seen)
             except Exception as error:
                 self._clock.shown = math.inf
-                self.hub.warning(f"the run goes on, but is shown no longer: {type(error).__name__}: {error}")
+                self.hub.warning(f"live display disabled; training continues: {type(error).__name__}: {error}")
 
     def snapshot(self) -> RunSnapshot:
-        """The run now."""
+        """A snapshot of the run."""
         collector, elapsed = self.collector, self._clock.elapsed_s
         played = time.monotonic() - self._clock.began
         rate = (collector.steps - self._clock.began_at) / played if played > 0 else 0.0
@@ -283,13 +283,13 @@ class Run:
         return RunSnapshot(**fields, eta_s=left / rate if rate > 0 and fields["max_decisions"] else None)
 
     def told(self, report: RunReport | None = None) -> TrainInfo:
-        """What callbacks hear of the whole run; ``report``: how it ended."""
+        """The event about the whole run for callbacks; ``report``: at the end."""
         return TrainInfo(self.run_id, self.folder.path, self.seed, self.collector.steps, report)
 
     def report(
         self, found: Conclusion, models: dict[str, Path] | None = None, failures: Sequence[str] = ()
     ) -> RunReport:
-        """The central report; ``failures``: what could not be written."""
+        """The run's report; ``failures``: a sentence for each file that could not be written."""
         collector, folder, models = self.collector, self.folder, models or {}
         named = {
             "evaluation": folder.evaluation,
@@ -318,13 +318,13 @@ class Run:
         )
 
     def _verdict(self, found: Conclusion) -> str | None:
-        """What is to be said of the policies, and which are exported, in sentences; None: nothing."""
+        """Sentences about the policies and the exported models; None if there are none."""
         named = {name: "" if len(found.chosen) == 1 else f" of '{name}'" for name in found.chosen}
         sentences = [f"Exported{named[name]}: {words}." for name, words in found.chosen.items()]
         if self.hurried.is_set() and self.kept and not self.plays:
             models = ", and ".join(f"{words}{named[name]}" for name, words in found.chosen.items())
-            text = "Nothing was evaluated or exported, because you asked twice for the end: tau-train export"
-            sentences = [f"{text} {self.folder.path} exports {models or 'what was saved'}."]
+            text = "Nothing was evaluated or exported, because you pressed Ctrl-C twice. tau-train export"
+            sentences = [f"{text} {self.folder.path} exports {models or 'the saved policies'}."]
         verdict = [] if found.verdict is None else [found.verdict]
         return ("\n" if "\n" in (found.verdict or "") else " ").join([*verdict, *sentences]) or None
 
@@ -337,7 +337,7 @@ class Run:
         return "cancelled" if self.asked.is_set() and not self.collector.done else "completed"
 
     def _speeds(self) -> dict[str, float]:
-        """How long all of it took, and steps a second while it learned: without loading, compiling and evaluation."""
+        """Total duration, and steps per second of learning, without loading, compiling and evaluation."""
         steps, seconds = self.collector.steps - self._clock.began_at, self._clock.learning_s
         return {
             "wall_seconds": round(self._clock.elapsed_s, 3),
@@ -346,14 +346,14 @@ class Run:
 
 
 def _holds_something(path: Path) -> bool:
-    """Whether there is such a file, or a folder with something in it."""
+    """Whether the path is a file or a non-empty folder."""
     return any(path.iterdir()) if path.is_dir() else path.is_file()
 
 
 def _listed(models: dict[str, Path]) -> dict[str, Path]:
-    """Models by what they are called in the last panel; where there are very many, the folder of those left out."""
+    """Models by their names in the last panel; if there are too many, the folder of the others."""
     if len(models) < 2:
         return dict(zip(["policy"], models.values(), strict=False))
     named = {f"policy {name}": path for name, path in list(models.items())[:_MOST_LISTED]}
     more = len(models) - len(named)
-    return named | ({f"{more} policies more": [*models.values()][-1].parent} if more else {})
+    return named | ({f"{more} more policies": [*models.values()][-1].parent} if more else {})

@@ -1,4 +1,4 @@
-"""A run in a thread of its own, and one in the foreground with Ctrl-C. Imports no torch."""
+"""Runs in a separate thread, or in the foreground with Ctrl-C. Does not import torch."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from tau_trainer.runs.run import Run
 from tau_trainer.settings import RunSettings
 
 Begin = Callable[[Run], AbstractContextManager[Collector]]
-"""Makes what gathers a run's experience, in the run's thread; what that needs beside it ends with the context."""
+"""Creates a run's collector, in the run's thread; everything that the collector needs ends with the context."""
 _POLL_S = 0.2
-"""How often waiting looks up, so that Ctrl-C is noticed on Windows too."""
+"""Seconds between checks while waiting, so that Ctrl-C works on Windows too."""
 
 
 class Session:
-    """One run in a thread of its own. Made by :func:`start`."""
+    """One run in its own thread. :func:`start` creates it."""
 
     def __init__(self, run: Run, begin: Begin, record: Callable[[], None]) -> None:
-        """``record``: writes down what the run is, once it has begun."""
+        """``record``: writes the run's settings and facts once it has started."""
         self.run_id, self.folder = run.run_id, run.folder.path
         self.plays = run.plays
         """Whether a saved run is played without learning."""
@@ -55,9 +55,9 @@ class Session:
         self._failure: BaseException | None = None
         self._has_begun = self._given_up = False
         self._begun = threading.Event()
-        """Set once it plays, or never will."""
+        """Set once the run has started or failed to start."""
         self._ended = threading.Event()
-        """Set once nothing of it goes on."""
+        """Set once the run has ended completely."""
         self._leaving, self._left = threading.Lock(), False
         self._thread = threading.Thread(target=self._work, name=f"run {run.run_id}", daemon=True)
 
@@ -79,9 +79,9 @@ class Session:
             self._ended.set()
 
     def _leave(self) -> None:
-        """Close what records it, and unlock its folder, which goes where nothing was learned. Does so once."""
+        """Close the recorders and unlock the folder, once; delete the folder if nothing was learned."""
         with self._leaving:
-            if self._left:  # left behind, and another run may have this folder by now
+            if self._left:  # already done, and another run may use this folder now
                 return
             self._left = True
             self._run.hub.close()
@@ -90,21 +90,21 @@ class Session:
             self._run.folder.release()
 
     def _discard(self) -> None:
-        """Nothing was learned, so no folder is left; but what an engine wrote that failed may say why."""
+        """Delete the folder of a run that learned nothing, but keep the logs of an engine that failed."""
         error = self._failure
         logs = self._run.folder.discard(keep_logs=isinstance(error, EngineError))
         if isinstance(error, EngineError) and logs is not None:
-            self._failure = type(error)(f"{error}; the engine's whole log is kept in {logs}")
+            self._failure = type(error)(f"{error}; the engine's full log is in {logs}")
 
     def begin(self) -> None:
-        """Start it, and wait until it has begun. Raises what it could not begin by, and nothing of it is left."""
+        """Start the run and wait until it has started. If it cannot start, raises the error and leaves no files."""
         try:
             self._thread.start()
             while not self._begun.wait(_POLL_S):
                 pass
         except BaseException:  # Ctrl-C
             self._given_up = True
-            self._run.asked.set()  # nothing is said of saving: there is nothing to save
+            self._run.asked.set()  # no message about saving: there is nothing to save
             try:
                 while not (self._run.loose.is_set() or self._ended.wait(_POLL_S)):
                     pass
@@ -116,21 +116,21 @@ class Session:
 
     @property
     def running(self) -> bool:
-        """Whether the run goes on."""
+        """Whether the run is still running."""
         return self._thread.is_alive()
 
     def status(self) -> RunSnapshot:
-        """The run as it was a moment ago: it is looked at a few times a second. Call from any thread."""
+        """The latest snapshot of the run, taken a few times per second. Call from any thread."""
         return self._run.seen
 
     def cancel(self, *, at_once: bool = False) -> None:
-        """Let what was begun come to its end, save, evaluate and export; twice, or ``at_once``: save alone, now."""
+        """Finish the current work, save, evaluate and export; called twice, or with ``at_once``: only save, now."""
         self._run.stop(at_once=at_once)
 
     def wait(self, timeout: float | None = None) -> RunReport:
-        """Wait for the end; the central report.
+        """Wait for the end; returns the run's report.
 
-        Raises TauError when nothing could be trained, TimeoutError when ``timeout`` seconds were not enough.
+        Raises TauError if nothing could be trained, TimeoutError after ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._thread.is_alive():
@@ -143,10 +143,10 @@ class Session:
         return self._report
 
     def wait_in_foreground(self) -> RunReport:
-        """Wait for the end, and let Ctrl-C ask for it.
+        """Wait for the end; Ctrl-C ends the run.
 
-        Once: what was begun is finished, saved, evaluated and exported. Twice: it is saved without waiting. Where a
-        saved run is played there is nothing to save.
+        Once: the current work is finished, saved, evaluated and exported. Twice: the run is saved without waiting. If a
+        saved run is played, there is nothing to save.
         """
         with on_interrupt(self.cancel):
             return self.wait()
@@ -163,20 +163,20 @@ def start(
     command_line: Sequence[str] | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Session:
-    """Begin a run in the background.
+    """Start a run in the background.
 
     Args:
-        settings: of the run; its ``checkpoint_settings`` say where, and whether it goes on or is played.
-        configuration: what its ``configuration.yaml`` will say.
-        seed: of everything random.
-        begin: makes what gathers its experience.
-        recorders: makes them from the run's folder; None: what stays in the folder, and the terminal.
-        terminal: what that shows.
-        command_line: how it was called; None: this process's.
-        callbacks: told of the run, after those that the settings name.
+        settings: settings of the run; ``checkpoint_settings`` name its folder, and whether to resume or play it.
+        configuration: content of its ``configuration.yaml``.
+        seed: random seed.
+        begin: creates its collector.
+        recorders: creates recorders from the run's folder; None: those of the folder, and the terminal.
+        terminal: mode of the terminal.
+        command_line: the command line; None: this process's.
+        callbacks: receive the run's events, after the callbacks of the settings.
 
     Raises:
-        TauError: it cannot begin, or need not; nothing is left behind.
+        TauError: the run cannot start or has nothing to do; no files are left.
     """
     chosen = settings.checkpoint_settings
     results, plays = Path(chosen.results_dir), chosen.inference
@@ -218,7 +218,7 @@ def start(
 def kept_recorders(
     folder: RunFolder, settings: RunSettings, timers: Timer, command_line: Sequence[str] | None
 ) -> list[Recorder]:
-    """Recorders of what stays in the run's folder, those that were asked for, and those of other packages.
+    """Recorders that write to the run's folder, those in the settings, and those of other packages.
 
     Raises SettingsError.
     """
@@ -234,14 +234,14 @@ def kept_recorders(
 
 
 _ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
-"""Ctrl-C, a polite `kill` as job schedulers send it, a terminal that is closed (POSIX; Windows)."""
+"""Ctrl-C, `kill` as job schedulers send it, a closed terminal (POSIX; Windows)."""
 
 
 @contextmanager
 def on_interrupt(react: Callable[[], None]) -> Iterator[None]:
-    """Call ``react`` for every signal that asks for the end. `nohup` has the terminal's ignored, and so it stays.
+    """Call ``react`` for every signal to stop. Signals that `nohup` ignores stay ignored.
 
-    Nothing is raised, so there is no moment at which a second Ctrl-C could break off the saving.
+    Nothing is raised, so a second Ctrl-C can never interrupt saving.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,6 +1,6 @@
-"""``run_logs/training_status.json``: what ML-Agents writes of a run, in its format.
+"""``run_logs/training_status.json``: the status of a run in ML-Agents' format.
 
-Told after the checkpoints' own manifests, which are the truth that a run is resumed from; nobody here reads this file.
+Derived from the checkpoints' manifests, from which a run is resumed; this package never reads the file.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 FILE_NAME = "training_status.json"
 _FORMAT_VERSION = "0.3.0"
-"""Of ML-Agents' format."""
+"""Version of ML-Agents' format."""
 
 
 def write_status(run: Path, lessons: Mapping[str, int], models: Sequence[Export] = ()) -> None:
-    """Write it for the run in the folder ``run``.
+    """Write the file for the run in the folder ``run``.
 
     Args:
-        run: its folder.
+        run: the run's folder.
         lessons: the lesson of each parameter with a curriculum, from 0.
-        models: policies that were exported at the end.
+        models: policies exported at the end.
 
     Raises:
         TauError: the file cannot be written.
@@ -44,7 +44,7 @@ def write_status(run: Path, lessons: Mapping[str, int], models: Sequence[Export]
             continue
         behavior, final = entries[-1]
         if (model := exported.get(behavior)) is not None:
-            same = model.steps == final["steps"]  # else what the checkpoint's policy got is another's
+            same = model.steps == final["steps"]  # otherwise the checkpoint's reward is another policy's
             reward = final["reward"] if same and model.reward is None else model.reward
             final = {**final, "file_path": str(run / f"{file_name(name)}.onnx"), "steps": model.steps, "reward": reward}
         status[behavior] = {"checkpoints": [entry for _, entry in entries], "final_checkpoint": final}
@@ -56,13 +56,13 @@ def write_status(run: Path, lessons: Mapping[str, int], models: Sequence[Export]
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise TauError(
-            f"Cannot make '{folder}' ({reason(error)}); free some space or choose another folder."
+            f"Cannot create '{folder}' ({reason(error)}); free some space or choose another folder."
         ) from error
     atomic_write_json(folder / FILE_NAME, status | {"metadata": {"stats_format_version": _FORMAT_VERSION, **versions}})
 
 
 def _entry(run: Path, checkpoint: Path) -> tuple[str, dict[str, Any]] | None:
-    """Of a checkpoint whose it is, and what ML-Agents keeps of one; None: its manifest cannot be read."""
+    """Name and ML-Agents entry of a checkpoint; None if its manifest cannot be read."""
     try:
         head = parse_json((checkpoint / MANIFEST).read_bytes())
         name, step, created = str(head["name"]), int(head["step"]), datetime.datetime.fromisoformat(head["created"])

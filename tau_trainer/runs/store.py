@@ -1,4 +1,4 @@
-"""What a run leaves of its policies while it goes on: checkpoints, which are moments, and their models."""
+"""Saves a run's policies during the run: checkpoints, grouped in moments, and their models."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ ModelWriter = Callable[[Path], object]
 
 
 class Kept(NamedTuple):
-    """What a checkpoint keeps of one policy."""
+    """Data of one policy for a checkpoint."""
 
     name: str
     steps: int
-    """That it is made from, as the checkpoint is called."""
+    """Steps of the policy, for the checkpoint's name."""
     state: Callable[[], tuple[Arrays, Mapping[str, Any]]]
-    """Its arrays, and what its manifest says; asked where it is written."""
+    """Returns its arrays and the content of its manifest; called at the time of writing."""
     model: ModelWriter | None
-    """None: it is nothing that can be exported."""
+    """Writes the model; None if the policy cannot be exported."""
     keep: int
-    """Newest checkpoints of it that stay; 0 or less: all."""
+    """Number of newest checkpoints to keep; 0 or less keeps all."""
     laps: Laps | None = None
-    """Told how long writing takes."""
+    """Measures the time of writing."""
 
 
 class Store:
-    """Writes checkpoints of a run's policies, in any thread, one call at a time.
+    """Writes checkpoints of a run's policies. Call it in any thread, one call at a time.
 
     Args:
-        folder: the run's own.
-        hub: told of what was written, and of what could not be.
-        callbacks: the same.
-        goes_on: whether the folder holds checkpoints that this run goes on from.
+        folder: the run's folder.
+        hub: receives events about written checkpoints, and warnings about failures.
+        callbacks: receive the same events.
+        goes_on: whether the run resumes from checkpoints in the folder.
     """
 
     def __init__(self, folder: Path, hub: MetricsHub, callbacks: Callbacks, *, goes_on: bool) -> None:
         self.folder = folder
         self.failures: dict[str, str] = {}
-        """Why the last checkpoint of a policy is not there, in a sentence."""
+        """Why the last checkpoint of a policy could not be written, in a sentence, by name."""
         self.lessons: Callable[[], Mapping[str, int]] = dict
         """The lesson of each parameter with a curriculum, from 0."""
         self._hub, self._callbacks = hub, callbacks
@@ -62,12 +62,12 @@ class Store:
         return self.folder / "checkpoints"
 
     def save(self, policies: Sequence[Kept], *, models: bool = True) -> bool:
-        """Write a checkpoint of each of these policies, and its model; what cannot be written is a warning.
+        """Write a checkpoint of each of these policies, and its model; failures are warnings.
 
-        All are one moment: where one cannot be written none is, and what is left is the moment before.
+        All belong to one moment: if one cannot be written, none is, and the previous moment remains.
 
         Returns:
-            Whether they are written.
+            Whether the checkpoints were written.
         """
         self._number += 1
         moment = Moment(self.checkpoints, self._number, [kept.name for kept in policies])
@@ -82,7 +82,7 @@ class Store:
             moment.give_up()
             sentence = str(error)
             if len(policies) > 1:
-                sentence += " The other policies were not saved either, so that all of them stay at one moment."
+                sentence += " The other policies were not saved either, because all must be saved together."
             self.failures |= {kept.name: sentence for kept in policies}
             self._hub.warning(sentence)
             for kept in begun:
@@ -98,7 +98,7 @@ class Store:
         return True
 
     def write_status(self, models: Sequence[Export] = ()) -> None:
-        """Tell ML-Agents' readers of the checkpoints; see :func:`.status.write_status`."""
+        """Write the status of the checkpoints in ML-Agents' format; see :func:`.status.write_status`."""
         try:
             write_status(self.folder, dict(self.lessons()), models)
         except TauError as error:
@@ -113,7 +113,7 @@ class Store:
         return path
 
     def _settle(self, kept: Kept, path: Path, models: bool) -> None:
-        """Its moment is whole: what it supersedes goes, and its model comes."""
+        """Once its moment is complete, remove the checkpoints that it replaces, and write its model."""
         retire(self.checkpoints, kept.name, path, kept.keep)
         if models and kept.model is not None:
             try:

@@ -18,15 +18,15 @@ _KINDS = "biuf"  # booleans, integers and floats
 
 
 def to_safetensors(arrays: Arrays, owner: str) -> tuple[bytes, Table]:
-    """The content of a safetensors file, and the table of what it holds. Copies everything first.
+    """The content of a safetensors file, and a table of its arrays. Copies all arrays first.
 
     Args:
-        arrays: of booleans, integers or floats, by name.
-        owner: whose they are, for errors.
+        arrays: arrays of booleans, integers or floats, by name.
+        owner: name of their owner, for errors.
 
     Raises:
-        NonFiniteError: NaN or infinity; the text names owner and array.
-        CheckpointError: something that is no array of numbers.
+        NonFiniteError: an array has NaN or infinity; the message names owner and array.
+        CheckpointError: a value is not an array of numbers.
     """
     copies = {name: _copy(value, name, owner) for name, value in arrays.items()}
     return safetensors.numpy.save(copies), table_of(copies)
@@ -43,14 +43,14 @@ def table_of(arrays: Arrays) -> Table:
 
 
 def _copy(value: NDArray[Any], name: str, owner: str) -> NDArray[Any]:
-    """A copy that later training steps cannot change; checked after it was made for the same reason."""
+    """A copy that later training steps cannot change; for the same reason, the copy is checked, not the original."""
     if not isinstance(value, np.ndarray) or value.dtype.kind not in _KINDS:
         kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
         raise CheckpointError(f"Cannot save '{name}' of '{owner}': it is {kind}, not an array of numbers.")
     array = np.array(value, value.dtype.newbyteorder("="), order="C", copy=True)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise NonFiniteError(
-            f"Tensor '{name}' of '{owner}' holds NaN or infinity, so no checkpoint was written; the last one is "
-            "unharmed, resume from it with a lower learning_rate."
+            f"Tensor '{name}' of '{owner}' has NaN or infinity, so no checkpoint was written; the last one is "
+            "intact: resume from it with a lower learning_rate."
         )
     return array

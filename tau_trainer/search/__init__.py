@@ -1,4 +1,4 @@
-"""Searches before a long run: for a learning rate, an optimizer, or the best of several settings, by short trials.
+"""Searches before a long run: for a learning rate, an optimizer, or the best of several settings, with short trials.
 
 >>> from tau_trainer import load_settings
 >>> from tau_trainer.search import LRFinder

@@ -1,8 +1,8 @@
-"""What to learn a game with, and on how many engines: measured in about a minute, decided by one rule.
+"""Recommends an algorithm and a number of engines for a game: measured in about a minute, decided by one rule.
 
-How fast it plays is measured with actions by chance (:mod:`.speed`), what gradient steps cost on what it shows
-(:mod:`.stillness`); :func:`~tau_trainer.training.advice.advised_trainer` is the rule. How many decisions a task takes
-cannot be seen so soon.
+The speed of the game is measured with random actions (:mod:`.speed`), the time of gradient steps with its observations
+(:mod:`.stillness`); :func:`~tau_trainer.training.advice.advised_trainer` is the rule. The number of decisions that the
+task needs cannot be measured so quickly.
 """
 
 from __future__ import annotations
@@ -34,56 +34,56 @@ from tau_trainer.training.advice import (
 )
 
 FILE = "file"
-"""Who learns as the file says."""
+"""Key of the file's own trainers."""
 GAIN = 0.25
-"""Share by which a doubling has to be faster: an engine costs memory, and a core of its own."""
+"""Minimum gain of a doubling, as a share: an engine costs memory and a core."""
 _FIRST, _EACH = 1 / 6, 1 / 12
-"""Of all seconds: those of the first measurement, and of each that follows."""
+"""Shares of the total seconds for the first measurement, and for each further one."""
 _PROBES = 5
-"""Numbers of engines, or of areas, that are tried at most."""
+"""Maximum number of sizes to try, for engines and for areas."""
 _QUICKER = 5.0
-"""Times the time scale, to see whether that helps."""
+"""Factor on the time scale to try."""
 _AN_HOUR_S = 3600.0
 
 Tell = Callable[[str, float, str], None]
-"""Told what is measured, how far that is (0 to 1), and what came of it."""
+"""Called with the name of a measurement, its progress (0 to 1), and its result."""
 
 
 @dataclass(slots=True)
 class Measured:
-    """What was measured until it ended."""
+    """The measurements so far."""
 
     game: Speed
-    """As the settings are."""
+    """Speed with the settings as they are."""
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Seconds of a gradient step: by :data:`FILE` or the trainer type that would take its place, by behavior."""
+    """Seconds of a gradient step: by :data:`FILE` or the trainer type that would replace it, then by behavior."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Trainer types that cannot learn this, and why."""
+    """Trainer types that cannot learn this game, with the reasons."""
     engines: Scaling | None = None
     areas: Scaling | None = None
-    """None: not looked for, or the scene does not multiply."""
+    """None: not measured, or the scene does not support several areas."""
     quicker: float | None = None
-    """Times the decisions a second at a time scale that is so much higher; None: not looked for."""
+    """Factor on the decisions per second at the higher :attr:`time_scale`; None: not measured."""
     time_scale: float = 0.0
-    """That one."""
+    """The higher time scale that was tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do."""
+    """The recommendation."""
 
     trainer: str | None
     """The trainer type; None: the file's."""
     why: str
-    """A sentence."""
+    """The reason, in a sentence."""
     engines: int
     areas: int
     hours: float | None
-    """For the file's ``max_steps``; None: nobody knows what learning costs."""
+    """Hours for the file's ``max_steps``; None if the time of learning is unknown."""
     hours_of_file: float | None
-    """The same as the file is, on the engines that it names."""
+    """Hours for the unchanged file, with its own number of engines."""
     room: float | None
-    """Gradient steps of the algorithm for slow games for each decision that fit into the time of the game."""
+    """Gradient steps per decision, of the algorithm for slow games, that fit into the time of the game."""
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -91,15 +91,14 @@ class Advice:
 
 
 class Adviser:
-    """Measures a game and what learns it.
+    """Measures a game and the trainers that may learn it.
 
     Args:
-        settings: of the run, with a seed.
-        candidates: settings by the trainer type that would take the place of the file's; those it has as
-            :data:`FILE`.
-        refused: trainer types that cannot, and why.
-        seconds: of play and learning, in all; engines take their time to start besides.
-        say: told sentences for the person who watches.
+        settings: settings of the run, with a seed.
+        candidates: settings by the trainer type that would replace the file's; the file's own are :data:`FILE`.
+        refused: trainer types that cannot learn the game, with the reasons.
+        seconds: total seconds of play and learning, without the time to start engines.
+        say: called with sentences for the user.
     """
 
     def __init__(
@@ -120,25 +119,25 @@ class Adviser:
 
     @property
     def first(self) -> int:
-        """Engines that the settings ask for."""
+        """Number of engines in the settings."""
         return engines_of(self._settings)
 
     def stop(self) -> None:
-        """End what is under way, begin nothing else, and keep what was measured. Call from any thread."""
+        """End the current measurement, start no other, and keep the results. Call from any thread."""
         self._stopped = True
         if self._costs is not None:
             self._costs.stop()
 
     def run(self, tell: Tell = lambda *_: None) -> Measured:
-        """Measure; ``tell`` hears how it goes.
+        """Measure; ``tell`` receives the progress.
 
-        Raises TauError: the game cannot be played, or it was stopped before anything was known of it.
+        Raises TauError: the game cannot be played, or it was stopped before any result.
         """
         self._tell = tell
         game = self._play("the game", self._settings, self.first, _FIRST)
         if game is None:
             why = "it was stopped" if self._stopped else "it ended by itself"
-            raise TauError(f"nothing is known of the game yet, for {why}; let it play for longer")
+            raise TauError(f"the game was not measured, because {why}; let it play for longer")
         self.measured = found = Measured(game, refused=dict(self._refused))
         for name, settings in self._candidates.items():
             self._learn(name, settings)
@@ -173,11 +172,11 @@ class Adviser:
         return speed
 
     def _learn(self, name: str, settings: RunSettings) -> None:
-        """What gradient steps of these settings cost."""
+        """Measure the time of gradient steps with these settings."""
         if self._stopped:
             return
         assert self.measured is not None
-        self._tell(f"learning ({name})", 0.0, "learning from what the game shows")
+        self._tell(f"learning ({name})", 0.0, "learning from the game's observations")
         costs = self._costs = Costs(self._seen.shown, _EACH * self._seconds)
         try:
             found = costs.measure(settings)
@@ -192,7 +191,7 @@ class Adviser:
             self._tell(f"learning ({name})", 1.0, f"{took} a gradient step")
 
     def _scaled(self, first: int, most: int | None, tried: Callable[[int], Probe]) -> Scaling | None:
-        """How many are worth it; None: more than the first cannot be."""
+        """The number that is worth it; None if no more than the first are possible."""
         if self._stopped or (most is not None and most <= first):
             return None
         assert self.measured is not None
@@ -217,7 +216,7 @@ class Adviser:
         return Probe(count, failure="ended") if speed is None else Probe(count, speed.rate)
 
     def _with_areas(self, count: int) -> Probe:
-        """So many training areas in each engine, where the game lets itself be told."""
+        """The speed with this number of training areas in each engine, if the game supports them."""
         assert self.measured is not None
         env, game = self._settings.env_settings, self.measured.game
         settings = self._settings.model_copy(update={"env_settings": env.model_copy(update={"num_areas": count})})
@@ -228,11 +227,11 @@ class Adviser:
         if speed is None:
             return Probe(count, failure="ended")
         if speed.agents < (1.0 + 0.5 * (count / env.num_areas - 1.0)) * game.agents:
-            return Probe(count, failure="error", text="it has no more agents so")
+            return Probe(count, failure="error", text="it has no more agents than before")
         return Probe(count, speed.rate)
 
     def _quicken(self) -> None:
-        """Whether a higher time scale gives more."""
+        """Measure whether a higher time scale is faster."""
         assert self.measured is not None
         engine = self._settings.engine_settings
         scale = _QUICKER * engine.time_scale
@@ -242,7 +241,7 @@ class Adviser:
             self.measured.quicker, self.measured.time_scale = speed.rate / self.measured.game.rate, scale
 
     def advice(self) -> Advice:
-        """What follows from what was measured."""
+        """The recommendation from the measurements."""
         assert self.measured is not None
         kinds = [kinds_of(spec, self._settings.of_behavior(spec.short_name)) for spec in self._seen.shown]
         return advice_of(self.measured, self._settings, self._candidates, frozenset().union(*kinds))
@@ -251,12 +250,12 @@ class Adviser:
 def candidates_of(
     data: Mapping[str, Any], settings: RunSettings, name: str
 ) -> tuple[dict[str, RunSettings], dict[str, str]]:
-    """Settings of a file as it is (:data:`FILE`) and with other trainer types; and of those that it refuses, why.
+    """Settings of a file as it is (:data:`FILE`) and with other trainer types; and refused ones with the reasons.
 
     Args:
-        data: of the file, with what flags say.
-        settings: that were read from it.
-        name: of the file, for messages.
+        data: content of the file, with flags applied.
+        settings: settings read from it.
+        name: name of the file, for messages.
     """
     found, refused = {FILE: settings}, dict[str, str]()
     known = {trainer.trainer_type for trainer in trainers_of(settings)}
@@ -274,7 +273,7 @@ def candidates_of(
 
 
 def engines_of(settings: RunSettings) -> int:
-    """Engines that settings ask for, those of actors included."""
+    """Number of engines in the settings, including those of actors."""
     return settings.async_trainer.actors if settings.execution == "async" else settings.env_settings.engines
 
 
@@ -284,7 +283,7 @@ def advice_of(
     candidates: Mapping[str, RunSettings],
     kinds: frozenset[str] = frozenset(),
 ) -> Advice:
-    """What follows from what was ``measured`` of a game with these ``settings``, of these ``kinds`` of task."""
+    """The recommendation for a game ``measured`` with these ``settings``, and of these ``kinds`` of task."""
     game, file = measured.game, {settings.of_behavior(name).trainer_type for name in measured.game.rates}
     room = room_of(game, measured.costs.get(FILE if file == {SLOW} else SLOW, {}))
     trainer, why = algorithm_of(measured.refused, replaceable(settings), room, kinds)
@@ -316,7 +315,7 @@ def room_of(game: Speed, costs: Mapping[str, float]) -> float | None:
 
 
 class _Pace:
-    """How fast a run gets on that learns as one of the candidates does."""
+    """Speed of a run that learns with one of the candidates."""
 
     def __init__(self, measured: Measured, name: str, settings: RunSettings) -> None:
         rates, costs = measured.game.rates, measured.costs.get(name)
@@ -330,11 +329,11 @@ class _Pace:
             self.work_s = sum(works) / self._rate
 
     def __call__(self, rate: float) -> float:
-        """Decisions a second: as many as the game gives, or as are learned from."""
+        """Decisions per second: limited by the game or by learning."""
         return rate / max(1.0, rate * (self.work_s or 0.0))
 
     def hours(self, rate: float) -> float | None:
-        """Until the last behavior has had its ``max_steps``; None: what learning takes was not measured."""
+        """Hours until every behavior has reached its ``max_steps``; None if learning was not measured."""
         if self.work_s is None:
             return None
         times = self(rate) / self._rate
@@ -348,7 +347,7 @@ def algorithm_of(
 
     Args:
         refused: trainer types that cannot learn this, and why.
-        others: whether another trainer type may take the place of the file's.
+        others: whether another trainer type may replace the file's.
         room: gradient steps of the algorithm for slow games that fit, see :func:`room_of`.
         kinds: of the task.
 
@@ -356,27 +355,27 @@ def algorithm_of(
         The trainer type, None: the file's; and why.
     """
     if not others:
-        return None, "No other algorithm takes the place of the file's trainer_type."
+        return None, "No other algorithm can replace the file's trainer_type."
     if room is None:
-        return None, refused.get(SLOW, f"What a gradient step of {SLOW} costs was not measured.")
+        return None, refused.get(SLOW, f"The time of a gradient step of {SLOW} was not measured.")
     trainer = advised_trainer(room, kinds)
     if trainer in refused:
         return None, refused[trainer]
     if trainer == USUAL and room >= LEAST_STEPS:
-        return trainer, f"For {', '.join(sorted(kinds & set(PPO_KINDS)))} {USUAL} takes fewer decisions."
+        return trainer, f"For {', '.join(sorted(kinds & set(PPO_KINDS)))}, {USUAL} needs fewer decisions."
     if trainer == USUAL:
         return (
             trainer,
-            f"The game is quicker than gradient steps of {SLOW}: so many decisions are best learned by {USUAL}.",
+            f"The game is faster than gradient steps of {SLOW}; {USUAL} learns best from this number of decisions.",
         )
     return (
         trainer,
-        f"The game is slow enough for gradient steps of {SLOW} while it plays, so each decision teaches more.",
+        f"The game is slow enough for gradient steps of {SLOW} during play, so each decision teaches more.",
     )
 
 
 def _worth(tried: Scaling | None, first: Probe, pace: _Pace) -> Probe:
-    """The size that is worth it for a run, which may not be able to learn from all that the largest gives."""
+    """The size that is worth it for a run, whose learning may be slower than the play of the largest size."""
     taken = first
     for probe in tried.curve if tried is not None else ():
         more = probe.size > taken.size and tried is not None and probe.size <= tried.best

@@ -1,4 +1,4 @@
-"""Several settings tried side by side under the same conditions: which optimizer, which agent."""
+"""Compares several settings under the same conditions: optimizers, or whole agents."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ OPTIMIZERS: tuple[str, ...] = get_args(Optimizer)
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A candidate and what came of it."""
+    """A candidate and its result."""
 
     name: str
     outcome: Outcome
     error: str | None = None
-    """Why it could not be tried."""
+    """Why the candidate could not be tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What candidates have come to, best first, as :func:`ranked` has them."""
+    """Results of candidates, best first, in the order of :func:`ranked`."""
 
     search: str
     """``optimizer`` or ``agent``."""
@@ -42,7 +42,7 @@ class Comparison:
 
     @property
     def best(self) -> str | None:
-        """The name of the best; None where nothing was measured of any."""
+        """The name of the best; None if nothing was measured."""
         first = next(iter(self.tried), None)
         return first.name if first is not None and first.outcome.mean(self.metric) is not None else None
 
@@ -69,18 +69,18 @@ class Comparison:
 
 
 Told = Callable[[str, Outcome, int], None]
-"""Called with a candidate's name, what it has come to so far, and the decisions that it has; from any thread."""
+"""Called with a candidate's name, its results so far, and its total decisions; from any thread."""
 
 
 class AgentFinder:
     """Trains candidates for the same number of decisions each, and ranks them by mean reward or mean loss.
 
-    The mean is over all episodes, or updates, of the trial: who learns sooner has the better one.
+    The mean is over all episodes, or updates, of the trial, so a candidate that learns sooner has a better mean.
 
     Args:
-        candidates: settings by name, each of a run as ``tau-train learn`` takes it.
-        begin: where a live learner stands (:func:`~tau_trainer.search.state_of`): candidates begin with its weights
-            and none of its memory. They are tried in this process then.
+        candidates: settings by name, each of a run of ``tau-train learn``.
+        begin: state of a live learner (:func:`~tau_trainer.search.state_of`): candidates start with its weights and an
+            empty buffer, and are tried in this process.
     """
 
     search = "agent"
@@ -102,19 +102,19 @@ class AgentFinder:
         on_progress: Told | None = None,
         place: Place | None = None,
     ) -> Comparison:
-        """Try all of them.
+        """Try all candidates.
 
-        Nothing that exists changes: neither a file, nor the learner that they begin with, nor a random generator.
+        Nothing existing changes: no file, not the learner that they start from, no random generator.
 
         Args:
-            metric: what they are ranked by.
-            decisions: of each; None: those of 20 updates, or off-policy 10,000, and at most the run's own.
-            jobs: trials at a time, each in a process of its own; 1: in this one. None: one for each core.
-            on_progress: told now and then.
-            place: where trials run, such as the nodes of a cluster, that many ``jobs`` at a time; None: here.
+            metric: value to rank by.
+            decisions: decisions of each; None: those of 20 updates, or off-policy 10,000, and at most the run's own.
+            jobs: trials at once, each in its own process; 1: in this process. None: one for each core.
+            on_progress: called regularly.
+            place: where to run this number of ``jobs`` at once, such as the nodes of a cluster; None: here.
 
         Raises:
-            SettingsError: numbers that make no comparison.
+            SettingsError: invalid numbers.
             TauError: no candidate could be tried.
         """
         if (decisions is not None and decisions < 1) or (jobs is not None and jobs < 1):
@@ -134,7 +134,7 @@ class AgentFinder:
         return Comparison(self.search, metric, ranked(tried, metric))
 
     def stop(self) -> None:
-        """End all trials soon, and keep what was found. Call from any thread."""
+        """End all trials soon, and keep the results. Call from any thread."""
         self._stopping.set()
         for trial in list(self._running):
             trial.stop()
@@ -152,7 +152,7 @@ class AgentFinder:
     def _elsewhere(self, name: str, decisions: int, ports: Places | Place, progress: Told) -> Tried | None:
         if self._stopping.is_set():
             return None
-        # A node looks for free ports by itself.
+        # A node finds free ports by itself.
         place, taken = (None, ports.take()) if isinstance(ports, Places) else (ports, nullcontext(BASE_PORT))
         with taken as port:
             candidate = self._candidates[name]
@@ -172,12 +172,12 @@ class AgentFinder:
 
 
 class OptFinder(AgentFinder):
-    """Trains with one optimizer after the other, from the same first weights and an empty memory, and ranks them.
+    """Trains with each optimizer, from the same first weights and an empty buffer, and ranks them.
 
     Args:
-        settings: of a run as ``tau-train learn`` takes it, with a seed, from which the first weights follow.
+        settings: settings of a run of ``tau-train learn``, with a seed, which determines the first weights.
         optimizers: values of ``hyperparameters.optimizer``.
-        begin: where a live learner stands, to begin with its weights.
+        begin: state of a live learner, to start with its weights.
     """
 
     search = "optimizer"
@@ -187,14 +187,14 @@ class OptFinder(AgentFinder):
     ) -> None:
         for name in optimizers:
             if name not in OPTIMIZERS:
-                raise SettingsError(f"{name}: no optimizer; known: {', '.join(OPTIMIZERS)}")
+                raise SettingsError(f"{name}: unknown optimizer; known: {', '.join(OPTIMIZERS)}")
         super().__init__({name: with_numbers(settings, optimizer=name) for name in optimizers}, begin=begin)
 
 
 def ranked(tried: Sequence[Tried], metric: Metric) -> tuple[Tried, ...]:
-    """Best first: those that had all their decisions, then those that were stopped, then those that came to nothing.
+    """Best first: complete trials, then stopped ones, then those without a result.
 
-    Trials that were stopped have not come equally far: of them the decisions count that all of them have.
+    Stopped trials have different numbers of decisions, so only the decisions that all of them have made count.
     """
     common = min((trial.outcome.decisions for trial in tried if trial.outcome.ending == "stopped"), default=None)
 

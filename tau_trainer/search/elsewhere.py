@@ -1,4 +1,4 @@
-"""A trial in a process of its own."""
+"""A trial in a separate process."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tau_trainer.search.trial import Outcome, Trial
 from tau_trainer.settings import RunSettings
 
 _TELL_S = 1.0
-"""How often it tells how it goes."""
+"""Seconds between reports of progress."""
 _HIGHEST_PORT = 65535
 
 
 class Places:
-    """Ports for as many trials at a time as there are jobs, so that no two look for the same."""
+    """Ports for trials that run at once, one range for each job, so that no two use the same port."""
 
     def __init__(self, candidates: Sequence[RunSettings], jobs: int) -> None:
-        """Raises TauError where there are not enough free ports."""
+        """Raises TauError if there are not enough free ports."""
         environments = [candidate.env_settings for candidate in candidates]
         count = max(env.num_envs for env in environments)
         port = max([BASE_PORT, *(env.base_port for env in environments if env.base_port is not None)])
@@ -51,7 +51,7 @@ class Places:
 
 
 class TrialElsewhere:
-    """What :class:`~tau_trainer.search.trial.Trial` is, in another process."""
+    """A :class:`~tau_trainer.search.trial.Trial` in another process."""
 
     def __init__(
         self,
@@ -76,11 +76,11 @@ class TrialElsewhere:
         self._on_progress = on_progress
 
     def stop(self) -> None:
-        """End it soon. Call from any thread, before it runs too."""
+        """End the trial soon. Call from any thread, also before it runs."""
         self.job.stop()
 
     def run(self) -> Outcome:
-        """Wait for its end. Raises TauError: it could not be tried, or its process has ended without a word."""
+        """Wait for the trial's end. Raises TauError: it could not run, or its process ended without an answer."""
         self.outcome = _outcome(self.job.run(self._progress))
         return self.outcome
 
@@ -95,7 +95,7 @@ def _outcome(facts: dict[str, Any]) -> Outcome:
 
 
 def work(parent: Parent) -> None:
-    """Be that process."""
+    """Main function of the process."""
     trial = Trial(RunSettings.model_validate(parent.arguments["settings"]), parent.arguments["decisions"])
 
     def report() -> None:

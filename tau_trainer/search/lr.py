@@ -15,23 +15,23 @@ from tau_trainer.search.trial import Begin, Ending, Metric, Trial, with_numbers
 from tau_trainer.settings import OffPolicyHyperparameters, RunSettings
 
 STEPS, START, END, WINDOW = 40, 1e-6, 1e-1, 5
-"""Of a sweep, unless told otherwise."""
+"""Defaults of a sweep."""
 
 
 @dataclass(frozen=True, slots=True)
 class LRResult:
-    """What a sweep has found."""
+    """Result of a sweep."""
 
     sweep: Sweep
     steps: int
-    """That were asked for."""
+    """Requested number of steps."""
     reason: str
-    """Why it ended, in words."""
+    """Why the sweep ended, in words."""
     decisions: int
 
     @property
     def suggestion(self) -> float | None:
-        """The learning rate to take; None: the sweep shows none."""
+        """The suggested learning rate; None if the sweep does not show one."""
         return self.sweep.suggestion
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,14 +57,14 @@ class LRResult:
 
 
 class LRFinder:
-    """Lets the learning rate grow while a short run trains, and looks where it learns fastest.
+    """Raises the learning rate during a short run, and finds the rate that learns fastest.
 
-    Each learning rate is learned with in so many updates, and by ``reward`` until an episode ends after those. Every
+    Each learning rate is used for a minimum number of updates; with ``reward``, until the next end of an episode. Every
     behavior of the run learns with it.
 
     Args:
-        settings: of a run as ``tau-train learn`` takes it.
-        begin: where a live learner stands (:func:`~tau_trainer.search.state_of`), to begin with its weights.
+        settings: settings of a run of ``tau-train learn``.
+        begin: state of a live learner (:func:`~tau_trainer.search.state_of`), to start with its weights.
     """
 
     def __init__(self, settings: RunSettings, *, begin: Begin | None = None) -> None:
@@ -86,11 +86,11 @@ class LRFinder:
     ) -> LRResult:
         """Sweep from ``start`` to ``end`` in ``steps`` factors; ``on_step`` is called after each.
 
-        ``updates``: with each learning rate, at least; None: 1, or 10 where an update learns from few decisions.
-        Nothing that exists changes: neither a file, nor the learner that it begins with, nor a random generator.
+        ``updates``: minimum updates with each learning rate; None: 1, or 10 if an update uses few decisions. Nothing
+        existing changes: no file, not the learner that it starts from, no random generator.
 
         Raises:
-            SettingsError: numbers that make no sweep, or settings that cannot be tried.
+            SettingsError: invalid numbers, or settings that cannot be tried.
             TauError: the environment failed.
         """
         if not 0.0 < start < end < float("inf"):
@@ -110,17 +110,17 @@ class LRFinder:
         return LRResult(sweep, steps, _reason(sweep, outcome.ending, whole=walk.whole), outcome.decisions)
 
     def stop(self) -> None:
-        """End the sweep soon, and keep what was found. Call from any thread."""
+        """End the sweep soon, and keep the results. Call from any thread."""
         self._asked_to_stop = True
         if self._trial is not None:
             self._trial.stop()
 
 
 class _Walk:
-    """From one learning rate to the next, as a trial goes on.
+    """Moves from one learning rate to the next during a trial.
 
-    By reward, a rate that was learned with gives way to the next at the first end of an episode; what counts for it
-    are all episodes that end before the next rate has its first update.
+    By reward, the next rate follows at the first end of an episode after the updates; all episodes that end before the
+    first update of the next rate count for the previous one.
     """
 
     trial: Trial
@@ -138,7 +138,7 @@ class _Walk:
         return len(self._sweep.rates) == len(self._rates)
 
     def update(self, loss: float) -> None:
-        """An update is over."""
+        """Record a finished update."""
         if self._sweep.metric == "loss":
             self._values.append(loss)
         elif self._values:
@@ -149,7 +149,7 @@ class _Walk:
             self._advance(len(self._sweep.rates))
 
     def episodes(self, returns: list[float]) -> None:
-        """Episodes have ended."""
+        """Record finished episodes."""
         if self._updates < self._least:
             return
         first, tried = not self._values, len(self._sweep.rates) + 1

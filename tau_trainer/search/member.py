@@ -1,4 +1,4 @@
-"""A run of a sweep: it stops at each report, and goes on when it is told to. Knows nothing of who decides that."""
+"""A trial of a sweep: it pauses at each report until it may continue. It does not depend on the scheduler."""
 
 from __future__ import annotations
 
@@ -28,55 +28,55 @@ from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.plan import RunKind
 
 BASE = "sweep.yaml"
-"""In a sweep's folder: the settings that all trials share."""
+"""File in a sweep's folder with the settings that all trials share."""
 STATE = "tune"
-"""In a sweep's folder: what Ray Tune goes on from."""
+"""Folder in a sweep's folder with the state that Ray Tune resumes from."""
 _REPORT = "sweep.json"
-"""In a trial's folder: its newest report."""
+"""File in a trial's folder with its newest report."""
 _POLL_S = 0.2
 _LOCK_S = 120.0
-"""How long the process that had this trial before may take to save it."""
+"""Seconds to wait for the previous process of the trial to save it."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a trial does."""
+    """Progress of a trial."""
 
     decisions: int = 0
-    """Of the behavior that has most."""
+    """Decisions of the behavior with the most."""
     reward: float | None = None
-    """Mean return of the episodes since the last report, of all behaviors together; None: none has ended yet."""
+    """Mean return of the episodes since the last report, over all behaviors; None if no episode has ended yet."""
     accuracy: float | None = None
-    """Of the newest policy on validation rows, 0 to 1; None: not evaluated."""
+    """Accuracy of the newest policy on validation rows, 0 to 1; None: not evaluated."""
     ended: bool = False
-    """Whether the run has come to its end."""
+    """Whether the run has ended."""
     error: str | None = None
-    """Why it could not, in a sentence."""
+    """Why the run failed, in a sentence."""
 
     def value(self, metric: str) -> float:
-        """What trials are compared by; NaN where there is none."""
+        """The value to compare trials by; NaN if there is none."""
         value = self.reward if metric == "reward" else self.accuracy
         return float("nan") if value is None else value
 
 
 def sweep_of(settings: RunSettings) -> SweepSettings:
-    """The section. Raises SettingsError where it is missing, or its trials could not start what they play."""
+    """The section ``sweep``. Raises SettingsError if it is missing, or its trials cannot start their environments."""
     if settings.sweep is None:
-        raise SettingsError("there is no section sweep in these settings; say in sweep.space what is to be searched")
+        raise SettingsError("there is no section sweep in these settings; add sweep.space with the settings to search")
     if settings.env_settings.awaited:
         raise SettingsError(
-            "a sweep starts its environments itself, and the Unity editor cannot be started, nor what joins by "
-            "itself; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
+            "a sweep starts its environments itself, but it cannot start the Unity editor or engines that connect by "
+            "themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
         )
     if settings.cluster is not None:
-        raise SettingsError("a trial is one machine's; say in sweep.cluster where trials run, and leave cluster out")
+        raise SettingsError("each trial runs on one machine; set sweep.cluster for the trials, and leave cluster out")
     if settings.sweep.metric == "accuracy" and settings.tau is None:
-        raise SettingsError("sweep.metric accuracy is of the Tau task, whose settings have a section tau; use reward")
+        raise SettingsError("sweep.metric accuracy needs the Tau task (a section tau in the settings); use reward")
     return settings.sweep
 
 
 def trainers_of(settings: RunSettings) -> list[TrainerSettings]:
-    """Of every behavior, or those of whatever the environment shows."""
+    """Trainer settings of every behavior, or the defaults for any behavior that the environment announces."""
     return list(settings.behaviors.values()) or [settings.of_behavior("")]
 
 
@@ -87,9 +87,9 @@ def interval_of(settings: RunSettings) -> int:
 
 
 def trial_settings(base: Path, values: Mapping[str, Any], trial: Path | None = None) -> RunSettings:
-    """Settings of a trial that has these ``values``; without the folder of a ``trial`` as anybody may train on them.
+    """Settings of a trial with these ``values``, in the folder ``trial``; None: settings for any run.
 
-    Raises SettingsError where they do not go together.
+    Raises SettingsError if the values contradict each other.
     """
     settings = load_settings(base, {full_key(key): value for key, value in values.items()})
     if trial is not None:
@@ -100,7 +100,7 @@ def trial_settings(base: Path, values: Mapping[str, Any], trial: Path | None = N
         settings = settings.model_copy(
             update={
                 "checkpoint_settings": settings.checkpoint_settings.model_copy(update=once | {"load_model": False}),
-                # The first ports that are free: another trial may have those that the file names.
+                # Use the first free ports: another trial may use those of the file.
                 "env_settings": settings.env_settings.model_copy(update={"base_port": BASE_PORT}),
             }
         )
@@ -108,23 +108,23 @@ def trial_settings(base: Path, values: Mapping[str, Any], trial: Path | None = N
 
 
 class Member(Callback):
-    """A trial, whose run goes on from where its folder stands.
+    """A trial, whose run resumes from its folder.
 
     Args:
-        base: the sweep's own settings, :data:`BASE` in its folder, which every machine must see.
-        name: of the trial, whose run lies beside ``base``.
-        values: by key of ``sweep.space``.
+        base: the sweep's settings, :data:`BASE` in its folder, which all machines must share.
+        name: name of the trial, whose run is next to ``base``.
+        values: values by key of ``sweep.space``.
     """
 
     def __init__(self, base: Path, name: str, values: Mapping[str, Any]) -> None:
         if not base.is_file():
             raise TauError(
-                f"{base}: is not on this machine; let --output, or --results-dir, be on a disk that all share"
+                f"{base}: is not on this machine; choose --output, or --results-dir, on a disk that all machines share"
             )
         settings = load_settings(base)
         asked = sweep_of(settings)
         self.waits = asked.scheduler == "pbt" and asked.synch
-        """Whether all trials wait for each other once they are saved."""
+        """Whether all trials wait for each other after they are saved."""
         self._interval, self._saves = interval_of(settings), asked.scheduler == "pbt"
         self._folder, self._base, self._values = base.parent / name, base, dict(values)
         self._session: Session | None = None
@@ -142,14 +142,14 @@ class Member(Callback):
             return Report()
 
     def next(self) -> Report:
-        """Let it go on until the next report; :attr:`Report.ended` with the last, which an error is too."""
+        """Continue until the next report; the last one, also after an error, has :attr:`Report.ended`."""
         try:
             if self._session is None:
                 self._session = self._begun()
             else:
                 self._let_go()
             return self._heard(self._session)
-        except RunFinishedError:  # whoever decides was ended before it knew
+        except RunFinishedError:  # the scheduler was ended before it received the last report
             return replace(self._last, ended=True)
         except TauError as error:
             return replace(self._last, ended=True, error=str(error))
@@ -158,7 +158,7 @@ class Member(Callback):
         settings = trial_settings(self._base, self._values, self._folder)
         self._await_others()
         there = newest_moment(self._folder / "checkpoints").checkpoints
-        # What was killed before it had saved anything begins anew.
+        # A trial that was killed before it saved anything starts from scratch.
         again = {"resume": bool(there), "force": not there and self._folder.exists()}
         chosen = settings.checkpoint_settings.model_copy(update=again)
         settings = settings.model_copy(update={"checkpoint_settings": chosen})
@@ -176,7 +176,7 @@ class Member(Callback):
             self._changed.notify_all()
 
     def _heard(self, session: Session) -> Report:
-        """The next report, or what the run has come to."""
+        """The next report, or the last one after the end of the run."""
         with self._changed:
             while self._waiting is None and session.running:
                 self._changed.wait(_POLL_S)
@@ -197,14 +197,14 @@ class Member(Callback):
         return self._last
 
     def save(self, folder: Path) -> None:
-        """Copy its newest checkpoints into ``folder``, for any trial to go on from."""
+        """Copy the newest checkpoints to ``folder``, for any trial to continue from."""
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
         for checkpoint in newest_moment(self._folder / "checkpoints").checkpoints.values():
             shutil.copytree(checkpoint.path, folder / "checkpoints" / checkpoint.path.name)
         atomic_write_json(folder / _REPORT, asdict(self._last))
 
     def load(self, folder: Path) -> None:
-        """Go on from what :meth:`save` has left in ``folder``, of whichever trial that was. Before it begins."""
+        """Continue from what :meth:`save` of any trial has written to ``folder``. Call it before the run starts."""
         self._await_others()
         shutil.rmtree(self._folder / "checkpoints", ignore_errors=True)
         shutil.copytree(folder / "checkpoints", self._folder / "checkpoints")
@@ -212,7 +212,7 @@ class Member(Callback):
         self._last = self._read()
 
     def end(self) -> None:
-        """End it now, and save it; :meth:`next` would go on from there."""
+        """End the run now, and save it; :meth:`next` would continue from there."""
         if self._session is not None:
             self._ending = True
             self._session.cancel(at_once=True)

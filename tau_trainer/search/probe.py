@@ -1,7 +1,7 @@
-"""One size of a batched run, tried in a process of its own.
+"""One size of a batched run, tried in a separate process.
 
-What is measured is training as it will be: playing and learning, after every policy has learned once. A probe may take
-all the memory there is, crash, or hang: that is what it finds out, and nothing else is hurt by it.
+It measures real training: playing and learning, after every policy has learned once. A probe may use up all memory,
+crash, or hang: this is its result, and it affects nothing else.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
 
 _EVER = 10**15
-"""Decisions that no probe reaches: one whose policies have learned enough would wait for their next update forever."""
+"""Decisions that no probe reaches: a probe whose policies had finished would wait forever for their next update."""
 _FULL = 0.9
-"""Share of the memory that is free which a probe may take: beyond it the system would end processes of its choice."""
+"""Share of the free memory that a probe may use: beyond it, the system may kill any process."""
 
 
 class Prober:
     """Tries sizes, one after another.
 
     Args:
-        settings: of the run.
-        sizes: settings by place, for a size.
-        seconds: that are measured.
-        limit_s: that a probe may take, from its start on.
-        on_start: told of each size before it is tried.
-        on_end: told of each when it was.
+        settings: settings of the run.
+        sizes: returns settings by place, for a size.
+        seconds: seconds to measure.
+        limit_s: maximum seconds of a probe, from its start.
+        on_start: called with each size before it is tried.
+        on_end: called with each probe at its end.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Prober:
         self._on_start, self._on_end = on_start, on_end
 
     def stop(self) -> None:
-        """End the probe that is under way, and begin no other. Call from any thread."""
+        """End the current probe, and start no other. Call from any thread."""
         self.stopped = True
         if self.current is not None:
             self.current.stop()
 
     def __call__(self, size: int) -> Probe:
-        """Try it. Raises nothing: what goes wrong is the probe's failure."""
+        """Try a size. Raises nothing: errors become the probe's failure."""
         self._on_start(size)
         probe = self._tried(size)
         self._on_end(probe)
@@ -86,11 +86,11 @@ class Prober:
                 job.stop()
             answer = job.run(lambda progress: None)
         except TimeoutError:
-            return Probe(size, failure="time", text=f"it was not done after {self._limit_s:g} s")
+            return Probe(size, failure="time", text=f"it was not finished after {self._limit_s:g} s")
         except ProbeEndedError as error:
             code = None if job.process is None else job.process.exit_code
             if sys.platform != "win32" and code == -signal.SIGKILL and not self.stopped:
-                return Probe(size, failure="memory", text="it was killed, as the system does where memory is short")
+                return Probe(size, failure="memory", text="it was killed, probably because memory was short")
             return Probe(size, failure="ended", text=str(error))
         except (TauError, ValueError) as error:
             return Probe(size, failure="error", text=str(error))
@@ -104,7 +104,7 @@ class ProbeEndedError(TauError):
 
 
 def work(parent: Parent) -> None:
-    """Be that process."""
+    """Main function of the process."""
     parent.listen()
     settings = BatchedSettings.model_validate(parent.arguments["settings"])
     _be_careful(settings.device)
@@ -119,7 +119,7 @@ def work(parent: Parent) -> None:
 
 
 def _memory_error(error: BaseException) -> BaseException | None:
-    """What says that there was not enough memory: ``error``, or what it was raised from."""
+    """The out-of-memory error: ``error``, or an error that caused it; None if there is none."""
     inner: BaseException | None = error
     while inner is not None:
         if is_out_of_memory(inner):
@@ -129,7 +129,7 @@ def _memory_error(error: BaseException) -> BaseException | None:
 
 
 def _be_careful(device: str) -> None:
-    """Be the first that the system ends where memory is short; and on the CPU, fail before that."""
+    """Let the system kill this process first if memory is short; on the CPU, limit memory so that it fails earlier."""
     if sys.platform != "linux":
         return
     import resource
@@ -150,7 +150,7 @@ def _be_careful(device: str) -> None:
 
 
 def _speed(settings: BatchedSettings, seconds: float) -> dict[str, Any]:
-    """Decisions a second of a run that has begun, and its memory."""
+    """Decisions per second of a running run, and its memory in bytes."""
     import torch
 
     from tau_trainer.metrics import MetricsHub
@@ -186,7 +186,7 @@ def _speed(settings: BatchedSettings, seconds: float) -> dict[str, Any]:
 
 
 def _memory(device: Any) -> int | None:
-    """Bytes at the peak."""
+    """Peak memory in bytes; None if unknown."""
     import torch
 
     if device.type == "cuda":

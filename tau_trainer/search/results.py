@@ -1,4 +1,4 @@
-"""What a search leaves behind: a JSON file and a picture in a folder of its own, and a table for the terminal."""
+"""Output of a search: a JSON file and a picture in a separate folder, and a table for the terminal."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _GREY = "#6B6B6B"
 _POINTS = 30
-"""Of a line."""
+"""Maximum points of a line."""
 _ROWS = 12
-"""Of a sweep's table."""
+"""Maximum rows of a sweep's table."""
 _DASHES = ("solid", "dashed", "dotted")
 _LABELS = {"reward": "mean reward\nof an episode", "loss": "mean loss\nof an update"}
 Table = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
@@ -29,16 +29,16 @@ Table = tuple[tuple[str, ...], Sequence[tuple[str, ...]]]
 
 
 def check_folder(given: Path | None) -> None:
-    """Raises SettingsError where ``given`` holds something, or is no folder."""
+    """Raises SettingsError if ``given`` is not empty, or not a folder."""
     if given is not None and given.exists() and not (given.is_dir() and not any(given.iterdir())):
-        raise SettingsError(f"--output {given}: holds something already; choose a folder that is new or empty")
+        raise SettingsError(f"--output {given}: is not empty; choose a new or empty folder")
 
 
 def results_folder(name: str, results_dir: Path, given: Path | None = None) -> Path:
-    """A new, empty folder: ``given``, or the first of ``name``, ``name-2``, ... in ``results_dir`` that is free.
+    """A new, empty folder: ``given``, or the first free one of ``name``, ``name-2``, ... in ``results_dir``.
 
     Raises:
-        SettingsError: it cannot be made, or ``given`` holds something.
+        SettingsError: it cannot be created, or ``given`` is not empty.
     """
     check_folder(given)
     path, number = given or results_dir / name, 1
@@ -48,12 +48,12 @@ def results_folder(name: str, results_dir: Path, given: Path | None = None) -> P
     try:
         path.mkdir(parents=True, exist_ok=given is not None)
     except OSError as error:
-        raise SettingsError(f"--output {path}: the folder cannot be made ({reason(error)}); choose another") from error
+        raise SettingsError(f"--output {path}: cannot create the folder ({reason(error)}); choose another") from error
     return path
 
 
 def write(result: LRResult | Comparison, folder: Path) -> list[Path]:
-    """``lr.json`` and ``lr.png``, say; their paths. Raises TauError when they cannot be written."""
+    """Write files such as ``lr.json`` and ``lr.png``; returns their paths. Raises TauError if writing fails."""
     name = "lr" if isinstance(result, LRResult) else result.search
     picture = draw_sweep(result) if isinstance(result, LRResult) else draw_comparison(result)
     return [
@@ -63,7 +63,7 @@ def write(result: LRResult | Comparison, folder: Path) -> list[Path]:
 
 
 def table(result: LRResult | Comparison) -> Table:
-    """What is shown of it."""
+    """The table of the result."""
     if isinstance(result, Comparison):
         return _table_of_candidates(result)
     sweep = result.sweep
@@ -102,7 +102,7 @@ def _short(value: float | None) -> str:
 
 
 def draw_sweep(result: LRResult) -> Figure:
-    """Reward or loss over the learning rate, and how fast it changes."""
+    """Plot of reward or loss over the learning rate, and of its rate of change."""
     sweep = result.sweep
     figure, (top, bottom) = new_figure("learning rate", 2)
     top.plot(sweep.rates, sweep.values, "o", color=COLORS[0], alpha=0.35, markersize=4, label="single steps")
@@ -122,7 +122,7 @@ def draw_sweep(result: LRResult) -> Figure:
 
 
 def draw_comparison(result: Comparison) -> Figure:
-    """Reward or loss of every candidate over its decisions, smoothed, with its mean in the legend; the best first."""
+    """Plot of every candidate's smoothed reward or loss over its decisions, best first, with means in the legend."""
     from matplotlib.ticker import EngFormatter
 
     figure, [axes] = new_figure(result.search, 1)

@@ -1,8 +1,7 @@
-"""How many copies of an environment, and how large a batch: sizes that are doubled while that pays, then bisected.
+"""Searches the number of copies of an environment, or the batch size: doubles it while that pays, then bisects.
 
-A size is tried by a :data:`Measure`, wherever that happens; here is only which size comes next. WarpDrive's
-``auto_scale`` looks for what fits; here a size also has to be worth it, since beyond some size more copies only wait
-for each other.
+A :data:`Measure` tries each size; this module only chooses the next size. WarpDrive's ``auto_scale`` finds the largest
+size that fits; here a size must also be worth it, because beyond some size more copies only wait for each other.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing import Literal
 from tau_trainer.errors import TauError
 
 Failure = Literal["memory", "time", "ended", "error"]
-"""There was not enough; it had not finished in time; its process has ended by itself; it said why."""
+"""Out of memory; not finished in time; its process ended by itself; an error with a message."""
 _FINE = 8
-"""Bisection ends where an eighth of a size is left between what pays and what does not."""
+"""Bisection ends if an eighth of a size is left between a size that pays and one that does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +25,12 @@ class Probe:
 
     size: int
     rate: float = 0.0
-    """Decisions a second while training; 0: it failed."""
+    """Decisions per second of training; 0 if it failed."""
     memory: int | None = None
-    """Bytes at its peak: of the device where it has memory of its own, else of the process."""
+    """Peak memory in bytes: of the device if it has its own memory, otherwise of the process."""
     failure: Failure | None = None
     text: str = ""
-    """Of a failure: what there is to say."""
+    """Message of a failure."""
 
 
 Measure = Callable[[int], Probe]
@@ -39,11 +38,11 @@ Measure = Callable[[int], Probe]
 
 @dataclass(slots=True)
 class Scaling:
-    """What was tried, in that order, and the size to take.
+    """The probes in order, and the chosen size.
 
     Attributes:
-        best: 0: none ran.
-        ended: why no larger size was taken, in words.
+        best: the chosen size; 0 if none ran.
+        ended: why no larger size was chosen, in words.
     """
 
     probes: list[Probe] = field(default_factory=list)
@@ -52,7 +51,7 @@ class Scaling:
 
     @property
     def curve(self) -> list[Probe]:
-        """One probe for each size, the fastest, from the smallest to the largest."""
+        """The fastest probe of each size, from the smallest to the largest size."""
         found: dict[int, Probe] = {}
         for probe in self.probes:
             if probe.size not in found or probe.rate > found[probe.size].rate:
@@ -61,7 +60,7 @@ class Scaling:
 
     @property
     def rate(self) -> float:
-        """Decisions a second with the size to take."""
+        """Decisions per second with the chosen size."""
         return max((probe.rate for probe in self.probes if probe.size == self.best), default=0.0)
 
 
@@ -75,16 +74,16 @@ def scaled(
 ) -> Scaling:
     """Double from ``first`` while each doubling is faster by the share ``gain``, then bisect down to an eighth.
 
-    Where a doubling seems not to pay, both sizes are measured again, and that counts: a busy moment of the machine
-    ends nothing. Where ``first`` itself is too large, it is halved until it runs. Between two doublings a size pays by
-    its share of a doubling.
+    If a doubling seems not to pay, both sizes are measured again and the second result counts, so that a busy moment of
+    the machine does not end the search. If ``first`` is too large, it is halved until it runs. A size between two
+    doublings must gain its share of a doubling.
 
     Args:
         measure: tries a size.
-        first: where it begins.
-        gain: what a doubling has to bring.
-        most: no larger size is tried.
-        stopped: asked before each probe; true: keep what was found.
+        first: first size.
+        gain: minimum gain of a doubling, as a share.
+        most: maximum size.
+        stopped: called before each probe; if it returns True, the search ends with its results so far.
 
     Raises:
         TauError: no size runs, or the first cannot for a reason that no size changes.
@@ -107,7 +106,7 @@ def scaled(
     while high is None and not stopped():
         size = low.size * 2 if most is None else min(low.size * 2, most)
         if size <= low.size:
-            result.ended = f"{most:,} is the most there can be"
+            result.ended = f"{most:,} is the maximum"
             break
         probe = tried(size)
         if probe.failure is None and not _pays(low, probe, gain) and not stopped():
@@ -136,13 +135,13 @@ def _pays(before: Probe, after: Probe, gain: float) -> bool:
 
 
 def _reason(probe: Probe, gain: float) -> str:
-    """Why ``probe`` is not taken."""
+    """Why ``probe`` is not chosen."""
     match probe.failure:
         case None:
-            return f"{probe.size:,} brings less than {gain:.0%} a doubling"
+            return f"{probe.size:,} gains less than {gain:.0%} per doubling"
         case "memory":
             return f"{probe.size:,} does not fit into memory"
         case "time":
-            return f"{probe.size:,} had not finished in time"
+            return f"{probe.size:,} did not finish in time"
         case _:
-            return f"{probe.size:,} fails: {probe.text}"
+            return f"{probe.size:,} failed: {probe.text}"

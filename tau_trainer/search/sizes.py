@@ -1,4 +1,4 @@
-"""Which settings are sizes: copies of a batched environment, and how much is learned from at once."""
+"""Settings that are sizes: copies of a batched environment, buffers and batches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Sizes = dict[Location, int]
 
 
 def with_copies(settings: BatchedSettings, num_envs: int) -> Sizes:
-    """What changes with the number of copies: on-policy buffers, so that copies play as many steps between updates.
+    """Sizes for a number of copies: on-policy buffers scale, so that copies play as many steps between updates.
 
-    Where all that was gathered is one batch, it stays one. A buffer that nobody set grows by itself.
+    If a batch is the whole buffer, it stays so. A buffer without a given size grows by itself.
     """
     sizes: Sizes = {("environment", "num_envs"): num_envs}
     for name, policy in _on_policy(settings).items():
@@ -31,7 +31,7 @@ def with_copies(settings: BatchedSettings, num_envs: int) -> Sizes:
 
 
 def with_batch(settings: BatchedSettings, batch_size: int) -> Sizes:
-    """What changes with the largest batch of a policy: the others' in proportion, none beyond its buffer."""
+    """Sizes for the largest batch of a policy: the batches of others scale in proportion, up to their buffers."""
     policies = _on_policy(settings)
     largest = max(policy["batch_size"] for policy in policies.values())
     return {
@@ -43,7 +43,7 @@ def with_batch(settings: BatchedSettings, batch_size: int) -> Sizes:
 
 
 def batch_range(settings: BatchedSettings) -> tuple[int, int] | None:
-    """The largest batch of a policy, and the largest that its buffer allows; None: there is nothing to choose."""
+    """The largest batch of a policy, and the largest that its buffer allows; None if there is nothing to choose."""
     policies = _on_policy(settings)
     if not policies:
         return None
@@ -64,7 +64,7 @@ def resized(settings: BatchedSettings, sizes: Mapping[Location, int]) -> Batched
 
 
 def _on_policy(settings: BatchedSettings) -> dict[str, dict[str, int]]:
-    """Batch and buffer of the policies that learn from what they just did."""
+    """Batch and buffer sizes of on-policy policies."""
     return {
         name: {"batch_size": numbers.batch_size, "buffer_size": _gathered(numbers, settings.environment.num_envs)}
         for name, policy in settings.behaviors.items()
@@ -73,5 +73,5 @@ def _on_policy(settings: BatchedSettings) -> dict[str, dict[str, int]]:
 
 
 def _gathered(numbers: Hyperparameters, num_envs: int) -> int:
-    """Decisions before an update, of one agent a copy where nobody set them."""
+    """Decisions before an update; the default counts one agent per copy."""
     return numbers.gathered(num_envs) if isinstance(numbers, A2CHyperparameters) else numbers.buffer_size

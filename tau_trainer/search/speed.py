@@ -1,4 +1,4 @@
-"""How fast a game plays where nobody learns, with so many engines: agents act by chance."""
+"""Speed of a game without learning, with a number of engines: agents take random actions."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from tau_trainer.specs import BehaviorSpec, StepBatch
 from tau_trainer.training.lessons import Lessons
 
 _WARM_UP = 0.2
-"""Share of the seconds that are played before anything counts."""
+"""Share of the seconds to play before measuring."""
 _LOOK_S = 0.1
-"""How often is looked whether somebody wants it to end."""
+"""Seconds between checks whether to stop."""
 
 Look = Callable[[float], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What engines gave."""
+    """Measured speed of engines."""
 
     engines: int
     exchange_s: float
     """Seconds of an exchange of one engine, from one step to the next."""
     agents: float
-    """Decisions in an exchange."""
+    """Decisions per exchange."""
     rates: Mapping[str, float]
-    """Decisions a second of all engines, by the behavior's short name."""
+    """Decisions per second of all engines, by the behavior's short name."""
 
     @property
     def rate(self) -> float:
-        """Decisions a second of all engines and behaviors."""
+        """Decisions per second of all engines and behaviors."""
         return sum(self.rates.values())
 
 
 class Seen:
-    """Keeps of every behavior the message with the most agents. Fulfils :class:`~.play.Referee`."""
+    """Keeps the message with the most agents of every behavior. Implements :class:`~.play.Referee`."""
 
     def __init__(self) -> None:
         self.shown: dict[BehaviorSpec, StepBatch] = {}
@@ -53,7 +53,7 @@ class Seen:
             self.shown[spec] = batch
 
     def abandon(self) -> None:
-        """What was seen was seen."""
+        """Do nothing: messages stay valid."""
 
 
 def speed_of(
@@ -65,15 +65,15 @@ def speed_of(
     look: Look = lambda share: True,
     say: Say = lambda text: None,
 ) -> Speed | None:
-    """Play so long, after all engines have begun; None: it was stopped before there was anything to count.
+    """Play for ``seconds`` after all engines have started; None if it was stopped before there was a result.
 
     Args:
-        settings: whose game is played.
-        engines: side by side.
-        seconds: to play.
-        seen: is shown all messages.
-        look: told now and then what share of the seconds is over; whether to go on.
-        say: told sentences for the person who watches.
+        settings: settings with the game.
+        engines: number of engines at once.
+        seconds: seconds to play.
+        seen: receives all messages.
+        look: called regularly with the share of the seconds that is over; returns whether to continue.
+        say: called with sentences for the user.
 
     Raises:
         TauError: the game cannot be played.
@@ -86,14 +86,14 @@ def speed_of(
 
 
 class _Round:
-    """Engines that play side by side."""
+    """Engines that play at once."""
 
     def __init__(self, environments: Sequence[Environment], plays: Sequence[Play]) -> None:
         self._environments, self._plays = environments, plays
         self._start = 0.0
-        """When all engines had begun."""
+        """Time when all engines had started."""
         self._begun: tuple[float, int, Counter[str]] | None = None
-        """Time, exchanges and decisions from which on is counted; None: it is too early."""
+        """Time, exchanges and decisions at the start of measuring; None before it."""
 
     async def played(self, parameters: Parameters, seconds: float, look: Look) -> Speed | None:
         playing = asyncio.create_task(self._play(parameters, seconds))
@@ -104,7 +104,7 @@ class _Round:
             if playing.done():
                 playing.result()
             return speed
-        except ExceptionGroup as several:  # whichever failed first
+        except ExceptionGroup as several:  # the first failure
             raise several.exceptions[0] from None
         finally:
             whole = playing.done() and playing.exception() is None

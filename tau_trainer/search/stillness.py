@@ -1,4 +1,4 @@
-"""What a gradient step costs: a trial that learns from a game that costs nothing, as it shows what it was shown."""
+"""Time of a gradient step: a trial learns from a game that takes no time, because it repeats recorded observations."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tau_trainer.specs import Actions, BehaviorSpec, StepBatch, Terminals
 from tau_trainer.training.advice import LEAST_STEPS
 
 _EPISODE = 50
-"""Steps."""
+"""Steps of an episode."""
 _MINIBATCHES = 4
-"""In a buffer that is learned from, so that none is far from usual and none has to be waited for long."""
+"""Minibatches in a buffer: enough to be typical, and few enough to fill it quickly."""
 _MOST_DECISIONS = 1_000_000
-"""After which nothing will be learned any more."""
+"""Maximum decisions of a trial."""
 
 Shown = Mapping[BehaviorSpec, StepBatch]
-"""A message of each behavior of a game, with those that asked."""
+"""A message of each behavior of a game, with the agents that requested decisions."""
 
 
 class StillGame:
-    """A game in which every step looks alike, as :class:`~tau_trainer.envs.contract.Environment` and its source.
+    """A game whose steps are all alike; both a :class:`~tau_trainer.envs.contract.Environment` and its source.
 
-    Everybody of ``shown`` is paid by chance, and ends an episode every so often. It costs next to nothing.
+    All agents of ``shown`` get random rewards, and end an episode regularly. It takes almost no time.
     """
 
     invitation: str | None = None
@@ -47,7 +47,7 @@ class StillGame:
         self._rng = np.random.default_rng(0)
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> Environment:
-        """Itself: one is played."""
+        """Return itself, because only one is played."""
         return self
 
     async def start(self, parameters: Parameters) -> list[StepBatch]:
@@ -55,14 +55,14 @@ class StillGame:
         return self._step()
 
     async def reset(self, parameters: Parameters) -> list[StepBatch]:
-        """A step like any other."""
+        """The next step, like any other."""
         return self._step()
 
     def tell(self, parameters: Parameters) -> None:
-        """Nothing changes it."""
+        """Ignore the parameters."""
 
     def answer(self, actions: Mapping[str, Actions]) -> None:
-        """It goes on, whatever is done."""
+        """Count the exchange and ignore the actions."""
         self.exchanges += 1
 
     async def next(self) -> list[StepBatch]:
@@ -71,11 +71,11 @@ class StillGame:
         return self._step()
 
     async def recover(self, error: EngineError) -> list[StepBatch]:
-        """Nothing in it fails. Raises ``error``."""
+        """Raises ``error``: this game cannot fail."""
         raise error
 
     async def close(self) -> None:
-        """It leaves nothing behind."""
+        """Do nothing."""
 
     kill = close
 
@@ -98,12 +98,12 @@ class StillGame:
 
 
 class Costs:
-    """Measures what gradient steps cost.
+    """Measures the time of gradient steps.
 
     Args:
-        shown: what the game shows.
-        seconds: of learning that are measured, after the first update.
-        clock: seconds, never backwards.
+        shown: messages of the game.
+        seconds: seconds of learning to measure, after the first update.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(self, shown: Shown, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -112,15 +112,15 @@ class Costs:
         self._stopped = False
 
     def stop(self) -> None:
-        """End it soon. Call from any thread."""
+        """End the measurement soon. Call from any thread."""
         self._stopped = True
         if self._trial is not None:
             self._trial.stop()
 
     def measure(self, settings: RunSettings) -> dict[str, float]:
-        """Seconds of a gradient step by the behavior's short name, of those that learned anything.
+        """Seconds of a gradient step by the behavior's short name, for behaviors that learned anything.
 
-        Raises TauError for settings that cannot learn what is shown.
+        Raises TauError if the settings cannot learn this game.
         """
         begun: list[float] = []
 
@@ -139,7 +139,7 @@ class Costs:
 
 
 def _quick(trainer: TrainerSettings) -> TrainerSettings:
-    """The same, but it learns soon and often; minibatches stay as large as they are."""
+    """The same settings, changed to learn soon and often, with the same minibatch size."""
     numbers = trainer.hyperparameters
     if isinstance(numbers, OffPolicyHyperparameters):
         return renumbered(trainer, buffer_init_steps=0, steps_per_update=1.0 / LEAST_STEPS)
@@ -147,7 +147,7 @@ def _quick(trainer: TrainerSettings) -> TrainerSettings:
 
 
 def _seconds_a_step(costs: list[Cost]) -> dict[str, float]:
-    """The median of each learner; its first update also makes things ready and counts only where it is alone."""
+    """The median of each learner. The first update includes preparations, so it counts only if it is the only one."""
     found = dict[str, list[float]]()
     for cost in costs:
         found.setdefault(cost.learner, []).append(cost.seconds / cost.minibatches)

@@ -1,4 +1,4 @@
-"""What a sweep has come to: every report of its trials, written down as it comes; table, picture, and the best."""
+"""The record of a sweep: every report of its trials, written as it arrives; table, plot, and the best trial."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 _REPORTS = "reports.jsonl"
 _NAMED = 6
-"""Trials that the picture names; the others are grey."""
+"""Number of trials that the plot names; the others are grey."""
 _LABELS = {"reward": "mean reward\nof an episode", "accuracy": "accuracy on\nvalidation rows"}
 
 
 @dataclass
 class Tried:
-    """A trial, as far as it has come."""
+    """A trial and its progress."""
 
     name: str
     values: Mapping[str, Any] = field(default_factory=dict)
-    """Those that it has now, by key of the space."""
+    """Current values, by key of the space."""
     report: Report = field(default_factory=Report)
-    """The newest."""
+    """The newest report."""
     points: list[tuple[int, float]] = field(default_factory=list)
-    """Of every report decisions and value; after a trial went back, those that it has gone on from."""
+    """Decisions and value of every report; if a trial went back to an earlier state, only reports before it remain."""
     over: bool = False
-    """Whether nothing follows."""
+    """Whether the trial has ended."""
 
     @property
     def ending(self) -> str:
@@ -54,16 +54,16 @@ class SweepRecord:
     """The trials of a sweep, from its folder.
 
     Attributes:
-        folder: of the sweep.
-        settings: what its trials share.
+        folder: folder of the sweep.
+        settings: settings that its trials share.
         asked: their section ``sweep``.
-        trials: by name, those that have reported.
+        trials: trials that have reported, by name.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Raises SettingsError: there is no sweep."""
+        """Raises SettingsError if there is no sweep in the folder."""
         if not (folder / BASE).is_file():
-            raise SettingsError(f"there is no sweep to go on with in '{folder}'; check --output, or leave --resume out")
+            raise SettingsError(f"there is no sweep to resume in '{folder}'; check --output, or leave --resume out")
         self.folder, self.settings = folder, load_settings(folder / BASE)
         self.asked = sweep_of(self.settings)
         self.trials: dict[str, Tried] = {}
@@ -72,12 +72,12 @@ class SweepRecord:
 
     @classmethod
     def begin(cls, folder: Path, settings: RunSettings) -> SweepRecord:
-        """A new one in an empty folder."""
+        """Start a new record in an empty folder."""
         atomic_write_text(folder / BASE, dump_settings(settings))
         return cls(folder)
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        """What was written down; a line that was cut off does not count."""
+        """The written lines, without incomplete ones."""
         path = self.folder / _REPORTS
         for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
             with contextlib.suppress(ValueError):
@@ -85,7 +85,7 @@ class SweepRecord:
 
     def _take(self, line: Mapping[str, Any]) -> None:
         trial = self.trials.setdefault(line["trial"], Tried(line["trial"]))
-        trial.over = "report" not in line  # one that failed may be begun again by --resume
+        trial.over = "report" not in line  # --resume may start a failed one again
         if trial.over:
             return
         trial.values, trial.report = line["values"], Report(**line["report"])
@@ -97,28 +97,28 @@ class SweepRecord:
         path = self.folder / _REPORTS
         try:
             with path.open("a", encoding="utf-8") as file:
-                file.write(f"\n{json.dumps(line)}")  # the line before may have been cut off
+                file.write(f"\n{json.dumps(line)}")  # the previous line may be incomplete
         except OSError as error:
             raise SettingsError(
-                f"{path}: cannot be written ({reason(error)}); make room, and go on with --resume"
+                f"cannot write {path} ({reason(error)}); free some space, and continue with --resume"
             ) from error
         self._take(line)
 
     def told(self, trial: str, values: Mapping[str, Any], report: Report) -> None:
-        """A report has come."""
+        """Record a report."""
         self._write({"trial": trial, "values": dict(values), "report": asdict(report)})
 
     def ended(self, trial: str) -> None:
-        """Nothing follows of a trial."""
+        """Record the end of a trial."""
         self._write({"trial": trial})
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to be done."""
+        """Whether all trials have ended."""
         return len(self.trials) >= self.asked.trials and all(trial.over for trial in self.trials.values())
 
     def ranked(self) -> list[Tried]:
-        """Best first by the newest value, then those that have none."""
+        """Trials by their newest value, best first, then those without a value."""
         sign = -1.0 if self.asked.mode == "max" else 1.0
 
         def rank(trial: Tried) -> tuple[bool, float]:
@@ -129,12 +129,12 @@ class SweepRecord:
 
     @property
     def best(self) -> Tried | None:
-        """None where nothing was measured of any."""
+        """The best trial; None if nothing was measured."""
         first = next(iter(self.ranked()), None)
         return first if first is not None and first.points and first.ending != "failed" else None
 
     def short(self, key: str) -> str:
-        """The last part of a key, where no other ends so."""
+        """The last part of a key, if it is unique; otherwise the whole key."""
         last = key.rpartition(".")[2]
         return last if sum(other.rpartition(".")[2] == last for other in self.asked.space) == 1 else key
 
@@ -162,7 +162,7 @@ class SweepRecord:
         }
 
     def write(self) -> list[Path]:
-        """``result.json``, ``sweep.png``, and ``best.yaml``, which ``tau-train`` trains on; their paths."""
+        """Write ``result.json``, ``sweep.png``, and ``best.yaml``, a config for ``tau-train``; returns their paths."""
         files = [
             atomic_write_json(self.folder / "result.json", self.to_dict()),
             save_figure(self.draw(), self.folder / "sweep.png"),
@@ -176,7 +176,7 @@ class SweepRecord:
         return files
 
     def table(self) -> Table:
-        """What is shown of it."""
+        """The table of trials."""
         rows = []
         for trial in self.ranked():
             values = (shown(trial.values.get(key)) for key in self.asked.space)
@@ -187,7 +187,7 @@ class SweepRecord:
         return ("trial", *map(self.short, self.asked.space), "decisions", metric, ""), rows
 
     def draw(self) -> Figure:
-        """What trials are compared by over their decisions, the best of them named."""
+        """Plot of the trials' metric over their decisions, with names for the best ones."""
         from matplotlib.ticker import EngFormatter
 
         figure, [axes] = new_figure(self.folder.name, 1)
@@ -214,5 +214,5 @@ class SweepRecord:
 
 
 def shown(value: Any) -> str:
-    """A value as a table has it."""
+    """A value as text for a table."""
     return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""A trial: a short run of training that is watched, and of which nothing stays."""
+"""A trial: a short training run that is measured and leaves no files."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from tau_trainer.training.pairs.collector import PairsCollector
 
 Metric = Literal["reward", "loss"]
-"""Mean reward of an episode, the more the better; or :func:`loss_of` an update, the less the better."""
+"""Mean reward of an episode (larger is better), or :func:`loss_of` an update (smaller is better)."""
 Ending = Literal["finished", "stopped", "diverged"]
-"""It had all its decisions; it was told to stop; NaN ended it."""
+"""It made all its decisions; it was stopped; NaN ended it."""
 Begin = tuple[Mapping[str, Any], Mapping[str, Any]]
-"""What an algorithm's :meth:`~tau_trainer.algorithms.Algorithm.state` gave."""
+"""The result of an algorithm's :meth:`~tau_trainer.algorithms.Algorithm.state`."""
 
 _UPDATES, _DECISIONS = 20, 10_000
-"""Length of a trial unless told otherwise: updates of an on-policy algorithm, or decisions after the first update."""
+"""Default length of a trial: updates of an on-policy algorithm, or decisions after the first update."""
 _EVER = 2**40
 """More decisions than any trial has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an update took."""
+    """The time of an update."""
 
     learner: str
     minibatches: int
@@ -54,46 +54,46 @@ class Cost:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a trial has seen."""
+    """Results of a trial."""
 
     rewards: list[tuple[int, float]] = field(default_factory=list)
-    """Of every episode that ended: decisions until then, and its undiscounted return."""
+    """Decisions until the end of each episode, and its undiscounted return."""
     losses: list[tuple[int, float]] = field(default_factory=list)
-    """Of every update: decisions until then, and :func:`loss_of` it."""
+    """Decisions until each update, and its loss by :func:`loss_of`."""
     decisions: int = 0
     ending: Ending = "finished"
     costs: list[Cost] = field(default_factory=list, compare=False)
-    """Of every update that took gradient steps."""
+    """Time of every update with gradient steps."""
 
     @property
     def last(self) -> int:
-        """Decisions until the last that was measured."""
+        """Decisions until the last measurement."""
         return max([at for at, _ in (*self.rewards[-1:], *self.losses[-1:])], default=0)
 
     def values(self, metric: Metric) -> list[tuple[int, float]]:
-        """Everything that was measured of it."""
+        """All measurements of the metric."""
         return self.rewards if metric == "reward" else self.losses
 
     def mean(self, metric: Metric, until: int | None = None) -> float | None:
-        """Mean over the trial, or its first decisions; None where nothing was measured, or it diverged."""
+        """Mean over the trial, or over its first decisions; None if nothing was measured, or if it diverged."""
         values = [value for at, value in self.values(metric) if until is None or at <= until]
         return float(np.mean(values)) if values and self.ending != "diverged" else None
 
 
 class Trial:
-    """Trains with ``settings`` in this process, from the beginning, until ``decisions`` are made or it is stopped.
+    """Trains with ``settings`` in this process, from scratch, until ``decisions`` are made or it is stopped.
 
-    Learning and collection take turns, so a trial of one environment repeats itself exactly. Its files lie in a
-    folder that is gone afterwards.
+    Learning and collection take turns, so a trial with one environment is reproducible. Its files are in a temporary
+    folder.
 
     Args:
-        settings: of a run as ``tau-train learn`` takes it; how its numbers change over ``max_steps`` does not show
-            in so short a time, so they stay constant.
-        decisions: most that are made, in all.
-        begin: of a behavior's learner to take the first weights over from, instead of new ones.
+        settings: settings of a run of ``tau-train learn``; its schedules over ``max_steps`` have no effect in such a
+            short time, so numbers stay constant.
+        decisions: maximum total decisions.
+        begin: state of a learner with the first weights; None: new weights.
         on_episodes: called with the returns of episodes as they end.
         on_update: called with the loss of every update, before the next.
-        source: makes what is played, in place of what the settings ask for.
+        source: creates the environment, instead of the one in the settings.
 
     Raises:
         SettingsError: nothing can be tried with these settings.
@@ -111,8 +111,8 @@ class Trial:
     ) -> None:
         if settings.env_settings.awaited and source is None:
             raise SettingsError(
-                "a search starts its environments itself, and the Unity editor cannot be started, nor what joins by "
-                "itself; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
+                "a search starts its environments itself, but it cannot start the Unity editor or engines that connect "
+                "by themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
             )
         self.outcome = Outcome()
         self._settings = shortened(settings, decisions)
@@ -123,14 +123,14 @@ class Trial:
         self._stopped = False
 
     def learn_with(self, rate: float) -> None:
-        """Learn with that learning rate from the next update on. Call from :attr:`on_episodes` or `on_update`."""
+        """Use this learning rate from the next update. Call it in :attr:`on_episodes` or `on_update`."""
         assert self._pairs is not None
         self._rate = rate
         for learner in self._pairs.learners:
             learner.algorithm.searched_rate = rate
 
     def stop(self) -> None:
-        """End it after the exchanges that are under way. Call from any thread, before it runs too."""
+        """End the trial after the current exchanges. Call from any thread, also before it runs."""
         self._stopped = True
         if self._pairs is not None:
             self._pairs.run.stop()
@@ -143,7 +143,7 @@ class Trial:
 
         check_device(self._settings)
         with unchanged(), tempfile.TemporaryDirectory(prefix="tau-search-") as place:
-            torch.set_num_threads(1)  # as in every run: small networks gain nothing from a second
+            torch.set_num_threads(1)  # as in every run: small networks do not gain from a second thread
             logs = Path(place, "run_logs")
             logs.mkdir()
             plan = make_plan("learn", self._settings, logs)
@@ -176,20 +176,20 @@ class Trial:
             self.outcome.ending = "stopped"
 
     def episodes(self, returns: list[float]) -> None:
-        """Episodes have ended."""
+        """Record finished episodes."""
         assert self._pairs is not None
         self.outcome.rewards += [(self._pairs.steps, reward) for reward in returns]
         if self._on_episodes is not None and not self._stopped:
             self._on_episodes(returns)
 
     def update(self, stats: Mapping[str, Any]) -> None:
-        """An update is over."""
+        """Record a finished update."""
         assert self._pairs is not None
         used = stats.get(keys.LEARNING_RATE)
         if self._rate is not None and used != self._rate and not self._stopped:
             raise SettingsError(
-                f"an update was to learn with the learning rate {self._rate:g} and tells of {used}, so no learning "
-                "rate can be searched for this trainer_type; its algorithm would have to ask self.learning_rate()"
+                f"an update should use the learning rate {self._rate:g}, but reports {used}, so learning rates "
+                "cannot be searched for this trainer_type; its algorithm must call self.learning_rate()"
             )
         loss = loss_of(stats)
         if loss is None:
@@ -200,10 +200,10 @@ class Trial:
 
 
 def loss_of(stats: Mapping[str, Any]) -> float | None:
-    """The loss of an update from its statistics; None where it tells of none.
+    """The loss of an update from its statistics; None if there is none.
 
-    The sum of all that are named ``Losses/...``. The policy's own counts only where there is no other: of an
-    actor-critic it is no measure of anything, for what it is measured by is learned at the same time.
+    The sum of all statistics named ``Losses/...``. The policy's loss counts only if there is no other: for an
+    actor-critic it is meaningless, because its advantages are learned at the same time.
     """
     losses = {key: float(value) for key, value in stats.items() if key.startswith("Losses/")}
     others = [value for key, value in losses.items() if key != keys.POLICY_LOSS]
@@ -211,7 +211,7 @@ def loss_of(stats: Mapping[str, Any]) -> float | None:
 
 
 def usual_decisions(settings: RunSettings) -> int:
-    """Decisions of a trial that is not told how many: enough to see a difference, and at most those of a whole run."""
+    """Default decisions of a trial: enough to see a difference, and at most those of a whole run."""
     trainers = list(settings.behaviors.values()) or [settings.of_behavior("")]
     return max(min(trainer.max_steps, _usual(trainer)) for trainer in trainers)
 
@@ -224,7 +224,7 @@ def _usual(trainer: TrainerSettings) -> int:
 
 
 def shortened(settings: RunSettings, decisions: int) -> RunSettings:
-    """``settings`` of a trial of so many decisions, which writes nothing and learns in turns, in its own process."""
+    """Settings of a trial of ``decisions``, which writes no checkpoints, and learns and collects in turns."""
 
     def short(trainer: TrainerSettings) -> TrainerSettings:
         numbers = trainer.hyperparameters
@@ -244,19 +244,19 @@ def shortened(settings: RunSettings, decisions: int) -> RunSettings:
 
 
 def with_numbers(settings: RunSettings, **numbers: Any) -> RunSettings:
-    """``settings`` whose behaviors all have these hyperparameters."""
+    """``settings`` with these hyperparameters for all behaviors."""
     return of_all(settings, lambda trainer: renumbered(trainer, **numbers))
 
 
 def renumbered(trainer: TrainerSettings, **numbers: Any) -> TrainerSettings:
-    """The same with these hyperparameters."""
+    """Trainer settings with these hyperparameters."""
     hyperparameters = trainer.hyperparameters
     given = hyperparameters.model_dump(include=hyperparameters.model_fields_set) | numbers
     return trainer.model_copy(update={"hyperparameters": type(hyperparameters).model_validate(given)})
 
 
 def of_all(settings: RunSettings, change: Callable[[TrainerSettings], TrainerSettings]) -> RunSettings:
-    """``settings`` with ``change`` made to every behavior, those that no file names included."""
+    """``settings`` with ``change`` applied to every behavior and to the defaults."""
     defaults = settings.default_settings
     if defaults is None and not settings.behaviors:
         defaults = settings.of_behavior("")
@@ -269,14 +269,14 @@ def of_all(settings: RunSettings, change: Callable[[TrainerSettings], TrainerSet
 
 
 def state_of(algorithm: Algorithm) -> Begin:
-    """Where a live learner stands, for trials to begin from; it is only read."""
+    """The state of a live learner, for trials to start from; the learner is not changed."""
     arrays, facts = algorithm.state()
     return arrays, facts
 
 
 @contextlib.contextmanager
 def unchanged() -> Iterator[None]:
-    """Puts back the process's own random generators and torch's number of threads, which games and plug-ins use."""
+    """Restores the process's random generators and torch's number of threads at the end."""
     import torch
 
     threads, drawn = torch.get_num_threads(), random.getstate()
@@ -291,13 +291,13 @@ def unchanged() -> Iterator[None]:
 
 
 class _Watched(MetricsHub):
-    """A hub that nobody listens to but the trial, which hears of everything at once."""
+    """A hub that passes everything to the trial at once, and to no recorder."""
 
     def __init__(self, trial: Trial) -> None:
         super().__init__(timers=Timer())
         self._trial = trial
         self._took_s = 0.0
-        """By the newest update, which is told before its statistics."""
+        """Seconds of the newest update, which arrive before its statistics."""
 
     @override
     def add(
@@ -335,7 +335,7 @@ class _Watched(MetricsHub):
 
 
 class _Given(Origins):
-    """Every learner begins with what was learned already, with no checkpoint in between."""
+    """Origins that give every learner the state of a live learner instead of a checkpoint."""
 
     def __init__(self, settings: RunSettings, begin: Begin) -> None:
         super().__init__(settings)

@@ -1,6 +1,6 @@
-"""Ray Tune's end of a sweep: its trials on the nodes of a cluster, which go on or end as a scheduler says.
+"""The part of a sweep that uses Ray Tune: trials on the nodes of a cluster, controlled by a scheduler.
 
-Loaded once there is a connection: it imports Ray. What a trial is stands in :mod:`.member`, what came of them in
+Import it once there is a connection, because it imports Ray. Trials are in :mod:`.member`, their results in
 :mod:`.sweep_record`.
 """
 
@@ -29,51 +29,51 @@ if TYPE_CHECKING:
     from tau_trainer.search.sweep_record import SweepRecord
 
 _DEATHS = 3
-"""Nodes that may die under a trial."""
+"""Maximum number of nodes that may die during a trial."""
 Hear = Callable[[str, Mapping[str, Any], Report], None]
-"""Called with a trial's name, its values and a report of it, in the thread that the sweep runs in."""
+"""Called with a trial's name, its values and its report, in the sweep's thread."""
 _listening: list[tuple[SweepRecord, Hear]] = []
-"""Who hears of the sweep of this process: Tune writes its callbacks down, so they cannot know it themselves."""
+"""Listeners of this process's sweep. Tune serializes its callbacks, so they cannot hold them."""
 
 
 class TuneTrial(tune.Trainable):  # type: ignore[misc]
-    """A :class:`~.member.Member` as Ray Tune has it, in a process of Ray's on some node."""
+    """A :class:`~.member.Member` as a trainable of Ray Tune, in a Ray process on some node."""
 
     def setup(self, config: dict[str, Any], base: str, around: Mapping[str, Any]) -> None:
-        """Begin nothing yet."""
+        """Create the member without starting it."""
         become_like(around)
         self._base = Path(base)
         self._member = Member(self._base, self.trial_name, plain(config))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Be another trial, or the same with other values: a process costs seconds."""
+        """Become another trial, or the same with other values, because a new process takes seconds."""
         self._member.end()
         self._member = Member(self._base, self.trial_name, plain(new_config))
         return True
 
     def step(self) -> dict[str, Any]:
-        """Let it go on until its next report."""
+        """Continue until the next report."""
         report = self._member.next()
         shown = vars(report) | {name: report.value(name) for name in ("reward", "accuracy")}
         return {**shown, "done": report.ended}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Keep where it stands, for whoever goes on from there: another process, where all wait for each other."""
+        """Save the trial for another one, or for another process if all trials wait for each other."""
         self._member.save(Path(checkpoint_dir))
         if self._member.waits:
             self._member.end()
 
     def load_checkpoint(self, checkpoint: str) -> None:
-        """Go on from there."""
+        """Continue from a saved trial."""
         self._member.load(Path(checkpoint))
 
     def cleanup(self) -> None:
-        """Save it, and end."""
+        """Save the trial, and end it."""
         self._member.end()
 
 
 class _Population(PopulationBasedTraining):  # type: ignore[misc]
-    """Ray Tune's own, which after a restore counts intervals from 0 and may then wait for trials that nobody starts."""
+    """Fixes Ray Tune's scheduler, which counts intervals from 0 after a restore and then may wait forever."""
 
     _next_perturbation_sync: float
 
@@ -86,12 +86,12 @@ class _Population(PopulationBasedTraining):  # type: ignore[misc]
 
 
 class _Listener(tune.Callback):  # type: ignore[misc]
-    """Tells what happens to trials."""
+    """Reports the events of trials."""
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
         seen = ((name, result[name]) for name in Report.__dataclass_fields__)
         facts: Any = {name: None if fact != fact else fact for name, fact in seen}  # NaN
-        # The scheduler may have given the trial other values already.
+        # The scheduler may already have given the trial other values.
         self._tell(trial, Report(**facts), result["config"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
@@ -110,7 +110,7 @@ class _Listener(tune.Callback):  # type: ignore[misc]
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without numpy's own types."""
+    """The values with numpy types converted to Python types."""
     return {key: value.item() if hasattr(value, "item") else value for key, value in values.items()}
 
 
@@ -122,17 +122,17 @@ def run_trials(
     jobs: int | None = None,
     resume: bool = False,
 ) -> None:
-    """Run all trials; in the main thread :func:`interrupt` ends it, with everything saved.
+    """Run all trials; in the main thread, :func:`interrupt` ends the sweep with everything saved.
 
     Args:
-        sweep: in a folder that all nodes see; every report is written down in it.
-        connection: to the cluster, with what each trial asks for.
-        hear: is told of every report after that.
-        jobs: trials at a time at most; None: as many as fit.
-        resume: go on with it.
+        sweep: record in a folder that all nodes share; every report is written to it.
+        connection: connection to the cluster, with the resources of each trial.
+        hear: called with every report after it is written.
+        jobs: maximum number of trials at once; None: as many as fit.
+        resume: resume the sweep.
 
     Raises:
-        TauError: a report cannot be written down.
+        TauError: a report cannot be written.
     """
     folder = sweep.folder.absolute()
     trainable = tune.with_parameters(TuneTrial, base=str(folder / BASE), around=surroundings())
@@ -146,27 +146,29 @@ def run_trials(
     try:
         tuner.fit()
     except TuneError as error:
-        raise (error.__context__ if isinstance(error.__context__, TauError) else error) from None  # a listener's
+        raise (
+            error.__context__ if isinstance(error.__context__, TauError) else error
+        ) from None  # raised by a listener
     finally:
         _listening.pop()
-        with contextlib.suppress(ValueError):  # in another thread nobody has changed it
+        with contextlib.suppress(ValueError):  # in another thread the handler is unchanged
             signal.signal(_SIGNAL, before)
 
 
 _SIGNAL = getattr(signal, "SIGUSR1", signal.SIGINT)
-"""By which Tune is asked to end."""
+"""Signal that asks Tune to end."""
 
 
 def interrupt() -> None:
-    """Ask the sweep that runs in this, the main thread, to end and save."""
+    """Ask the sweep in the main thread, which calls this, to end and save."""
     if not _listening or signal.getsignal(_SIGNAL) is signal.SIG_DFL:
-        raise KeyboardInterrupt  # it has yet to begin
+        raise KeyboardInterrupt  # it has not started yet
     signal.raise_signal(_SIGNAL)
 
 
 def _tuner(trainable: Any, settings: RunSettings, where: Path, jobs: int | None) -> Any:
     asked, seed = sweep_of(settings), settings.env_settings.seed
-    random.seed(seed)  # by which Tune changes the values of a population
+    random.seed(seed)  # Tune uses it to change the values of a population
     space = {key: domain(distribution) for key, distribution in asked.space.items()}
     return tune.Tuner(
         trainable,
@@ -193,12 +195,12 @@ def _tuner(trainable: Any, settings: RunSettings, where: Path, jobs: int | None)
 
 
 def _name(trial: Any) -> str:
-    """``trial-1`` for the first: Tune counts from 0, after a mark of its own."""
+    """Name of a trial, from ``trial-1``: Tune counts from 0, after a prefix."""
     return f"trial-{int(trial.trial_id.rpartition('_')[2]) + 1}"
 
 
 def domain(distribution: Distribution) -> Any:
-    """As Ray Tune has it."""
+    """The distribution as Ray Tune's object."""
     made = getattr(tune, distribution.kind)
     given = distribution.arguments
     return made(list(given)) if distribution.kind == "choice" else made(*given)
@@ -230,5 +232,5 @@ def _scheduler(settings: RunSettings) -> Any:
 
 
 def _within(space: Mapping[str, Distribution], values: dict[str, Any]) -> dict[str, Any]:
-    """Values that a population has changed, none beyond its range."""
+    """Values changed by a population, clipped to their ranges."""
     return {key: space[key].within(value) if key in space else value for key, value in values.items()}

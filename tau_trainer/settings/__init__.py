@@ -1,4 +1,4 @@
-"""What a user writes: YAML in ML-Agents' form and flags, to validated, frozen settings.
+"""Reads YAML in ML-Agents' format and flags into validated, frozen settings.
 
 >>> from tau_trainer.settings import load_settings
 >>> settings = load_settings("configs/tau3.yaml", {"tau.pairs": 2})  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Settings of a batched run: behaviors as everywhere, and an environment whose copies are tensors."""
+"""Settings of a batched run: behaviors as in any run, and an environment whose copies are tensors."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from tau_trainer.settings.signals import RewardSignalSettings
 from tau_trainer.settings.trainers import RewardSignals, TrainerSettings
 
 Compile = Literal["auto", "on", "off"]
-"""Whether stepping and acting are compiled: where a probe says that it is faster, always, or never."""
+"""When to compile stepping and acting: if a probe finds it faster, always, or never."""
 _FOR_ENGINES = (
     *("engine_settings", "environment_parameters", "tau", "collection", "execution", "async_trainer"),
     *("strategy", "max_staleness"),
 )
-"""Keys that mean nothing where copies are tensors."""
+"""Keys without a meaning if copies are tensors."""
 _CLOCK = ("max_steps", "summary_freq", "checkpoint_interval", "even_checkpoints")
-"""What all behaviors of a batched run have alike: they play in the same copies, step by step."""
+"""Keys that must be equal in all behaviors of a batched run, because they play in the same copies, step by step."""
 
 
 class A2CHyperparameters(Hyperparameters):
-    """Numbers of A2C, with WarpDrive's names where it has them."""
+    """Hyperparameters of A2C, with WarpDrive's names if it has them."""
 
     batch_size: PositiveInt = 64
-    """Decisions in one gradient step; buffer_size where that alone is given, so that an update is one step."""
+    """Decisions in one gradient step. If only buffer_size is given, it is the default, so an update is one step."""
     buffer_size: PositiveInt | None = None  # type: ignore[assignment]
-    """Decisions gathered before an update (``train_batch_size``); null = eight of every agent, and at least 512."""
+    """Decisions collected before an update (``train_batch_size``); null = eight per agent, and at least 512."""
     learning_rate: PositiveSchedule = 1e-3
     """Step size of the optimizer at the start (``lr``), or its own schedule."""
     learning_rate_schedule: Schedule = "linear"
@@ -68,120 +68,121 @@ class A2CHyperparameters(Hyperparameters):
     entropy_coeff_schedule: Schedule = "constant"
     """Linear: down to 1e-5 at max_steps."""
     lambd: Fraction = 0.95
-    """Lambda of generalised advantage estimation; 1: whole discounted returns."""
+    """Lambda of generalized advantage estimation; 1: full discounted returns."""
     max_grad_norm: PositiveFloat | None = 0.5
-    """Gradients are scaled down to this norm; null = never (``clip_grad_norm: false``)."""
+    """Maximum norm of gradients; null = no limit (``clip_grad_norm: false``)."""
     normalize_advantage: Bool = True
-    """Advantages get mean 0 and deviation 1 over the update's decisions."""
+    """Scale advantages to mean 0 and deviation 1 over the update's decisions."""
     normalize_return: Bool = False
-    """So do the returns that values learn."""
+    """Scale the returns that values learn in the same way."""
     shared_critic: Bool = False
     """Policy and value function share one body."""
 
     @model_validator(mode="before")
     @classmethod
     def _one_step(cls, data: Any) -> Any:
-        """Beside a buffer_size an omitted batch_size is all that was gathered."""
+        """If buffer_size is given, an omitted batch_size is equal to it."""
         if not isinstance(data, dict) or data.get("buffer_size") is None:
             return data
         return {"batch_size": data["buffer_size"]} | data
 
     def gathered(self, agents: int) -> int:
-        """Decisions before an update, where so many are made in one step."""
+        """Decisions before an update; ``agents``: decisions in one step."""
         return self.buffer_size or max(512, 8 * agents)
 
 
 class BatchedDQNHyperparameters(DQNHyperparameters):
-    """Numbers of deep Q-learning on tensors."""
+    """Hyperparameters of deep Q-learning on tensors."""
 
     steps_per_update: PositiveFloat = 64.0
     """Decisions for each gradient update."""
 
     @model_validator(mode="after")
     def _what_tensors_have(self) -> Self:
-        self.refuse("{key} is not there on tensors; remove it", "prioritized", "hindsight", "n_step", "noisy")
+        self.refuse("{key} is not supported on tensors; remove it", "prioritized", "hindsight", "n_step", "noisy")
         if self.exploration.type == "boltzmann_gumbel":
-            raise PydanticCustomError("tensors", "exploration.type boltzmann_gumbel is not there on tensors; remove it")
+            text = "exploration.type boltzmann_gumbel is not supported on tensors; remove it"
+            raise PydanticCustomError("tensors", text)
         return self
 
 
 class EnvironmentSettings(Section):
-    """``environment``: what is played."""
+    """``environment``: the environment and its copies."""
 
     name: Text
-    """A batched environment by its name, or MODULE:CLASS of one's own."""
+    """A batched environment by its name, or the user's own MODULE:CLASS."""
     num_envs: PositiveInt = 1024
-    """Copies that are played at once."""
+    """Copies that play at once."""
     starts: Literal["drawn", "fixed", "pool"] | None = None
-    """Episodes begin drawn anew, each as its copy's first one, or as one of a pool of starts; null = as the environment
-    does by itself."""
+    """How episodes start: drawn at random, each like the first one of its copy, or from a pool of starts; null = the
+    environment's own way."""
     pool: PositiveInt = 1024
-    """Starts in the pool."""
+    """Number of starts in the pool."""
     arguments: dict[str, Any] = Field(default_factory=dict)
-    """Its own, by name."""
+    """Arguments of the environment, by name."""
 
 
 class EvaluationSettings(Section):
-    """``evaluation``: episodes of the most likely actions, in copies of their own."""
+    """``evaluation``: episodes with the most likely actions, in separate copies."""
 
     interval: NaturalInt = 0
-    """Decisions between two evaluations; 0: at the end alone."""
+    """Decisions between two evaluations; 0: only at the end."""
     episodes: NaturalInt = 16
-    """Copies, of which each plays one episode; 0: there is no evaluation."""
+    """Copies that play one episode each; 0: no evaluation."""
     max_episode_steps: PositiveInt = 10000
-    """Steps after which an episode that has not ended is counted as it stands."""
+    """Steps after which an unfinished episode is counted as it is."""
     trace: Bool = False
-    """Keep one episode of the last evaluation: trace.npz, and trace.gif where the environment draws pictures."""
+    """Keep one episode of the last evaluation: trace.npz, and trace.gif if the environment draws pictures."""
 
 
 class PolicySettings(TrainerSettings):
-    """A behavior of a batched environment. A *step* is a decision of any agent; those that have left count too."""
+    """A behavior of a batched environment. A *step* is a decision of any agent; agents that have left count too."""
 
     agents: tuple[Text, ...] | None = None
-    """Whose it is: agents by name, or by what stands before their number; null = all there are."""
+    """The behavior's agents, by name or by the part of the name before the number; null = all agents."""
     to_train: Bool = True
-    """Whether it learns; else it acts as it is."""
+    """Whether the policy learns; if False, it acts without changing."""
     player: Text | None = None
-    """A fixed player of the environment that decides instead of a network."""
+    """A fixed player of the environment that acts instead of a network."""
     max_steps: PositiveInt = 1_000_000
-    """Decisions of all agents together after which the run ends."""
+    """Decisions after which the run ends, summed over all agents."""
 
     of_networks: ClassVar[frozenset[str]] = frozenset(
         {"trainer_type", "hyperparameters", "network_settings", "reward_signals", "init_path"}
     )
-    """Keys that a player has no use for."""
+    """Keys that have no meaning for a player."""
 
     @property
     def learns(self) -> bool:
-        """Whether anything changes it."""
+        """Whether training changes the policy."""
         return self.to_train and self.player is None
 
     @model_validator(mode="after")
     def _players_are_no_networks(self) -> Self:
         given = self.of_networks & self.model_fields_set
         if self.player is not None and given:
-            text = "has a player, which is no network, and {key}; remove one of them"
+            text = "has a player, which has no network, and {key}; remove one of them"
             raise PydanticCustomError("player", text, {"key": min(given)})
         return self
 
     @model_validator(mode="after")
     def _what_tensors_have(self) -> Self:
         if self.network_settings.memory is not None:
-            text = "asks for network_settings.memory, which is not learned on tensors; remove it"
+            text = "has network_settings.memory, which is not supported on tensors; remove it"
             raise PydanticCustomError("no_memory", text)
         if set(self.reward_signals) != {"extrinsic"} and self.trainer_type == "dqn":
-            text = "has reward_signals other than extrinsic, which ppo and a2c alone have on tensors; remove them"
+            text = "has reward_signals other than extrinsic, which only ppo and a2c support on tensors; remove them"
             raise PydanticCustomError("extrinsic_alone", text)
         if "extrinsic" not in self.reward_signals:
-            text = "has no reward_signals.extrinsic, which counts on tensors; add it, with strength: 0 if need be"
+            text = "has no reward_signals.extrinsic, which is required on tensors; add it, with strength: 0 if not used"
             raise PydanticCustomError("no_extrinsic", text)
         engines = "time_horizon", "save_param_only", "threaded", "self_play", "behavioral_cloning"
-        self.refuse("asks for {key}, which is for engines; remove it", *engines)
+        self.refuse("has {key}, which only works with engines; remove it", *engines)
         return self
 
     @model_serializer(mode="wrap")
     def _without_a_network(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What can be read again: a player has no network."""
+        """Omit the network's keys for a player, so that the result can be read again."""
         values: dict[str, Any] = handler(self)
         left_out = frozenset() if self.player is None else self.of_networks
         return {key: value for key, value in values.items() if key not in left_out}
@@ -196,9 +197,9 @@ class PPOPolicySettings(PolicySettings):
     @model_validator(mode="after")
     def _once(self) -> Self:
         if self.hyperparameters.updates_per_buffer == 2:
-            text = "asks for hyperparameters.updates_per_buffer 2, which is for engines; remove it"
+            text = "has hyperparameters.updates_per_buffer 2, which only works with engines; remove it"
             raise PydanticCustomError("once", text)
-        self.hyperparameters.refuse("asks for hyperparameters.{key}, which is for engines; remove it", "shrink_at")
+        self.hyperparameters.refuse("has hyperparameters.{key}, which only works with engines; remove it", "shrink_at")
         return self
 
 
@@ -212,7 +213,7 @@ class A2CPolicySettings(PolicySettings):
     @field_validator("reward_signals", mode="before")
     @classmethod
     def _its_own_gamma(cls, value: Any) -> Any:
-        """An extrinsic signal that says no gamma has A2C's."""
+        """An extrinsic signal without a gamma gets A2C's."""
         extrinsic = value.get("extrinsic") if isinstance(value, Mapping) else None
         return {**value, "extrinsic": {"gamma": 0.98, **extrinsic}} if isinstance(extrinsic, Mapping) else value
 
@@ -229,16 +230,16 @@ POLICIES: dict[str, type[PolicySettings]] = {
     "ppo": PPOPolicySettings,
     "dqn": DQNPolicySettings,
 }
-"""By ``trainer_type``."""
+"""Classes of policy settings by ``trainer_type``."""
 
 
 def _as_word(value: object) -> object:
-    """``on`` and ``off``, which YAML reads as true and false."""
+    """Undo YAML's reading of ``on`` and ``off`` as true and false."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
 def _of_its_type(value: object) -> object:
-    """A plain mapping as the class that its ``trainer_type`` asks for."""
+    """Read a plain mapping as the class of its ``trainer_type``."""
     if not isinstance(value, Mapping):
         return value
     return POLICIES[value.get("trainer_type", "ppo")].model_validate(value)
@@ -248,42 +249,42 @@ AnyPolicySettings = Annotated[SerializeAsAny[PolicySettings], BeforeValidator(_o
 
 
 class BatchedSettings(RunSettings):
-    """Settings of a run whose environment is tensors: what engines have is refused."""
+    """Settings of a run with a batched environment. Keys for engines are refused."""
 
     default_settings: AnyPolicySettings | None = None
     behaviors: Annotated[dict[str, AnyPolicySettings], Field(min_length=1)]  # type: ignore[assignment]
-    """Who decides for whom, by name."""
+    """Policies and players by name."""
     environment: EnvironmentSettings
-    """What is played."""
+    """The environment and its copies."""
     evaluation: EvaluationSettings = EvaluationSettings()
-    """Episodes beside learning."""
+    """Evaluation episodes during and after training."""
     compile: Annotated[Compile, BeforeValidator(_as_word)] = "auto"
-    """Whether stepping and acting are compiled."""
+    """When to compile stepping and acting."""
 
     @property
     def device(self) -> str:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.torch_settings.device or "cpu"
 
     def on(self, device: str) -> BatchedSettings:
-        """The same on that device."""
+        """The same settings on that device."""
         chosen = self.torch_settings.model_copy(update={"device": device})
         return self.model_copy(update={"torch_settings": chosen})
 
     @property
     def seed(self) -> int:
-        """Of everything random; -1: a random one."""
+        """The random seed; -1: a random one."""
         return self.env_settings.seed
 
     @property
     def clock(self) -> PolicySettings:
-        """A behavior that learns: how long, and what is written when, is the same for all of them."""
+        """A behavior that learns; duration and intervals are the same for all of them."""
         return next(policy for policy in self.behaviors.values() if policy.learns)
 
     @field_validator(*_FOR_ENGINES, mode="before")
     @classmethod
     def _no_engines(cls, value: object) -> object:
-        raise PydanticCustomError("for_engines", "is for engines, and the file is of a batched environment; remove it")
+        raise PydanticCustomError("for_engines", "is for engines, but the file has a batched environment; remove it")
 
     @field_validator("env_settings", mode="before")
     @classmethod
@@ -291,7 +292,7 @@ class BatchedSettings(RunSettings):
         for key in value if isinstance(value, Mapping) else ():
             if key not in EnvSettings.model_fields or key == "seed":
                 continue
-            where = "; environment.num_envs says how many copies there are" if key == "num_envs" else ""
+            where = " (set copies with environment.num_envs)" if key == "num_envs" else ""
             text = "has {key}, which is for engines{where}; remove it"
             raise PydanticCustomError("for_engines", text, {"key": key, "where": where})
         return value
@@ -304,41 +305,41 @@ class BatchedSettings(RunSettings):
             given = {getattr(policy, key): name for name, policy in learning.items()}
             if len(given) > 1:
                 said = " and ".join(f"{name} has {key} {number}" for number, name in given.items())
-                text = "play in the same copies, and {said}; say it once, under default_settings"
+                text = "play in the same copies, but {said}; set it once, under default_settings"
                 raise PydanticCustomError("one_clock", text, {"said": said})
         return value
 
     @model_validator(mode="after")
     def _somebody_learns(self) -> Self:
         if not any(policy.learns for policy in self.behaviors.values()):
-            text = "has no behavior that learns; let one have to_train: true and no player"
+            text = "has no behavior that learns; give one to_train: true and no player"
             raise PydanticCustomError("nobody_learns", text)
         return self
 
     @model_validator(mode="after")
     def _shared_out(self) -> Self:
         if self.environment.num_envs % self.devices:
-            text = "cannot share {copies} copies out to {devices} devices; make environment.num_envs a multiple of it"
+            text = "cannot divide {copies} copies among {devices} devices; make environment.num_envs a multiple of it"
             raise PydanticCustomError("devices", text, {"copies": self.environment.num_envs, "devices": self.devices})
         if self.devices > 1:
             for name, policy in self.behaviors.items():
                 off_policy = isinstance(policy.hyperparameters, OffPolicyHyperparameters)
                 if policy.learns and (off_policy or len(policy.reward_signals) > 1):
                     what = "a trainer_type that learns" if off_policy else "reward_signals that learn"
-                    text = "has devices, and behaviors.{name} {what} in one process; remove devices"
+                    text = "has devices, but behaviors.{name} has {what} in one process only; remove devices"
                     raise PydanticCustomError("devices", text, {"name": name, "what": what})
         return self
 
     @model_validator(mode="after")
     def _nodes_have_ranks(self) -> Self:
         if self.cluster is not None and self.devices == 1:
-            text = "has a cluster (--cluster), for all ranks but the first, and one device; add devices (--devices)"
+            text = "has a cluster (--cluster), which runs all ranks but the first, but one device; add --devices"
             raise PydanticCustomError("cluster_alone", text)
         return self
 
     @model_serializer(mode="wrap")
     def _without_engines(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What can be read again."""
+        """Omit the keys for engines, so that the result can be read again."""
         values: dict[str, Any] = handler(self)
         if "env_settings" in values:
             values["env_settings"] = {"seed": self.seed}
@@ -346,5 +347,5 @@ class BatchedSettings(RunSettings):
 
 
 def is_batched(data: Mapping[str, Any]) -> bool:
-    """Whether a file's data is of a batched environment; earlier versions had ``policies`` there."""
+    """Whether a file's data has a batched environment; earlier versions wrote ``policies`` for ``behaviors``."""
     return "environment" in data and ("behaviors" in data or "policies" in data)

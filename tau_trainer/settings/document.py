@@ -1,4 +1,4 @@
-"""Settings files: found, read as plain data that remembers on which line each key stands, and changed in place."""
+"""Finds settings files, reads them as plain data with the line of each key, and edits them in place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NumberT = TypeVar("NumberT", int, float)
 
 _MAX_NODES = 100_000
 _MAX_BYTES = 500_000
-"""Hundreds of times what a settings file has; reading YAML takes seconds a megabyte."""
+"""Hundreds of times the size of a typical settings file. Reading YAML takes seconds per megabyte."""
 _MOST_DIGITS = 100
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _MERGE_TAG = "tag:yaml.org,2002:merge"
@@ -31,26 +31,26 @@ _PYTHON_TAG = "tag:yaml.org,2002:python/"
 _NAMES, _CALLS = ("name", "module"), ("object/apply", "object/new")
 _NAME_TAGS = tuple(f"{_PYTHON_TAG}{kind}:" for kind in _NAMES)
 _PARTS = frozenset({"args", "kwds", "state", "listitems", "dictitems"})
-"""What PyYAML writes of an object that it can only make by a call."""
+"""Parts that PyYAML writes for an object that only a call can create."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What was read: ``data`` with text keys only, ``name`` for messages, ``lines`` from 1 by location."""
+    """The content of a file: ``data`` with text keys only, ``name`` for messages, ``lines`` from 1 by location."""
 
     name: str
     data: dict[str, Any]
     lines: dict[Location, int] = field(default_factory=dict)
     duplicates: tuple[tuple[Location, int], ...] = ()
-    """Keys that stand twice in one mapping, with the line of the later one."""
+    """Keys that are defined twice in one mapping, with the line of the later one."""
 
     def line(self, location: Location) -> int | None:
-        """Line of the innermost enclosing key that stands in the file, or None."""
+        """Line of the innermost key of ``location`` that is in the file, or None."""
         return innermost(self.lines, location)
 
 
 def innermost(known: Mapping[Location, ValueT], location: Location) -> ValueT | None:
-    """What is known of the longest part of ``location`` from the top of which anything is."""
+    """The value in ``known`` for the longest prefix of ``location`` that has one, or None."""
     for length in range(len(location), 0, -1):
         if location[:length] in known:
             return known[location[:length]]
@@ -58,28 +58,30 @@ def innermost(known: Mapping[Location, ValueT], location: Location) -> ValueT | 
 
 
 def read_document(path: Path) -> Document:
-    """Read ``path`` as data: JSON if its name ends so, else YAML, in which no tag makes an object.
+    """Read ``path`` as data: JSON if its name ends in ``.json``, otherwise YAML. No YAML tag creates an object.
 
     Raises:
-        SettingsError: the file is missing, unreadable, empty, no YAML (JSON), or no mapping of keys.
+        SettingsError: the file is missing, unreadable, empty, not valid YAML (JSON), or not a mapping of keys.
     """
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            raise SettingsError(f"{path}: is larger than {_MAX_BYTES:,} bytes, so it is no settings file; name another")
+            raise SettingsError(
+                f"{path}: is larger than {_MAX_BYTES:,} bytes, so it is not a settings file; name another"
+            )
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise SettingsError(f"{path}: no such file; check the path") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
-        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name a YAML file that can") from None
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name a readable YAML file") from None
     return parse_document(text, str(path))
 
 
 def parse_document(text: str, name: str) -> Document:
-    """Read YAML ``text``, or JSON if ``name`` ends in ``.json``; ``name`` stands for it in messages.
+    """Read YAML ``text``, or JSON if ``name`` ends in ``.json``; messages call it ``name``.
 
     Raises:
         SettingsError: as for :func:`read_document`.
@@ -98,7 +100,7 @@ def parse_document(text: str, name: str) -> Document:
     except yaml.MarkedYAMLError as error:
         raise SettingsError(_syntax_sentence(error, name)) from None
     except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        # PyYAML raises the last three for a value that does not fit its own tag, such as `!!bool maybe`.
+        # PyYAML raises the last three for a value that does not match its own tag, such as `!!bool maybe`.
         raise SettingsError(f"{name}: is not valid YAML ({' '.join(str(error).split())}); correct it") from None
     except RecursionError:
         raise SettingsError(f"{name}: is nested too deeply to be read; flatten it") from None
@@ -111,7 +113,7 @@ def is_json(name: str) -> bool:
 
 
 def _parse_json(text: str, name: str) -> Document:
-    """See :func:`parse_document`. What is right JSON is YAML as well but for its tabs, and so its lines are found."""
+    """See :func:`parse_document`. Valid JSON is also YAML, except for tabs, so the YAML parser finds its lines."""
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
@@ -141,9 +143,9 @@ def _syntax_sentence(error: yaml.MarkedYAMLError, name: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Takes every key as the text that stands in the file: ``3:`` and ``on:`` are names here, no number and no bool.
+    """Reads every key as the text in the file: ``3:`` and ``on:`` are names here, not a number and a bool.
 
-    What has a tag of Python's is read as the data in it, and no name in a tag is looked up. Old versions of
+    A node with a Python tag is read as the data in it, and no name in a tag is looked up. Old versions of
     mlagents-learn wrote their ``behaviors`` with such a tag.
     """
 
@@ -161,7 +163,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _plain(self, node: yaml.Node) -> yaml.Node:
-        """The data in a node that has a tag of Python's."""
+        """The data in a node with a Python tag."""
         kind, _, name = node.tag.removeprefix(_PYTHON_TAG).partition(":")
         if isinstance(node, yaml.ScalarNode):
             if kind in ("str", "unicode"):
@@ -185,7 +187,7 @@ class _Loader(yaml.SafeLoader):
         return self._made_of(found, name) if kind in _CALLS else found
 
     def _made_of(self, arguments: yaml.SequenceNode, name: str) -> yaml.Node:
-        """What ``name`` called with ``arguments`` stands for: an enum's value, an ordered or an empty mapping."""
+        """The data of a call of ``name`` with ``arguments``: an enum's value, an ordered or an empty mapping."""
         given = [each for each in arguments.value if not each.tag.startswith(_NAME_TAGS)]
         if given and not name.endswith("OrderedDict"):
             return given[0] if len(given) == 1 else arguments
@@ -204,7 +206,7 @@ class _Loader(yaml.SafeLoader):
         return self._number(node, super().construct_yaml_float)
 
     def _number(self, node: yaml.ScalarNode, read: Callable[[yaml.ScalarNode], NumberT]) -> NumberT:
-        if len(node.value) > _MOST_DIGITS:  # of base 60, such as 1:59:59, it would take minutes
+        if len(node.value) > _MOST_DIGITS:  # converting from base 60 (1:59:59) would take minutes
             text = f"a number of {len(node.value):,} digits"
             raise yaml.constructor.ConstructorError(None, None, text, node.start_mark)
         return read(node)
@@ -226,7 +228,7 @@ def _children(node: yaml.Node) -> list[tuple[str | int, int, yaml.Node]]:
 
 
 def _places(root: yaml.Node) -> tuple[dict[Location, int], tuple[tuple[Location, int], ...]]:
-    """Lines by location, and keys that stand twice in one mapping with the line of the later one."""
+    """Lines by location, and keys that are defined twice in one mapping, with the line of the later one."""
     lines: dict[Location, int] = {}
     duplicates = []
     for location, line in _locations(root):
@@ -275,16 +277,16 @@ def shipped_names() -> list[str]:
 
 
 def find_config(name: str | Path) -> Path:
-    """The file at ``name``, or the shipped one that is called so (``tau3``, ``tau3.yaml``, ``configs/tau3.yaml``).
+    """The file at ``name``, or the shipped one with this name (``tau3``, ``tau3.yaml``, ``configs/tau3.yaml``).
 
     Raises:
-        SettingsError: there is neither.
+        SettingsError: there is no such file.
     """
     path = Path(name)
     if path.is_file():
         return path
     if path.is_dir():
-        raise SettingsError(f"{path}: is a folder; name a YAML file in it")
+        raise SettingsError(f"{path}: this is a folder; name a YAML file in it")
     if path.parent in (Path(), Path("configs")) and path.suffix in ("", ".yaml", ".yml"):
         shipped = configs_folder() / f"{path.stem if path.suffix else path.name}.yaml"
         if shipped.is_file():
@@ -292,23 +294,23 @@ def find_config(name: str | Path) -> Path:
     names = shipped_names()
     near = difflib.get_close_matches(path.stem.lower(), [shipped.lower() for shipped in names], 1)
     hint = next((f"did you mean {shipped}?" for shipped in names if [shipped.lower()] == near), None)
-    raise SettingsError(f"{path}: no such file; {hint or 'check the path, or take a shipped one: ' + ', '.join(names)}")
+    raise SettingsError(f"{path}: no such file; {hint or 'check the path, or use a shipped one: ' + ', '.join(names)}")
 
 
 def edited(text: str, name: str, values: Mapping[Location, Any]) -> tuple[str, bool]:
-    """``text`` in which ``values`` stand at their locations, and whether its comments are still there.
+    """Set ``values`` at their locations in ``text``; returns the new text, and whether its comments are kept.
 
-    A value that the text has is written over in its place; one that it has not becomes the first of its mapping, whose
-    parents are made where they are missing. Where that cannot be said so (an alias that others share, a list where a
-    mapping should be made), the whole is written anew, without comments.
+    A value that the text has is replaced in place. A new value becomes the first entry of its mapping; missing parent
+    mappings are created. If the result would be wrong (an alias that other keys share, a list in place of a mapping),
+    the whole text is written again, without comments.
 
     Args:
-        text: of a file.
-        name: of the file, for messages.
+        text: content of a file.
+        name: name of the file, for messages.
         values: numbers or texts by location.
 
     Raises:
-        SettingsError: the text is no YAML mapping, or there is no such place in it.
+        SettingsError: the text is not a YAML mapping, or a location does not exist in it.
     """
     document = parse_document(text, name)
     wanted = dict(document.data)
@@ -325,14 +327,14 @@ def edited(text: str, name: str, values: Mapping[Location, Any]) -> tuple[str, b
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes out what is shared: without its comments nobody would see why."""
+    """Writes shared data in full: without the comments, readers would not understand the aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def _put_at(data: dict[str, Any], document: Document, location: Location, value: Any) -> None:
-    """Put it into ``data``, of which everything on the way is copied: others may share it."""
+    """Set the value in ``data``. Mappings and lists on the way are copied, because other keys may share them."""
     inner: Any = data
     for depth, key in enumerate(location, 1):
         if isinstance(inner, list) and isinstance(key, int) and key < len(inner):
@@ -341,7 +343,7 @@ def _put_at(data: dict[str, Any], document: Document, location: Location, value:
             known = inner.get(str(key))
         else:
             place = ".".join(map(str, location))
-            raise SettingsError(f"{document.name}: has no place for {place}; write it there by hand")
+            raise SettingsError(f"{document.name}: cannot set {place}; add it to the file by hand")
         inner[key] = value if depth == len(location) else {} if known is None else copy(known)
         inner = inner[key]
 
@@ -354,7 +356,7 @@ def _data(text: str, name: str) -> Any:
 
 
 def _changed(text: str, location: Location, value: Any) -> str:
-    """``text`` with one value changed, or as it was where that is not simple."""
+    """``text`` with one value changed; unchanged if the edit is not simple."""
     node, written = _Loader(text).get_single_node(), json.dumps(value)
     for depth, key in enumerate(location):
         children = _values(node)
@@ -377,7 +379,7 @@ def _values(node: yaml.Node | None) -> dict[str | int, yaml.Node]:
 
 
 def _inserted(text: str, node: yaml.Node | None, key: str, written: str) -> str:
-    """``text`` whose mapping ``node`` begins with a further key."""
+    """``text`` with a new first key in the mapping ``node``."""
     if not isinstance(node, yaml.MappingNode):
         return text
     at = node.start_mark.index

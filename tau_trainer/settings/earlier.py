@@ -1,4 +1,4 @@
-"""Files of before: forms of older ML-Agents, each told in one sentence, and keys that this package had."""
+"""Recognizes older files: formats of older ML-Agents, with one message each, and earlier keys of this package."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _CURRICULUM = frozenset({"thresholds", "parameters"})
 _SAMPLER = frozenset({"sampler_type", "sampler_parameters"})
 _LESSON = frozenset({"name", "value", "completion_criteria"})
 CURIOSITY = ("gamma", "use_curiosity", "curiosity_strength", "curiosity_enc_size")
-"""What ML-Agents 0.8 and older had in place of ``reward_signals``."""
+"""Keys of ML-Agents 0.8 and older, replaced by ``reward_signals``."""
 RECURRENT = ("use_recurrent", "memory_size", "sequence_length")
-"""What they, and those up to 0.16, had in place of ``memory``."""
+"""Keys of ML-Agents up to 0.16, replaced by ``memory``."""
 UPDATES = ("train_interval", "num_update", "num_updates")
-"""What SAC had in place of ``steps_per_update`` up to 0.15."""
+"""Keys of SAC up to ML-Agents 0.15, replaced by ``steps_per_update``."""
 REWARD_UPDATES = ("reward_signal_num_update", "reward_signal_steps_per_update")
-"""What SAC had among ``reward_signals`` up to 0.16."""
+"""Keys that SAC had in ``reward_signals`` up to ML-Agents 0.16."""
 RENAMED = {
     "trainer": "trainer_type",
     "pretraining": "behavioral_cloning",
     "play_against_current_self_ratio": "play_against_latest_model_ratio",
     "play_against_current_best_ratio": "play_against_latest_model_ratio",
     "conditioning_type": "goal_conditioning_type",
-    "var": "st_dev",  # the normal distribution was always given it as its deviation
+    "var": "st_dev",  # always used as the standard deviation
 }
-"""Keys that have another name today."""
+"""Old and new names of renamed keys."""
 GONE = ("output_path", "summary_path", "model_path", "graph_scope", "burn_in_ratio", "batches_per_epoch")
-"""Keys of a behavior in older ML-Agents that say nothing any more."""
+"""Keys of a behavior in older ML-Agents that no longer have a meaning."""
 _FLAT = frozenset(
     {
         *CURIOSITY,
@@ -62,23 +62,23 @@ _FLAT = frozenset(
         "pretraining",
     }
 )
-"""What stood directly below a behavior, which stood at the top of the file."""
+"""Keys that were directly below a behavior when behaviors were at the top of the file."""
 _OF_A_BEHAVIOR = frozenset({"trainer_type", "hyperparameters", "network_settings", "reward_signals", "self_play"})
-"""Keys that stand below a behavior and are no behavior's name."""
+"""Keys of a behavior that are not a behavior's name."""
 _CONVERTED = {
     "trainer_type": {"trainer", "pretraining", *CURIOSITY, *RECURRENT, *UPDATES},
     "extrinsic": {*REWARD_UPDATES},
     "goal_conditioning_type": {"conditioning_type"},
     "play_against_latest_model_ratio": {name for name in RENAMED if name.startswith("play_against")},
 }
-"""Old keys that ``upgrade`` converts, by a key of the section of today in which somebody may still write them."""
+"""Old keys that ``upgrade`` converts, by a current key of the section in which users may still write them."""
 MOVED = ("curriculum", "parameter_randomization")
 """Sections of ML-Agents 0.17."""
 
 OldFile = Literal["curriculum", "curricula", "samplers", "behaviors", "nameless"]
 """Kinds of file up to ML-Agents 0.16: one behavior's curriculum, several, samplers, behaviors' settings.
 
-``nameless`` is none of any version: a behavior's settings without its name.
+``nameless`` is not a format of any version: a behavior's settings without its name.
 """
 _KINDS: dict[OldFile, str] = {
     "curriculum": "a curriculum file",
@@ -87,11 +87,11 @@ _KINDS: dict[OldFile, str] = {
     "behaviors": "a file",
 }
 NAMELESS = "is a behavior's key at the top of the file; move all of them below `behaviors:` and the behavior's name"
-"""What is said of a file without the name of a behavior."""
+"""Message for a file without the name of a behavior."""
 
 
 def old_kind(data: Mapping[str, Any], known: Collection[str]) -> OldFile | None:
-    """Which file of ML-Agents 0.16 or older this is; None for any other. ``known``: today's keys."""
+    """The kind of file of ML-Agents 0.16 or older; None for any other file. ``known``: the current keys."""
     foreign = {key: value for key, value in data.items() if key not in known}
     sections = [frozenset(value) for value in foreign.values() if isinstance(value, Mapping)]
     if foreign.keys() >= _CURRICULUM:
@@ -108,17 +108,17 @@ def old_kind(data: Mapping[str, Any], known: Collection[str]) -> OldFile | None:
 
 
 def nameless(data: Mapping[str, Any]) -> list[str]:
-    """Keys at the top of a file that a behavior has."""
+    """Keys of a behavior that are at the top of a file."""
     return [key for key, value in data.items() if key in _OF_A_BEHAVIOR or (key in _FLAT and not _mapping(value))]
 
 
 def is_converted(key: str, known: Collection[str]) -> bool:
-    """Whether ``upgrade`` turns ``key`` of a section, which has the ``known`` keys today, into one of these."""
+    """Whether ``upgrade`` converts ``key`` of a section to one of its current keys, ``known``."""
     return any(place in known and key in keys for place, keys in _CONVERTED.items())
 
 
 def old_format(data: Mapping[str, Any], known: Collection[str], name: str) -> tuple[Location, str] | None:
-    """Where the file ``name`` is of an old format and what to say of it, or None; ``known`` are today's keys."""
+    """Location and message if the file ``name`` has an old format, or None; ``known``: the current keys."""
     kind = old_kind(data, known)
     if kind == "nameless":
         key = nameless({key: value for key, value in data.items() if key not in known})[0]
@@ -130,36 +130,36 @@ def old_format(data: Mapping[str, Any], known: Collection[str], name: str) -> tu
     remedy = f"convert it with: tau-train upgrade {name}"
     for key in MOVED:
         if key in data:
-            text = f"is how ML-Agents 0.17 wrote it; today it stands under `environment_parameters:`, so {remedy}"
+            text = f"is a section of ML-Agents 0.17, replaced by `environment_parameters:`; {remedy}"
             return (key,), text
     for parameter, value in _mapping(data.get("environment_parameters")).items():
         lessons = _mapping(value).get("curriculum")
         if isinstance(lessons, list) and any(lesson_name(lesson) for lesson in lessons):
-            text = f"has lessons in an old form (`- Lesson0:`), which ML-Agents refuses today too; {remedy}"
+            text = f"has lessons in an old format (`- Lesson0:`), which current ML-Agents rejects too; {remedy}"
             return ("environment_parameters", parameter), text
         values = (
             [value, *(_mapping(lesson).get("value") for lesson in lessons)] if isinstance(lessons, list) else [value]
         )
         if any(old_sampler(each) for each in values):
-            return ("environment_parameters", parameter), f"has a sampler as ML-Agents 0.17 wrote it; {remedy}"
+            return ("environment_parameters", parameter), f"has a sampler in the format of ML-Agents 0.17; {remedy}"
     return None
 
 
 def old_sampler(value: object) -> bool:
-    """Whether this is a sampler of ML-Agents 0.17 or older, whose numbers stand beside its type."""
+    """Whether this is a sampler of ML-Agents 0.17 or older, with its numbers next to its type."""
     parts = _mapping(value)
     return "sampler-type" in parts or (len(parts) > 1 and parts.keys() & _SAMPLER == {"sampler_type"})
 
 
 def lesson_name(lesson: object) -> str | None:
-    """The name of a lesson that is a key itself, as in ``- Lesson0: {...}``; None for any other."""
+    """The name of a lesson if the name is a key, as in ``- Lesson0: {...}``; otherwise None."""
     if isinstance(lesson, Mapping) and len(lesson) == 1 and not _LESSON & lesson.keys():
         return str(next(iter(lesson)))
     return None
 
 
 _CLOCK = ("max_steps", "summary_freq", "checkpoint_interval", "keep_checkpoints")
-"""What stood at the top of a file for ``tau-train batch``, and is a behavior's."""
+"""Keys that were at the top of a file for ``tau-train batch`` and now belong to a behavior."""
 _ACTORS = {
     "flush_record_interval": "behaviors.*.summary_freq (counted in decisions)",
     "record_compute_cost_interval": "behaviors.*.summary_freq (counted in decisions)",
@@ -169,16 +169,16 @@ _ACTORS = {
     "eps_min": "async_trainer.exploration",
     "eps_max": "async_trainer.exploration",
 }
-"""What stood in ``async_trainer``, and what says it now."""
+"""Old keys of ``async_trainer``, and the keys that replace them."""
 
 OPTS_ALONE = {key: 50_000 if key == "save_interval" else 5_000 for key, new in _ACTORS.items() if "counted" in new}
-"""Of these what counted in gradient steps, of which nothing is left, and how many they were unless a file said so."""
+"""The old keys that counted gradient steps and have no equivalent, with their old defaults."""
 LEFT_OUT = "is left out; summary_freq and checkpoint_interval count decisions instead of gradient steps"
-"""What is said of them."""
+"""Message for these keys."""
 
 
 def _new_key(location: tuple[str, ...], anywhere: str = "default_settings") -> str | None:
-    """What a key is called today; None: it is not one of an earlier version."""
+    """The current name of a key of an earlier version; None for any other key."""
     match location:
         case ("policies", name, "gamma"):
             return f"behaviors.{name}.reward_signals.extrinsic.gamma"
@@ -194,12 +194,12 @@ def _new_key(location: tuple[str, ...], anywhere: str = "default_settings") -> s
 
 
 def moved_override(dotted: str) -> str | None:
-    """The key of today for an override of an earlier version; None: it is none."""
+    """The current key for an override of an earlier version; None for any other key."""
     return _new_key(tuple(dotted.split(".")), "behaviors.*")
 
 
 def moved(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
-    """Where a file says a key that is called otherwise today, and what to say of it."""
+    """Locations of renamed keys in a file, with a message for each."""
     for key, value in data.items():
         places: list[tuple[str, ...]] = [(key,)]
         if key == "policies":
@@ -211,22 +211,22 @@ def moved(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
         for place in places:
             if (new := _new_key(place)) is not None:
                 spread = _spread(_mapping(value)) if place[-1] in ("eps_min", "eps_max") else None
-                yield place, f"is {new} today; write {f'exploration: {_written(spread)}' if spread else 'that'}"
+                yield place, f"is now {new}; write {f'exploration: {_written(spread)}' if spread else 'that instead'}"
 
 
 def dropped(data: Mapping[str, Any]) -> list[Location]:
-    """Where a stored run says something in :data:`OPTS_ALONE` that it had not by itself: :func:`migrated` loses that.
+    """Locations of :data:`OPTS_ALONE` keys with other values than the defaults, which :func:`migrated` drops.
 
-    A run stored every key, whoever had written it.
+    A run stored every key, even if the user had not set it.
     """
     actors = _mapping(data.get("async_trainer"))
     return [("async_trainer", key) for key, usual in OPTS_ALONE.items() if actors.get(key, usual) != usual]
 
 
 def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same in the keys of today.
+    """The same settings with the current keys.
 
-    Actors' intervals that were counted in gradient steps are left out, for those that count decisions are there.
+    Intervals of actors in gradient steps are dropped; the current keys count decisions.
     """
     found = copy.deepcopy(dict(data))
     policies = found.pop("policies", None)
@@ -254,13 +254,13 @@ def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(entries: Sequence[Mapping[str, Any]]) -> str:
-    """A list of mappings as YAML has it in a line."""
+    """A list of mappings as YAML on one line."""
     each = (", ".join(f"{key}: {value}" for key, value in entry.items()) for entry in entries)
     return f"[{', '.join(f'{{{entry}}}' for entry in each)}]"
 
 
 def _spread(actors: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """What each actor explores with whose epsilons lie evenly from ``eps_min`` to ``eps_max``; None: they are not said.
+    """Exploration of each actor, with epsilons spaced evenly from ``eps_min`` to ``eps_max``; None if not given.
 
     Source: border's Atari actors, ``(eps_max - eps_min) * i / (n - 1) + eps_min``.
     """

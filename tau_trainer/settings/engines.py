@@ -1,4 +1,4 @@
-"""``env_settings`` and ``engine_settings``: which engines are started and how, with ML-Agents' names and defaults."""
+"""``env_settings`` and ``engine_settings``: which engines to start and how, with ML-Agents' names and defaults."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic_core import PydanticCustomError
 from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, Text, Whole
 
 EDITOR = "editor"
-"""An env_path that means what none means: the Unity editor."""
+"""An env_path that means the Unity editor, like no env_path."""
 ATTACH = "attach"
-"""``attach:MAX``: others start the engines, at most so many at a time, each on a port of its own."""
+"""``attach:MAX``: wait for up to MAX engines, which something else starts, one per port."""
 HEADLESS_PREFIX = "headless:"
-"""An env_path that begins so names a scene of the headless engine."""
+"""Prefix of an env_path that names a scene of the headless engine."""
 HEADLESS_SCENES = (
     "tau",
     "balance",
@@ -34,26 +34,26 @@ HEADLESS_SCENES = (
 Port = Annotated[Whole, Field(ge=1, le=65535)]
 """A TCP port."""
 MOST_ENGINES = 1000
-"""Side by side, and so actors."""
+"""Maximum number of engines at once, and of actors."""
 Engines = Annotated[Whole, Field(ge=1, le=MOST_ENGINES)]
-"""A number of engines, each with a port of its own."""
+"""A number of engines, each with its own port."""
 Unlimited = Annotated[Int, Field(ge=-1)]
-"""A count; -1 = without limit."""
+"""A count; -1 = unlimited."""
 Int32 = Annotated[Whole, Field(le=2**31 - 1)]
-"""A whole number as the wire carries it."""
+"""A whole number of 32 bits, as it is sent to the engine."""
 
 
 class EnvSettings(Section):
-    """``env_settings``: the engine's program, how many of it, and what to do when one fails."""
+    """``env_settings``: the engine's program, the number of engines, and restarts after failures."""
 
     env_path: Text | None = None
     """A build, ``headless:SCENE``, or ``attach:MAX``; None = the Unity editor, which connects to port 5004."""
     env_args: tuple[str, ...] | None = None
-    """Arguments handed on to the engine."""
+    """Arguments to pass to the engine."""
     base_port: Port = 5005
-    """First port; engine i listens for base_port + i or the next free one."""
+    """First port; engine i uses base_port + i or the next free one."""
     num_envs: Engines = 1
-    """Engines side by side; with ``execution: async`` so many actors, each with one."""
+    """Engines that run at once; with ``execution: async``, the number of actors with one engine each."""
     num_areas: Annotated[Whole, Field(ge=1, le=100_000)] = 1
     """Copies of the training area in each engine."""
     timeout_wait: PositiveInt = 60
@@ -61,9 +61,9 @@ class EnvSettings(Section):
     seed: Annotated[Int32, Field(ge=-1)] = -1
     """Seed of the run; engine i gets seed + i. -1 = a random one from 0 to 9999."""
     max_lifetime_restarts: Unlimited = 10
-    """Restarts of one engine in a run; -1 = without limit."""
+    """Restarts of one engine in a run; -1 = unlimited."""
     restarts_rate_limit_n: Unlimited = 1
-    """Restarts of one engine within the period; -1 = without limit."""
+    """Restarts of one engine within the period; -1 = unlimited."""
     restarts_rate_limit_period_s: PositiveInt = 60
     """The period in seconds."""
 
@@ -75,7 +75,7 @@ class EnvSettings(Section):
         kind, colon, most = value.partition(":")
         if kind == ATTACH:
             if colon and not (most.isascii() and most.isdigit() and 1 <= int(most) <= MOST_ENGINES):
-                said = f"attach:MAX listens for 1 to {MOST_ENGINES:,} engines; '{most}' is no such number"
+                said = f"attach:MAX needs a number of engines from 1 to {MOST_ENGINES:,}, not '{most}'"
                 raise PydanticCustomError("attach", "{said}", {"said": said})
             return f"{ATTACH}:{most or 1}"
         if not value.startswith(HEADLESS_PREFIX):
@@ -85,29 +85,29 @@ class EnvSettings(Section):
             near = difflib.get_close_matches(scene, HEADLESS_SCENES, 1)
             hint = f"did you mean {HEADLESS_PREFIX}{near[0]}?" if near else f"it has {', '.join(HEADLESS_SCENES)}"
             raise PydanticCustomError(
-                "unknown_scene", "{scene} is no scene of the headless engine; {hint}", {"scene": scene, "hint": hint}
+                "unknown_scene", "{scene} is not a headless scene; {hint}", {"scene": scene, "hint": hint}
             )
         return value
 
     @property
     def attached(self) -> bool:
-        """Whether engines join that others start: ``attach:MAX``."""
+        """Whether the run waits for engines to connect: ``attach:MAX``."""
         return (self.env_path or "").startswith(f"{ATTACH}:")
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody else starts what is played: a person in the Unity editor, or whoever has engines join."""
+        """Whether this program does not start the engines: the Unity editor, or ``attach:MAX``."""
         return self.env_path is None or self.attached
 
     @property
     def engines(self) -> int:
-        """Engines side by side, at most."""
+        """Maximum number of engines at once."""
         return int((self.env_path or "").partition(":")[2]) if self.attached else self.num_envs
 
     @model_validator(mode="after")
     def _attached_are_counted_once(self) -> Self:
         if self.attached and self.num_envs not in (1, self.engines):
-            said = f"num_envs is {self.num_envs}, and {self.env_path} says how many may join; leave num_envs out"
+            said = f"num_envs is {self.num_envs}, but {self.env_path} sets the number of engines; leave num_envs out"
             raise PydanticCustomError("attach", "{said}", {"said": said})
         return self
 
@@ -124,7 +124,7 @@ class EnvSettings(Section):
 
 
 class EngineSettings(Section):
-    """``engine_settings``: what is sent over the engine-configuration channel, and flags of the player."""
+    """``engine_settings``: values sent over the engine-configuration channel, and flags of the player."""
 
     width: Annotated[Int32, Field(ge=1)] = 84
     """Window width in pixels."""
@@ -133,11 +133,11 @@ class EngineSettings(Section):
     quality_level: Annotated[Int32, Field(ge=0)] = 5
     """Unity's quality level."""
     time_scale: Annotated[Float, Field(ge=0, le=1e38)] = 20.0
-    """Game seconds for each real second, a float32 on the wire."""
+    """Game seconds for each real second, sent as a float32."""
     target_frame_rate: Annotated[Int32, Field(ge=-1)] = -1
-    """Frames a second; -1 = as many as possible."""
+    """Frames per second; -1 = unlimited."""
     capture_frame_rate: Annotated[Int32, Field(ge=0)] = 60
-    """Frames for each game second, whatever the real time."""
+    """Frames for each game second, independent of real time."""
     no_graphics: Bool = False
     """Start players without graphics."""
     no_graphics_monitor: Bool = False

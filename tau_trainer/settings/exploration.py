@@ -1,4 +1,4 @@
-"""``hyperparameters: exploration``: how agents leave the best known action, with Note.RL's and border's names."""
+"""``hyperparameters: exploration``: how agents deviate from the best known action; names as in Note.RL and border."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from tau_trainer.settings.kinds import TAG, Float, Fraction, NaturalFloat, Posit
 from tau_trainer.settings.schedules import FractionSchedule, at
 
 ANNEALING_SHARE = 0.2
-"""Of a run's decisions: so long exploration falls where nobody says how many they are."""
+"""Share of a run's decisions over which exploration falls, unless the file sets their number."""
 _NO_RUN = 100_000
-"""The same where there is no run."""
+"""Decisions over which exploration falls if there is no run."""
 
 
 class ExplorationSettings(Section):
-    """What every kind of exploration has: the name of its ``type``."""
+    """Base of every kind of exploration, with the name of its ``type``."""
 
     type: str
 
     def over(self, max_steps: int) -> Self:
-        """The same with numbers of its own for a run of so many decisions; with 0 it has fallen from the beginning."""
+        """These settings for a run of ``max_steps`` decisions; with 0, exploration starts at its minimum."""
         return self
 
 
 class AnnealedSettings(ExplorationSettings):
-    """What may fall while a run goes on."""
+    """Exploration that may fall during a run."""
 
     n_steps_annealing: PositiveInt | None = None
-    """Decisions until it is at its least; null = the first fifth of max_steps."""
+    """Decisions until exploration reaches its minimum; null = the first fifth of max_steps."""
 
     @override
     def over(self, max_steps: int) -> Self:
@@ -41,43 +41,43 @@ class AnnealedSettings(ExplorationSettings):
         return self.model_copy(update={"n_steps_annealing": max(1, round(ANNEALING_SHARE * max_steps))})
 
     def fallen(self, decisions: float) -> float:
-        """How far it has fallen, 0 to 1; where neither a file nor a run says how long, over 100,000 decisions."""
+        """Progress of the fall, 0 to 1. If neither file nor run sets its length, it takes 100,000 decisions."""
         return min(decisions / (self.n_steps_annealing or _NO_RUN), 1.0)
 
 
 class SoftmaxSettings(ExplorationSettings):
-    """``softmax``: draw from the probabilities that are given; of a network's values, from their softmax."""
+    """``softmax``: sample from the given probabilities; for a network's values, from their softmax."""
 
     type: Literal["softmax"] = "softmax"
 
 
 class GreedySettings(ExplorationSettings):
-    """``greedy``: the best action, always; for networks that explore by themselves (``noisy``)."""
+    """``greedy``: always the best action; for networks that explore by themselves (``noisy``)."""
 
     type: Literal["greedy"] = "greedy"
 
 
 class EpsGreedySettings(AnnealedSettings):
-    """``eps_greedy``: any action with probability epsilon, else the best."""
+    """``eps_greedy``: a random action with probability epsilon, otherwise the best."""
 
     type: Literal["eps_greedy"] = "eps_greedy"
     eps: FractionSchedule = 0.1
-    """Epsilon, or what it is at first, or its own schedule."""
+    """Epsilon, its initial value, or its own schedule."""
     eps_min: Fraction | None = None
-    """What it is after n_steps_annealing decisions; null = it stays."""
+    """Epsilon after n_steps_annealing decisions; null = constant."""
     annealing: Literal["linear", "exponential"] = "linear"
-    """How it gets there: by the same amount, or by the same factor each decision."""
+    """How epsilon falls: by the same amount, or by the same factor with each decision."""
 
     @model_validator(mode="after")
     def _falls(self) -> Self:
         if self.eps_min is not None and not isinstance(self.eps, float):
-            raise PydanticCustomError("two_schedules", "has eps_min, and an eps that is a schedule; leave one out")
+            raise PydanticCustomError("two_schedules", "has both eps_min and a schedule as eps; remove one of them")
         if self.eps_min is not None and self.eps_min > at(self.eps, 0):
             raise PydanticCustomError(
                 "eps_falls", "eps_min {low} is larger than eps {eps}; lower it", {"low": self.eps_min, "eps": self.eps}
             )
         if self.annealing == "exponential" and self.eps_min == 0:
-            raise PydanticCustomError("eps_above_zero", "eps_min must be above 0 where annealing is exponential")
+            raise PydanticCustomError("eps_above_zero", "eps_min must be above 0 if annealing is exponential")
         return self
 
 
@@ -86,65 +86,65 @@ class AdaptiveEpsGreedySettings(ExplorationSettings):
 
     type: Literal["adaptive_eps_greedy"] = "adaptive_eps_greedy"
     initial_eps: Fraction = 1.0
-    """Epsilon at first."""
+    """Epsilon at the start."""
     min_eps: Fraction = 0.1
-    """What it goes to."""
+    """Epsilon in the limit."""
     decay_rate: NaturalFloat = 1e-4
-    """How fast, for each decision."""
+    """Rate of decay for each decision."""
 
 
 class BoltzmannSettings(ExplorationSettings):
-    """``boltzmann``: draw in proportion to ``exp(value / tau)``."""
+    """``boltzmann``: sample in proportion to ``exp(value / tau)``."""
 
     type: Literal["boltzmann"] = "boltzmann"
     tau: PositiveFloat = 1.0
-    """Temperature: the larger, the more alike are all actions."""
+    """Temperature; the larger, the closer to uniform."""
     clip: tuple[Float, Float] = (-500.0, 500.0)
     """Limits of ``value / tau``."""
 
     @model_validator(mode="after")
     def _range(self) -> Self:
         if self.clip[0] >= self.clip[1]:
-            raise PydanticCustomError("clip_range", "clip must name the smaller number first")
+            raise PydanticCustomError("clip_range", "clip must have the smaller number first")
         return self
 
 
 class MaxBoltzmannSettings(BoltzmannSettings):
-    """``max_boltzmann``: as ``boltzmann`` with probability ``eps``, else the best action."""
+    """``max_boltzmann``: like ``boltzmann`` with probability ``eps``, otherwise the best action."""
 
     type: Literal["max_boltzmann"] = "max_boltzmann"  # type: ignore[assignment]
     eps: Fraction = 0.1
-    """How often is drawn."""
+    """Probability of sampling."""
 
 
 class BoltzmannGumbelSettings(ExplorationSettings):
-    """``boltzmann_gumbel``: the best of ``value + C / sqrt(count) Gumbel``, where an action's count begins at 1."""
+    """``boltzmann_gumbel``: the best of ``value + C / sqrt(count) Gumbel``; an action's count starts at 1."""
 
     type: Literal["boltzmann_gumbel"] = "boltzmann_gumbel"
     C: NaturalFloat = 1.0
-    """How much is explored."""
+    """Amount of exploration."""
 
 
 class GumbelSoftmaxSettings(ExplorationSettings):
-    """``gumbel_softmax``: a Gumbel softmax of the values, made hard; any action with probability ``eps``."""
+    """``gumbel_softmax``: a hard Gumbel softmax of the values; a random action with probability ``eps``."""
 
     type: Literal["gumbel_softmax"] = "gumbel_softmax"
     temperature: PositiveFloat = 1.0
-    """Of the softmax, before it is made hard."""
+    """Temperature of the softmax."""
     eps: Fraction = 0.01
-    """How often any action is taken."""
+    """Probability of a random action."""
 
 
 class GaussianWhiteNoiseSettings(AnnealedSettings):
-    """``gaussian_white_noise``: ``N(mu, sigma)`` on every continuous action, which are within [-1, 1]."""
+    """``gaussian_white_noise``: noise ``N(mu, sigma)`` on every continuous action; actions are within [-1, 1]."""
 
     type: Literal["gaussian_white_noise"] = "gaussian_white_noise"
     mu: Float = 0.0
     """Mean."""
     sigma: NaturalFloat = 1.0
-    """Standard deviation, or what it is at first."""
+    """Standard deviation, or its initial value."""
     sigma_min: NaturalFloat | None = None
-    """What it is after n_steps_annealing decisions; null = it stays."""
+    """Standard deviation after n_steps_annealing decisions; null = constant."""
 
     @model_validator(mode="after")
     def _sigma_falls(self) -> Self:
@@ -158,16 +158,16 @@ class GaussianWhiteNoiseSettings(AnnealedSettings):
 
 
 class OrnsteinUhlenbeckSettings(GaussianWhiteNoiseSettings):
-    """``ornstein_uhlenbeck``: noise that goes on from decision to decision, and is drawn anew where an episode begins.
+    """``ornstein_uhlenbeck``: noise correlated over decisions, which starts again with each episode.
 
     ``x += theta (mu - x) dt + sigma sqrt(dt) N(0, 1)`` for every continuous action.
     """
 
     type: Literal["ornstein_uhlenbeck"] = "ornstein_uhlenbeck"  # type: ignore[assignment]
     theta: PositiveFloat
-    """How strongly it is drawn back to mu."""
+    """Strength of the pull back to mu."""
     dt: PositiveFloat = 1e-2
-    """Time that a decision takes."""
+    """Time of a decision."""
 
     @model_validator(mode="after")
     def _stable(self) -> Self:
@@ -188,12 +188,12 @@ VALUE_EXPLORATIONS: dict[str, type[ExplorationSettings]] = {
     "boltzmann_gumbel": BoltzmannGumbelSettings,
     "gumbel_softmax": GumbelSoftmaxSettings,
 }
-"""What chooses among discrete actions by their values."""
+"""Explorations that choose among discrete actions by their values."""
 NOISES: dict[str, type[ExplorationSettings]] = {
     "gaussian_white_noise": GaussianWhiteNoiseSettings,
     "ornstein_uhlenbeck": OrnsteinUhlenbeckSettings,
 }
-"""What disturbs continuous actions."""
+"""Noises on continuous actions."""
 
 
 def _tag(value: object) -> str:
@@ -201,7 +201,7 @@ def _tag(value: object) -> str:
 
 
 def by_type(table: Mapping[str, type[ExplorationSettings]]) -> Any:
-    """The annotation of a key whose ``type`` says which of ``table`` its settings are."""
+    """The annotation of a key whose ``type`` selects a class of ``table``."""
 
     def known(value: object) -> object:
         if isinstance(value, ExplorationSettings) or (isinstance(value, Mapping) and value.get("type") in table):
@@ -224,7 +224,7 @@ ActorExploration = ExplorationSettings
 """One of :data:`NOISES`, or ``gumbel_softmax``."""
 
 AnyExploration = ExplorationSettings
-"""One of both."""
+"""One of :data:`VALUE_EXPLORATIONS` or :data:`NOISES`."""
 
 if not TYPE_CHECKING:
     AnyExploration = by_type(VALUE_EXPLORATIONS | NOISES)

@@ -1,4 +1,4 @@
-"""``hyperparameters``: numbers of the learning algorithms, with ML-Agents' names and defaults."""
+"""``hyperparameters`` of the learning algorithms, with ML-Agents' names and defaults."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tau_trainer.settings.replay import HindsightSettings, PrioritizedSettings
 from tau_trainer.settings.schedules import NaturalSchedule, PositiveSchedule
 
 Schedule = Literal["constant", "linear"]
-"""How a number changes over ``max_steps``: not at all, or linearly down to its floor."""
+"""Change of a number over ``max_steps``: none, or linear down to its floor."""
 
 Optimizer = Literal["adam", "adamw", "nadam", "rmsprop", "sgd"]
 _ADAMW_DECAY = 0.01
 AUTO: Literal["auto"] = "auto"
-"""As many gradient steps as fit into the time that the game takes."""
+"""As many gradient steps as fit into the time of the game."""
 _LEAST_MINIBATCHES = 16
-"""Of new decisions, in an update that learns from older ones as well: smaller ones cost time and gain nothing."""
+"""Minimum minibatches of new decisions in an update that also learns from older ones; fewer cost time without gain."""
 
 
 def _number_or_auto(value: object) -> object:
@@ -52,24 +52,24 @@ DecisionsPerStep = Annotated[PositiveFloat | Literal["auto"], BeforeValidator(_n
 
 
 class Hyperparameters(Section):
-    """What every algorithm has."""
+    """Hyperparameters of every algorithm."""
 
     batch_size: PositiveInt = 1024
     """Decisions in one minibatch."""
     buffer_size: PositiveInt = 10240
-    """On-policy: decisions gathered before an update. Off-policy: capacity of the replay memory."""
+    """On-policy: decisions collected before an update. Off-policy: capacity of the replay buffer."""
     learning_rate: PositiveSchedule = 3e-4
     """Step size of the optimizer at the start, or its own schedule."""
     learning_rate_schedule: Schedule = "linear"
-    """Linear: down to 1e-10 at max_steps. Means nothing where learning_rate is a schedule itself."""
+    """Linear: down to 1e-10 at max_steps. No effect if learning_rate is a schedule."""
     optimizer: Optimizer = "adam"
-    """Takes the steps; numbers that have no key are the defaults of torch.optim."""
+    """The optimizer; parameters without a key have the defaults of torch.optim."""
     weight_decay: NaturalFloat = Field(
         default_factory=lambda data: _ADAMW_DECAY if data.get("optimizer") == "adamw" else 0.0
     )
-    """Decoupled weight decay of the optimizer, on weight matrices; 0 unless given, 0.01 with adamw."""
+    """Decoupled weight decay of the optimizer, on weight matrices. Default: 0, or 0.01 with adamw."""
     layer_statistics: Bool = False
-    """Tell mean and deviation of every layer's weights and gradients after each update."""
+    """Record mean and deviation of every layer's weights and gradients after each update."""
 
     @model_validator(mode="after")
     def _batch_fits_buffer(self) -> Self:
@@ -84,26 +84,26 @@ class Hyperparameters(Section):
 
 
 class POCAHyperparameters(Hyperparameters):
-    """Numbers that PPO, POCA and MAPPO share; the last three keys are Tau Trainer's own."""
+    """Hyperparameters that PPO, POCA and MAPPO share; the last three keys are Tau Trainer's own."""
 
     beta: NaturalSchedule = 5e-3
     """Coefficient of the entropy bonus, or its own schedule."""
     epsilon: PositiveSchedule = 0.2
     """Clip range of the probability ratio, or its own schedule."""
     lambd: Fraction = 0.95
-    """Lambda of generalised advantage estimation."""
+    """Lambda of generalized advantage estimation."""
     num_epoch: PositiveInt = 3
     """Passes over the buffer in an update."""
     beta_schedule: Schedule = "linear"
-    """Linear: down to 1e-5. Copies learning_rate_schedule where that is given and this is not."""
+    """Linear: down to 1e-5. If omitted, it copies a given learning_rate_schedule."""
     epsilon_schedule: Schedule = "linear"
-    """Linear: down to 0.1. Copies learning_rate_schedule where that is given and this is not."""
+    """Linear: down to 0.1. If omitted, it copies a given learning_rate_schedule."""
     max_grad_norm: PositiveFloat | None = None
-    """Gradients are scaled down to this norm; null = never (as ML-Agents does)."""
+    """Maximum norm of gradients; null = no limit, as in ML-Agents."""
     normalize_advantage: Literal["buffer", "minibatch"] = "buffer"
-    """Advantages get mean 0 and deviation 1 over the whole buffer (as ML-Agents does) or over each minibatch."""
+    """Scale advantages to mean 0 and deviation 1 over the whole buffer, as in ML-Agents, or over each minibatch."""
     target_kl: PositiveFloat | None = None
-    """An update ends early once the policy has moved this far (mean KL in nats); null = never."""
+    """An update ends early once the policy has changed by this much (mean KL in nats); null = never."""
 
     @property
     def rollout_size(self) -> int:
@@ -121,18 +121,17 @@ class POCAHyperparameters(Hyperparameters):
 
 
 class PPOHyperparameters(POCAHyperparameters):
-    """Numbers of PPO; updates_per_buffer is Tau Trainer's own."""
+    """Hyperparameters of PPO; updates_per_buffer and shrink_at are Tau Trainer's own."""
 
     shared_critic: Bool = False
     """Policy and value function share one body."""
     updates_per_buffer: Literal["auto", 1, 2] = "auto"
-    """2: an update begins once half of the buffer_size decisions that it learns from are new, so each is learned from
-    in two updates, num_epoch times in all, and agents act with a fresher policy. 1: once all are new, as in ML-Agents.
-    auto = 2 where the new half fills 16 minibatches."""
+    """2: an update starts once half of its buffer_size decisions are new. Each decision is used in two updates,
+    num_epoch times in all, and agents act with a fresher policy. 1: an update starts once all are new, as in ML-Agents.
+    auto = 2 if the new half fills 16 minibatches, otherwise 1."""
     shrink_at: Fraction | None = None
-    """Once this share of max_steps is done, weights move half of the way to ones that are drawn anew, and what was
-    learned by heart while nothing was known yet weighs less in the end (shrink and perturb); null = never, as in
-    runs that began without it."""
+    """Once this share of max_steps is done, weights move halfway to freshly drawn ones, so that early overfitting
+    weighs less in the end (shrink and perturb); null = never, as in runs that were started without it."""
 
     @property
     @override
@@ -143,62 +142,62 @@ class PPOHyperparameters(POCAHyperparameters):
 
 
 class OffPolicyHyperparameters(Hyperparameters):
-    """Numbers of algorithms that learn from a replay memory."""
+    """Hyperparameters of algorithms that learn from a replay buffer."""
 
     auto_decisions: ClassVar[tuple[float, float]] = (1.0, 8.0)
-    """Least and most decisions for each gradient step with steps_per_update auto: its ceiling and its floor."""
+    """Minimum and maximum of decisions for each gradient step if steps_per_update is auto."""
 
     batch_size: PositiveInt = 128
     """Decisions in one minibatch."""
     buffer_size: PositiveInt = 50000
-    """Capacity of the replay memory in decisions."""
+    """Capacity of the replay buffer in decisions."""
     learning_rate_schedule: Schedule = "constant"
     """Linear: down to 1e-10 at max_steps."""
     buffer_init_steps: NaturalInt = 0
     """Decisions before the first update."""
     steps_per_update: DecisionsPerStep = 1.0
-    """Decisions for each gradient update; auto: as many updates as fit while the game is busy, between one for 8
-    decisions, which the game waits for, and one for each."""
+    """Decisions for each gradient update. auto: as many updates as fit while the game is busy, from one for 8 decisions
+    (the game waits for these) to one for each decision."""
     reward_signal_steps_per_update: DecisionsPerStep = Field(
         default_factory=lambda data: data.get("steps_per_update", 1)
     )
-    """Decisions for each update of reward signals that are learned; steps_per_update unless given, of auto the most."""
+    """Decisions for each update of learned reward signals. Default: steps_per_update, or its maximum for auto."""
     save_replay_buffer: Bool = False
-    """Keep the replay memory in checkpoints, so that a resumed run goes on with it."""
+    """Save the replay buffer in checkpoints, so that a resumed run continues with it."""
     prioritized: PrioritizedSettings | None = None
-    """Draw transitions by what they taught; null = all alike."""
+    """Sample transitions by their errors (prioritized replay); null = uniformly."""
     n_step: PositiveInt = 1
-    """Rewards that a target adds up before it asks for a value."""
+    """Number of rewards that a target sums before it adds a value (n-step return)."""
     hindsight: HindsightSettings | None = None
-    """Learn from other goals as well; null = from those that were set alone."""
+    """Also learn from other goals (hindsight replay); null = only from the original goals."""
 
     @property
     def auto(self) -> bool:
-        """Whether gradient steps are as many as fit."""
+        """Whether steps_per_update is auto."""
         return self.steps_per_update == AUTO
 
     @property
     def decisions_per_step(self) -> tuple[float, float]:
-        """Least and most decisions for each gradient step; both are steps_per_update where that is a number."""
+        """Minimum and maximum of decisions for each gradient step; if steps_per_update is a number, both are equal."""
         every = self.steps_per_update
         return self.auto_decisions if isinstance(every, str) else (every, every)
 
     @property
     def decisions_per_signal_step(self) -> float:
-        """The same for reward signals, whose number does not follow what fits."""
+        """Decisions for each update of learned reward signals, which auto does not adjust."""
         every = self.reward_signal_steps_per_update
         return self.decisions_per_step[1] if isinstance(every, str) else every
 
 
 class AgentHyperparameters(OffPolicyHyperparameters):
-    """Numbers of a :class:`tau_trainer.Agent`, to which its class adds."""
+    """Hyperparameters of a :class:`tau_trainer.Agent`; its class adds more."""
 
     exploration: AnyExploration | None = None
-    """How its best action is disturbed; null = branches are drawn as from logits, and continuous actions not at all."""
+    """Noise on the best action; null = branches are sampled as from logits, and continuous actions have no noise."""
 
 
 class OfflineHyperparameters(OffPolicyHyperparameters):
-    """Numbers of trainers that learn from recordings alone: a gradient step after the other, from all of them."""
+    """Hyperparameters of trainers that learn only from recordings, with gradient steps on all of them."""
 
     batch_size: PositiveInt = 256
     """Decisions in one minibatch."""
@@ -206,33 +205,33 @@ class OfflineHyperparameters(OffPolicyHyperparameters):
     @model_validator(mode="after")
     def _nothing_is_collected(self) -> Self:
         collecting = "buffer_size", "buffer_init_steps", "steps_per_update", "save_replay_buffer"
-        text = "{key} means nothing to a trainer that learns from recordings alone; remove it"
+        text = "{key} has no effect for a trainer that learns only from recordings; remove it"
         self.refuse(text, *collecting, "prioritized", "n_step", "hindsight")
         return self
 
 
 class OfflineCriticHyperparameters(OfflineHyperparameters):
-    """Numbers of those that learn Qs, and copy what was better than expected."""
+    """Hyperparameters of offline trainers that learn Qs and imitate actions that were better than expected."""
 
     tau: Fraction = 0.005
     """Share of the new weights in every target update."""
     inverse_temperature: NaturalFloat = 1.0
-    """An action counts with the exponential of its advantage times this; 0 = all alike, as in behavioral cloning."""
+    """An action's weight is exp(advantage times this); 0 = equal weights, as in behavioral cloning."""
     largest_weight: PositiveFloat = 100.0
-    """And with no more than that."""
+    """Maximum weight of an action."""
 
 
 class IQLHyperparameters(OfflineCriticHyperparameters):
-    """Numbers of IQL."""
+    """Hyperparameters of IQL."""
 
     inverse_temperature: NaturalFloat = 3.0
-    """An action counts with the exponential of its advantage times this; 0 = all alike, as in behavioral cloning."""
+    """An action's weight is exp(advantage times this); 0 = equal weights, as in behavioral cloning."""
     expectile: Fraction = 0.7
-    """What the value aims at: 0.5 the mean of what was done, towards 1 the best of it."""
+    """Target of the value: 0.5 is the mean over recorded actions, values near 1 their best."""
 
 
 class SACHyperparameters(OffPolicyHyperparameters):
-    """Numbers of SAC."""
+    """Hyperparameters of SAC."""
 
     tau: Fraction = 0.005
     """Share of the new weights in every target update."""
@@ -241,10 +240,10 @@ class SACHyperparameters(OffPolicyHyperparameters):
 
 
 class SACLNHyperparameters(OffPolicyHyperparameters):
-    """Numbers of SAC with layer normalisation; they do not depend on the size of rewards."""
+    """Hyperparameters of SAC with layer normalization; they do not depend on the size of rewards."""
 
     buffer_size: PositiveInt = 200_000
-    """Capacity of the replay memory in decisions."""
+    """Capacity of the replay buffer in decisions."""
     steps_per_update: DecisionsPerStep = "auto"
     """Decisions for each gradient update; auto: as many updates as fit while the game is busy."""
     tau: Fraction = 0.05
@@ -252,11 +251,11 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
     init_entcoef: NaturalFloat = 0.1
     """Entropy coefficient at the start, in units of the size of returns."""
     least_entcoef: NaturalFloat = 0.01
-    """Entropy coefficient below which it does not fall."""
+    """Minimum of the entropy coefficient."""
 
 
 class DQNHyperparameters(OffPolicyHyperparameters):
-    """Numbers of deep Q-learning; names are border's where it has them."""
+    """Hyperparameters of deep Q-learning; names are border's if it has them."""
 
     learning_rate: PositiveSchedule = 1e-3
     """Step size of the optimizer at the start, or its own schedule."""
@@ -271,53 +270,53 @@ class DQNHyperparameters(OffPolicyHyperparameters):
     target_update_interval: PositiveInt = 1
     """Gradient updates between two target updates."""
     exploration: ValueExploration = EpsGreedySettings(eps=1.0, eps_min=0.02)
-    """How agents leave the best known action."""
+    """How agents deviate from the best known action."""
     double: Bool = True
-    """The network chooses the action that the target scores."""
+    """The network chooses the action, and the target network scores it (double DQN)."""
     dueling: Bool = False
-    """The value of an observation and the advantages of actions have layers of their own."""
+    """Separate layers for the value of an observation and the advantages of actions (dueling DQN)."""
     noisy: Bool = False
-    """Hidden layers and outputs have noise whose width is learned; goes with ``exploration: {type: greedy}``."""
+    """Hidden layers and outputs have noise of learned width; use it with ``exploration: {type: greedy}``."""
     loss: Literal["mse", "smooth_l1"] = "smooth_l1"
     """Squared errors, or Huber's loss with a limit of 1."""
     clip_reward: PositiveFloat | None = None
-    """Rewards are cut off at this size; null = never."""
+    """Rewards are clipped to this absolute value; null = never."""
     clip_td_err: PositiveFloat | None = None
-    """Errors count as at most this in gradients and priorities; null = as they are."""
+    """Errors are clipped to this value in gradients and priorities; null = never."""
     max_grad_norm: PositiveFloat | None = None
-    """Gradients are scaled down to this norm; null = never."""
+    """Maximum norm of gradients; null = no limit."""
 
 
 class IQNHyperparameters(DQNHyperparameters):
-    """Numbers of implicit quantile networks; names are Dopamine's where it has them."""
+    """Hyperparameters of implicit quantile networks; names are Dopamine's if it has them."""
 
     num_tau_samples: PositiveInt = 8
-    """N: fractions at which the distribution of what was done is learned."""
+    """N: number of fractions at which the distribution of the taken action is learned."""
     num_tau_prime_samples: PositiveInt = 8
-    """N': fractions of the target's."""
+    """N': number of fractions of the target's distribution."""
     num_quantile_samples: PositiveInt = 32
-    """K: fractions whose mean is what an action is worth."""
+    """K: number of fractions that are averaged to the value of an action."""
     quantile_embedding_dim: PositiveInt = 64
-    """Cosines that a fraction is told by."""
+    """Number of cosines that encode a fraction."""
     kappa: PositiveFloat = 1.0
-    """Where the quantile Huber loss turns from squares to straight lines."""
+    """Error at which the quantile Huber loss changes from quadratic to linear."""
     cvar: Annotated[Fraction, Field(gt=0)] = 1.0
-    """Actions are judged by the mean of this worst share of what may come of them; 1 = of all."""
+    """Actions are valued by the mean of this worst share of their returns; 1 = of all returns."""
 
     @model_validator(mode="after")
     def _has_its_own_loss(self) -> Self:
-        self.refuse("{key} is nothing that iqn has; remove it, or use trainer_type: dqn", "dueling", "noisy")
-        self.refuse("{key} is nothing that iqn has; set kappa instead", "loss", "clip_td_err")
+        self.refuse("{key} is not supported by iqn; remove it, or use trainer_type: dqn", "dueling", "noisy")
+        self.refuse("{key} is not supported by iqn; set kappa instead", "loss", "clip_td_err")
         return self
 
 
 class DDPGHyperparameters(OffPolicyHyperparameters):
-    """Numbers of DDPG and TD3: those of Stable-Baselines3, but for noise that begins wide and falls."""
+    """Hyperparameters of DDPG and TD3: as in Stable-Baselines3, except for noise that starts large and falls."""
 
     batch_size: PositiveInt = 256
     """Decisions in one minibatch."""
     buffer_size: PositiveInt = 1_000_000
-    """Capacity of the replay memory in decisions."""
+    """Capacity of the replay buffer in decisions."""
     learning_rate: PositiveSchedule = 1e-3
     """Step size of the optimizer at the start."""
     learning_rate_schedule: Schedule = "linear"
@@ -327,27 +326,27 @@ class DDPGHyperparameters(OffPolicyHyperparameters):
     tau: Fraction = 0.005
     """Share of the new weights in every target update."""
     exploration: NoiseExploration = GaussianWhiteNoiseSettings(sigma=1.0, sigma_min=0.1)
-    """Noise on actions while experience is gathered."""
+    """Noise on actions during collection."""
 
 
 class TD3Hyperparameters(DDPGHyperparameters):
-    """Numbers of TD3; what DDPG lacks are those of Fujimoto et al. 2018."""
+    """Hyperparameters of TD3; those that DDPG lacks are from Fujimoto et al. 2018."""
 
     policy_delay: PositiveInt = 2
-    """Updates of the Qs for one of the policy and of the targets."""
+    """Updates of the Qs for each update of the policy and the targets."""
     target_policy_noise: NaturalFloat = 0.2
     """Standard deviation of the noise on the target's actions."""
     target_noise_clip: NaturalFloat = 0.5
-    """Limit of that noise."""
+    """Limit of the target's noise."""
 
 
 class MADDPGHyperparameters(DDPGHyperparameters):
-    """Numbers of MADDPG: those of Lowe et al. 2017."""
+    """Hyperparameters of MADDPG, from Lowe et al. 2017."""
 
     batch_size: PositiveInt = 1024
     """Moments in one minibatch: a decision of every agent of a group."""
     buffer_size: PositiveInt = 1_000_000
-    """Capacity of the replay memory in moments."""
+    """Capacity of the replay buffer in moments."""
     learning_rate: PositiveSchedule = 1e-2
     """Step size of the optimizer at the start."""
     learning_rate_schedule: Schedule = "constant"
@@ -355,17 +354,17 @@ class MADDPGHyperparameters(DDPGHyperparameters):
     buffer_init_steps: NaturalInt = 0
     """Decisions before the first update."""
     steps_per_update: PositiveFloat = 100.0
-    """Decisions for each gradient update; no auto, whose floor and ceiling are for single agents."""
+    """Decisions for each gradient update; auto, whose limits are for single agents, is not supported."""
     tau: Fraction = 0.01
     """Share of the new weights in every target update."""
     exploration: ActorExploration | None = None  # type: ignore[assignment]
-    """How actions are disturbed while experience is gathered; null = gumbel_softmax for discrete ones, and
-    gaussian_white_noise of sigma 0.1 for continuous ones."""
+    """Noise on actions during collection; null = gumbel_softmax for discrete ones, and gaussian_white_noise of sigma
+    0.1 for continuous ones."""
     group_size: PositiveInt = 2
-    """Agents that decide together, at most."""
+    """Maximum number of agents that decide together."""
 
     @model_validator(mode="after")
     def _even_and_one_step(self) -> Self:
-        text = "{key} is nothing that maddpg has, which draws moments of whole groups; remove it"
+        text = "{key} is not supported by maddpg, which samples moments of whole groups; remove it"
         self.refuse(text, "n_step", "prioritized", "hindsight")
         return self

@@ -1,6 +1,6 @@
-"""The kinds of value a settings file holds, read more kindly than ML-Agents reads them, and the base of every section.
+"""Types of values in a settings file, read more leniently than by ML-Agents, and the base class of every section.
 
-ML-Agents refuses ``1e4`` for a whole number and takes the text ``'false'`` for true; here both mean what they say.
+ML-Agents refuses ``1e4`` as a whole number and reads the text ``'false'`` as true; here both mean what they say.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchem
 from pydantic_core import CoreSchema, PydanticCustomError
 
 TAG = "\0"
-"""First character of union tags, so that they can be told from keys in the place of an error."""
+"""First character of union tags, which distinguishes them from keys in the location of an error."""
 FORBID_UNKNOWN = ConfigDict(extra="forbid", coerce_numbers_to_str=True, str_strip_whitespace=True)
-"""Every key must be known; a number is taken where a text is asked for."""
+"""Every key must be known; a number is accepted as a text."""
 
 
 class Section(BaseModel):
@@ -25,7 +25,7 @@ class Section(BaseModel):
     model_config = FORBID_UNKNOWN | ConfigDict(frozen=True)
 
     def refuse(self, text: LiteralString, *keys: str) -> None:
-        """Raise pydantic's error with ``text``, which names ``{key}``, for the first of ``keys`` that was changed."""
+        """Raise pydantic's error with ``text``, which contains ``{key}``, for the first changed key of ``keys``."""
         for key in keys:
             if getattr(self, key) != type(self).model_fields[key].default:
                 raise PydanticCustomError("not_here", text, {"key": key})
@@ -44,7 +44,7 @@ class TableSchema:
 
 
 _BEYOND = 2**64
-"""Stands for every whole number that 64 bits do not hold."""
+"""Replaces every whole number that does not fit into 64 bits."""
 
 
 def _decimal(value: object) -> Decimal | None:
@@ -58,7 +58,7 @@ def _decimal(value: object) -> Decimal | None:
 
 
 def is_number(value: object) -> bool:
-    """Whether ``value`` is a number or a text that says one."""
+    """Whether ``value`` is a number or the text of one."""
     return _decimal(value) is not None
 
 
@@ -89,7 +89,7 @@ def _truth(value: object) -> object:
 
 
 Whole = Annotated[int, BeforeValidator(_whole)]
-"""A whole number of any size, for keys with a largest value of their own: so it is that one which is told."""
+"""A whole number of any size, for keys with their own maximum, so that messages name that maximum."""
 Int = Annotated[Whole, Field(ge=-(2**63), le=2**63 - 1)]
 """A whole number of 64 bits; ``1e4`` and ``'64'`` are whole numbers too, ``true`` is not."""
 PositiveInt = Annotated[Int, Field(ge=1)]
@@ -101,7 +101,7 @@ Float = Annotated[float, BeforeValidator(_real)]
 PositiveFloat = Annotated[Float, Field(gt=0)]
 """A number above 0."""
 NaturalFloat = Annotated[Float, Field(ge=0)]
-"""A number of at least 0."""
+"""A number that is not negative."""
 Fraction = Annotated[Float, Field(ge=0, le=1)]
 """A number from 0 to 1."""
 Bool = Annotated[bool, BeforeValidator(_truth)]

@@ -1,6 +1,6 @@
-"""From a YAML file and flags to frozen settings, and back to YAML.
+"""Converts a YAML file and flags to frozen settings, and settings back to YAML.
 
-Precedence: a given flag, then the file, then the default. Every problem is found before any is told.
+Precedence: a given flag, then the file, then the default. All problems are collected and reported together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _SectionT = TypeVar("_SectionT", bound=Section)
 Warn = Callable[[str], None]
 STORED = "configuration.yaml"
-"""What a run's own settings are called; those that an earlier version wrote are read as what they said."""
+"""File name of a run's own settings. Files of earlier versions are migrated when they are read."""
 
 
 def load_settings(
@@ -41,17 +41,17 @@ def load_settings(
     lenient: bool = False,
     flags: Mapping[str, str] | None = None,
 ) -> RunSettings:
-    """Settings that this version can train; :class:`.BatchedSettings` where the file has an ``environment``.
+    """Settings that this version can train; :class:`.BatchedSettings` if the file has an ``environment``.
 
     Args:
-        path: a YAML file in ML-Agents' form, or the name of a shipped one (``tau3``); None = defaults for whatever
-            behavior the engine announces.
-        overrides: values over the file by dotted key; ``behaviors.*.max_steps`` sets every behavior.
-        lenient: log unknown and repeated keys and leave them out instead of refusing them.
-        flags: names under which overrides are told of in messages (``env_settings.seed`` -> ``--seed``).
+        path: a YAML file in ML-Agents' format, or the name of a shipped one (``tau3``); None = defaults for every
+            behavior that the engine announces.
+        overrides: values that override the file, by dotted key; ``behaviors.*.max_steps`` sets every behavior.
+        lenient: log and ignore unknown and repeated keys instead of raising.
+        flags: names of overrides in messages (``env_settings.seed`` -> ``--seed``).
 
     Raises:
-        SettingsError: one sentence for every problem, with file, line and key, and what to do.
+        SettingsError: one sentence for every problem, with file, line, key and remedy.
     """
     return load_form(None, path, overrides or {}, lenient, flags or {})
 
@@ -59,7 +59,7 @@ def load_settings(
 def load_batched(
     path: Path | str, overrides: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
 ) -> BatchedSettings:
-    """:func:`load_settings` of a file that has an ``environment``. Raises SettingsError for any other, too."""
+    """:func:`load_settings` for a file with an ``environment``. Also raises SettingsError for any other file."""
     settings = load_form(True, path, overrides or {}, False, flags or {})
     assert isinstance(settings, BatchedSettings)
     return settings
@@ -68,7 +68,7 @@ def load_batched(
 def load_form(
     batched: bool | None, path: Path | str | None, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str]
 ) -> RunSettings:
-    """:func:`load_settings`; ``batched``: whether the file must be of a batched environment, or of none."""
+    """:func:`load_settings`; ``batched``: True if the file must have a batched environment, False if it must not."""
     settings, problems = read_settings(path, overrides, lenient, flags, batched=batched)
     for location, text in untrainable(settings):
         problems.add(location, text)
@@ -77,7 +77,7 @@ def load_form(
 
 
 def dump_settings(settings: RunSettings) -> str:
-    """YAML with every value written out; loading it gives equal settings."""
+    """YAML of all values, defaults included; loading it gives equal settings."""
     text: str = yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     return text
 
@@ -91,13 +91,13 @@ def read_settings(
     *,
     batched: bool | None = None,
 ) -> tuple[RunSettings, Problems]:
-    """See :func:`load_form`: everything that the file format knows, trainable or not, and where it stands."""
+    """See :func:`load_form`: all settings of the file format, trainable or not, and their places in the file."""
     document = Document("", {"default_settings": {}}) if path is None else read_file(path, warn)
     return interpret(document, overrides, lenient, flags, warn, batched=batched)
 
 
 def read_file(path: Path | str, warn: Warn = _log.warning) -> Document:
-    """A settings file, or the shipped one of that name, in the keys of today. Raises SettingsError."""
+    """A settings file, or the shipped one of that name, with the current keys. Raises SettingsError."""
     document = read_document(find_config(path))
     if Path(document.name).name == STORED:
         for place in dropped(document.data):
@@ -115,21 +115,21 @@ def interpret(
     *,
     batched: bool | None = None,
 ) -> tuple[RunSettings, Problems]:
-    """See :func:`read_settings`, of a file that was read already; ``warn`` is told what is left out."""
+    """See :func:`read_settings`, for a file that is already read; ``warn`` receives a message for each ignored key."""
     data, places = apply_overrides(document.data, overrides)
     names = {place: _flag_name(place, flags) for place in places}
     problems = Problems(document, names)
     for dotted in overrides:
         if (new := moved_override(dotted)) is not None:
-            problems.sentences.append(f"{flags.get(dotted) or f'override {dotted}'} is {new} today; write that")
+            problems.sentences.append(f"{flags.get(dotted) or f'override {dotted}'} is now {new}; write that instead")
     _check_names(document.data, overrides, problems, warn)
     if code := [place for place in withheld(data) if place[-1] in CODE]:
         raise SettingsError(f"{document.name}: {ask_again(code)}")
     found = is_batched(data)
     if batched and not found:
-        problems.add(("environment",), "is missing, so this is for tau-train learn; a file for batch has it")
+        problems.add(("environment",), "is missing, so this file is for tau-train learn; batch requires it")
     elif found and batched is False:
-        problems.add((), f"is of batched environments; train it with: tau-train batch {document.name}")
+        problems.add((), f"is for a batched environment; train it with: tau-train batch {document.name}")
     problems.raise_if_any()
     if not found:
         _give_actors_engines(data, places)
@@ -137,32 +137,34 @@ def interpret(
 
 
 def _give_actors_engines(data: dict[str, Any], given: set[Location]) -> None:
-    """Where actors play, as many as ``num_envs`` has engines: each actor has one.
+    """If actors play, set their number to ``num_envs``: each actor has one engine.
 
-    A number that is ``given`` by a flag counts more than the other one in a file.
+    A number that a flag has set (``given``) overrides the other one in the file.
     """
     env, actors = data.get("env_settings"), data.get("async_trainer", {})
     asynchronous = data.get("execution", "sync" if data.get("cluster") is None else "async") == "async"
     if not asynchronous or not isinstance(env, dict) or not isinstance(actors, dict):
         return
     engines, by_flag = str(env.get("num_envs")), ("env_settings", "num_envs") in given
-    said = engines.isdecimal() and 0 < int(engines) <= MOST_ENGINES  # what is wrong is told as what it is
+    said = engines.isdecimal() and 0 < int(engines) <= MOST_ENGINES  # a wrong value is reported later
     if ("async_trainer", "actors") in given:
         if not by_flag:
             env.pop("num_envs", None)
-    elif said and (by_flag or ("actors" not in actors and engines != "1")):  # 1 is written where nobody has chosen
+    elif said and (
+        by_flag or ("actors" not in actors and engines != "1")
+    ):  # 1 may be the default that a run has stored
         data["async_trainer"] = {**actors, "actors": int(engines)}
 
 
 def _check_names(data: Mapping[str, Any], overrides: Mapping[str, Any], problems: Problems, warn: Warn) -> None:
-    """Tell of overrides whose behavior is none of the file's: a slip would make one that nobody plays."""
+    """Report overrides of behaviors that the file does not have: a typo would add a behavior that no agent uses."""
     behaviors = data.get("behaviors")
     known = list(behaviors) if isinstance(behaviors, Mapping) else []
     for place in (tuple(dotted.split(".")) for dotted in overrides if problems.document.name):
         if place[0] != "behaviors" or len(place) < 2 or place[1] in ("*", *known):
             continue
-        near = did_you_mean(place[1], known) if known else "behaviors.* stands for all there will be"
-        text = f"is for behavior {place[1]}, which {problems.document.name} does not name; {near}"
+        near = did_you_mean(place[1], known) if known else "behaviors.* means every behavior"
+        text = f"is for behavior {place[1]}, which is not in {problems.document.name}; {near}"
         if data.get("default_settings") is None:
             problems.add(place, text)
         else:
@@ -176,7 +178,7 @@ def _flag_name(place: Location, flags: Mapping[str, str]) -> str:
 
 
 class _Reader:
-    """One pass over a file's data that validates section by section and gathers all problems."""
+    """One pass over a file's data that validates section by section and collects all problems."""
 
     def __init__(self, problems: Problems, lenient: bool, warn: Warn, *, batched: bool) -> None:
         self.problems = problems
@@ -199,9 +201,9 @@ class _Reader:
                 if isinstance(entry, dict) and defaults is not None:
                     entry = over_defaults(defaults, entry, self._class_of)
                 read[name] = self._trainer(("behaviors", name), entry)
-            # What could not be read is there all the same: a lesson may wait for it.
+            # Keep the names of behaviors that could not be read: a lesson may refer to them.
             data["behaviors"] = {name: settings or self.usual.model_validate({}) for name, settings in read.items()}
-            if self.batched and None in read.values():  # what behaviors must have in common is told later
+            if self.batched and None in read.values():  # common keys are checked once all are valid
                 data["behaviors"] = {"-": self.usual.model_validate({})}
         file = self._validate(self.form, data, ())
         if file is not None and not self.problems.sentences:
@@ -209,10 +211,10 @@ class _Reader:
         if not self.batched:
             self._untrainable(data)
         self.problems.raise_if_any()
-        raise AssertionError("what cannot be read has a problem")
+        raise AssertionError("unreadable settings have a problem")
 
     def _untrainable(self, data: Mapping[str, Any]) -> None:
-        """Say of what is right in a file with mistakes what cannot be trained, to be told with them."""
+        """Add what cannot be trained among the valid parts of a file with mistakes, to report all at once."""
         try:
             rest = RunSettings.model_validate(data)
         except ValidationError as error:
@@ -225,12 +227,12 @@ class _Reader:
         for location, line in self.problems.document.duplicates:
             place = f"{self.problems.document.name}:{line}: {key_path(location)}"
             if self.lenient:
-                self.warn(f"{place} stands twice; the later one counts")
+                self.warn(f"{place} is defined twice; the later one counts")
             else:
-                self.problems.sentences.append(f"{place} stands twice; remove one of the two")
+                self.problems.sentences.append(f"{place} is defined twice; remove one of the two")
 
     def _other_forms(self, data: Mapping[str, Any]) -> None:
-        """Tell a file of an older ML-Agents in one sentence, and one of ours by the keys that were renamed."""
+        """Report a file of an older ML-Agents in one sentence, and a file of an earlier version by its renamed keys."""
         name = self.problems.document.name
         old = None if self.batched else old_format(data, set(RunSettings.model_fields), name)
         findings = [old] if old is not None else [*moved(data)]
@@ -240,21 +242,23 @@ class _Reader:
             self.problems.raise_if_any()
 
     def _class_of(self, kind: object) -> type[TrainerSettings] | None:
-        """Whose keys a ``trainer_type`` has; None: there is none such."""
+        """The settings class of a ``trainer_type``; None if it is unknown."""
         if self.batched:
             return POLICIES.get(str(kind))
         known = isinstance(kind, str) and (kind in plugins.names("trainers") or plugins.is_place("trainers", kind))
         return trainer_type(str(kind)).settings if known else None
 
     def _trainer(self, place: Location, entry: Any) -> TrainerSettings | None:
-        """One behavior's settings, of the class that its trainer_type asks for."""
+        """One behavior's settings, of the class of its trainer_type."""
         if not isinstance(entry, dict):
             return self._validate(self.usual, entry, place)
         if "framework" in entry:
             self.warn(f"{self.problems.place((*place, 'framework'))} is deprecated and has no effect")
             entry = {key: value for key, value in entry.items() if key != "framework"}
         if "hyperparameters" in entry and "trainer_type" not in entry and not self.lenient:
-            self.problems.add((*place, "trainer_type"), "is missing beside hyperparameters; add `trainer_type: ppo`")
+            self.problems.add(
+                (*place, "trainer_type"), "is missing, but hyperparameters are given; add `trainer_type: ppo`"
+            )
         kind = entry.get("trainer_type", "ppo")
         try:
             settings = self._class_of(kind)
@@ -267,15 +271,15 @@ class _Reader:
         return self._validate(settings, entry, place)
 
     def _unknown(self, kind: str) -> str:
-        """What to say of a ``trainer_type`` that is none here."""
+        """Message for an unknown ``trainer_type``."""
         if self.batched:
-            return f"which does not learn on tensors; {did_you_mean(kind, POLICIES)}"
+            return f"which is not supported on tensors; {did_you_mean(kind, POLICIES)}"
         package = plugins.package_for_mlagents(kind)
         if package is None:
-            return f"which is no trainer type; {did_you_mean(kind, plugins.names('trainers'))}"
+            return f"which is not a trainer type; {did_you_mean(kind, plugins.names('trainers'))}"
         return (
-            f"which the package {package} brings for mlagents-learn: it is made of classes of mlagents and cannot "
-            "train here; docs/guides/extending.md says what it has to change"
+            f"which the package {package} provides for mlagents-learn: it uses classes of mlagents and cannot train "
+            "here; docs/guides/extending.md shows what to change"
         )
 
     def _validate(self, model: type[_SectionT], data: Any, prefix: Location) -> _SectionT | None:
@@ -287,7 +291,7 @@ class _Reader:
                 self.problems.add_errors(error, model, prefix)
                 return None
             for location in unknown:
-                self.warn(f"{self.problems.place((*prefix, *location))} is no known key and is left out")
+                self.warn(f"{self.problems.place((*prefix, *location))}: unknown key, ignored")
             return self._validate(model, _without(data, unknown), prefix)
 
 
@@ -303,7 +307,7 @@ def _without(data: Any, locations: list[Location]) -> Any:
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """A new mapping: where both hold mappings they are merged, elsewhere ``above`` wins."""
+    """A new mapping: if both values of a key are mappings, they are merged; otherwise ``above`` wins."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
@@ -317,11 +321,11 @@ def over_defaults(
     behavior: Mapping[str, Any],
     class_of: Callable[[object], type[TrainerSettings] | None],
 ) -> dict[str, Any]:
-    """``behavior`` over ``default_settings``; ``class_of`` a ``trainer_type``.
+    """``behavior`` merged over ``default_settings``; ``class_of`` returns the class of a ``trainer_type``.
 
-    As in ML-Agents the defaults count in full, those not written included; of a batched run what was written. Where the
-    behavior's trainer type is another one (which ML-Agents cannot do), it takes of the hyperparameters only those that
-    were written and that its type has; a fixed player takes nothing that is of networks.
+    As in ML-Agents, all values of the defaults count, also those that the file does not write; in a batched run, only
+    written ones. If the behavior has another trainer type, which ML-Agents does not support, it takes only the
+    hyperparameters that the file writes and that its type has. A fixed player takes no keys of networks.
     """
     batched = isinstance(defaults, PolicySettings)
     base = defaults.model_dump(exclude_unset=batched)
@@ -341,7 +345,7 @@ def _hyperparameter_names(kind: type[TrainerSettings]) -> set[str]:
 
 
 def apply_overrides(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> tuple[dict[str, Any], set[Location]]:
-    """Set ``overrides`` (keys as ``env_settings.seed``; ``behaviors.*.x`` means every behavior) in a copy of ``data``.
+    """Set ``overrides`` (keys such as ``env_settings.seed``; ``behaviors.*.x`` = every behavior) in a copy of ``data``.
 
     Returns the new data and the locations that were set.
     """
@@ -355,7 +359,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> tu
 
 
 def _expand(data: Mapping[str, Any], parts: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Locations meant by ``parts``: for ``behaviors.*`` those of all behaviors and of the defaults."""
+    """Locations that ``parts`` selects: for ``behaviors.*``, those in all behaviors and in the defaults."""
     if parts[:2] != ("behaviors", "*"):
         return [parts]
     behaviors = data.get("behaviors")
@@ -366,7 +370,7 @@ def _expand(data: Mapping[str, Any], parts: tuple[str, ...]) -> list[tuple[str, 
 
 
 def _put(data: dict[str, Any], location: tuple[str, ...], value: Any) -> bool:
-    """Set one value, making sections on the way; False where something that is no section stands in the way."""
+    """Set one value, creating sections on the way; False if a value on the way is not a section."""
     here: Any = data
     for part in location[:-1]:
         here = here.setdefault(part, {})

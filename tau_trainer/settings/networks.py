@@ -16,7 +16,7 @@ _MOST_LAYERS, _WIDEST = 1024, 65536
 
 
 def expanded(net_arch: Sequence[Any]) -> list[int | str]:
-    """The parts of a ``net_arch`` one after the other, repetitions written out.
+    """The parts of a ``net_arch`` in order, with repetitions expanded.
 
     >>> expanded([64, {"repeat": 2, "net_arch": [128, "b"]}, "r32"])
     [64, 128, 'b', 128, 'b', 'r32']
@@ -28,7 +28,7 @@ def expanded(net_arch: Sequence[Any]) -> list[int | str]:
 
 
 def _parts(value: object) -> tuple[Any, ...]:
-    """What :func:`expanded` takes, from what a file says."""
+    """Validate the value of a file and convert it for :func:`expanded`."""
     if not isinstance(value, list | tuple):
         raise PydanticCustomError("net_arch", "must be a list such as [128, b, r256]")
     parts = tuple(map(_part, value))
@@ -50,14 +50,14 @@ def _part(value: object) -> object:
         return f"r{found[2]}" if found[1] else int(found[2])
     raise PydanticCustomError(
         "net_arch",
-        "has a part {part}, which is neither a width (1 to {most}), nor b (BatchNorm), nor rN (a residual block of "
-        "width N), nor {{repeat, net_arch}}; correct it",
+        "has an invalid part {part}; use a width (1 to {most}), b (BatchNorm), rN (a residual block of width N), or "
+        "{{repeat, net_arch}}",
         {"part": repr(value), "most": _WIDEST},
     )
 
 
 NetArch = Annotated[tuple[Any, ...], BeforeValidator(_parts)]
-"""Hidden layers by hironaka's grammar: a width, ``b``, ``rN``, or ``{repeat: times, net_arch: [...]}``."""
+"""Hidden layers in hironaka's notation: a width, ``b``, ``rN``, or ``{repeat: times, net_arch: [...]}``."""
 
 
 class MemorySettings(Section):
@@ -66,9 +66,9 @@ class MemorySettings(Section):
     memory_size: PositiveInt = 128
     """Floats of recurrent state, half hidden and half cell; even."""
     sequence_length: PositiveInt = 64
-    """Decisions that gradients flow through at once."""
+    """Number of decisions that gradients flow through."""
     type: str = "lstm"
-    """The block; a plug-in may bring others."""
+    """Type of the recurrent block; plug-ins may add others."""
 
     @field_validator("type")
     @classmethod
@@ -79,7 +79,7 @@ class MemorySettings(Section):
     @classmethod
     def _even(cls, value: int) -> int:
         if value % 2:
-            raise PydanticCustomError("even_number", "must be even: one half is hidden state, one half cell state")
+            raise PydanticCustomError("even_number", "must be even: half is hidden state, half is cell state")
         return value
 
 
@@ -87,28 +87,28 @@ class NetworkSettings(Section):
     """``network_settings``: encoder and body of a network."""
 
     normalize: Bool = False
-    """Normalise vector observations by their running mean and variance."""
+    """Normalize vector observations by their running mean and variance."""
     hidden_units: Annotated[Whole, Field(ge=1, le=_WIDEST)] = 128
     """Units of every hidden layer."""
     num_layers: Annotated[Whole, Field(ge=1, le=1024)] = 2
     """Number of hidden layers."""
     net_arch: NetArch | None = None
-    """Hidden layers one by one, with ReLU, in place of hidden_units and num_layers: a number is a layer of so many
-    units, ``b`` BatchNorm behind the layer before it, ``rN`` a residual block of N units, and ``{repeat, net_arch}``
-    repeats a part; null = hidden_units and num_layers."""
+    """Hidden layers in order, with ReLU, instead of hidden_units and num_layers: a number is a layer with this number
+    of units, ``b`` is BatchNorm after the layer before it, ``rN`` is a residual block of N units, and ``{repeat,
+    net_arch}`` repeats a part; null = hidden_units and num_layers."""
     vis_encode_type: str = "simple"
-    """Encoder of visual observations: simple, nature_cnn, resnet, match3, fully_connected, or one that a package brings
-    as ``visual:<name>``; means nothing for a behavior that has none."""
+    """Encoder of visual observations: simple, nature_cnn, resnet, match3, fully_connected, or one that a package
+    provides as ``visual:<name>``; no effect for a behavior without visual observations."""
     memory: MemorySettings | None = None
     """Recurrent memory, or None."""
     goal_conditioning_type: Literal["hyper", "none"] = "hyper"
-    """How a goal-signal observation conditions the network; means nothing without one."""
+    """How a goal-signal observation conditions the network; no effect without one."""
     action_levels: Annotated[Whole, Field(ge=2, le=1024)] | None = None
-    """Each continuous action takes one of so many values, evenly spread over [-1, 1] and drawn like the values of a
-    branch (Tang and Agrawal 2020), so that a policy that hesitates between two actions takes one of them instead of
-    what lies between; null = a Gaussian, as in ML-Agents."""
+    """Number of values of each continuous action, evenly spaced over [-1, 1] and sampled like those of a branch (Tang
+    and Agrawal 2020), so that a policy that is undecided between two actions takes one of them, not a value in between;
+    null = a Gaussian, as in ML-Agents."""
     deterministic: Bool = False
-    """Take the most likely action instead of a sample, while training too."""
+    """Take the most likely action instead of a sample, also while training."""
 
     @field_validator("vis_encode_type")
     @classmethod
@@ -118,7 +118,7 @@ class NetworkSettings(Section):
 
 
 class NormalizingNetworkSettings(NetworkSettings):
-    """The same for a trainer that normalises unless told otherwise."""
+    """Network settings of a trainer that normalizes by default."""
 
     normalize: Bool = True
     """Normalise vector observations by their running mean and variance."""
@@ -126,6 +126,6 @@ class NormalizingNetworkSettings(NetworkSettings):
 
 def _known(value: str, kind: str, known: Sequence[str]) -> str:
     if value not in known:
-        text = f"asks for an unknown {kind},"
+        text = f"has an unknown {kind},"
         raise PydanticCustomError("unknown_choice", text, {"given": value, "known": list(known)})
     return value

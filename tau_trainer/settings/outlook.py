@@ -1,4 +1,4 @@
-"""What there is to say of settings: what this version cannot train, what mlagents-learn does otherwise, slips."""
+"""Findings about settings: untrainable settings, differences from mlagents-learn, keys without effect, warnings."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from tau_trainer.settings.signals import LEARNED, LEARNED_BESIDE
 from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSettings
 
 Finding = tuple[Location, str]
-"""Where something stands, and what to say about it."""
+"""The location of a finding, and its message."""
 
 _BESIDE = f"{', '.join(LEARNED_BESIDE[:-1])} and {LEARNED_BESIDE[-1]}"
 
 
 def untrainable(file: RunSettings) -> Iterator[Finding]:
-    """Everything in ``file`` that this version cannot do."""
+    """Everything in ``file`` that this version cannot train."""
     if isinstance(file, BatchedSettings):
-        return  # its sections refuse that themselves
+        return  # its sections refuse such settings themselves
     for place, settings in _trainers(file):
         yield from _behavior(place, settings)
     kinds = {isinstance(settings, OfflineTrainerSettings): name for name, settings in file.behaviors.items()}
     if len(kinds) > 1:
-        text = f"learns from recordings alone, and {kinds[False]} does not; put them into files of their own"
+        text = f"learns only from recordings, but {kinds[False]} does not; put them into separate files"
         yield ("behaviors", kinds[True], "trainer_type"), text
     yield from _lessons(file)
     yield from _actors(file)
     yield from _strategy(file)
     if file.env_settings.attached and file.collection.deterministic:
-        text = "lets engines take turns, and nobody knows when one joins; leave it out"
+        text = "makes engines take turns, but with attach:MAX they connect at any time; remove it"
         yield ("collection", "deterministic"), text
 
 
 def _trainers(file: RunSettings) -> list[tuple[Location, TrainerSettings]]:
-    """Those of every behavior, and where they stand."""
+    """Locations and trainer settings of all behaviors and of the defaults."""
     usual = file.default_settings
     found: list[tuple[Location, TrainerSettings]] = [] if usual is None else [(("default_settings",), usual)]
     return found + [(("behaviors", name), settings) for name, settings in file.behaviors.items()]
@@ -48,55 +48,59 @@ def _trainers(file: RunSettings) -> list[tuple[Location, TrainerSettings]]:
 
 def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
     if settings.self_play is not None and isinstance(settings, OfflineTrainerSettings):
-        yield (*place, "self_play"), "is for who plays, and the behavior learns from recordings alone; remove it"
+        yield (*place, "self_play"), "needs an engine, but the behavior learns only from recordings; remove it"
     if settings.behavioral_cloning is not None and settings.trainer_type not in LEARNED_BESIDE:
-        text = f"is beside {_BESIDE} alone, not beside {settings.trainer_type}"
+        text = f"works only with {_BESIDE}, not with {settings.trainer_type}"
         yield (*place, "behavioral_cloning"), f"{text}; remove it, or change trainer_type"
     yield from _signals(place, settings)
 
 
 def _actors(file: RunSettings) -> Iterator[Finding]:
-    """What does not go with actors in processes of their own."""
+    """Settings that do not work with actors in separate processes."""
     if file.execution != "async":
         if file.cluster is not None:
-            yield ("execution",), "is sync, which plays in this process, and cluster (--cluster) has actors; remove one"
+            yield ("execution",), "is sync, which plays in this process, but cluster (--cluster) has actors; remove one"
         return
     if file.cluster is not None and file.collection.listen is not None:
-        text = "is for engines that others start, and on a cluster each is started beside its actor; remove it"
+        text = "is for engines on other machines, but on a cluster each actor starts its own engine; remove it"
         yield ("collection", "listen"), text
     for place, settings in _trainers(file):
         if settings.self_play is not None:
-            text = "is for execution: sync, where one process knows whose turn it is; remove it, or change execution"
+            text = "needs execution: sync, where one process knows which team learns; remove it, or change execution"
             yield (*place, "self_play"), text
     engines, actors = file.env_settings.num_envs, file.async_trainer.actors
     if engines not in (1, actors):
-        text = f"is {engines}, and async_trainer.actors (--actors) {actors}; each actor has one engine, so remove one"
+        text = (
+            f"is {engines}, but async_trainer.actors (--actors) is {actors}; each actor has one engine: remove one key"
+        )
         yield ("env_settings", "num_envs"), text
     if file.env_settings.awaited:
-        text = "is async, and actors start their engines; name a build with env_path (--env)"
+        text = "is async, where actors start their own engines; name a build with env_path (--env)"
         yield ("execution",), text
     if file.collection.deterministic:
-        text = "goes with execution: sync; async_trainer.mode: lock_step lets actors and learning take turns"
+        text = (
+            "needs execution: sync; with async, set async_trainer.mode: lock_step to let actors and learning take turns"
+        )
         yield ("collection", "deterministic"), text
 
 
 def _strategy(file: RunSettings) -> Iterator[Finding]:
-    """What does not go with a parameter server."""
+    """Settings that do not work with a parameter server."""
     if file.strategy != "parameter_server":
         if file.max_staleness is not None:
-            yield ("max_staleness",), "is a parameter server's; remove it, or add strategy: parameter_server"
+            yield ("max_staleness",), "is for a parameter server; remove it, or add strategy: parameter_server"
         return
     if file.devices == 1:
-        yield ("strategy",), "is parameter_server, for several processes that learn; add devices (--devices N)"
+        yield ("strategy",), "is parameter_server, which needs several learning processes; add devices (--devices N)"
     elif file.staleness_bound < file.devices - 1:
-        text = f"lets no more than {file.staleness_bound + 1} of {file.devices} devices learn at a time; raise it to "
-        yield ("max_staleness",), f"{text}{file.devices - 1} at least"
+        text = f"allows only {file.staleness_bound + 1} of {file.devices} devices to learn at a time; raise it to "
+        yield ("max_staleness",), f"{text}at least {file.devices - 1}"
     if file.collection.deterministic or (file.execution == "async" and file.async_trainer.mode == "lock_step"):
-        text = "is parameter_server, whose learners come in any order, so no seed is the same run twice; use mirrored"
+        text = "is parameter_server, whose learners run in any order, so no seed is reproducible; use mirrored"
         yield ("strategy",), text
     for place, trainer in _trainers(file):
         if isinstance(trainer, OfflineTrainerSettings) or isinstance(trainer.hyperparameters, OffPolicyHyperparameters):
-            text = "learns from a memory, and a parameter server's learners each from rollouts; use strategy: mirrored"
+            text = "does not learn from rollouts, which a parameter server requires; use strategy: mirrored"
             yield (*place, "trainer_type"), text
         learned = sorted(trainer.reward_signals.keys() & LEARNED.keys())
         beside: list[Location] = [("reward_signals", name) for name in learned]
@@ -104,11 +108,11 @@ def _strategy(file: RunSettings) -> Iterator[Finding]:
         beside += [("hyperparameters", "shrink_at")] if shrinks else []
         beside += [(key,) for key in ("self_play", "behavioral_cloning") if getattr(trainer, key) is not None]
         for keys in beside:
-            yield (*place, *keys), "does not go with strategy: parameter_server; remove one of them"
+            yield (*place, *keys), "does not work with strategy: parameter_server; remove one of them"
 
 
 def _lessons(file: RunSettings) -> Iterator[Finding]:
-    """Lessons that would never end, for the behavior that they wait for does not exist."""
+    """Lessons that would never end because they wait for a behavior that does not exist."""
     if not file.behaviors or file.default_settings is not None:
         return
     for name, value in (file.environment_parameters or {}).items():
@@ -117,17 +121,17 @@ def _lessons(file: RunSettings) -> Iterator[Finding]:
             if criteria is not None and criteria.behavior not in file.behaviors:
                 place = "environment_parameters", name, "curriculum", i, "completion_criteria", "behavior"
                 near = did_you_mean(criteria.behavior, file.behaviors)
-                yield place, f"asks for behavior {criteria.behavior}, which `behaviors` does not have; {near}"
+                yield place, f"is behavior {criteria.behavior}, which `behaviors` does not have; {near}"
 
 
 def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
     for name, signal in settings.reward_signals.items():
         where = (*place, "reward_signals", name)
         if name in LEARNED and settings.trainer_type not in LEARNED_BESIDE:
-            text = f"is learned beside {_BESIDE} alone, not beside {settings.trainer_type}"
+            text = f"works only with {_BESIDE}, not with {settings.trainer_type}"
             yield where, f"{text}; remove it, or change trainer_type"
         elif signal.asks_policy and settings.network_settings.memory is not None:
-            yield where, "is not for a policy with a memory, for it sees no past; remove it, or network_settings.memory"
+            yield where, "does not support a policy with memory; remove it, or remove network_settings.memory"
 
 
 _TYPICAL = {
@@ -138,9 +142,9 @@ _TYPICAL = {
     "hidden_units": (32, 512),
     "num_layers": (1, 3),
 }
-"""Ranges of ML-Agents' documentation that hold for any scene; 0, which switches something off, is in all of them."""
+"""Ranges from ML-Agents' documentation that hold for any scene. 0, which disables a feature, is always accepted."""
 _FAR = 10
-"""So many times outside of one is taken for a slip; ML-Agents' own examples stay within."""
+"""A value this factor outside its range is probably a typo; ML-Agents' own examples are within it."""
 _ENGINE = (
     "env_args",
     "base_port",
@@ -155,7 +159,7 @@ _SCREEN = ("width", "height", "quality_level", "time_scale", "target_frame_rate"
 
 
 def pace(settings: TrainerSettings) -> dict[str, int]:
-    """How often is learned and from how many decisions, by name; empty for trainers of other packages."""
+    """Number of updates and of their decisions and minibatches, by name; empty for trainers of other packages."""
     numbers, steps = settings.hyperparameters, settings.max_steps
     if isinstance(numbers, OffPolicyHyperparameters):
         most, least = (max(0, int((steps - numbers.buffer_init_steps) / every)) for every in numbers.decisions_per_step)
@@ -164,12 +168,12 @@ def pace(settings: TrainerSettings) -> dict[str, int]:
         return {}
     new: int = getattr(numbers, "rollout_size", numbers.buffer_size)
     minibatches = numbers.num_epoch * max(1, new // numbers.batch_size)
-    # The newest decision of an agent is no experience yet, so the last of the steps fill no buffer.
+    # An agent's newest decision is not yet experience, so the last steps do not fill a buffer.
     return {"updates": (steps - 1) // new, "new_decisions_per_update": new, "minibatches_per_update": minibatches}
 
 
 class Outlook:
-    """What there is to say of settings that were read besides what is wrong. Findings without a place are general."""
+    """Findings about valid settings. A finding without a location concerns the whole file."""
 
     def __init__(self, settings: RunSettings, read: Problems) -> None:
         self._settings = settings
@@ -178,60 +182,58 @@ class Outlook:
 
     @property
     def _rollouts(self) -> bool:
-        """Whether all that is learned from is rollouts."""
+        """Whether all trainers learn from rollouts."""
         return not any(isinstance(each.hyperparameters, OffPolicyHyperparameters) for each in self._trainers.values())
 
     @property
     def _threaded(self) -> bool:
-        """Whether mlagents-learn would learn beside acting as well."""
+        """Whether mlagents-learn would also learn in parallel with acting."""
         return bool(self._trainers) and all(trainer.threaded for trainer in self._trainers.values())
 
     def differences(self) -> Iterator[Finding]:
-        """What mlagents-learn does otherwise."""
+        """Differences from mlagents-learn."""
         collection = self._settings.collection
         if self._settings.execution == "async":
             lag = f"with weights at most {self._settings.async_trainer.max_policy_lag:,} gradient steps old"
             lag = "a rollout ahead of learning" if self._rollouts else lag
-            yield (), f"actors play in processes of their own, {lag}; mlagents-learn stops the game to learn"
+            yield (), f"actors play in separate processes, {lag}; mlagents-learn stops the game to learn"
         elif (age := collection.max_policy_age) and not collection.deterministic and not self._threaded:
-            text = f"agents act on while an update runs, on a policy at most {age} update{'s' if age > 1 else ''} old;"
+            text = (
+                f"agents keep acting during an update, with a policy at most {age} update{'s' if age > 1 else ''} old;"
+            )
             yield (), f"{text} mlagents-learn stops the game, as --set collection.max_policy_age=0 does"
         if self._settings.torch_settings.device is None:
-            text = "learning is on the CPU, where mlagents-learn takes a GPU if there is one; --torch-device cuda does"
+            text = "learning uses the CPU; mlagents-learn uses a GPU if there is one, as --torch-device cuda does"
             yield (), text
         if any("new_decisions_per_update" in pace(trainer) for trainer in self._trainers.values()):
-            text = "a full buffer cuts trajectories, which count as they are acted; mlagents-learn waits for their end"
+            text = "a full buffer cuts trajectories, and decisions count at once; mlagents-learn waits for their end"
             yield (), text
         for place, trainer in self._trainers.items():
             numbers, network = trainer.hyperparameters, trainer.network_settings
             new = pace(trainer).get("new_decisions_per_update", numbers.buffer_size)
             if new < numbers.buffer_size:
-                text = (
-                    f"an update begins with {new:,} new decisions and learns from the others once more; mlagents-learn"
-                )
+                text = f"an update starts with {new:,} new decisions and reuses the others once; mlagents-learn"
                 where = self._at(place, "hyperparameters", "buffer_size")
                 yield where, f"{text} waits for {numbers.buffer_size:,}, as updates_per_buffer: 1 does"
             if network.normalize and not isinstance(numbers, OffPolicyHyperparameters):
-                text = "a buffer counts in the statistics after it was learned from, with mlagents-learn before"
+                text = "statistics include a buffer after the update that uses it; with mlagents-learn, before"
                 yield self._at(place, "network_settings", "normalize"), text
             if trainer.self_play is not None:
-                text = (
-                    "no environment is reset as the turn passes on, and opponents change with an agent's next episode;"
-                )
-                yield self._at(place, "self_play"), f"{text} mlagents-learn resets, and changes in the middle of games"
+                text = "if another team learns, no environment is reset, and opponents change with the next episode;"
+                yield self._at(place, "self_play"), f"{text} mlagents-learn resets, and changes opponents during games"
         for place, lesson, last in self._lessons():
             end = lesson.completion_criteria
             if end is not None and not last and end.measure == "reward" and not end.min_lesson_length:
-                yield place, "the mean of several episodes ends this lesson, with mlagents-learn a single one does"
+                yield place, "the mean of several episodes ends this lesson; with mlagents-learn, a single one does"
 
     def without_effect(self) -> Iterator[Finding]:
-        """Keys that somebody wrote and that change nothing, or something else than they say."""
+        """Keys that the user has set and that have no effect, or another effect than expected."""
         for place, trainer in self._trainers.items():
             replayed = isinstance(trainer.hyperparameters, OffPolicyHyperparameters)
             idle: dict[str, tuple[bool, str]] = {
-                "threaded": (trainer.threaded, "has no effect: learning always runs beside acting"),
+                "threaded": (trainer.threaded, "has no effect: learning always runs in parallel with acting"),
                 "time_horizon": (replayed, f"has no effect: {trainer.trainer_type} cuts no trajectories"),
-                "checkpoint_interval": (trainer.even_checkpoints, "has no effect beside even_checkpoints"),
+                "checkpoint_interval": (trainer.even_checkpoints, "has no effect with even_checkpoints"),
                 "trial_count": (
                     trainer.criterion is None and not trainer.save_best_only,
                     "has no effect without criterion or save_best_only",
@@ -246,10 +248,10 @@ class Outlook:
                     yield (*place, "reward_signals", name, "network_settings", "memory"), text
             every = (*place, "hyperparameters", "reward_signal_steps_per_update")
             if self._written(every) and not trainer.reward_signals.keys() & LEARNED.keys():
-                yield every, "has no effect without a reward signal that is learned"
+                yield every, "has no effect without a learned reward signal"
             replay = (*place, "hyperparameters", "save_replay_buffer")
             if trainer.save_param_only and getattr(trainer.hyperparameters, "save_replay_buffer", False):
-                yield replay, "has no effect beside save_param_only"
+                yield replay, "has no effect with save_param_only"
         if self._settings.execution == "async" and self._rollouts:
             yield from self._unused("rollouts, which all actors fill together", async_trainer=_REPLAYED)
         path = self._settings.env_settings.env_path
@@ -259,7 +261,7 @@ class Outlook:
             yield from self._unused("the Unity editor, which always connects to port 5004", env_settings=("base_port",))
         elif self._settings.env_settings.attached:
             unused = tuple(key for key in _ENGINE if key != "base_port")
-            yield from self._unused("engines that join", env_settings=unused, engine_settings=_PLAYER)
+            yield from self._unused("attach:MAX", env_settings=unused, engine_settings=_PLAYER)
         elif path.startswith(HEADLESS_PREFIX):
             yield from self._unused("the headless engine", engine_settings=_PLAYER + _SCREEN)
         elif path.startswith("gym:"):
@@ -271,10 +273,10 @@ class Outlook:
         if self._settings.checkpoint_settings.train_model:
             yield ("checkpoint_settings", "train_model"), "has no effect"
         if self._settings.tau is not None:
-            yield ("tau",), "is for `tau-train parallel`; `learn` takes neither its pairs nor its agents"
+            yield ("tau",), "is for `tau-train parallel`; `learn` ignores its pairs and agents"
 
     def warnings(self) -> Iterator[Finding]:
-        """What is allowed and can hardly be meant."""
+        """Valid settings that are probably mistakes."""
         for place, trainer in self._trainers.items():
             numbers, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
             new = facts.get("new_decisions_per_update")
@@ -284,34 +286,37 @@ class Outlook:
             if new is not None and numbers.buffer_size % numbers.batch_size:
                 rest = numbers.buffer_size % numbers.batch_size
                 text = (
-                    f"is no multiple of batch_size {numbers.batch_size:,}: a pass over it leaves out {rest:,} decisions"
+                    f"is not a multiple of batch_size {numbers.batch_size:,}: each pass leaves out {rest:,} decisions"
                 )
                 yield self._at(place, "hyperparameters", "buffer_size"), text
             if new is not None and trainer.time_horizon > new:
-                text = f"is more than the {new:,} new decisions of an update, which cut trajectories before it does"
+                text = f"is more than the {new:,} new decisions of an update, so updates cut trajectories first"
                 yield self._at(place, "time_horizon"), text
             if network.deterministic and not self._settings.checkpoint_settings.inference:
-                text = "is on while training: an agent that always takes its best action explores nothing"
+                text = "is on during training: an agent that always takes its best action does not explore"
                 yield self._at(place, "network_settings", "deterministic"), text
             rivals = trainer.self_play
             if rivals is not None and rivals.save_steps >= trainer.max_steps:
-                text = f"is {rivals.save_steps:,} of {trainer.max_steps:,} decisions: nobody meets an earlier policy"
-                yield self._at(place, "self_play", "save_steps"), f"{text} but the first; lower it"
+                text = f"is {rivals.save_steps:,} of {trainer.max_steps:,} decisions: no agent plays an earlier policy"
+                yield self._at(place, "self_play", "save_steps"), f"{text} except the first; lower it"
             cloning = trainer.behavioral_cloning
             if cloning and not cloning.samples_per_update and isinstance(numbers, OffPolicyHyperparameters):
-                text = f"learns all recordings with every update, of which {trainer.trainer_type} has one every few"
-                yield self._at(place, "behavioral_cloning"), f"{text} decisions; set samples_per_update, say to 512"
+                text = f"uses all recordings in every update, and {trainer.trainer_type} has an update every few"
+                yield self._at(place, "behavioral_cloning"), f"{text} decisions; set samples_per_update, such as 512"
             if not cloning and not any(signal.strength for signal in trainer.reward_signals.values()):
-                yield self._at(place, "reward_signals"), "has no strength but 0, so there is nothing to learn from"
+                yield (
+                    self._at(place, "reward_signals"),
+                    "has only signals of strength 0, so there is nothing to learn from",
+                )
             for section, values in (("hyperparameters", numbers), ("network_settings", network)):
                 for key, (low, high) in _TYPICAL.items():
                     value: Any = getattr(values, key, 0)
                     if isinstance(value, int | float) and value and not low / _FAR <= value <= high * _FAR:
-                        text = f"is {value:g}, far from what is usual ({low:g} to {high:g})"
+                        text = f"is {value:g}, far from the usual range ({low:g} to {high:g})"
                         yield self._at(place, section, key), text
 
     def _lessons(self) -> Iterator[tuple[Location, Lesson, bool]]:
-        """Every lesson with its place, and whether it is the last of its parameter."""
+        """Every lesson with its location, and whether it is the last of its parameter."""
         for name, value in (self._settings.environment_parameters or {}).items():
             lessons = value.curriculum if isinstance(value, Curriculum) else ()
             for i, lesson in enumerate(lessons):
@@ -324,13 +329,13 @@ class Outlook:
                     yield (section, key), f"has no effect with {what}"
 
     def _written(self, location: Location) -> bool:
-        """Whether somebody wrote this key, in the file or by a flag."""
+        """Whether the user has set this key, in the file or with a flag."""
         here: Any = self._data
         for part in location:
             here = here.get(part) if isinstance(here, dict) else None
         return here is not None or location in self._flags
 
     def _at(self, place: Location, *key: str) -> Location:
-        """Where a behavior's key stands: with itself or in default_settings."""
+        """The location of a behavior's key: in the behavior or in default_settings."""
         common = ("default_settings", *key)
         return common if self._written(common) and not self._written((*place, *key)) else (*place, *key)

@@ -1,6 +1,6 @@
-"""``environment_parameters``: numbers and samplers that travel to the engine, and curricula over them.
+"""``environment_parameters``: numbers and samplers that are sent to the engine, and curricula of them.
 
-Every form of ML-Agents' file format: a number, ``sampler_type`` with ``sampler_parameters``, or ``curriculum``.
+Reads every form of ML-Agents' file format: a number, ``sampler_type`` with ``sampler_parameters``, or ``curriculum``.
 A sampler of type ``constant`` is read as its number.
 A curriculum of a single lesson (the form in which ``mlagents-learn`` writes constants into its
 ``configuration.yaml``) is read as that lesson's value.
@@ -108,16 +108,16 @@ _SAMPLER_TYPES = ("uniform", "gaussian", "multirangeuniform", "constant")
 
 
 class CompletionCriteria(Section):
-    """When a lesson is over."""
+    """When a lesson ends."""
 
     behavior: Text
     """The behavior whose reward or progress is measured."""
     measure: Literal["reward", "progress"] = "reward"
     """Mean episode reward, or steps / max_steps."""
     threshold: Float = 0.0
-    """Above this the next lesson begins; 0 to 1 for progress."""
+    """Value above which the next lesson starts; 0 to 1 for progress."""
     min_lesson_length: NaturalInt = 0
-    """Episodes of the behavior that the lesson has at least; a reward is the mean of these."""
+    """Minimum episodes of the behavior in the lesson; a reward is the mean over them."""
     signal_smoothing: Bool = True
     """0.25 x previous + 0.75 x current mean."""
     require_reset: Bool = False
@@ -142,12 +142,12 @@ def _value_tag(value: object) -> str:
 
 
 class _Unreadable(Section):
-    """What no form fits: a mapping that is neither sampler nor curriculum."""
+    """A mapping that is neither a sampler nor a curriculum."""
 
     @model_validator(mode="before")
     @classmethod
     def _refuse(cls, value: Mapping[str, object]) -> object:
-        """Say what it lacks."""
+        """Raise an error that names the missing or unknown key."""
         given = value.get("sampler_type")
         if given is None:
             raise PydanticCustomError(
@@ -159,7 +159,7 @@ class _Unreadable(Section):
 
 
 def _number_of(value: ConstantSampler) -> float:
-    """A constant draws nothing: it is its number, and travels as one."""
+    """The number of a constant sampler, which is sent as a number."""
     return value.sampler_parameters.value
 
 
@@ -171,7 +171,7 @@ _Constant = Annotated[ConstantSampler, AfterValidator(_number_of), Tag(TAG + "co
 _Other = Annotated[_Unreadable, Tag(TAG + "other")]
 
 LessonValue = float | SamplerSettings
-"""What a lesson can set."""
+"""Values of a lesson."""
 
 if not TYPE_CHECKING:
     LessonValue = Annotated[
@@ -188,7 +188,7 @@ class Lesson(Section):
     value: LessonValue
     """A number or a sampler."""
     completion_criteria: CompletionCriteria | None = None
-    """When the next lesson begins; the last lesson needs none."""
+    """When the next lesson starts; the last lesson needs none."""
 
 
 class Curriculum(Section):
@@ -218,7 +218,7 @@ def _single(value: object) -> object:
 
 
 AnyParameter = float | SamplerSettings | Curriculum
-"""One entry of ``environment_parameters``: what is left of any form of the file format once it is read."""
+"""One entry of ``environment_parameters``, after reading."""
 
 if not TYPE_CHECKING:
     _Lessons = Annotated[Curriculum, Tag(TAG + "curriculum")]

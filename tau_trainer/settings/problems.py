@@ -1,4 +1,4 @@
-"""From what is wrong with a settings file, or left out of one, to sentences: what, where, and what to do."""
+"""Messages about problems and withheld values in a settings file: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from tau_trainer.settings.document import Document, Location, innermost
 from tau_trainer.settings.earlier import GONE, is_converted
 from tau_trainer.settings.kinds import TAG, Section, TableSchema, is_number
 
-_VERBS = ("must ", "is ", "has ", "asks ")
+_VERBS = ("must ", "is ", "has ", "asks ", "does ", "needs ", "works ")
 _NOTHING_NEW = {"default_factory_not_called"}
 WITHHELD = "(left out)"
-"""Stands in a pulled run's settings where they named code, a program, a file or an address of its maker's."""
+"""Replaces values in a pulled run's settings that named code, a program, a file or an address of its author."""
 CODE = frozenset({"trainer_type", "vis_encode_type", "type"})
-"""Keys whose value decides how the others are read, so that nothing can be read without it."""
+"""Keys whose value decides how other keys are read; the settings cannot be read without it."""
 FLAGS: Mapping[Location, str] = {
     ("env_settings", "env_path"): "--env",
     ("tau", "data"): "--data",
 }
-"""Flags that choose such a thing; the others are chosen with ``--set``."""
+"""Flags that set a withheld value; other values are set with ``--set``."""
 
 
 @dataclass(slots=True)
 class Problems:
-    """All problems of one file and of the flags over it, gathered to be told at once."""
+    """All problems of one file and of the flags that override it, collected to be reported at once."""
 
     document: Document
     flags: dict[Location, str] = field(default_factory=dict)
-    """The flag (or other origin) that set a location, in place of the file."""
+    """The flag (or other origin) that set a location instead of the file."""
     sentences: list[str] = field(default_factory=list)
 
     def add(self, location: Location, text: str) -> None:
-        """Note that ``text`` holds for ``location``; ``text`` begins with a verb or is a clause of its own.
+        """Add the problem ``text`` at ``location``; ``text`` starts with a verb or is a clause of its own.
 
-        Which keys a section has is listed once.
+        The known keys of a section are listed only once.
         """
         place = self.place(location)
         if "key; known" in text and any(said.endswith(text) and not said.startswith(place) for said in self.sentences):
-            text = "is no known key either"
+            text = "unknown key, too"
         sentence = f"{place}{' ' if text.startswith(_VERBS) else ': '}{text}"
         if sentence not in self.sentences:
             self.sentences.append(sentence)
 
     def add_errors(self, error: ValidationError, model: type[Section], prefix: Location) -> None:
-        """Note every error of a failed validation of ``model`` at ``prefix``."""
+        """Add every error of a failed validation of ``model`` at ``prefix``."""
         for detail in error.errors(include_url=False):
             if detail["type"] not in _NOTHING_NEW:
                 place = (*prefix, *without_tags(detail["loc"]))
@@ -68,7 +68,7 @@ class Problems:
         return ": ".join(part for part in (where, key_path(location)) if part)
 
     def raise_if_any(self) -> None:
-        """Raise SettingsError: the only sentence, or a heading and one line for each."""
+        """Raise SettingsError with the only sentence, or with a heading and one line for each."""
         if len(self.sentences) == 1:
             raise SettingsError(self.sentences[0])
         if self.sentences:
@@ -87,7 +87,7 @@ def key_path(location: Location) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """The nearest of ``known``, or all of them: the end of a sentence about an unknown name."""
+    """A hint with the most similar name of ``known``, or with all of them; the end of a message about a name."""
     names = list(known)
     folded = {name.lower(): name for name in names}
     near = difflib.get_close_matches(given.lower(), folded, 1)
@@ -98,7 +98,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def _text(detail: ErrorDetails, model: type[Section], file: str) -> str:
-    """What is wrong and what to do, for one error of pydantic's in ``file``; empty: in a flag."""
+    """The message for one of pydantic's errors in ``file``; ``file`` is empty for an error in a flag."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown_key(detail["loc"], model, file)
@@ -120,7 +120,7 @@ _NAMED_OTHERWISE = {
     "save_interval": ("checkpoint_interval", "counted in decisions"),
     "max_save_files": ("keep_checkpoints", "where 0 keeps all"),
 }
-"""Keys of other trainers, what they are called in ML-Agents' files, and what else is to know of that."""
+"""Keys of other trainers, their names in ML-Agents' files, and a note for each."""
 _LIMITS: dict[str, str] = {
     "greater_than": "must be above {gt}",
     "greater_than_equal": "must be at least {ge}",
@@ -141,7 +141,7 @@ _LIMITS: dict[str, str] = {
 
 
 def _given(value: object) -> str:
-    """``, not 3`` for a value that is short enough to be shown."""
+    """``, not 3`` for a value that is short enough to show."""
     if isinstance(value, bool):
         return f", not {str(value).lower()}"
     if not isinstance(value, int | float | str) or len(str(value)) > 60:
@@ -160,34 +160,34 @@ def _choice(detail: ErrorDetails) -> str:
 def _unknown_key(location: tuple[str | int, ...], model: type[Section], file: str) -> str:
     given, keys = str(location[-1]), known_keys(section_at(model, location[:-1]))
     if given in _NAMED_OTHERWISE and _NAMED_OTHERWISE[given][0] in keys:
-        return "is no known key; use {}, {}".format(*_NAMED_OTHERWISE[given])
+        return "unknown key; use {}, {}".format(*_NAMED_OTHERWISE[given])
     if given in GONE and "trainer_type" in keys:
-        return "is a key of older ML-Agents, and has no effect today; remove it"
+        return "is a key of older ML-Agents and no longer has an effect; remove it"
     if file and is_converted(given, keys):
-        return f"is how older ML-Agents wrote it; convert the file with: tau-train upgrade {file}"
+        return f"is a key of older ML-Agents; convert the file with: tau-train upgrade {file}"
     homes = [key for key, annotation in keys.items() if given in known_keys(_section(annotation))]
     if homes:
         nearest = "hyperparameters" if "hyperparameters" in homes else homes[0]
         moves = f" tau-train upgrade {file} moves it" if file and "trainer_type" in keys else ""
-        return f"is no known key here; did you mean {nearest}.{given}?{moves}"
-    return f"is no known key; {did_you_mean(given, keys)}"
+        return f"unknown key here; did you mean {nearest}.{given}?{moves}"
+    return f"unknown key; {did_you_mean(given, keys)}"
 
 
 def section_at(model: object, location: Iterable[str | int]) -> object:
-    """The section, table or other annotation that ``location`` leads to in ``model``."""
+    """The section, table or other annotation at ``location`` in ``model``."""
     here: object = model
     for part in location:
         here = _section(here)
         arguments = [argument for argument in get_args(here) if argument is not Ellipsis]
         if isinstance(part, str) and part.startswith(TAG):  # a member of a tagged union
             here = next((member for member in arguments if Tag(part) in get_args(member)), here)
-        else:  # a key, or else what a dict's values or a list's entries are
+        else:  # a key, or the type of a dict's values or a list's entries
             here = known_keys(here).get(str(part), arguments[-1] if arguments else here)
     return _section(here)
 
 
 def known_keys(section: object) -> Mapping[str, Any]:
-    """Keys of a section or table with their annotations; empty for anything else."""
+    """Keys of a section or table with their annotations; empty for other types."""
     if isinstance(section, type) and issubclass(section, Section):
         return {name: entry.rebuild_annotation() for name, entry in section.model_fields.items()}
     if isinstance(section, type) and is_typeddict(section):
@@ -208,7 +208,7 @@ def _section(annotation: object) -> object:
 
 
 def withheld(settings: BaseModel | Mapping[str, object]) -> list[Location]:
-    """Where :data:`WITHHELD` stands in settings or in a file's data."""
+    """Locations of :data:`WITHHELD` in settings or in a file's data."""
     values = settings.model_dump(mode="json") if isinstance(settings, BaseModel) else settings
     return list(_places(values, ()))
 
@@ -225,17 +225,16 @@ def _places(value: object, location: Location) -> Iterator[Location]:
 
 
 def ask_again(locations: Sequence[Location]) -> str:
-    """The sentence that asks for what is left out there."""
+    """The message that asks the user to set the withheld values at these locations."""
     first, *others = (FLAGS.get(location) or f"--set {'.'.join(map(str, location))}=..." for location in locations)
-    flags = ", and by ".join([first, *others])
+    flags = " and ".join([first, *others])
     return (
-        "the run was pulled, and what it names on its maker's machine is left out; choose your own, if you trust it, "
-        f"by {flags}"
+        f"the run was pulled, and names from its author's machine are left out; if you trust it, set yours with {flags}"
     )
 
 
 def check_chosen(settings: BaseModel, *sections: str) -> None:
-    """Raises SettingsError where something that is needed is left out; ``sections``: of these alone."""
+    """Raises SettingsError if a required value is withheld; ``sections``: check only these."""
     found = [place for place in withheld(settings) if not sections or place[0] in sections]
     if found:
         raise SettingsError(ask_again(found))

@@ -1,4 +1,4 @@
-"""``hyperparameters: prioritized`` and ``hindsight``: what is drawn from a replay memory, and with which goals."""
+"""``hyperparameters: prioritized`` and ``hindsight``: sampling from a replay buffer, and goals of the samples."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from tau_trainer.settings.kinds import Bool, Float, Fraction, NaturalFloat, Posi
 
 
 class PrioritizedSettings(Section):
-    """``prioritized``: transitions that taught much are drawn more often; ``{}`` means the defaults."""
+    """``prioritized``: transitions with larger errors are sampled more often; ``{}`` means the defaults."""
 
     alpha: NaturalFloat = 0.6
-    """How much errors count; 0: all transitions are drawn alike."""
+    """Exponent of the errors; 0: all transitions are equally likely."""
     beta_0: Fraction = 0.4
-    """Share of the correction for what is drawn more often, at first."""
+    """Exponent of the importance weights that correct for the sampling, at the start."""
     beta_final: Fraction = 1.0
-    """The same from n_opts_final gradient updates on."""
+    """The exponent after n_opts_final gradient updates."""
     n_opts_final: PositiveInt = 500000
-    """Gradient updates until then."""
+    """Gradient updates until beta_final is reached."""
     normalize: Literal["All", "Batch"] = "All"
-    """Weights are divided by the largest that any transition, or any of the minibatch, has."""
+    """Divide weights by the largest weight of all transitions, or of the minibatch."""
 
 
 class DistanceSettings(Section):
-    """``hindsight.distance``: what reaching a goal is worth, where that is a matter of distance."""
+    """``hindsight.distance``: the reward for a goal, if distance decides whether it is reached."""
 
     threshold: NaturalFloat
     """Euclidean distance from the goal within which it is reached."""
     reached: Float = 0.0
-    """Reward of a decision after which it is."""
+    """Reward of a decision that reaches the goal."""
     missed: Float = -1.0
-    """Reward of any other."""
+    """Reward of any other decision."""
     terminates: Bool = True
-    """Whether the episode ends when it is reached."""
+    """Whether the episode ends when the goal is reached."""
 
 
 class HindsightSettings(Section):
-    """``hindsight``: learn from what was reached as if it had been the goal; ``{}`` means the defaults."""
+    """``hindsight``: learn from achieved states as if they had been the goal; ``{}`` means the defaults."""
 
     strategy: Literal["future", "final", "episode"] = "future"
-    """Where the other goal comes from: what was reached by the decision itself or any later one of its episode, at the
-    episode's end, or by any decision of the episode."""
+    """Source of the other goal: what this decision or a later one of its episode has achieved, what the end of the
+    episode has achieved, or what any decision of the episode has achieved."""
     k: PositiveFloat = 4.0
-    """Decisions with another goal for each that keeps its own: a share of k / (k + 1)."""
+    """Decisions with another goal for each decision with its own goal: a share of k / (k + 1)."""
     achieved: Text = "achieved_goal"
-    """The sensor that says what is reached."""
+    """The sensor with the achieved goal."""
     goal: Text | None = None
-    """The sensor that says what is wanted; null = the goal signal among the behavior's sensors."""
+    """The sensor with the desired goal; null = the goal signal among the behavior's sensors."""
     distance: DistanceSettings | None = None
     """The reward for a goal by distance."""
     reward_done: Text | None = None
-    """The same by a function ``reward_done(achieved, goal) -> reward, terminated`` over arrays [n, G], as
-    MODULE:FUNCTION. Without either the environment is asked, as Gymnasium's goal-based ones can be."""
+    """The reward for a goal by a function ``reward_done(achieved, goal) -> reward, terminated`` of arrays [n, G], as
+    MODULE:FUNCTION. Without distance and reward_done, the environment computes it, as goal-based Gymnasium ones do."""
 
     @model_validator(mode="after")
     def _one_rule(self) -> Self:
         if self.distance is not None and self.reward_done is not None:
-            raise PydanticCustomError("one_rule", "has both distance and reward_done; leave one of them out")
+            raise PydanticCustomError("one_rule", "has both distance and reward_done; remove one of them")
         return self

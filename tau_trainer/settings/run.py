@@ -1,4 +1,4 @@
-"""A whole settings file."""
+"""The sections of a whole settings file."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from tau_trainer.settings.tasks import (
 from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings, TrainerSettings
 
 ExportChoice = Literal["best", "last"]
-"""Which policy of a learner is exported."""
+"""The policy of a learner to export."""
 _LONGEST_NAME = 200
-"""Bytes of a folder's name, of 255, so that there is room for what is put before and behind it."""
+"""Maximum bytes of a folder's name; of the 255 allowed, the rest is for prefixes and suffixes."""
 _LONGEST_PATH = 3000
-"""Bytes of the folder above, of 4096 on Linux."""
+"""Maximum bytes of the parent folder's path, of 4096 on Linux."""
 _RANDOM_SEEDS = 10000
-"""A seed of -1 becomes one of 0 ... 9999, as in ML-Agents."""
+"""A seed of -1 becomes a random one from 0 to 9999, as in ML-Agents."""
 
 
 class CheckpointSettings(Section):
-    """``checkpoint_settings``: where a run is kept and where it begins."""
+    """``checkpoint_settings``: the run's folder, and the weights that it starts from."""
 
     run_id: Text = "ppo"
     """Name of the run's folder."""
@@ -48,17 +48,17 @@ class CheckpointSettings(Section):
     load_model: Bool = False
     """Deprecated: the same as resume."""
     resume: Bool = False
-    """Go on with the run of this run_id."""
+    """Resume the run with this run_id."""
     force: Bool = False
-    """Overwrite the run of this run_id."""
+    """Overwrite the run with this run_id."""
     train_model: Bool = False
     """Deprecated, without effect."""
     inference: Bool = False
-    """Play the run of this run_id without learning; nothing of it is changed."""
+    """Play the run with this run_id without training or changing it."""
     results_dir: Text = "results"
     """Folder that holds the runs' folders."""
     export: ExportChoice = "best"
-    """The policy that becomes the model: the best, by validation where a task has one, or the last."""
+    """The policy to export: the best, by validation if the task has one, or the last."""
 
     @model_validator(mode="before")
     @classmethod
@@ -77,7 +77,7 @@ class CheckpointSettings(Section):
                 "run_id", 'must be a plain folder name: no absolute path, no "..", none of < > : " | ? *'
             )
         if any(len(part.encode()) > _LONGEST_NAME for part in posix.parts):
-            text = "is longer than {most} bytes, which no folder can be called on every system; give a shorter id"
+            text = "is longer than {most} bytes, too long for a folder name on some systems; choose a shorter id"
             raise PydanticCustomError("run_id", text, {"most": _LONGEST_NAME})
         return value
 
@@ -85,12 +85,12 @@ class CheckpointSettings(Section):
     @classmethod
     def _is_a_path(cls, value: str) -> str:
         if len(value.encode()) > _LONGEST_PATH or any(len(part.encode()) > 255 for part in Path(value).parts):
-            raise PydanticCustomError("results_dir", "is longer than a path can be; give a shorter one")
+            raise PydanticCustomError("results_dir", "is longer than a path can be; choose a shorter one")
         return value
 
 
 class TorchSettings(Section):
-    """``torch_settings``: the device that learns."""
+    """``torch_settings``: the device for learning."""
 
     device: str | None = None
     """cpu, cuda, cuda:N, mps or xpu; None = cpu, which is the fastest for networks of this size."""
@@ -104,49 +104,49 @@ class TorchSettings(Section):
 
 
 class RunSettings(Section):
-    """All that a file may say, in ML-Agents' format and ours, checked and complete with all defaults."""
+    """All settings of a file, in ML-Agents' format with our additions, validated and complete with all defaults."""
 
     default_settings: AnyTrainerSettings | None = None
-    """Settings under every behavior; also those of behaviors that the file does not name."""
+    """Defaults of every behavior; also used for behaviors that the file does not name."""
     behaviors: dict[str, AnyTrainerSettings] = Field(default_factory=dict)
-    """Trainer settings by behavior name (without ``?team=``), each of the class that its trainer_type asks for."""
+    """Trainer settings by behavior name (without ``?team=``), each of the class of its trainer_type."""
     env_settings: EnvSettings = EnvSettings()
-    """Which engines are started."""
+    """Engines to start."""
     engine_settings: EngineSettings = EngineSettings()
-    """How they run."""
+    """How engines run."""
     environment_parameters: dict[str, AnyParameter] | None = None
     """Numbers and samplers for the engines."""
     checkpoint_settings: CheckpointSettings = CheckpointSettings()
-    """Where the run is kept."""
+    """The run's folder."""
     torch_settings: TorchSettings = TorchSettings()
-    """What learns."""
+    """The device for learning."""
     debug: Bool = False
-    """Tell more in the log; show tracebacks."""
+    """Log more; show tracebacks."""
     tau: TauSettings | None = None
     """Pairs and the Tau task; None = plain ``learn``."""
     collection: CollectionSettings = CollectionSettings()
-    """How experience is gathered."""
+    """How experience is collected."""
     callbacks: tuple[Text, ...] = ()
-    """Callbacks that are told of the run: names of entry points, or ``module:Class``."""
+    """Callbacks of the run: names of entry points, or ``module:Class``."""
     recorders: tuple[Text, ...] = ()
-    """Recorders beside those of the run's folder: ``mlflow``, ``wandb``."""
+    """Recorders in addition to those of the run's folder: ``mlflow``, ``wandb``."""
     execution: Literal["sync", "async"] = "sync"
-    """Everything in one process, or actors in processes of their own."""
+    """Everything in one process, or actors in separate processes."""
     async_trainer: AsyncTrainerSettings = AsyncTrainerSettings()
-    """How it runs with actors."""
+    """How actors run."""
     devices: PositiveInt = 1
-    """Processes that learn together, each from its part of every minibatch, or of a batched environment's copies; on
-    GPUs one each, else on the CPU."""
+    """Processes that learn together. They share every minibatch, or the copies of a batched environment, and have one
+    GPU each if there are GPUs."""
     strategy: Literal["mirrored", "parameter_server"] = "mirrored"
-    """How several ``devices`` learn: as one, or each from rollouts of its own, whose changes are added up."""
+    """How several ``devices`` learn: from the same rollouts, or each from its own, with their changes added up."""
     max_staleness: PositiveInt | None = None
-    """Of a parameter server: updates by others between the weights that a learner begins from and those that it
-    changes, at most; None: twice as many as there are others."""
+    """For a parameter server: maximum updates by other learners between the weights that a learner starts from and
+    those that it changes; None: twice the number of other learners."""
     cluster: ClusterSettings | None = None
-    """Where actors run, and all but the first of ``devices``; None = on this machine. With it ``execution`` is
-    async."""
+    """Where actors run, and all ``devices`` but the first; None = on this machine. With a cluster, ``execution`` is
+    async by default."""
     sweep: SweepSettings | None = None
-    """What ``tau-train sweep`` searches; other commands leave it alone."""
+    """The search of ``tau-train sweep``; other commands ignore it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -167,11 +167,11 @@ class RunSettings(Section):
 
     @property
     def staleness_bound(self) -> int:
-        """``max_staleness``, where it is not given too."""
+        """``max_staleness``, or its default."""
         return 2 * (self.devices - 1) if self.max_staleness is None else self.max_staleness
 
     def of_behavior(self, name: str) -> TrainerSettings:
-        """The settings of a behavior by its short name. Raises SettingsError with the names there are."""
+        """The settings of a behavior by its short name. Raises SettingsError with the known names."""
         if name in self.behaviors:
             return self.behaviors[name]
         if self.default_settings is not None:
@@ -181,34 +181,34 @@ class RunSettings(Section):
         near = difflib.get_close_matches(name, self.behaviors, 1)
         known = ", ".join(f"'{behavior}'" for behavior in self.behaviors)
         raise SettingsError(
-            f"the engine shows behavior '{name}', which `behaviors` in the settings does not name; "
-            + (f"did you mean '{near[0]}'?" if near else f"it names {known}.")
+            f"the engine announces behavior '{name}', which is not in `behaviors` of the settings; "
+            + (f"did you mean '{near[0]}'?" if near else f"known: {known}.")
             + " Rename one of them, or add `default_settings`."
         )
 
 
 def learner_name(behavior: str, pair: int) -> str:
-    """What the learner of a behavior is called if each pair has a policy of its own."""
+    """Name of the learner of a behavior if each pair has its own policy."""
     return f"{behavior}-pair{pair}"
 
 
 def clash(behaviors: Iterable[str], pairs: int = 0) -> str | None:
-    """Why these behaviors (short names) cannot be trained in one run; None: they can.
+    """Message why these behaviors (short names) cannot be trained in one run; None if they can.
 
-    ``pairs``: how many have policies of their own.
+    ``pairs``: number of pairs with their own policies.
     """
     same = same_file(behaviors, lambda behavior: [learner_name(behavior, pair) for pair in range(pairs)])
     if same is None:
         return None
-    why = f"independent policies are called {learner_name('NAME', 0)}, ..., and " if pairs else ""
+    why = f"independent policies are named {learner_name('NAME', 0)}, ..., and " if pairs else ""
     return (
-        f"'{same[0]}' and '{same[1]}' would share files ({why}Windows and macOS take upper and lower case "
-        "as the same); rename one of them"
+        f"'{same[0]}' and '{same[1]}' would share files ({why}Windows and macOS ignore the case of file names); "
+        "rename one of them"
     )
 
 
 def full_key(key: str) -> str:
-    """``hyperparameters.beta`` as ``behaviors.*.hyperparameters.beta``: what all behaviors have needs no more.
+    """The full key of a behavior's setting: ``behaviors.*.hyperparameters.beta`` for ``hyperparameters.beta``.
 
     ``key`` may be an assignment, ``KEY=VALUE``.
     """
@@ -220,7 +220,7 @@ SettingsT = TypeVar("SettingsT", bound=RunSettings)
 
 
 def check_device(settings: RunSettings) -> None:
-    """Try ``torch_settings.device``; imports torch only where a device other than the CPU is named.
+    """Try ``torch_settings.device``; imports torch only if a device other than the CPU is named.
 
     Raises:
         SettingsError: torch cannot use that device on this machine.
@@ -241,7 +241,7 @@ def check_device(settings: RunSettings) -> None:
 
 
 def _fixed(seed: int, chosen: CheckpointSettings) -> int:
-    """The seed, if it is one; -1 stands for that of the run that goes on, or for a random one of a new run."""
+    """The seed if it is fixed; for -1, the seed of the resumed run, or a random one for a new run."""
     if seed >= 0:
         return seed
     if chosen.resume or chosen.inference:

@@ -1,6 +1,6 @@
-"""Numbers that follow a schedule over a run's steps ``t``: decisions so far, of all runs that were resumed together.
+"""Numbers that follow a schedule over a run's steps ``t``: decisions so far, including those before it was resumed.
 
-Where a key takes one, it is a number; or ``[[t, v], ...]``, linear between these points; or a mapping with a ``mode``,
+The value of such a key is a number; or ``[[t, v], ...]``, linear between these points; or a mapping with a ``mode``,
 whose formulas are hironaka's.
 """
 
@@ -18,11 +18,11 @@ from tau_trainer.settings.kinds import TAG, Fraction, NaturalFloat, PositiveFloa
 
 
 class ScheduleSettings(Section):
-    """What every ``mode`` has."""
+    """Base of every ``mode``."""
 
     mode: str
     initial: NaturalFloat
-    """The number at first."""
+    """The number at the start."""
 
     def at(self, t: float) -> float:
         """The number after ``t`` steps."""
@@ -34,9 +34,9 @@ class ExponentialSettings(ScheduleSettings):
 
     mode: Literal["exponential"] = "exponential"
     final: NaturalFloat
-    """What it goes to."""
+    """The number in the limit."""
     rate: Fraction
-    """What is left of the way after one step: 1 stays, and 0.999999 halves the way about every 700,000 steps."""
+    """Share of the difference left after one step: 1 is constant; 0.999999 halves it about every 700,000 steps."""
 
     def at(self, t: float) -> float:
         """The number after ``t`` steps."""
@@ -45,11 +45,11 @@ class ExponentialSettings(ScheduleSettings):
 
 
 class InverseSettings(ScheduleSettings):
-    """``inverse``: ``rate / (t + rate / initial)``, so after ``rate / initial`` steps half of it is left."""
+    """``inverse``: ``rate / (t + rate / initial)``; after ``rate / initial`` steps, half of the number is left."""
 
     mode: Literal["inverse"] = "inverse"
     rate: PositiveFloat
-    """How slowly it falls."""
+    """The larger, the slower the number falls."""
 
     def at(self, t: float) -> float:
         """The number after ``t`` steps."""
@@ -62,7 +62,7 @@ _MODES = "exponential", "inverse"
 
 
 def at(number: Scheduled, t: float) -> float:
-    """The number after ``t`` steps; points hold their first value before and their last one after them."""
+    """The number after ``t`` steps; before the first point and after the last one, the value is constant."""
     if isinstance(number, ScheduleSettings):
         return number.at(t)
     if not isinstance(number, tuple):
@@ -76,7 +76,7 @@ def at(number: Scheduled, t: float) -> float:
 
 def _in_order(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
     if not points or any(before[0] >= after[0] for before, after in pairwise(points)):
-        raise PydanticCustomError("points", "must be points [step, value] whose steps grow")
+        raise PydanticCustomError("points", "must be points [step, value] with increasing steps")
     return points
 
 
@@ -100,7 +100,7 @@ def _tag(value: object) -> str:
 
 
 def _schedule_of(number: Any) -> Any:
-    """The annotation of a key that takes such a number, or a schedule of such."""
+    """The annotation of a key whose value is a ``number`` or a schedule of such numbers."""
     reader = TypeAdapter(number)
 
     def between(value: Any) -> Any:

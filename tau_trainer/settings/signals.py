@@ -1,4 +1,4 @@
-"""``reward_signals`` and ``behavioral_cloning``: what a behavior learns from, with ML-Agents' names and defaults."""
+"""``reward_signals``, ``behavioral_cloning`` and ``self_play``, with ML-Agents' names and defaults."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class RewardSignalSettings(Section):
     gamma: Fraction = 0.99
     """Discount for each decision."""
     strength: NaturalFloat = 1.0
-    """Factor on the signal before it is learned from."""
+    """Factor on the signal."""
     network_settings: NetworkSettings = NetworkSettings()
-    """Network of the signal's own model, where it has one."""
+    """Network of the signal's own model, if it has one."""
     novelty: ClassVar[bool] = False
-    """Whether it pays for what is new: by what its model knew before, and beyond an episode's end."""
+    """Whether the signal rewards novelty: it uses its model before the update, and also counts beyond an episode."""
     asks_policy: ClassVar[bool] = False
-    """Whether it asks how likely the policy finds an action, which a policy with a memory cannot say of single ones."""
+    """Whether the signal needs the policy's probability of single actions; a policy with memory has none."""
 
 
 class ModelledSignalSettings(RewardSignalSettings):
-    """A signal that comes from a network of its own."""
+    """A signal with its own network."""
 
     learning_rate: PositiveFloat = 3e-4
     """Step size of the model's optimizer."""
@@ -62,25 +62,25 @@ class CuriositySettings(ModelledSignalSettings):
 
 
 class GAILSettings(ModelledSignalSettings):
-    """``gail``: likeness to demonstrations."""
+    """``gail``: similarity to demonstrations."""
 
     demo_path: Text
     """A ``.demo`` file or a folder of them."""
     use_actions: Bool = False
-    """Compare actions as well as observations."""
+    """Compare actions in addition to observations."""
     use_vail: Bool = False
     """Put a variational bottleneck into the discriminator."""
 
 
 class AIRLSettings(ModelledSignalSettings):
-    """``airl``: a reward that is learned from demonstrations and the policy's own experience; not in ML-Agents."""
+    """``airl``: a reward learned from demonstrations and the policy's own experience; not in ML-Agents."""
 
     asks_policy: ClassVar[bool] = True
 
     demo_path: Text
     """A ``.demo`` file or a folder of them."""
     num_epoch: PositiveInt = 3
-    """Passes over each buffer of an on-policy trainer; for SAC, reward_signal_steps_per_update counts."""
+    """Passes over each buffer of an on-policy trainer; SAC uses reward_signal_steps_per_update instead."""
 
 
 class RNDSettings(ModelledSignalSettings):
@@ -110,27 +110,27 @@ LEARNED = {
     "gail": "tau_trainer.rewards.gail:GAIL",
     "airl": "tau_trainer.rewards.airl:AIRL",
 }
-"""Signals that are learned beside the policy: ``module:Class`` of a
+"""Signals that are learned together with the policy: ``module:Class`` of a
 :class:`tau_trainer.rewards.learned.LearnedReward`."""
 LEARNED_BESIDE = ("ppo", "poca", "mappo", "sac", "sac_ln")
-"""Trainers beside which they are, and beside which recordings are imitated."""
+"""Trainers that support learned signals and ``behavioral_cloning``."""
 
 
 class BehavioralCloningSettings(Section):
-    """``behavioral_cloning``: imitation of demonstrations beside reinforcement learning."""
+    """``behavioral_cloning``: imitation of demonstrations in addition to reinforcement learning."""
 
     demo_path: Text
     """A ``.demo`` file or a folder of them."""
     strength: NaturalFloat = 1.0
     """Factor on the policy's learning rate."""
     steps: NaturalInt = 0
-    """Decisions over which it fades out; 0 = never."""
+    """Decisions over which imitation fades out; 0 = never."""
     batch_size: PositiveInt | None = None
-    """None = the trainer's batch_size."""
+    """Demonstrated decisions in one minibatch; None = the trainer's batch_size."""
     num_epoch: PositiveInt | None = None
-    """None = 3."""
+    """Passes over the demonstrations in an update; None = 3."""
     samples_per_update: NaturalInt = 0
-    """0 = all demonstrations in every update."""
+    """Demonstrated decisions in an update; 0 = all."""
 
 
 class SelfPlaySettings(Section):
@@ -139,14 +139,14 @@ class SelfPlaySettings(Section):
     save_steps: PositiveInt = 20000
     """Decisions of the behavior between snapshots."""
     team_change: PositiveInt = Field(default_factory=lambda data: 5 * data.get("save_steps", 20000))
-    """Decisions of the behavior before another team learns; 5 x save_steps unless given."""
+    """Decisions of the behavior before another team learns. Default: 5 x save_steps."""
     swap_steps: PositiveInt = 2000
-    """Decisions of its ghosts between draws of their opponents."""
+    """Decisions of the opponents before new opponents are drawn."""
     window: PositiveInt = 10
-    """Newest snapshots that are kept."""
+    """Number of newest snapshots to keep."""
     play_against_latest_model_ratio: Fraction = 0.5
-    """Probability that a draw is the newest policy as it is then; else each snapshot is as likely."""
+    """Probability of drawing the newest policy; otherwise every snapshot is equally likely."""
     initial_elo: Float = 1200.0
     """Rating at the start."""
     opponents: tuple[Text, ...] = ()
-    """Model files (``.onnx``) that are drawn from as snapshots are; not in ML-Agents."""
+    """Model files (``.onnx``) that are drawn like snapshots; not in ML-Agents."""

@@ -27,35 +27,35 @@ from tau_trainer.settings.kinds import (
 Formula = Literal["binary", "binary_strict", "difference", "incremental", "binary01"]
 """Names of the Tau task's reward formulas."""
 VARIABLE = "RAY_ADDRESS"
-"""Ray's own, which may say where a cluster is."""
+"""Ray's environment variable with the address of a cluster."""
 _FROM_ABOVE_ZERO = ("loguniform", "lograndint")
 _PROFILE = re.compile(r"tau3|tau384|[1-9]\d?x([2-9]|[1-9]\d{1,3})")
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,2}))?")
 
 
 class RewardSettings(Section):
-    """``tau.reward``: where the reward comes from and what is learned from."""
+    """``tau.reward``: the source of the reward, and the value to learn from."""
 
     source: Literal["engine", "trainer"] = "trainer"
-    """``engine``: as sent. ``trainer``: computed by the AgentTrainer from the engine's ``target`` sensor."""
+    """``engine``: as the engine sends it. ``trainer``: computed by the AgentTrainer from the ``target`` sensor."""
     formula: Formula | None = None
     """Reward formula of the Tau task; None = the profile's own."""
     credit: Literal["component", "aggregate"] = "component"
-    """Each action component gets its own advantage, or all share the mean's."""
+    """One advantage for each action component, or the mean's for all."""
     threshold: PositiveFloat = 0.1
-    """Largest error of a component that counts as right."""
+    """Largest error of a correct component."""
     columns: PositiveInt | None = None
-    """Only the first so many components count; None = all."""
+    """Number of components that count, from the first; None = all."""
     predicate: Literal["none", "positive", "threshold", "outcome", "distance"] = "none"
-    """What success is: positive reward, reward of at least success_threshold, good end, or nearness to the target."""
+    """Definition of success: positive reward, reward of at least success_threshold, good end, or a close target."""
     success_threshold: Float = 0.0
-    """Reward (``threshold``) from which, or episode return (``outcome``) above which, a step is a success."""
+    """A step is a success if its reward is at least this (``threshold``), or the return is above it (``outcome``)."""
     success_distance: NaturalFloat = 0.1
-    """Largest distance to the target that is a success (``distance``)."""
+    """Largest distance to the target of a success (``distance``)."""
     values: Literal["01", "pm1"] = "01"
     """A binary reward is 1 or 0, or +1 or -1."""
     aggregate: Literal["mean", "sum", "any", "all", "majority"] = "mean"
-    """How the binary rewards of a window become one number."""
+    """How to aggregate the binary rewards of a window."""
     window: PositiveInt = 1
     """Decisions of one agent in a window."""
     learn_from: Literal["reward", "aggregate"] = "reward"
@@ -66,7 +66,7 @@ class RewardSettings(Section):
         if self.learn_from == "aggregate" and self.predicate == "none":
             raise PydanticCustomError(
                 "aggregate_needs_predicate",
-                "learn_from aggregate needs a predicate that says what success is; "
+                "learn_from aggregate needs a predicate that defines success; "
                 "choose positive, threshold, outcome or distance",
             )
         return self
@@ -83,24 +83,24 @@ class RewardSettings(Section):
 
 
 class TauSettings(Section):
-    """``tau``: how many pairs train side by side, and on which form of the Tau task."""
+    """``tau``: the number of pairs that train at once, and the form of the Tau task."""
 
     profile: Text | None = None
-    """``tau3``, three principal components of the answer's vector; ``tau384``, all its numbers; components and levels,
-    such as ``2x16``, where each answer has a place of its own; None = these as data of one's own need them where the
-    engine is ours, ``tau3`` else."""
+    """``tau3``: three principal components of the answer's vector; ``tau384``: all its numbers; components and levels,
+    such as ``2x16``: each answer has its own point. None = components and levels that fit the user's own data if the
+    engine is one of ours, otherwise ``tau3``."""
     data: Path | None = None
-    """A data set in Tau's JSON form with its vectors beside it; None = the one that comes with the package."""
+    """A data set in Tau's JSON format with its vectors next to it; None = the one included in the package."""
     pairs: Engines = 4
-    """TauAgent-AgentTrainer pairs, each on an engine of its own."""
+    """TauAgent-AgentTrainer pairs, each with its own engine."""
     max_concurrent: PositiveInt | None = None
-    """Pairs that run at the same time; None = as many as make sense on this machine."""
+    """Pairs that run at the same time; None = chosen for this machine."""
     policy: Literal["shared", "independent"] = "shared"
     """All pairs feed one learner, or each has its own."""
     agents: PositiveInt = 32
     """Agents in every engine."""
     reward: RewardSettings = RewardSettings()
-    """Where the reward comes from."""
+    """The source of the reward."""
     evaluate: Bool = True
     """Evaluate on held-out rows at the end."""
 
@@ -113,41 +113,42 @@ class TauSettings(Section):
 
 
 class CollectionSettings(Section):
-    """``collection``: how experience is gathered."""
+    """``collection``: how experience is collected."""
 
     deterministic: Bool = False
-    """Learning and collection take turns, engines in fixed order: the same seed is the same run, to the bit."""
+    """Learning and collection take turns, with engines in fixed order, so the same seed gives the same run bit for bit.
+    """
     max_policy_age: NaturalInt = 1
     """Updates that the acting policy may be behind the learner."""
     learner: Literal["auto", "thread", "process"] = "auto"
-    """Where is learned: beside acting in one process, or in a process of its own, which costs memory and keeps acting
-    free; auto = a process where learning would hold the interpreter's lock."""
+    """Where learning runs: in a thread next to acting, or in a separate process, which costs memory but does not slow
+    acting down; auto = a process if learning would hold the interpreter's lock."""
     listen: Text | None = None
-    """Address that engines connect to; None = this machine only. Whoever can reach another address can act as an
-    engine, so it must be asked for."""
+    """Address that engines connect to; None = this machine only. Anyone who can reach another address can act as an
+    engine, so there is no other default."""
     tls_cert: Path | None = None
-    """Certificate (PEM) that is shown to engines at ``listen``; None = clear text."""
+    """Certificate (PEM) for engines that connect to ``listen``; None = unencrypted."""
     tls_key: Path | None = None
     """The certificate's private key (PEM)."""
     image_order: Literal["auto", "declared", "channels_last"] = "auto"
-    """Order of an uncompressed image's numbers, as engines send it and Unity's recordings hold it: auto = as the
-    engine's version of the package writes; declared = that of the sensor's shape; channels_last = height, width,
-    channels, whatever that shape is."""
+    """Order of an uncompressed image's numbers, from engines and in Unity's recordings: auto = the order of the
+    engine's version of the package; declared = the order of the sensor's shape; channels_last = height, width,
+    channels, independent of that shape."""
     flat_sensors: tuple[Text, ...] = ()
-    """Sensors whose own code writes the image as a list (``AddList``): in the order of their shape, whatever
-    image_order is."""
+    """Sensors whose own code writes the image as a list (``AddList``): in the order of their shape, independent of
+    image_order."""
 
     @model_validator(mode="before")
     @classmethod
     def _transport_is_gone(cls, data: Any) -> Any:
-        """Runs of earlier versions wrote ``transport``; where engines connect decides that now."""
+        """Ignore ``transport``, which runs of earlier versions wrote; the address of the engines decides it now."""
         return {key: value for key, value in data.items() if key != "transport"} if isinstance(data, dict) else data
 
     @model_validator(mode="after")
     def _tls_is_whole(self) -> Self:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise PydanticCustomError(
-                "tls_in_half", "tls_cert and tls_key (--tls-cert, --tls-key) belong together; give both or neither"
+                "tls_in_half", "tls_cert and tls_key (--tls-cert, --tls-key) need each other; give both or neither"
             )
         if self.tls_cert is not None and self.listen is None:
             raise PydanticCustomError(
@@ -159,33 +160,33 @@ class CollectionSettings(Section):
 
 
 class AsyncTrainerSettings(Section):
-    """``async_trainer``: actors in processes of their own, with border's names. *opts* are gradient steps.
+    """``async_trainer``: actors in separate processes, with border's names. *opts* are gradient steps.
 
-    How often a point of every curve and a checkpoint are written is a behavior's ``summary_freq`` and
-    ``checkpoint_interval``, and how many transitions come before the first opt its ``buffer_init_steps``.
+    A behavior's ``summary_freq`` and ``checkpoint_interval`` set the intervals of curves and checkpoints, and its
+    ``buffer_init_steps`` sets the number of transitions before the first opt.
     """
 
     actors: Annotated[Whole, Field(ge=1, le=1000)] = 4
-    """Processes that act, each with an environment of its own."""
+    """Processes that act, each with its own environment."""
     mode: Literal["free", "lock_step"] = "free"
-    """Actors run ahead of learning as far as the channel lets them, or all wait until what they brought is learned:
-    then the same seed is the same run, and max_steps is exact."""
+    """free: actors run ahead of learning as far as the channel allows. lock_step: all wait until their transitions are
+    learned, so the same seed gives the same run, and max_steps is exact."""
     exploration: tuple[dict[str, Any], ...] | None = None
-    """What each actor explores with instead of ``hyperparameters.exploration``: as many as there are actors."""
+    """Exploration of each actor, one entry per actor, instead of ``hyperparameters.exploration``."""
     n_buffer: PositiveInt = 100
-    """Transitions that an actor holds before it pushes them."""
+    """Transitions that an actor collects before it pushes them."""
     channel_capacity: PositiveInt = 4
-    """Pushes that may wait for the learner; who pushes more waits. In lock_step nothing is bounded."""
+    """Pushes that may wait for the learner; further pushes block. In lock_step there is no limit."""
     samples_per_update: tuple[PositiveFloat, PositiveFloat] | None = None
-    """Least and most samples for each opt: whoever is ahead waits. null = steps_per_update for both."""
+    """Minimum and maximum of samples for each opt: the side that is ahead waits. null = steps_per_update for both."""
     max_policy_lag: PositiveInt = 5000
-    """Opts by which the weights that acted may be behind when a transition is first learned from."""
+    """Maximum age, in opts, of the weights that chose a transition's action when it is first learned from."""
     max_opts: PositiveInt | None = None
     """Opts after which learning ends; null = at max_steps decisions (border: 10)."""
     sync_interval: PositiveInt = 100
-    """Opts between two versions of the weights that actors get; in lock_step they get them after every round."""
+    """Opts between two versions of the weights for actors; in lock_step, they get new weights after every round."""
     eval_interval: NaturalInt = 5000
-    """Opts between two evaluations, in an environment of their own; 0 = none. Learning waits for them in lock_step."""
+    """Opts between two evaluations, in a separate environment; 0 = none. In lock_step, learning waits for them."""
     eval_episodes: PositiveInt = 5
     """Episodes of an evaluation, with the most likely actions; their mean return chooses the best policy."""
 
@@ -194,35 +195,35 @@ class AsyncTrainerSettings(Section):
         if self.exploration is not None and len(self.exploration) != self.actors:
             raise PydanticCustomError(
                 "exploration_each",
-                "exploration has {given} entries and there are {actors} actors; give one for each",
+                "exploration has {given} entries, but there are {actors} actors; give one for each",
                 {"given": len(self.exploration), "actors": self.actors},
             )
         if self.samples_per_update is not None and self.samples_per_update[0] > self.samples_per_update[1]:
-            raise PydanticCustomError("samples_bounds", "samples_per_update must be [least, most]; exchange the two")
+            raise PydanticCustomError("samples_bounds", "samples_per_update must be [minimum, maximum]; swap the two")
         if self.max_policy_lag < 2 * self.sync_interval:
             raise PydanticCustomError(
                 "lag_and_sync",
-                "max_policy_lag {lag} is below twice the sync_interval {sync}, so learning would wait for ever; "
+                "max_policy_lag {lag} is below twice the sync_interval {sync}, so learning would wait forever; "
                 "lower sync_interval or raise max_policy_lag",
                 {"lag": self.max_policy_lag, "sync": self.sync_interval},
             )
         return self
 
     def exploration_of(self, actor: int) -> dict[str, Any] | None:
-        """What ``actor`` explores with; None: as the settings of its behavior say."""
+        """Exploration of ``actor``; None: that of its behavior's settings."""
         return None if self.exploration is None else self.exploration[actor]
 
 
 class ClusterSettings(Section):
-    """``cluster``: a Ray cluster on whose nodes actors play; learning stays where the command runs."""
+    """``cluster``: a Ray cluster whose nodes run the actors; learning stays on the machine of the command."""
 
     address: Text
     """``local`` or ``local:N``: a private cluster of one or N nodes on this machine; HOST:PORT of a running one; or
-    ``RAY_ADDRESS``: what that variable says."""
+    ``RAY_ADDRESS``: the value of that variable."""
     resources: Annotated[dict[Text, NaturalFloat], Field(min_length=1)] = Field(default_factory=lambda: {"cpu": 1.0})
-    """What a node must have free for each actor: ``cpu``, ``gpu``, or by the names that its nodes were started with."""
+    """Free resources that a node needs for each actor: ``cpu``, ``gpu``, or names that nodes were started with."""
     insecure: Bool = False
-    """Connect to a running cluster though there is no token: whoever can reach it can run programs on it."""
+    """Connect to a running cluster without a token, although anyone who can reach it can run programs on it."""
 
     @field_validator("address")
     @classmethod
@@ -239,26 +240,26 @@ class ClusterSettings(Section):
 
     @property
     def private(self) -> int:
-        """Nodes of a cluster that is started for this run; 0: it runs already."""
+        """Number of nodes of a cluster to start for this run; 0 if it already runs."""
         found = _LOCAL.fullmatch(self.address)
         return int(found[1] or 1) if found else 0
 
 
 class Distribution(Section):
-    """``sweep.space.KEY``: values of a setting, by exactly one of Ray Tune's distributions."""
+    """``sweep.space.KEY``: values of a setting, as exactly one of Ray Tune's distributions."""
 
     choice: Annotated[tuple[Any, ...], Field(min_length=1)] | None = None
     """One of these."""
     uniform: tuple[Float, Float] | None = None
     """From the first to the second."""
     loguniform: tuple[Float, Float] | None = None
-    """The same, every size as likely."""
+    """From the first to the second, uniform in the logarithm."""
     quniform: tuple[Float, Float, PositiveFloat] | None = None
-    """As uniform, rounded to multiples of the third."""
+    """Like uniform, rounded to multiples of the third."""
     randint: tuple[Int, Int] | None = None
-    """Whole numbers from the first on, below the second."""
+    """Whole numbers from the first to below the second."""
     lograndint: tuple[Int, Int] | None = None
-    """The same, every size as likely."""
+    """Like randint, uniform in the logarithm."""
     qrandint: tuple[Int, Int, PositiveInt] | None = None
     """Whole multiples of the third, from the first to the second."""
 
@@ -272,65 +273,65 @@ class Distribution(Section):
             return self
         low, high, *step = self.arguments
         if low >= high or (self.kind in _FROM_ABOVE_ZERO and low <= 0):
-            text = "has a {kind} from {low} to {high}; let it begin {above}below its end"
+            text = "has a {kind} from {low} to {high}; the first number must be {above}below the second"
             above = "above 0 and " if "log" in self.kind else ""
             raise PydanticCustomError("range", text, {"kind": self.kind, "low": low, "high": high, "above": above})
         if self.quniform and any(abs(math.remainder(end, *step)) > 1e-9 * abs(end) for end in (low, high)):
-            text = "has a quniform from {low} to {high}; let both be multiples of {step}"
+            text = "has a quniform from {low} to {high}; both must be multiples of {step}"
             raise PydanticCustomError("multiples", text, {"low": low, "high": high, "step": step[0]})
         return self
 
     @property
     def kind(self) -> str:
-        """Its name, which is Ray Tune's."""
+        """The distribution's name in Ray Tune."""
         return next(name for name in type(self).model_fields if getattr(self, name) is not None)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """Values to choose from, or the numbers that Ray Tune's function takes."""
+        """Values to choose from, or the arguments of Ray Tune's function."""
         return tuple(getattr(self, self.kind))
 
     @property
     def extremes(self) -> tuple[Any, ...]:
-        """Values to choose from, or the least and the largest."""
+        """Values to choose from, or the smallest and the largest."""
         if self.kind == "choice":
             return self.arguments
         low, high = self.arguments[:2]
         return low, high - 1 if self.kind in ("randint", "lograndint") else high
 
     def within(self, value: Any) -> Any:
-        """``value``, or the end of the range that it is beyond."""
+        """``value``, clipped to the range."""
         return value if self.kind == "choice" else min(max(value, self.extremes[0]), self.extremes[1])
 
 
 class SweepSettings(Section):
-    """``sweep``: many runs with different settings, of which the better ones go on."""
+    """``sweep``: many trials with different settings; weak ones are stopped early."""
 
     metric: Literal["reward", "accuracy"] = "reward"
     """Mean return of the episodes since the last report, or the newest policy's accuracy on validation rows."""
     mode: Literal["max", "min"] = "max"
-    """Whether more of it is better, or less."""
+    """Whether larger or smaller values are better."""
     trials: PositiveInt = 10
-    """Runs, each with values of its own."""
+    """Number of runs with different values."""
     scheduler: Literal["asha", "pbt", "none"] = "asha"
-    """Successive halving ends who is behind; population-based training lets them go on from who is ahead, with values
-    near theirs; none lets all come to their end."""
+    """asha: successive halving stops trials that are behind. pbt: population-based training restarts them from trials
+    that are ahead, with similar values. none: all trials run to their end."""
     interval: PositiveInt | None = None
-    """Decisions of a trial between two reports, by which it is judged; null = the smallest summary_freq."""
+    """Decisions of a trial between two reports to the scheduler; null = the smallest summary_freq."""
     grace: PositiveInt | None = None
-    """Decisions that ``asha`` lets every trial have; null = max_steps / reduction_factor^2, at least one interval."""
+    """Decisions before ``asha`` may stop a trial; null = max_steps / reduction_factor^2, at least one interval."""
     reduction_factor: Annotated[PositiveInt, Field(ge=2)] = 4
-    """Of so many trials ``asha`` lets one go on, each time they have had so many times the decisions."""
+    """``asha`` continues one of this number of trials each time their decisions have grown by this factor."""
     quantile: Annotated[Float, Field(gt=0, le=0.5)] = 0.25
-    """Share of trials that ``pbt`` takes as ahead, and as behind."""
+    """Share of trials that ``pbt`` counts as ahead, and as behind."""
     synch: Bool = False
-    """With ``pbt`` all trials wait for each other at every interval, and begin anew from there: for fewer places than
-    trials, and for places that are not alike."""
+    """With ``pbt``, all trials wait for each other at every interval and restart from there. Use it if fewer trials can
+    run at once than there are, or if machines differ in speed."""
     space: Annotated[dict[Text, Distribution], Field(min_length=1)]
-    """Distribution of each setting that is searched, by its key as ``--set`` has it; what all behaviors have needs no
-    ``behaviors.*`` before it."""
+    """Distribution of each setting to search, by its key as in ``--set``; keys of all behaviors need no prefix
+    ``behaviors.*``."""
     cluster: ClusterSettings = ClusterSettings(address="local")
-    """Where trials run; ``resources`` is what a node must have free for each."""
+    """Where trials run; ``resources`` are the free resources that a node needs for each."""
 
     @field_validator("cluster", mode="before")
     @classmethod
@@ -343,8 +344,8 @@ class SweepSettings(Section):
         if self.scheduler == "pbt" and fixed:
             raise PydanticCustomError(
                 "pbt_goes_on",
-                "has scheduler pbt, which goes on with the networks that there are, and searches {key}; "
-                "choose scheduler asha or take that key out of space",
+                "has scheduler pbt, which continues with trained networks, so it cannot search {key}; "
+                "choose scheduler asha or remove that key from space",
                 {"key": fixed[0]},
             )
         return self

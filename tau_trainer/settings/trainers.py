@@ -36,12 +36,12 @@ from tau_trainer.settings.signals import (
 )
 
 LEAST_SUMMARIES = 20
-"""Points of a run's curve, however short it is, where nobody says how many."""
+"""Minimum points of a run's curve with ``summary_freq: auto``, even if the run is short."""
 SummaryFreq = Annotated[
     Annotated[PositiveInt, Tag(TAG + "steps")] | Annotated[Literal["auto"], Tag(TAG + "auto")],
     Discriminator(lambda value: TAG + ("auto" if value == "auto" else "steps")),
 ]
-"""Steps between two points of a curve. What is given is kept; ``auto``: see :func:`summary_every`."""
+"""Steps between two points of a curve; for ``auto``, see :func:`summary_every`."""
 
 
 AnySettings = TypeVar("AnySettings", bound="TrainerSettings")
@@ -54,13 +54,13 @@ def _not_empty(value: dict[str, RewardSignalSettings]) -> dict[str, RewardSignal
 
 
 RewardSignals = Annotated[dict[str, RewardSignalSettings], TableSchema(SignalTable), AfterValidator(_not_empty)]
-"""Reward signals by name, each of the class that its name asks for."""
+"""Reward signals by name, each of the class for its name."""
 
 
 def summary_every(given: SummaryFreq, usual: int, max_steps: int) -> int:
-    """Steps between two points of a curve: those that were ``given``; for ``auto`` the ``usual`` ones.
+    """Steps between two points of a curve: ``given``, or for ``auto`` the ``usual`` steps.
 
-    In a run so short that few points would come ``auto`` is a twentieth of ``max_steps``; 0: a run without end.
+    In a short run, ``auto`` is a twentieth of ``max_steps``. ``max_steps`` 0: a run without end.
     """
     if given != "auto":
         return given
@@ -68,20 +68,20 @@ def summary_every(given: SummaryFreq, usual: int, max_steps: int) -> int:
 
 
 class TrainerSettings(Section):
-    """What every trainer type has. A *step* is one decision of one agent, summed over all engines."""
+    """Base of every trainer type's settings. A *step* is one decision of one agent, summed over all engines."""
 
     trainer_type: str
     """The algorithm: a name of :func:`tau_trainer.plugins.names`."""
     hyperparameters: SerializeAsAny[Hyperparameters]
-    """Its numbers."""
+    """Hyperparameters of the algorithm."""
     network_settings: NetworkSettings = NetworkSettings()
     """Shape of the policy's network."""
     reward_signals: RewardSignals = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings()})
-    """Signals by name; if given, extrinsic is not added by itself."""
+    """Signals by name; if given, extrinsic is not added automatically."""
     init_path: str | None = None
     """A checkpoint to start from."""
     keep_checkpoints: Int = 5
-    """Newest checkpoints kept; 0 or less keeps all."""
+    """Number of newest checkpoints to keep; 0 or less keeps all."""
     checkpoint_interval: PositiveInt = 500000
     """Steps between checkpoints."""
     even_checkpoints: Bool = False
@@ -89,28 +89,28 @@ class TrainerSettings(Section):
     max_steps: PositiveInt = 500000
     """Steps after which this behavior stops learning."""
     criterion: Float | None = None
-    """Mean reward of trial_count episodes, of agent and group, from which this behavior has learned enough; None =
-    max_steps alone."""
+    """Mean reward over trial_count episodes, of agent and group, at which this behavior stops learning; None = only
+    max_steps ends it."""
     trial_count: PositiveInt = 100
-    """Newest episodes, of all agents and engines, that criterion and save_best_only look at."""
+    """Number of newest episodes, of all agents and engines, that criterion and save_best_only average."""
     save_best_only: Bool = False
-    """Write a checkpoint only where the behavior has become better: by validation, or by the mean reward of trial_count
+    """Write a checkpoint only if the behavior has become better: by validation, or by the mean reward over trial_count
     episodes."""
     save_param_only: Bool = False
-    """Keep weights and counters in checkpoints alone: no optimizer, no experience, no random numbers."""
+    """Save only weights and counters in checkpoints: no optimizer, no experience, no random numbers."""
     time_horizon: PositiveInt = 64
-    """Longest piece of one agent's episode that is learned from at once."""
+    """Maximum length of a piece of one agent's episode that is learned from at once."""
     summary_freq: SummaryFreq = "auto"
-    """Steps between two points of every TensorBoard curve; auto = usual_summary_freq, in short runs a twentieth of
+    """Steps between two points of every TensorBoard curve; auto = usual_summary_freq, or in short runs a twentieth of
     max_steps."""
     usual_summary_freq: ClassVar[int] = 50000
-    """What ``auto`` means in a run that is long enough."""
+    """Value of ``auto`` in a run that is long enough."""
     threaded: Bool = False
-    """Kept for ML-Agents' files; learning always runs beside collection here."""
+    """Accepted for ML-Agents' files; here, learning always runs in parallel with collection."""
     self_play: SelfPlaySettings | None = None
-    """Play against earlier selves; ``{}`` means the defaults."""
+    """Play against earlier versions of the policy; ``{}`` means the defaults."""
     behavioral_cloning: BehavioralCloningSettings | None = None
-    """Imitate demonstrations as well."""
+    """Imitate demonstrations in addition."""
 
     @property
     def checkpoint_every(self) -> int:
@@ -120,13 +120,13 @@ class TrainerSettings(Section):
         return max(1, self.max_steps // self.keep_checkpoints)
 
     def summary_every(self, max_steps: int) -> int:
-        """Steps between two points of a learner's curve, ``auto`` worked out; ``max_steps`` 0: a run without end."""
+        """Steps between two points of a learner's curve, with ``auto`` resolved; ``max_steps`` 0: a run without end."""
         return summary_every(self.summary_freq, self.usual_summary_freq, max_steps)
 
     @model_validator(mode="before")
     @classmethod
     def _goals_are_inputs(cls, data: Any) -> Any:
-        """With hindsight nearly every row has a goal of its own, and a layer made for each one would cost too much."""
+        """With hindsight, feed goals as inputs: almost every row has its own goal, and a layer for each is too slow."""
         numbers = data.get("hyperparameters") if isinstance(data, Mapping) else None
         if not isinstance(numbers, Mapping) or numbers.get("hindsight") is None:
             return data
@@ -137,7 +137,7 @@ class TrainerSettings(Section):
     def _even_needs_count(self) -> Self:
         if self.even_checkpoints and self.keep_checkpoints < 1:
             raise PydanticCustomError(
-                "even_checkpoints", "even_checkpoints needs a keep_checkpoints of at least 1 to divide max_steps by"
+                "even_checkpoints", "even_checkpoints divides max_steps by keep_checkpoints, which must be at least 1"
             )
         return self
 
@@ -155,11 +155,11 @@ class TrainerSettings(Section):
 
 
 def without_memory(settings: AnySettings, instead: str) -> AnySettings:
-    """The same settings. Raises PydanticCustomError where they ask for a memory; ``instead`` learns one."""
+    """The same settings. Raises PydanticCustomError if they have a memory; ``instead`` names trainers with memory."""
     if settings.network_settings.memory is not None:
         raise PydanticCustomError(
             "no_memory",
-            "network_settings.memory: {trainer} cannot learn it; remove it, or use trainer_type: {instead}",
+            "network_settings.memory: {trainer} does not support it; remove it, or use trainer_type: {instead}",
             {"trainer": settings.trainer_type, "instead": instead},
         )
     return settings
@@ -180,7 +180,7 @@ class SACTrainerSettings(TrainerSettings):
 
 
 class SACLNTrainerSettings(TrainerSettings):
-    """A behavior that SAC with layer normalisation trains."""
+    """A behavior that SAC with layer normalization trains."""
 
     trainer_type: Literal["sac_ln"] = "sac_ln"
     hyperparameters: SACLNHyperparameters = SACLNHyperparameters()
@@ -195,7 +195,7 @@ class DQNTrainerSettings(TrainerSettings):
 
 
 class IQNTrainerSettings(DQNTrainerSettings):
-    """A behavior that an implicit quantile network learns."""
+    """A behavior that an implicit quantile network trains."""
 
     trainer_type: Literal["iqn"] = "iqn"  # type: ignore[assignment]
     hyperparameters: IQNHyperparameters = IQNHyperparameters()
@@ -232,9 +232,9 @@ class OfflineTrainerSettings(TrainerSettings):
     demo_path: Text
     """A ``.demo`` file or a folder of them."""
     held_out: Annotated[Fraction, Field(lt=1.0)] = 0.1
-    """Share of episodes that nothing is learned from: their losses say how well it generalises."""
+    """Share of episodes that are not learned from; their losses show how well the policy generalizes."""
     evaluation_episodes: PositiveInt = 10
-    """Played at each checkpoint, where an environment is named."""
+    """Episodes to play at each checkpoint, if an environment is named."""
     max_steps: PositiveInt = 20000
     """Gradient steps."""
     checkpoint_interval: PositiveInt = 5000
@@ -278,10 +278,10 @@ class MAPPOTrainerSettings(POCATrainerSettings):
 
 @dataclass(frozen=True, slots=True)
 class TrainerType:
-    """What stands behind a ``trainer_type``."""
+    """The settings and the algorithm of a ``trainer_type``."""
 
     settings: type[TrainerSettings]
-    """Its keys; ``trainer_type`` and ``hyperparameters`` need defaults."""
+    """Class of the settings; ``trainer_type`` and ``hyperparameters`` need defaults."""
     algorithm: str
     """``module:Class`` of a :class:`tau_trainer.algorithms.Algorithm`."""
 
@@ -302,7 +302,7 @@ MAPPO_TRAINER = TrainerType(MAPPOTrainerSettings, "tau_trainer.algorithms.poca:M
 
 
 def trainer_type(name: str) -> TrainerType:
-    """The trainer type of that name. Raises SettingsError where there is none."""
+    """The trainer type of that name. Raises SettingsError if there is none."""
     found = plugins.load("trainers", name)
     if not isinstance(found, TrainerType) and hasattr(found, "trainer"):  # the class of a tau_trainer.Agent
         found = found.trainer()
@@ -312,9 +312,9 @@ def trainer_type(name: str) -> TrainerType:
 
 
 def shared_out(settings: TrainerSettings, learners: int) -> TrainerSettings:
-    """With rollouts that are so many parts of what one learner would learn from at a time.
+    """Divide one learner's rollout among ``learners``.
 
-    So several of a parameter server take as many gradient steps for as many decisions as one process.
+    The learners of a parameter server then take as many gradient steps per decision as one process.
     """
     numbers = settings.hyperparameters
     whole = getattr(numbers, "rollout_size", numbers.buffer_size)
@@ -325,11 +325,11 @@ def shared_out(settings: TrainerSettings, learners: int) -> TrainerSettings:
 
 
 def _of_its_type(value: object) -> object:
-    """A plain mapping as the class that its ``trainer_type`` asks for."""
+    """Read a plain mapping as the class of its ``trainer_type``."""
     if not isinstance(value, Mapping):
         return value
     return trainer_type(str(value.get("trainer_type", "ppo"))).settings.model_validate(value)
 
 
 AnyTrainerSettings = Annotated[SerializeAsAny[TrainerSettings], BeforeValidator(_of_its_type)]
-"""Settings of a behavior, whatever trains it."""
+"""Settings of a behavior with any trainer type."""

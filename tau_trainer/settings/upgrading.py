@@ -1,8 +1,8 @@
-"""From files of older ML-Agents to the form of today: what ``tau-train upgrade`` does, without touching files.
+"""Converts files of older ML-Agents to the current format for ``tau-train upgrade``, without writing files.
 
-Up to 0.16 a behavior's keys stood flat at the top of the file, over a section ``default``, and curricula and samplers
-had files of their own; 0.17 had them in the sections ``curriculum`` and ``parameter_randomization``. Source of the
-forms: ML-Agents' migration notes, and its documentation of those versions.
+Up to 0.16, behaviors were at the top of the file with all their keys on one level, over a section ``default``, and
+curricula and samplers had their own files. 0.17 had sections ``curriculum`` and ``parameter_randomization``. Source of
+the formats: ML-Agents' migration notes, and its documentation of those versions.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ _Table = dict[str, Any]
 
 @dataclass(slots=True)
 class Upgraded:
-    """A file in the form of today."""
+    """A file in the current format."""
 
     data: _Table
     changed: bool = True
-    """False: it was of that form before."""
+    """False if the file already had this format."""
     notes: list[str] = field(default_factory=list)
-    """What was left out or means something else now, a sentence each."""
+    """One sentence for each key that was left out or has another meaning now."""
     imitated: list[str] = field(default_factory=list)
-    """A sentence for each behavior whose trainer imitated somebody while they played: these have no successor."""
+    """One sentence for each behavior with a trainer that imitated a person during play, which has no successor."""
 
 
 def upgrade(documents: Sequence[Document]) -> Upgraded:
-    """One file of today from ``documents``: a trainer's file, and curricula and samplers that belong to it.
+    """One file in the current format from ``documents``: a trainer's file, and its curricula and samplers.
 
-    Raises SettingsError for what has no place in today's form, and for values that are wrong in any.
+    Raises SettingsError for keys without a place in the current format, and for invalid values.
     """
     earlier = [*moved(documents[0].data)]
     if earlier:
@@ -99,11 +99,11 @@ def upgrade(documents: Sequence[Document]) -> Upgraded:
         kinds = {behavior.trainer_type for behavior in full.behaviors.values()} | {default.get("trainer_type", "ppo")}
         if len(kinds) == 1 and settings.behaviors == full.behaviors:
             result.data = lean
-        else:  # today's default_settings would say more than it did, and mlagents-learn knows one trainer type there
+        else:  # default_settings would set more than default did, and mlagents-learn allows one trainer type there
             settings = full
             result.notes.append(
-                f"{name}: default is merged into every behavior, as it cannot stand as default_settings here; "
-                "a behavior that the file does not name has none of it any more"
+                f"{name}: default is merged into every behavior, because it does not work as default_settings; "
+                "behaviors that the file does not name no longer get it"
             )
     result.data = _picked(result.data, settings.model_dump(mode="json"))
     refused = Problems(Document(name, {}))
@@ -114,7 +114,7 @@ def upgrade(documents: Sequence[Document]) -> Upgraded:
 
 
 def _of_today(document: Document, earlier: Sequence[tuple[Location, str]]) -> Upgraded:
-    """A file of an earlier version of this package in the keys of today; what they could not take over is noted."""
+    """A file of an earlier version of this package with the current keys; keys without an equivalent are noted."""
     problems, result = Problems(document), Upgraded(migrated(document.data))
     for place, _ in earlier:
         if place[-1] in OPTS_ALONE:
@@ -124,14 +124,14 @@ def _of_today(document: Document, earlier: Sequence[tuple[Location, str]]) -> Up
 
 
 def dumped(data: _Table, heading: str) -> str:
-    """YAML under a comment, which our loader has read. Raises SettingsError."""
+    """YAML below a comment, checked by reading it back. Raises SettingsError."""
     text = f"# {heading}\n{yaml.safe_dump(data, sort_keys=False, allow_unicode=True)}"
     interpret(parse_document(text, "the converted file"), {}, False, {})
     return text
 
 
 def _lean(data: _Table, default: _Table) -> _Table:
-    """``data`` with ``default`` as today's default_settings, and behaviors without what they have from there."""
+    """``data`` with ``default`` as default_settings, and behaviors without the values that they inherit from it."""
     behaviors = {name: _beyond(behavior, default) for name, behavior in data.get("behaviors", {}).items()}
     return {"default_settings": default, **data, "behaviors": behaviors}
 
@@ -144,9 +144,9 @@ def _beyond(full: Any, below: Any) -> Any:
 
 
 def _picked(template: Any, known: Any) -> Any:
-    """Of ``known`` what ``template`` has, in its order."""
+    """The keys of ``known`` that ``template`` has, in the template's order."""
     if isinstance(template, dict) and isinstance(known, dict):
-        if "curriculum" in template and "curriculum" not in known:  # of a single lesson its value is left
+        if "curriculum" in template and "curriculum" not in known:  # a single lesson becomes its value
             return known
         return {key: _picked(value, known[key]) for key, value in template.items() if key in known}
     if isinstance(template, list) and isinstance(known, list):
@@ -163,10 +163,10 @@ class _File:
         self.default: _Table | None = None
 
     def convert(self) -> None:
-        """Add what the file says."""
+        """Add the file's content to the result."""
         data, result = dict(self.problems.document.data), self.result.data
         for location, _ in self.problems.document.duplicates:
-            self._note(location, "stands twice; the later one counts")
+            self._note(location, "is defined twice; the later one counts")
         match old_kind(data, RunSettings.model_fields):
             case "curriculum":
                 self._curriculum(PurePath(self.problems.document.name).stem, data, ())
@@ -178,7 +178,7 @@ class _File:
                 self._behaviors(data)
             case "nameless":
                 known = {key: value for key, value in data.items() if key not in RunSettings.model_fields}
-                self.problems.add((nameless(known)[0],), f"{NAMELESS}, then run this again")
+                self.problems.add((nameless(known)[0],), f"{NAMELESS}, then run this command again")
             case None:
                 moved = {key: data.pop(key) for key in MOVED if key in data}
                 for key, value in data.items():
@@ -188,7 +188,7 @@ class _File:
         result.update({key: result.pop(key) for key in ("environment_parameters",) if key in result})
 
     def _table(self, value: Any, place: Location) -> _Table:
-        """A mapping, or an empty one for nothing, and for what is none, which is told."""
+        """``value`` if it is a mapping, otherwise an empty one; any value but None is then reported."""
         if value is not None and not isinstance(value, dict):
             self.problems.add(place, "must be a mapping of keys")
         return value if isinstance(value, dict) else {}
@@ -197,7 +197,7 @@ class _File:
         self.result.notes.append(f"{self.problems.place(place)} {text}")
 
     def _section(self, key: str, value: Any) -> None:
-        """A section that files of 0.17 and later have."""
+        """Convert a section of a file of 0.17 or later."""
         data = self.result.data
         if key == "environment_parameters" and value is not None:
             data.setdefault(key, {})
@@ -213,14 +213,14 @@ class _File:
             data[key] = value
 
     def _behaviors(self, data: _Table) -> None:
-        """A whole file of 0.16 or older; a behavior could be another's name."""
+        """Convert a file of 0.16 or older, in which a behavior's value may be another behavior's name."""
         default = self._table(data.pop("default", None), ("default",))
         if _kind(default) in _ONLINE:
             if not data:
                 self._imitated(default, ("default",))
         elif default:
             converted = self._converted(default, ("default",), default)
-            if _kind(default) != _OFFLINE or not data:  # each behavior names recordings of its own
+            if _kind(default) != _OFFLINE or not data:  # each behavior names its own recordings
                 self.default = converted
         for name, entry in data.items():
             passed = {name}
@@ -232,15 +232,13 @@ class _File:
         self.result.notes.append(f"{self.problems.document.name}: {text}by the number of agents in its scene")
         behaviors = [self.default, *self.result.data.get("behaviors", {}).values()]
         if any(_mapping(_mapping(entry).get("network_settings")).get("memory") for entry in behaviors):
-            text = (
-                "memory_size is that of the policy alone since 0.15; halve that of an older file (for sac: a quarter)"
-            )
+            text = "memory_size is for the policy only since 0.15; halve that of an older file (for sac: a quarter)"
             self.result.notes.append(f"{self.problems.document.name}: {text}")
 
     def _behavior(self, name: str, entry: Any, place: Location, default: Mapping[str, Any] | None = None) -> None:
         behaviors = self.result.data.setdefault("behaviors", {})
         if name in behaviors:
-            self.problems.add(place, "is in two of the files; remove one of the two")
+            self.problems.add(place, "is in two of the files; remove it from one of them")
         elif isinstance(entry, Mapping) and _kind(whole := {**(default or {}), **entry}) in _ONLINE:
             self._imitated(whole, place)
         elif isinstance(entry, Mapping):
@@ -254,7 +252,7 @@ class _File:
         self.result.imitated.append(f"{where} is {_kind(entry)}, {text}")
 
     def _converted(self, entry: Mapping[str, Any], place: Location, said: Mapping[str, Any]) -> _Table:
-        """A behavior's settings; notes are made of the keys that it ``said`` itself, not of those of ``default``."""
+        """A behavior's settings. Notes are added only for keys in ``said``, the behavior's own, not in ``default``."""
         kind = "bc" if _kind(entry) == _OFFLINE else _kind(entry)
         out: _Table = {}
         numbers: _Table = {}
@@ -263,14 +261,14 @@ class _File:
         for key, value in entry.items():
             new = RENAMED.get(key, key)
             if key in _GONE:
-                left_out[key] = "has no effect today and is left out"
+                left_out[key] = "no longer has an effect and is left out"
             elif _kind(entry) == _OFFLINE and key in _CLOCK:
-                left_out[key] = "counted decisions, and bc counts gradient steps; it is left out"
+                left_out[key] = "counted decisions, but bc counts gradient steps; it is left out"
             elif any(new in known for known in _NUMBERS.values()):
                 if new in _NUMBERS.get(kind, _NUMBERS["ppo"]):
                     numbers[new] = value
                 else:
-                    left_out[key] = f"means nothing to {kind} and is left out"
+                    left_out[key] = f"is not supported by {kind} and is left out"
             elif new in _NETWORK:
                 network[new] = value
             elif key in ("hyperparameters", "network_settings") and isinstance(value, Mapping):
@@ -283,8 +281,8 @@ class _File:
         if "use_recurrent" in entry:
             given = {key: entry[key] for key in RECURRENT[1:] if key in entry}
             network["memory"] = given if entry["use_recurrent"] else None
-        if kind == "bc" or "reward_signals" in entry:  # as of 0.9, which reads nothing else
-            left_out |= {key: "has no effect today and is left out" for key in CURIOSITY if key in entry}
+        if kind == "bc" or "reward_signals" in entry:  # a file of 0.9 or later, which ignores the old keys
+            left_out |= {key: "no longer has an effect and is left out" for key in CURIOSITY if key in entry}
         else:
             out |= _rewards(entry)
         signals = out.get("reward_signals", {})
@@ -302,7 +300,7 @@ class _File:
         return {key: out[key] for key in _ORDER if key in out} | out
 
     def _updates(self, numbers: _Table, entry: Mapping[str, Any], rewards: Any, place: Location) -> dict[str, str]:
-        """SAC's updates as decisions for each, into ``numbers``; what to say of the keys that said so before 0.16."""
+        """Set SAC's decisions for each update in ``numbers``; returns messages for keys from before 0.16."""
         old = {key: entry[key] for key in UPDATES if key in entry}
         for key, value in (old | {"reward_signal_num_update": 1 if rewards is None else rewards}).items():
             if not is_number(value) or not float(value) > 0:
@@ -312,17 +310,17 @@ class _File:
         if old and "steps_per_update" not in entry:
             numbers["steps_per_update"] = interval / float(old.get("num_update", old.get("num_updates", 1)))
             rewards = None if rewards is None else interval / float(rewards)
-        if old or "steps_per_update" in entry:  # from 0.16 on that number was, in spite of its name, one of decisions
+        if old or "steps_per_update" in entry:  # from 0.16, this number counts decisions, despite its name
             numbers["reward_signal_steps_per_update"] = numbers["steps_per_update"] if rewards is None else rewards
         text = f"became steps_per_update {numbers.get('steps_per_update')}, which counts decisions of all agents; "
-        return dict.fromkeys(old, f"{text}multiply it by their number in the scene")
+        return dict.fromkeys(old, f"{text}multiply it by the number of agents in the scene")
 
     def _curricula(self, curricula: Any, place: Location) -> None:
         for behavior, table in self._table(curricula, place).items():
             self._curriculum(behavior, table, (*place, behavior))
 
     def _curriculum(self, behavior: str, table: Any, place: Location) -> None:
-        """What stood by behavior, for several parameters at once, stands by parameter today."""
+        """Convert a curriculum of a behavior for several parameters to one curriculum for each parameter."""
         if not isinstance(table, Mapping) or not isinstance(thresholds := table.get("thresholds"), list):
             return self.problems.add(place, "must be a curriculum: thresholds, measure and parameters")
         criteria = {"behavior": behavior, **{key: table[key] for key in _CRITERIA if key in table}}
@@ -341,7 +339,7 @@ class _File:
         for name, sampler in self._table(samplers, place).items():
             here = (*place, name)
             if name == "resampling-interval":
-                self._note(here, "is left out: today a value is drawn whenever the scene asks for it")
+                self._note(here, "is left out: values are now drawn whenever the scene asks for them")
             else:
                 self._parameter(name, _parameter(sampler), here)
 
@@ -350,12 +348,12 @@ class _File:
             self.result.data["environment_parameters"] = {}
         parameters = self.result.data["environment_parameters"]
         if name in parameters:
-            self.problems.add(place, f"is the second thing that {name} follows, of which there can be one; remove one")
+            self.problems.add(place, f"is a second definition of {name}, which can have only one; remove one")
         parameters[name] = value
 
 
 def _kind(entry: Mapping[str, Any]) -> str:
-    """Its trainer, by the name that the file has."""
+    """The trainer of a behavior, by its name in the file."""
     return str(entry.get("trainer_type", entry.get("trainer", "")))
 
 
@@ -368,7 +366,7 @@ def _renamed(section: Mapping[str, Any]) -> _Table:
 
 
 def _rewards(entry: Mapping[str, Any]) -> _Table:
-    """``reward_signals`` of a behavior of 0.8 or older, where curiosity had the game's own discount."""
+    """``reward_signals`` of a behavior of 0.8 or older, where curiosity shared the game's discount."""
     gamma = {"gamma": entry["gamma"]} if "gamma" in entry else {}
     curious = bool(entry.get("use_curiosity"))
     if not (gamma or curious):
@@ -381,7 +379,7 @@ def _rewards(entry: Mapping[str, Any]) -> _Table:
 
 
 def _signal(value: Any) -> Any:
-    """A reward signal; ``encoding_size`` is its network's hidden_units today."""
+    """A reward signal, with ``encoding_size`` converted to its network's hidden_units."""
     if isinstance(value, Mapping) and isinstance(value.get("network_settings"), Mapping):
         value = {**value, "network_settings": _renamed(value["network_settings"])}
     if not isinstance(value, Mapping) or "encoding_size" not in value:
@@ -392,7 +390,7 @@ def _signal(value: Any) -> Any:
 
 
 def _parameter(value: Any) -> Any:
-    """An environment parameter in any form: its lessons with names, its samplers as today."""
+    """An environment parameter of any format, with named lessons and samplers in the current format."""
     if not isinstance(value, Mapping):
         return value
     if isinstance(lessons := value.get("curriculum"), list):

@@ -1,4 +1,4 @@
-"""A run on the Hugging Face Hub: what is shown of it there, and how it comes back. Imports no torch."""
+"""Runs on the Hugging Face Hub: pushing and pulling them. Does not import torch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a stranger's settings may say on this machine: every key of a settings file, with what it may hold.
+"""The values that a stranger's settings may have on this machine, for every key of a settings file.
 
-:data:`SETTINGS` is the list, in the form of the file. A key with a :class:`Stays` is kept where its value is of that
-kind; a key with a :class:`Goes` never is; one that is not in the list is unknown, and goes too. A new setting is
-unknown until somebody writes here which of the two it is, and ``tests/sharing/test_allowed.py`` fails until then.
+The list is :data:`SETTINGS`, structured like the file. A key with a :class:`Stays` is kept if its value passes
+the check; a key with a :class:`Goes` is always left out; a key that is not in the list is unknown and left out, too.
+Add every new setting here as one or the other; ``tests/sharing/test_allowed.py`` fails until you do.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ _PROFILE = re.compile(r"tau3|tau384|\d{1,2}x\d{1,4}")
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """A value that is kept where it ``holds``."""
+    """A value that is kept if it ``holds``."""
 
     holds: Callable[[Any], bool]
     why: str = "is of another kind than this setting takes"
-    """It is left out where it does not hold."""
+    """Reason for leaving it out if it does not hold."""
     asked: bool = False
-    """Without it the run would be another one: :data:`.WITHHELD` takes its place, and --resume asks for it."""
+    """Whether the run depends on the value: :data:`.WITHHELD` replaces it, and --resume asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goes:
-    """A value that is left out, whatever it is."""
+    """A value that is always left out."""
 
     why: str
     asked: bool = False
-    """As in :class:`Stays`."""
+    """Same as in :class:`Stays`."""
     usual: object = None
-    """The default: nothing is lost with it."""
+    """The default value, which is left out without a note."""
     quiet: bool = False
-    """Nobody misses it, so nothing is said."""
+    """Whether to leave it out without a note."""
 
 
 Rule = Stays | Goes | Mapping[str, "Rule"]
-"""Of a value, or of the keys of a mapping; ``*`` is any key, and a mapping in a list has its rule too."""
+"""Rule of a value, or of the keys of a mapping; ``*`` is any key. It also applies to mappings in a list."""
 
 
 def _is_list(value: Any) -> bool:
@@ -57,14 +57,14 @@ def _is_list(value: Any) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """A number, true, false, nothing, or a text that says a number: what can name nothing."""
+    """A number, true, false, null, or the text of a number, which cannot name anything."""
     return value is None or isinstance(value, bool | int | float) or (
         isinstance(value, str) and _NUMBER.fullmatch(value) is not None
     )  # fmt: skip
 
 
 def is_numbers(value: Any, depth: int = 3) -> bool:
-    """A number, or lists of such."""
+    """A number, or nested lists of numbers."""
     return is_number(value) or (depth > 0 and _is_list(value) and all(is_numbers(v, depth - 1) for v in value))
 
 
@@ -74,12 +74,12 @@ def is_word(value: object) -> bool:
 
 
 def is_name(value: object) -> bool:
-    """A text that is shown or compared, and nothing else."""
+    """A text that is only shown or compared."""
     return is_number(value) or (isinstance(value, str) and len(value) <= _LONGEST_NAME)
 
 
 def are_names(value: Any) -> bool:
-    """A list of such."""
+    """A list of such texts."""
     return value is None or (_is_list(value) and all(map(is_name, value)))
 
 
@@ -103,7 +103,7 @@ def _own(kind: plugins.Kind, prefix: str = "", *more: str) -> Callable[[Any], bo
 
 
 def is_played_here(value: object) -> bool:
-    """The editor, engines that join, a scene of our engine, a task's own game, or an environment of Gymnasium's own."""
+    """The editor, attach:MAX, a headless scene, our own batched environment, or one of Gymnasium's own."""
     if value is None or value == EDITOR:
         return True
     kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
@@ -115,7 +115,7 @@ def is_played_here(value: object) -> bool:
 
 
 def _is_of_gymnasium(name: str) -> bool:
-    """Whether Gymnasium itself registers what has this id, with a version or without one; or a world of ours."""
+    """Whether Gymnasium itself registers this id, with or without a version, or it is one of our worlds."""
     if name in _WORLDS:
         return True
     import gymnasium
@@ -151,7 +151,7 @@ NETWORK: Rule = {
     },
 }
 SCHEDULE: Rule = {"mode": WORD, **_each(NUMBER, "initial final rate")}
-"""Where a schedule stands as a mapping; as a number or points it is :data:`NUMBERS`."""
+"""Rule of a schedule that is a mapping; numbers and points are :data:`NUMBERS`."""
 EXPLORATION: Rule = {
     **_each(WORD, "type annealing"),
     **_each(
@@ -330,7 +330,7 @@ HEADLESS_ARGUMENTS: Mapping[str, Callable[[Any], bool] | None] = {
     "--tau-profile": is_profile,
     **dict.fromkeys(("--tau-reward", "--tau-split"), is_word),
 }
-"""Arguments of our headless engine and what each may be; None: it takes nothing."""
+"""Arguments of the headless engine with the check of their values; None: a flag without a value."""
 GYMNASIUM_ARGUMENTS = (
     "continuous domain_randomize enable_wind fickle_passenger fickle_probability g goal_velocity gravity hardcore "
     "is_rainy is_slippery lap_complete_percent map_name natural rainy_probability reward_schedule sab success_rate "
@@ -347,7 +347,7 @@ GYMNASIUM_ARGUMENTS = (
 
 
 def arguments_kept(played: object, words: object) -> tuple[list[str], list[str]]:
-    """Of ``env_args`` those that what is ``played`` may be started with, and the others."""
+    """The ``env_args`` that are allowed for the environment ``played``, and the others."""
     known = [str(word) for word in words] if isinstance(words, list) else [str(words)]
     kind = str(played).partition(":")[0]
     if kind == "gym":

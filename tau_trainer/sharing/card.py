@@ -1,4 +1,4 @@
-"""``README.md`` of a shared run: what the Hub reads (its front matter), what people read, and how to use it.
+"""``README.md`` of a shared run: front matter for the Hub, a description, and how to use the run.
 
 The front matter has the names of the Hub's ML-Agents integration, so that a run is found where its users look.
 """
@@ -26,13 +26,13 @@ _MOST_LISTED = 20
 
 
 def model_card(run: RunRecord, repository: str, models: Sequence[str]) -> str:
-    """The card of ``run``, which will lie in ``repository`` with these ONNX files."""
+    """The card of ``run`` for ``repository``, with these ONNX files."""
     head = yaml.safe_dump(_front_matter(run), sort_keys=False, allow_unicode=True, width=10_000)
     return f"---\n{head}---\n\n" + "\n".join(_body(run, repository, models)) + "\n"
 
 
 def environment_of(run: RunRecord) -> str:
-    """What the run plays, in a word: a Gymnasium id, else the name of its first behavior."""
+    """Short name of the run's environment: a Gymnasium id, or the name of its first behavior."""
     prefix, colon, name = (run.configuration.environment or "").partition(":")
     if colon and prefix in plugins.names("environments"):
         return name
@@ -41,7 +41,7 @@ def environment_of(run: RunRecord) -> str:
 
 
 def mean_reward(run: RunRecord) -> tuple[float, float | None, str] | None:
-    """Mean, deviation and what they are of: test rows, or the last summary of training; None where there is none."""
+    """Mean, deviation and their source: test rows, or the last summary of training; None if there is no reward."""
     tested = number(run.evaluation.get("reward"))
     if tested is not None:
         return tested, None, "of a decision on test rows, deterministic actions"
@@ -50,7 +50,7 @@ def mean_reward(run: RunRecord) -> tuple[float, float | None, str] | None:
 
 
 def group_reward(run: RunRecord) -> tuple[float, float | None, str] | None:
-    """The same of the rewards of agents' groups; None where no group gets any."""
+    """Mean, deviation and source of the rewards of agents' groups; None if no group gets any."""
     return _last(run, keys.GROUP_CUMULATIVE_REWARD, "of the episodes of groups")
 
 
@@ -86,7 +86,7 @@ def _front_matter(run: RunRecord) -> dict[str, Any]:
 
 
 def _with_deviation(score: tuple[float, float | None, str]) -> str:
-    """``200.53 +/- 30.10``, as leaderboards on the Hub read it."""
+    """``200.53 +/- 30.10``, the format of leaderboards on the Hub."""
     mean, deviation, _ = score
     return f"{mean:.3f}" if deviation is None else f"{mean:.2f} +/- {deviation:.2f}"
 
@@ -134,8 +134,8 @@ def _baselines(run: RunRecord) -> Iterator[str]:
         return
     strongest = str(run.evaluation.get("strongest"))
     scores["**this policy**"] = run.evaluation
-    yield "## Beside its baselines\n"
-    yield "On test rows, which chose nothing. A reward says little without these.\n"
+    yield "## Comparison with baselines\n"
+    yield "On test rows, which were not used to choose the policy. A reward means little without these.\n"
     yield "| policy | accuracy | reward |"
     yield "| --- | ---: | ---: |"
     known = {name: (number(score.get("accuracy")), number(score.get("reward"))) for name, score in scores.items()}
@@ -169,7 +169,7 @@ def _use(run: RunRecord, repository: str, models: Sequence[str]) -> Iterator[str
 
 
 def text(value: object) -> str:
-    """``value`` in a line of Markdown, where it means nothing but itself."""
+    """``value`` escaped for a line of Markdown."""
     return _MARKUP.sub(r"\\\1", shown(" ".join(str(value).split())))
 
 

@@ -1,6 +1,6 @@
-"""Which files of a run are shared: what is needed to look at it and to go on with it, and nothing else.
+"""Selects the files of a run to share: those that are needed to view it and to resume it, and no others.
 
-A list of what may go, not of what may not: engines' logs, locks and whatever else lies in the folder stay at home.
+It lists allowed files, not forbidden ones: engines' logs, locks and all other files in the folder are not shared.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tau_trainer.sharing.card import CARD_NAME, model_card
 from tau_trainer.shown import shown
 
 _KEPT_AT_HOME = ("working_directory",)
-"""What run.json knows of the machine that is nobody else's business."""
+"""Private facts about the machine in run.json."""
 _FILES = re.compile(
     rf"""
     {re.escape(CARD_NAME)} | {re.escape(REPORT_NAME)} | learning_curve\.png | configuration\.yaml
@@ -40,22 +40,22 @@ _FILES = re.compile(
 
 
 def is_of_a_run(path: str) -> bool:
-    """Whether a file of that name, with forward slashes, is one that a shared run consists of."""
+    """Whether a file with this path, with forward slashes, belongs to a shared run."""
     parts = path.split("/")
     return _FILES.fullmatch(path) is not None and all(safe_name(part) == part == shown(part) for part in parts)
 
 
 def escapes(path: str) -> bool:
-    """Whether a path, from wherever it comes, may lead out of the folder that it is to be put in."""
+    """Whether a path may lead out of its target folder."""
     return "\\" in path or ":" in path or any(part in ("", ".", "..") for part in path.split("/"))
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a repository shall hold."""
+    """The content of a repository."""
 
     files: Mapping[str, Path | bytes] = field(default_factory=dict)
-    """By path in the repository: a file, or what stands in it."""
+    """A file or its content, by path in the repository."""
     revealing: tuple[str, ...] = ()
     """Settings that name a path of this machine."""
 
@@ -66,10 +66,10 @@ class Contents:
 
 
 def contents_of(folder: Path, repository: str) -> Contents:
-    """What ``repository`` shall hold of the run in ``folder``; of each learner the newest whole checkpoint.
+    """The content of ``repository`` for the run in ``folder``, with the newest complete checkpoint of each learner.
 
-    Raises SettingsError for a run that is being trained, CheckpointError where nothing whole was saved, TauError for a
-    folder that is no run.
+    Raises SettingsError if the run is being trained, CheckpointError if there is no complete checkpoint, TauError if
+    the folder is not a run.
     """
     run = RunFolder(folder, resumed=True)
     if run.being_trained:
@@ -102,17 +102,17 @@ def contents_of(folder: Path, repository: str) -> Contents:
 
 
 def _resumable(run: RunFolder) -> list[Checkpoint]:
-    """What the run would go on from: the checkpoints of its newest moment that is whole."""
+    """The checkpoints that the run would resume from: those of its newest complete moment."""
     whole = newest_moment(run.checkpoints)
     missing = set(learner_names(run.checkpoints)) - whole.checkpoints.keys()
     if not whole.checkpoints or (missing and whole.warnings):
         why = " ".join(whole.warnings) or "nothing was saved"
-        raise CheckpointError(f"'{run.path}' holds no whole checkpoint to share: {why}")
+        raise CheckpointError(f"'{run.path}' has no complete checkpoint to share: {why}")
     return [*whole.checkpoints.values()]
 
 
 def write_contents(contents: Contents, folder: Path) -> None:
-    """Write what would be shared to a folder that is empty or does not exist. Raises SettingsError, TauError."""
+    """Write the contents to a new or empty folder. Raises SettingsError, TauError."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise SettingsError(f"--dry-run {folder}: is not an empty folder; name one that does not exist")
     try:

@@ -1,7 +1,7 @@
-"""From a repository to a run's folder that training can go on from, with as little trust as that needs.
+"""Pulls a repository to a run's folder that can be resumed, with as little trust as possible.
 
-Only files that a run consists of are fetched. Weights are safetensors and JSON, checked against their hashes, never
-unpickled. Of the settings stays what :mod:`.allowed` lists; all else is left out before anything of it is looked at.
+Only files of a run are fetched. Weights are safetensors and JSON, checked against their hashes, never unpickled. Only
+settings that :mod:`.allowed` lists are kept; all others are left out before they are interpreted.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tau_trainer.sharing.sifting import own_settings
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A run that came from the Hub."""
+    """A run pulled from the Hub."""
 
     folder: Path
     commit: str
-    """Where it came from, for ``--revision``."""
+    """The commit that was pulled, for ``--revision``."""
     notes: tuple[str, ...] = ()
-    """A sentence for each thing that is not as it was there."""
+    """A sentence for each change."""
 
 
 def pull(
@@ -41,28 +41,33 @@ def pull(
     revision: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Pulled:
-    """Restore the run in ``repository`` as ``results_dir/run_id``; ``run_id`` None: as the repository is called.
+    """Restore the run in ``repository`` as ``results_dir/run_id``; ``run_id`` None: the repository's name.
 
-    Whole or not at all: it is fetched under another name, checked, and renamed. ``say`` is told what is fetched.
+    It is fetched under another name, checked, and renamed, so the folder is either complete or absent. ``say`` receives
+    the progress.
 
-    Raises SettingsError for a folder that is taken, HubError for a repository that is no run or cannot be trusted,
-    CheckpointError for damaged weights.
+    Raises SettingsError if the folder exists, HubError if the repository is not a run or cannot be trusted,
+    CheckpointError if the weights are damaged.
     """
     name = run_id or repository.name.rpartition("/")[2]
     if name != safe_name(name):
-        raise SettingsError(f"--run-id {name}: cannot be a folder's name on every system; try {safe_name(name)}")
+        raise SettingsError(f"--run-id {name}: is not a valid folder name on every system; try {safe_name(name)}")
     target = results_dir / name
     if target.exists():
-        raise SettingsError(f"'{target}' exists already, and stays as it is; give the pulled run another --run-id")
+        raise SettingsError(
+            f"'{target}' already exists and is not overwritten; choose another --run-id for the pulled run"
+        )
     listing = repository.listing(revision)
     bad = [path for path in listing.sizes if escapes(path)]
     if bad:
-        raise HubError(f"{repository.name} names the file {bad[0]!r}, which would lie outside of it; it is not pulled")
+        raise HubError(
+            f"{repository.name} has the file {bad[0]!r}, which would be outside of its folder; it is not pulled"
+        )
     wanted = sorted(path for path in listing.sizes if is_of_a_run(path))
     if "configuration.yaml" not in wanted or not any(path.startswith("checkpoints/") for path in wanted):
         raise HubError(
-            f"{repository.name} is no run of Tau Trainer: it lacks configuration.yaml or checkpoints/; get a model for "
-            "Unity from its page"
+            f"{repository.name} is not a run of Tau Trainer: it has no configuration.yaml or no checkpoints/; if you "
+            "need a model for Unity, download it from its page"
         )
     size = sum(listing.sizes[path] for path in wanted)
     say(f"pulling {len(wanted)} files ({size / 1e6:,.1f} MB) of {repository.name} at {listing.commit[:12]}")
@@ -80,17 +85,17 @@ def pull(
         shutil.rmtree(staged, ignore_errors=True)
     left_out = [path for path in listing.sizes if not is_of_a_run(path) and path != ".gitattributes"]
     if left_out:
-        notes.append(f"left there, as no run has such files: {', '.join(sorted(left_out)[:5])}")
+        notes.append(f"not pulled, because runs have no such files: {', '.join(sorted(left_out)[:5])}")
     return Pulled(target, listing.commit, tuple(notes))
 
 
 def _checked(folder: Path, repository: str, run_id: str, results_dir: Path) -> list[str]:
-    """Check every file that will be read, make the settings ours; a sentence for each change."""
+    """Check every file that will be read, and adapt the settings; returns a sentence for each change."""
     run = RunFolder(folder, resumed=True)
     for path in sorted(run.checkpoints.iterdir()):
         load_checkpoint(path)
     if not learner_names(run.checkpoints):
-        raise HubError(f"{repository} holds no checkpoint that can be gone on from")
+        raise HubError(f"{repository} has no checkpoint to resume from")
     try:
         text, notes = own_settings(run.configuration, {"run_id": run_id, "results_dir": str(results_dir)})
     except SettingsError as error:

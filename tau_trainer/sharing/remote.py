@@ -1,6 +1,6 @@
-"""The one place that talks to the Hugging Face Hub, by way of ``huggingface_hub`` (extra ``[hub]``).
+"""Access to the Hugging Face Hub with ``huggingface_hub`` (extra ``[hub]``); no other module uses the Hub.
 
-Who we are it finds out itself: ``HF_TOKEN``, or what ``hf auth login`` has left. A token never passes through here.
+The library logs in by itself, with ``HF_TOKEN`` or the login of ``hf auth login``. This module never handles a token.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from tau_trainer.sharing.contents import Contents, is_of_a_run
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _THEIRS = (".gitattributes",)
-"""What the Hub itself puts into a new repository."""
+"""Files that the Hub itself adds to a new repository."""
 _NOT_ALLOWED = {401: "needs a login", 403: "does not let you in"}
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a repository holds at one commit."""
+    """The files of a repository at one commit."""
 
     commit: str
-    """Its hash: what is fetched by it cannot change in between."""
+    """Hash of the commit, so that fetched files cannot change in the meantime."""
     sizes: Mapping[str, int]
-    """Bytes by path; 0 where the Hub does not say."""
+    """Bytes by path; 0 if the Hub does not report them."""
 
 
 class Repository:
-    """A model repository, ``owner/name``. Everything raises HubError with one sentence."""
+    """A model repository, ``owner/name``. All methods raise HubError with one sentence."""
 
     def __init__(self, name: str) -> None:
-        """Raises SettingsError for a name that is none, and where the extra is not installed."""
+        """Raises SettingsError if the name is invalid, or the extra is not installed."""
         check_name(name)
         try:
             import huggingface_hub
@@ -53,13 +53,13 @@ class Repository:
         self._api: Any = huggingface_hub.HfApi(library_name="tau-trainer", library_version=__version__)
 
     def push(self, contents: Contents, message: str, *, private: bool, force: bool) -> tuple[str, bool]:
-        """Make the repository, where there is none, and let it hold ``contents`` in one commit.
+        """Create the repository if it does not exist, and push ``contents`` in one commit.
 
-        What an earlier push of a run left there and this one has not goes; its history keeps it. Other files stay.
-        ``private``: of a repository that is made now. ``force``: write into one that holds something else.
+        Files of an earlier push that are not in this one are deleted; the history keeps them. Other files stay.
+        ``private``: for a new repository. ``force``: push even if the repository holds something else.
 
         Returns:
-            Its address, and whether it is private.
+            The repository's address, and whether it is private.
         """
         with self._sentences("push to"):
             self._api.create_repo(self.name, private=private, exist_ok=True)
@@ -68,8 +68,8 @@ class Repository:
             others = [name for name in there if name not in _THEIRS]
             if others and not any(name.startswith("checkpoints/") for name in others) and not force:
                 raise HubError(
-                    f"{self.name} holds files that are no run of Tau Trainer ({', '.join(sorted(others)[:3])}); "
-                    "choose another name, or add --force to write this run beside and over them"
+                    f"{self.name} has files that are not from a run of Tau Trainer ({', '.join(sorted(others)[:3])}); "
+                    "choose another name, or add --force to add this run and overwrite files"
                 )
             gone = [name for name in others if is_of_a_run(name) and name not in contents.files]
             operations: list[Any] = [self._hub.CommitOperationDelete(path_in_repo=name) for name in gone]
@@ -80,19 +80,19 @@ class Repository:
         return f"{self._api.endpoint}/{self.name}", bool(info.private)
 
     def listing(self, revision: str | None = None) -> Listing:
-        """What it holds at ``revision`` (a branch, tag or commit); None: now."""
+        """The files at ``revision`` (a branch, tag or commit); None: the newest."""
         with self._sentences("read"):
             info = self._api.model_info(self.name, revision=revision, files_metadata=True)
             return Listing(str(info.sha), {file.rfilename: int(file.size or 0) for file in info.siblings or ()})
 
     def fetch(self, path: str, commit: str, folder: Path) -> None:
-        """Put the file ``path`` of a commit under ``folder``. The caller has made sure that it stays in there."""
+        """Download the file ``path`` of a commit to ``folder``. The caller must check that the path stays inside."""
         with self._sentences("pull from"):
             self._api.hf_hub_download(self.name, path, revision=commit, local_dir=folder)
 
     @contextlib.contextmanager
     def _sentences(self, doing: str) -> Iterator[None]:
-        """Whatever the library raises, as one sentence that says what to do."""
+        """Convert every error of the library to one sentence with a remedy."""
         errors = self._hub.errors
         try:
             yield
@@ -102,8 +102,8 @@ class Repository:
             raise HubError(f"{self.name} has no such revision; leave --revision out for the newest") from error
         except errors.RepositoryNotFoundError as error:
             raise HubError(
-                f"there is no repository {self.name}, or you may not see it; check the name, and log in where it is "
-                "private: hf auth login, or set HF_TOKEN"
+                f"there is no repository {self.name}, or you have no access; check the name, and if it is private, log "
+                "in with hf auth login, or set HF_TOKEN"
             ) from error
         except (errors.LocalTokenNotFoundError, errors.HfHubHTTPError) as error:
             status = getattr(getattr(error, "response", None), "status_code", None)
@@ -116,23 +116,23 @@ class Repository:
             raise HubError(f"cannot {doing} {self.name}: {_first_line(error)}; try again later") from error
         except Exception as error:  # its transport's errors have no common base
             raise HubError(
-                f"cannot {doing} {self.name}: {_first_line(error)}; check the network, and HF_ENDPOINT where it is set"
+                f"cannot {doing} {self.name}: {_first_line(error)}; check the network, and HF_ENDPOINT if it is set"
             ) from error
 
 
 def check_name(name: str) -> None:
-    """Raises SettingsError for what cannot be a repository's name."""
+    """Raises SettingsError if the name is not valid for a repository."""
     if not _NAME.fullmatch(name) or ".." in name or "--" in name:
-        raise SettingsError(f"{name}: is no repository of the Hub; say OWNER/NAME, such as your-name/{_plain(name)}")
+        raise SettingsError(f"{name}: is not a repository of the Hub; use OWNER/NAME, such as your-name/{_plain(name)}")
 
 
 def _plain(name: str) -> str:
-    """What may be meant: the last part, without what no name may hold."""
+    """A suggestion for a name: the last part, without invalid characters."""
     return re.sub(r"[^\w.-]|\.\.|--", "", name.rpartition("/")[2]) or "run"
 
 
 def _first_line(error: BaseException) -> str:
-    """What began it: the library says in between only that something did not work."""
+    """First line of the original error; the library's errors in between say only that something failed."""
     while error.__cause__ is not None:
         error = error.__cause__
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")

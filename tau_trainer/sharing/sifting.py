@@ -1,4 +1,4 @@
-"""What is left of a stranger's settings: plain data in, what :mod:`.allowed` lets stay out, a sentence for the rest."""
+"""Filters a stranger's settings: keeps values that :mod:`.allowed` permits, and reports the others."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NOTHING: tuple[object, ...] = (None, "", [], {}, False)
 
 
 def own_settings(path: Path, here: Mapping[str, str]) -> tuple[str, list[str]]:
-    """A stranger's settings with ``here`` among those of checkpoints, as YAML; and a sentence for what is left out.
+    """A stranger's settings with ``here`` in ``checkpoint_settings``, as YAML; and a sentence for each omission.
 
-    They are plain data until only what :data:`.SETTINGS` allows is left of them. Raises SettingsError.
+    They are handled as plain data until only values that :data:`.SETTINGS` allows are left. Raises SettingsError.
     """
     sifted = Sifted()
     data = sifted.mapping(migrated(read_document(path).data), SETTINGS)
-    # A class of somebody else's would be needed to read these.
+    # Reading these needs a class of the author.
     code = [place for place in withheld(data) if place[-1] in CODE]
     for place in code:
         _put(data, place, None)
@@ -45,7 +45,7 @@ def own_settings(path: Path, here: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 class Sifted:
-    """Sifts settings, and remembers what fell through."""
+    """Filters settings, and collects notes about omissions."""
 
     def __init__(self) -> None:
         self._notes: list[str] = []
@@ -53,12 +53,12 @@ class Sifted:
 
     @property
     def notes(self) -> list[str]:
-        """A sentence for each thing that is left out; beyond twenty how many more there are."""
+        """A sentence for each omission; after twenty, the number of the others."""
         more = f"{self._more:,} more settings are left out: a shared run may not contain them"
         return [*self._notes, more] if self._more else [*self._notes]
 
     def mapping(self, values: Mapping[str, Any], rules: Mapping[str, Rule], place: Location = ()) -> dict[str, Any]:
-        """What is left of ``values``."""
+        """The allowed part of ``values``."""
         kept: dict[str, Any] = {}
         for key, value in values.items():
             rule = rules.get(key, rules.get("*"))
@@ -85,7 +85,7 @@ class Sifted:
         return kept
 
     def _section(self, kept: dict[str, Any], value: object, rules: Mapping[str, Rule], place: Location) -> None:
-        """Put into ``kept`` what is left of a section, of a list of such, or of numbers in its stead."""
+        """Add to ``kept`` the allowed part of a section, of a list of sections, or of numbers instead of it."""
         key = str(place[-1])
         if isinstance(value, Mapping):
             kept[key] = self.mapping(value, rules, place)
@@ -130,7 +130,7 @@ def _are_numbers(value: object) -> bool:
 
 
 def _put(data: dict[str, Any], place: Location, value: object) -> None:
-    """Write a value at its place, or with None take it away."""
+    """Set a value at its place; None removes it."""
     *parents, key = place
     here: Any = data
     for part in parents:

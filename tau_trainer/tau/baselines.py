@@ -1,8 +1,8 @@
-"""What any claim about a Tau policy must beat, and what it may hope for (tau.md 1.7).
+"""Baselines of the Tau task: scores that a policy must beat, and scores of supervised learners (tau.md 1.7).
 
-Without a look at the prompt: ``zeros`` (always 0), ``constant`` (of all fixed actions the one that earns most on the
-very rows that are scored, so none can do better), ``majority`` (the target of the most frequent training answer).
-With the right answers of the training rows at hand: ``ridge`` (linear regression from prompt to target), ``nearest``
+Without the prompt: ``zeros`` (always 0), ``constant`` (the best fixed action for the scored rows themselves, so no
+other constant is better), ``majority`` (the target of the most frequent training answer). Supervised, with the right
+answers of the training rows: ``ridge`` (linear regression from prompt to target), ``nearest``
 (the answer of the most similar training prompt), ``logistic`` (a linear classifier over the training answers).
 """
 
@@ -33,10 +33,10 @@ Predictor = Callable[[ArrayLike], Float64Array]
 """From prompts ``[n, 384]`` to outputs float64 ``[n, A]`` in [-1, 1]."""
 
 PENALTIES = tuple(float(value) for value in 10.0 ** np.arange(-4.0, 3.25, 0.25))
-"""Ridge penalties that cross-validation chooses from."""
+"""Ridge penalties for cross-validation to choose from."""
 
 BLIND = ("zeros", "constant", "majority")
-"""Baselines that do not look at the prompt."""
+"""Baselines that ignore the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def baselines(
 ) -> dict[str, BaselineScore]:
     """Scores of every baseline on the rows of ``split``, the blind ones first.
 
-    Computed once for each combination of arguments; not to be changed.
+    Computed once for each combination of arguments; do not modify the result.
 
     Raises:
         DataError: the data set has no evaluation rows.
@@ -74,7 +74,7 @@ def baselines(
 def rivals(
     dataset: TauDataset, profile: Profile, formula: ConfiguredFormula, split: SplitName = "test"
 ) -> dict[str, Predictor]:
-    """Every baseline as a function, in that order; the best constant is that of ``split``. Raises as above."""
+    """Every baseline as a function; the best constant is for ``split``. Raises like :func:`baselines`."""
     require_evaluation(dataset)
     rows = dataset.split(split)
     wanted = targets(dataset, profile).astype(np.float64)[rows.answer_index]
@@ -105,7 +105,7 @@ def classifier(dataset: TauDataset) -> Classifier:
 
 
 def strongest(scores: Mapping[str, BaselineScore]) -> str:
-    """Name of the baseline with the highest accuracy; of several the one with the higher reward."""
+    """Name of the baseline with the highest accuracy; if several are equal, the one with the highest reward."""
     return max(scores, key=lambda name: (scores[name].accuracy, scores[name].reward))
 
 
@@ -118,7 +118,7 @@ def score(
 
 
 def right_rows(act: Act, dataset: TauDataset, profile: Profile, split: TauSplit) -> BoolArray:
-    """Bool [n]: about which rows of ``split`` ``act`` is right, decoded among the training answers."""
+    """Bool [n]: the rows of ``split`` for which ``act`` is right, decoded among the training answers."""
     centres = targets(dataset, profile)
     right: BoolArray = nearest(act(split.prompts), centres[: dataset.training_answers]) == split.answer_index
     return right
@@ -127,9 +127,9 @@ def right_rows(act: Act, dataset: TauDataset, profile: Profile, split: TauSplit)
 def best_constant(wanted: Float64Array, formula: ConfiguredFormula) -> Float64Array:
     """The action ``[A]`` with the highest mean reward over targets ``[n, A]``.
 
-    Exact where the formula is a mean over components: the median minimises absolute error, and for ``binary`` the
-    middle of the fullest window of width two thresholds catches most rows. Formulas that judge all components
-    together are searched over these, the mean, zeros and every distinct target.
+    Exact if the formula is a mean over components: the median minimizes the absolute error, and for ``binary`` the
+    middle of the fullest window of width two thresholds matches most rows. For formulas that judge all components
+    together, the candidates are these, the mean, zeros and every distinct target.
     """
     candidates = [np.median(wanted, axis=0), wanted.mean(axis=0), _fullest_windows(wanted, formula.threshold)]
     candidates.append(np.zeros(wanted.shape[1]))

@@ -1,4 +1,4 @@
-"""The Tau task as tensors: what the headless scene plays (tau.md 5), thousands of copies at once."""
+"""The Tau task as tensors: the headless scene (tau.md 5) with thousands of copies at once."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class TauBatched(BatchedEnv):
     """Answer prompts, one prompt a step, drawn with replacement and independent of the actions.
 
     Observation: the prompt's embedding. Action: the profile's size, clipped to [-1, 1]. State: ``row`` int64 [E], the
-    prompt's place in its split; ``earned`` float64 [E], of the running episode. Errors are taken in double precision,
-    as Tau does, so that every binary reward is the scene's.
+    prompt's index in its split; ``earned`` float64 [E], of the running episode. Errors are computed in double
+    precision, as in Tau, so that every binary reward is equal to the scene's.
 
     Args:
         num_envs: see :class:`BatchedEnv`.
         profile: ``tau3`` or ``tau384``.
-        data: a data set in Tau's JSON form; None: the one that comes along.
-        split: its rows that are asked for.
+        data: a data set in Tau's JSON format; None: the included one.
+        split: the rows to use.
         reward: formula; None: the profile's.
-        columns: how many leading components count; None: all.
-        threshold: error below which a component counts as right.
+        columns: number of components that count, from the first; None: all.
+        threshold: error below which a component is correct.
         max_decisions: steps after which an episode is truncated; 0: never.
         reward_threshold: an episode whose reward falls to this terminates.
         faithful_terminal: report the first end as termination too, as Tau does.
@@ -102,7 +102,7 @@ class TauBatched(BatchedEnv):
         return {"row": row, "earned": torch.zeros(len(row), dtype=torch.float64, device=row.device)}
 
     def advance(self, state: State, actions: torch.Tensor, draws: Draws) -> Outcome:
-        """Pay for the answer, then ask the next prompt, unless the episode is over: its last one stays to be seen."""
+        """Reward the answer, then draw the next prompt; at an episode's end, the last prompt stays visible."""
         error = self._errors(state, actions)[:, 0, : self.columns]
         reward = _paid(self.reward, error, self.threshold)
         earned = state["earned"] + reward
@@ -118,14 +118,14 @@ class TauBatched(BatchedEnv):
         return self._prompts[state["row"]][:, None]
 
     def target(self, state: State) -> torch.Tensor:
-        """What would be right, float32 [E, 1, c]: the scene's sensor ``target``, for whoever pays by it."""
+        """The right output, float32 [E, 1, c]: the scene's sensor ``target``, for computing rewards."""
         return self._targets[state["row"]][:, None]
 
     def by_component(self, state: State, actions: torch.Tensor) -> torch.Tensor:
-        """What each component of an answer earns, float32 [E, 1, c]: 0 from :attr:`columns` on.
+        """The reward of each component of an answer, float32 [E, 1, c]: 0 from :attr:`columns` on.
 
-        Their mean over the columns is the reward. So is an AgentTrainer's reward with ``source: trainer`` and
-        ``credit: component``. Raises SettingsError where the formula judges all components together.
+        Their mean over the columns is the reward, as in an AgentTrainer with ``source: trainer`` and ``credit:
+        component``. Raises SettingsError if the formula judges all components together.
         """
         if self.reward not in _BY_COMPONENT:
             raise SettingsError(

@@ -1,7 +1,7 @@
 """Work on a user's own Tau files, for ``tau-train data``: embed, audit, concat, targets.
 
-Every function returns a :class:`DataReport`. Files appear whole or not at all, and a bad row is reported by its number
-while the work goes on.
+Every function returns a :class:`DataReport`. Files are written completely or not at all. A bad row is reported by its
+number, and the work continues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tau_trainer.tau.vectors import read_vectors, vectors_path, write_vectors
 
 @dataclass(frozen=True, slots=True)
 class DataReport(ABC):
-    """What was done to a file."""
+    """Report on the work on a file."""
 
     path: Path
 
@@ -40,23 +40,23 @@ class DataReport(ABC):
         """One sentence for people."""
 
     def lines(self) -> list[str]:
-        """What was found, a line each, to be shown before."""
+        """One line for each finding, to show before the sentence."""
         return []
 
     def to_dict(self) -> dict[str, Any]:
-        """The same for machines."""
+        """The report in JSON types."""
         return {**asdict(self), "path": str(self.path)}
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedReport(DataReport):
-    """What :func:`embed` did; ``path``: the vector file."""
+    """Report of :func:`embed`; ``path``: the vector file."""
 
     encoder: str
     texts: int
     """Distinct texts in the file, all of which have a vector now."""
     encoded: int
-    """How many of them were encoded anew."""
+    """Number of newly encoded texts."""
 
     @override
     def sentence(self) -> str:
@@ -65,7 +65,7 @@ class EmbedReport(DataReport):
 
 @dataclass(frozen=True, slots=True)
 class AuditReport(DataReport):
-    """What :func:`audit` found: every fault of the file, not only the first."""
+    """Report of :func:`audit`: every fault of the file, not only the first."""
 
     encoder: str
     """Name of the encoder that made the vectors; empty if there are none."""
@@ -77,10 +77,10 @@ class AuditReport(DataReport):
     answers: int
     """Distinct answers among usable pairs."""
     unseen_answers: int
-    """How many of them occur in evaluation only."""
+    """Number of answers that occur only in evaluation."""
     problems: tuple[Problem, ...]
     conflicts: tuple[str, ...]
-    """A sentence for each prompt that has several answers."""
+    """A sentence for each prompt with several answers."""
 
     @property
     def clean(self) -> bool:
@@ -112,13 +112,13 @@ class AuditReport(DataReport):
 
 @dataclass(frozen=True, slots=True)
 class ConcatReport(DataReport):
-    """What :func:`concat` wrote."""
+    """Report of :func:`concat`."""
 
     training: int
     """Messages written to ``training_data``."""
     evaluation: int
     vectors: int
-    """Embeddings carried over from the source files."""
+    """Number of embeddings copied from the source files."""
     problems: tuple[tuple[str, Problem], ...]
     """(source file, problem) for every row that was left out."""
 
@@ -137,12 +137,12 @@ class ConcatReport(DataReport):
 
 @dataclass(frozen=True, slots=True)
 class TargetsReport(DataReport):
-    """What :func:`build_targets` wrote."""
+    """Report of :func:`build_targets`."""
 
     profile: str
     answers: int
     closest: float
-    """Smallest distance between two answers' targets: what a policy's error must stay well below."""
+    """Smallest distance between two answers' targets; a policy's error must stay well below it."""
 
     @override
     def sentence(self) -> str:
@@ -159,10 +159,10 @@ def embed(
     batch_size: int = 64,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> EmbedReport:
-    """Write the embeddings of all texts of a Tau file beside it, encoding only those that are not there yet.
+    """Write the embeddings of all texts of a Tau file next to it, encoding only texts without a vector.
 
-    Vectors of another encoder, and a vector file that cannot be read, are made anew; malformed rows are left out.
-    ``on_progress``: told of each batch, how many texts are done, and of how many.
+    If the vectors are from another encoder, or the vector file cannot be read, all texts are encoded again. Malformed
+    rows are left out. ``on_progress``: called after each batch with the number of finished texts, and of all texts.
 
     Raises:
         TauError: the file cannot be read or the vectors cannot be written.
@@ -184,12 +184,12 @@ def embed(
 
 
 def audit(path: Path) -> AuditReport:
-    """Read a Tau file and its vectors as a run would and report every row that a run would leave out.
+    """Read a Tau file and its vectors like a run, and report every row that a run would leave out.
 
-    Nothing is written. A file without a single usable row is reported, too.
+    Nothing is written. A file without usable rows is reported, too.
 
     Raises:
-        DataError: the file is missing or no Tau file at all, or its vector file is damaged.
+        DataError: the file is missing or not a Tau file, or its vector file is damaged.
     """
     file = read_tau_file(path)
     table = read_vectors(vectors_path(path))
@@ -208,9 +208,9 @@ def audit(path: Path) -> AuditReport:
 
 
 def concat(paths: Sequence[Path], output: Path, *, seed: int = 0) -> ConcatReport:
-    """Join Tau files into one: repeated prompts dropped as a run would drop them, rows shuffled by ``seed``.
+    """Join Tau files into one, without repeated prompts, as in a run, and with rows shuffled by ``seed``.
 
-    The header is the first file's. Vectors are carried over where all files were embedded by one encoder.
+    The header is the first file's. Vectors are copied if the same encoder embedded all files.
 
     Raises:
         TauError: no file is given, one cannot be read, or ``output`` cannot be written.
@@ -232,7 +232,7 @@ def concat(paths: Sequence[Path], output: Path, *, seed: int = 0) -> ConcatRepor
 
 
 def build_targets(path: Path | None, profile: Profile, output: Path) -> TargetsReport:
-    """Write every answer's target for ``profile`` in the form of Tau's ``tokens.json`` (``Name``, ``Vector``).
+    """Write every answer's target for ``profile`` in the format of Tau's ``tokens.json`` (``Name``, ``Vector``).
 
     Raises:
         TauError: the data set cannot be used, or ``output`` cannot be written.
@@ -274,7 +274,7 @@ def _grouped(problems: Iterable[Problem]) -> list[str]:
 
 _MOST_LINES = 20
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d+""")
-"""What differs between problems that are alike."""
+"""Parts that differ between similar problems."""
 
 
 def _texts(file: TauFile) -> list[str]:

@@ -1,6 +1,6 @@
 """A Tau data set in memory: prompts as embeddings, answers as indices into one vocabulary.
 
-Loaded once and shared read-only by everyone in the process; every lookup goes through a hash table.
+Loaded once and shared read-only in the process; every lookup uses a hash table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tau_trainer.tau.vectors import VectorTable, read_vectors, vectors_path
 _Array = TypeVar("_Array", FloatArray, IntArray)
 SplitName = Literal["train", "evaluation", "validation", "test"]
 FEWEST_TO_DIVIDE = 8
-"""Evaluation rows below which all of them are test rows: a choice by three rows would be none."""
+"""With fewer evaluation rows than this, all are test rows, because three rows are too few to choose by."""
 PACKAGED_DATA = Path(__file__).parent / "data" / "tau.json"
 """Our own data set, shipped with its MiniLM vectors."""
 
@@ -48,26 +48,26 @@ class TauSplit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TauDataset:
-    """All splits over one answer vocabulary. Compared by identity: it is loaded once."""
+    """All splits with one answer vocabulary. Compared by identity, because it is loaded once."""
 
     source: str
-    """The file it came from, for messages."""
+    """The file's path, for messages."""
     encoder: str
     """Name of the text encoder that made the vectors."""
     answers: tuple[str, ...]
-    """Vocabulary: the training answers in sorted order, then those that only evaluation rows have."""
+    """Vocabulary: the sorted training answers, then those of evaluation rows only."""
     answer_vectors: FloatArray
     """float32 ``[K, 384]``, unit length, read-only."""
     training_answers: int
-    """How many of :attr:`answers` occur in training; they come first."""
+    """Number of :attr:`answers` that occur in training; these are first."""
     train: TauSplit
     evaluation: TauSplit
     validation: TauSplit
-    """The half of ``evaluation`` that chooses between policies; empty where there are few rows."""
+    """The half of ``evaluation`` for choosing between policies; empty if there are too few rows."""
     test: TauSplit
-    """The other half: it is reported and chooses nothing."""
+    """The other half, only for reporting."""
     skipped: tuple[Problem, ...]
-    """Every row that was left out, with its number and the reason."""
+    """Every skipped row, with its number and the reason."""
 
     def split(self, name: SplitName) -> TauSplit:
         """The split of that name, which may be empty. Raises ValueError for any other name."""
@@ -77,7 +77,7 @@ class TauDataset:
         return known[name]
 
     def digest(self) -> str:
-        """SHA-256 of all that can be learned from or evaluated on, wherever the file lies."""
+        """SHA-256 of all data for learning and evaluation, independent of the file's path."""
         digest = hashlib.sha256("\0".join(self.answers).encode())
         digest.update(self.answer_vectors.tobytes())
         for split in (self.train, self.evaluation):
@@ -86,7 +86,7 @@ class TauDataset:
         return digest.hexdigest()
 
     def undivided_sentence(self) -> str | None:
-        """One sentence where nothing can be chosen by validation rows; ``None`` if there are some."""
+        """One sentence if there are no validation rows to choose by; otherwise ``None``."""
         if len(self.validation):
             return None
         return (
@@ -95,7 +95,7 @@ class TauDataset:
         )
 
     def skipped_sentence(self) -> str | None:
-        """One sentence on the rows that were left out, with numbers and the remedy; ``None`` if all are used."""
+        """One sentence on skipped rows, with their numbers and the remedy; ``None`` if all are used."""
         if not self.skipped:
             return None
         count = len({(problem.section, problem.row) for problem in self.skipped})
@@ -104,7 +104,7 @@ class TauDataset:
 
 
 def load_dataset(path: Path | None = None) -> TauDataset:
-    """The data set in the Tau JSON file ``path`` with the vectors beside it; ``None`` = the packaged one.
+    """The data set in the Tau JSON file ``path`` with the vectors next to it; ``None`` = the packaged one.
 
     Rows that are malformed, repeat a prompt or have no embedding are skipped and listed in ``skipped``. The same
     unchanged file is parsed once per process.
@@ -117,7 +117,7 @@ def load_dataset(path: Path | None = None) -> TauDataset:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """What changes when a file is written anew, so that an edited file is not served from memory."""
+    """Time and size of a file, which change when it is edited, so that an edited file is not served from memory."""
     try:
         status = path.stat()
     except OSError:
@@ -168,9 +168,9 @@ def _vocabulary(training: Sequence[Pair], evaluation: Sequence[Pair]) -> tuple[t
 
 
 def _validation_rows(evaluation: Sequence[Pair], known: Set[str]) -> set[str]:
-    """Keys of the prompts that choose: of those whose answer is ``known`` and of the others half each.
+    """Keys of the validation prompts: half of those whose answer is ``known``, and half of the others.
 
-    It is the half with the smaller SHA-256, so that a row more moves at most one other.
+    It is the half with the smaller SHA-256, so that an additional row moves at most one other row.
     """
     if len(evaluation) < FEWEST_TO_DIVIDE:
         return set()

@@ -10,7 +10,7 @@ from tau_trainer.specs import IntArray
 
 
 def nearest(output: ArrayLike, targets: ArrayLike) -> IntArray:
-    """Index of the target with the smallest Euclidean distance to each output; the lowest index where several tie.
+    """Index of the target with the smallest Euclidean distance to each output; the lowest index if several tie.
 
     Args:
         output: ``[n, A]``.

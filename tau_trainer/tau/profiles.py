@@ -1,4 +1,4 @@
-"""The two Tau environments: how many numbers the policy outputs and which reward they earn (tau.md 5.1)."""
+"""The Tau environments: the number of the policy's outputs, and their reward (tau.md 5.1)."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Profile:
     reward: str
     """Name of the reward formula the profile pays by default, a key of :data:`tau_trainer.tau.formulas.REWARDS`."""
     index: int
-    """Value of the environment parameter ``profile`` that stands for this profile; -1: none does."""
+    """Value of the environment parameter ``profile`` for this profile; -1: there is none."""
     levels: int | None = None
-    """Levels of each component, on which every answer has a place of its own; None: targets lie anywhere."""
+    """Number of levels of each component, on which every answer has its own point; None: targets are arbitrary."""
 
     def threshold(self, asked: float) -> float:
-        """Error below which a component counts as right: ``asked``, but at most half of the way to the next level."""
+        """Error below which a component is correct: ``asked``, but at most half of the way to the next level."""
         return asked if self.levels is None else min(asked, 1.0 / (self.levels - 1))
 
 
 MOST_LEVELS = 1024
-"""Levels of one component, at most (``network_settings.action_levels``)."""
+"""Maximum levels of one component (``network_settings.action_levels``)."""
 PROFILES: dict[str, Profile] = {
     "tau384": Profile("tau384", EMBEDDING_SIZE, "binary", 0),
     "tau3": Profile("tau3", 3, "incremental", 1),
@@ -48,7 +48,7 @@ def profile_named(name: str) -> Profile:
     """The profile of that name: one of :data:`PROFILES`, or components and levels as in ``2x16``.
 
     Raises:
-        SettingsError: there is none such.
+        SettingsError: the name is unknown.
     """
     if name in PROFILES:
         return PROFILES[name]
@@ -63,9 +63,9 @@ def profile_named(name: str) -> Profile:
 
 
 def places_for(answers: int, levels: int | None = None) -> Profile:
-    """The profile with a place for each of so many answers, in as few components as there can be.
+    """The profile with a point for each of ``answers`` answers, in as few components as possible.
 
-    ``levels``: of each component; None: as few as these components need.
+    ``levels``: levels of each component; None: as few as possible.
     """
     most, components = levels or MOST_LEVELS, 1
     while most**components < answers:
@@ -78,10 +78,10 @@ def profile_by_index(index: float) -> Profile:
     """Profile that the environment parameter ``profile`` names by number (0 = ``tau384``, 1 = ``tau3``).
 
     Raises:
-        SettingsError: the number stands for no profile.
+        SettingsError: the number is not a valid profile.
     """
     for profile in PROFILES.values():
         if profile.index == index:
             return profile
     known = ", ".join(f"{profile.index} (`{profile.name}`)" for profile in PROFILES.values())
-    raise SettingsError(f"Environment parameter `profile` is {index:g}, which stands for no profile; use {known}.")
+    raise SettingsError(f"Environment parameter `profile` is {index:g}, which is not a valid profile; use {known}.")

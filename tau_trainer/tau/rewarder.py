@@ -1,8 +1,8 @@
-"""The reward that a learner sees, and the binary success that people see, for one step of many agents.
+"""Computes the reward for a learner, and the binary success for reports, for one step of many agents.
 
-Two sources: ``engine`` (the reward as it was sent) and ``trainer`` (a formula over the action and the target that the
-engine shows in a sensor the policy never sees). Where the target is known, a reward exists for every action component,
-and ``credit: component`` hands them on one by one: averaging them first only adds noise to each component's advantage.
+Two sources: ``engine`` (the reward as it was sent) and ``trainer`` (a formula of the action and the target, which the
+engine shows in a sensor that the policy never sees). If the target is known, there is a reward for every action
+component, and ``credit: component`` passes them on separately: averaging them only adds noise to the advantages.
 
 A predicate turns rewards into binary ones, worth 1/0 or +1/-1; those are aggregated over a window of the agent's steps
 for the report and, with ``learn_from: aggregate``, for the learner.
@@ -23,7 +23,7 @@ from tau_trainer.tau.formulas import REWARDS
 
 
 class RewardComputer:
-    """Turns engine rewards, actions and targets into rewards. Fulfils :class:`~tau_trainer.rewards.Rewarder`."""
+    """Converts engine rewards, actions and targets to rewards. Implements :class:`~tau_trainer.rewards.Rewarder`."""
 
     def __init__(self, settings: RewardSettings, formula: str, components: int, target: int = 0) -> None:
         """Check the settings against the behavior.
@@ -32,10 +32,10 @@ class RewardComputer:
             settings: ``tau.reward``.
             formula: name in :data:`tau_trainer.tau.formulas.REWARDS`, for ``source: trainer``.
             components: continuous actions plus discrete branches of the behavior.
-            target: which sensor holds the target, for ``source: trainer``.
+            target: index of the sensor with the target, for ``source: trainer``.
 
         Raises:
-            SettingsError: a value does not go with the others or with the behavior.
+            SettingsError: a value contradicts the others or the behavior.
         """
         if settings.columns is not None and settings.columns > components:
             raise SettingsError(
@@ -76,7 +76,7 @@ class RewardComputer:
     def answered(
         self, rows: Rows, engine_reward: FloatArray, *, acted: BoolArray, ended: bool
     ) -> tuple[FloatArray, RewardResult | None]:
-        """Raises NonFiniteError where the engine's reward is NaN or infinite, with ``source: engine``."""
+        """Raises NonFiniteError if the engine's reward is NaN or infinite, with ``source: engine``."""
         if self._from_engine:
             base = np.asarray(engine_reward, np.float64)[:, None]
             check_finite(base, "engine's reward")
@@ -109,7 +109,7 @@ class RewardComputer:
             ValueError: rows repeat.
         """
         if len(rows) > 1 and int(np.bincount(rows).max()) > 1:
-            raise ValueError("a row stands twice in one step; compute the rewards of ended episodes first")
+            raise ValueError("a row appears twice in one step; compute the rewards of ended episodes first")
         ended = np.zeros(len(rows), np.bool_) if done is None else done
         counts = np.ones(len(rows), np.bool_) if acted is None else acted
         self._agents.fit(rows)
@@ -124,8 +124,8 @@ class RewardComputer:
     def conclude(self, rows: Rows) -> RewardResult | None:
         """Judge episodes that ended after their last step was judged, then forget them.
 
-        With ``source: trainer`` a step is rewarded when the action is chosen, before it is known that the episode ends
-        with it. Then the outcome of the episode replaces that last reward.
+        With ``source: trainer``, a step is rewarded when the action is chosen, before the end of the episode is known.
+        The outcome of the episode then replaces the last reward.
 
         Returns:
             The last step's rewards by outcome; ``None`` if the predicate is not ``outcome``: nothing is replaced.
@@ -138,7 +138,7 @@ class RewardComputer:
         return result
 
     def forget(self, rows: Rows) -> None:
-        """The episodes in ``rows`` are over: their sums and windows start anew (windows of outcomes go on)."""
+        """Reset the sums and windows of ``rows``, whose episodes ended (windows of outcomes continue)."""
         self._agents.fit(rows)
         self._agents["return"][rows] = 0.0
         if not self._outcome:
@@ -146,7 +146,7 @@ class RewardComputer:
             self._learned.clear(rows)
 
     def clear(self) -> None:
-        """Forget every slot, windows of outcomes included: all agents are new."""
+        """Forget all agents, including windows of outcomes."""
         self._agents.clear()
         self._report.clear()
         self._learned.clear()

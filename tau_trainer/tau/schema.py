@@ -23,12 +23,12 @@ SECTIONS: tuple[SectionName, SectionName] = ("training_data", "evaluation_data")
 ProblemKind = Literal["malformed", "missing", "duplicate", "leak", "near-leak"]
 _ROLES = ("User", "Agent")
 _MEANT = frozenset("-/*%&#@\\_")
-"""Punctuation by Unicode's categories that a question may hang on: 3 - 2 is not 3 / 2."""
+"""Unicode punctuation that can change the meaning of a question: 3 - 2 is not 3 / 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One row that cannot be used, or one text in it that has no embedding."""
+    """One unusable row, or one text in it without an embedding."""
 
     section: SectionName
     row: int
@@ -72,7 +72,7 @@ class Message:
         return tuple(Pair(user, agent, self.domain, self.section, self.row) for user, agent in self.turns)
 
     def to_json(self) -> dict[str, Any]:
-        """The message in Tau's form."""
+        """The message in Tau's format."""
         texts = [text for couple in self.turns for text in couple]
         turns = [{"role": _ROLES[position % 2], "message": text} for position, text in enumerate(texts)]
         return {"domain": self.domain, "context": self.context, "system": self.system, "turns": turns}
@@ -80,7 +80,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class TauFile:
-    """A parsed file: its header, its well-formed messages, and what was wrong with the others."""
+    """A parsed file: its header, its well-formed messages, and the problems of the others."""
 
     header: Mapping[str, str]
     """``version``, ``model_name`` and ``organization``."""
@@ -97,7 +97,7 @@ class TauFile:
         return training, prompts.unique_pairs(self.evaluation, problems), problems
 
     def to_json(self) -> dict[str, Any]:
-        """The file in Tau's form, malformed rows left out."""
+        """The file in Tau's format, without malformed rows."""
         return {
             **self.header,
             "training_data": [message.to_json() for message in self.training],
@@ -106,14 +106,14 @@ class TauFile:
 
 
 def text_key(text: str) -> str:
-    """What identifies a text: lower case, blanks collapsed. The encoder sees no difference beyond that either."""
+    """Key of a text: lower case, with collapsed blanks. The encoder ignores the same differences."""
     return " ".join(text.lower().split())
 
 
 def near_key(text: str) -> str:
-    """What texts that differ in punctuation only have in common: :func:`text_key` with that trimmed off every word.
+    """Key shared by texts that differ only in punctuation: :func:`text_key` with punctuation trimmed off every word.
 
-    Inside a word it stays (3.5, it's), and so does what is rather a sign (-, /, *, %).
+    Punctuation inside a word is kept (3.5, it's), and so are signs (-, /, *, %).
     """
     return " ".join(word for word in map(_trimmed, text_key(text).split()) if word)
 
@@ -149,7 +149,7 @@ def read_tau_file(path: Path) -> TauFile:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise DataError(f"The data file {path} is not JSON ({error}); correct it there.") from None
-    except (ValueError, RecursionError):  # of all numbers in it, none means anything
+    except (ValueError, RecursionError):  # for example, a number with thousands of digits
         raise DataError(
             f"The data file {path} is nested too deeply, or holds a number of thousands of digits; correct it."
         ) from None
@@ -160,7 +160,7 @@ def parse_tau(data: object, source: str) -> TauFile:
     """Parse an already decoded file; ``source`` names it in messages.
 
     Raises:
-        DataError: the top level is no object, or a section is not a list.
+        DataError: the top level is not an object, or a section is not a list.
     """
     if not isinstance(data, dict):
         raise DataError(f"The data file {source} holds no JSON object; it needs `training_data` and `evaluation_data`.")
@@ -227,7 +227,7 @@ def _parse_turns(turns: object) -> list[str] | str:
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is a text that can be written: JSON lets half a surrogate pair through."""
+    """Whether it is a text that can be encoded; JSON allows half a surrogate pair."""
     if isinstance(value, str):
         with contextlib.suppress(UnicodeEncodeError):
             value.encode()
@@ -239,13 +239,13 @@ def _is_text(value: object) -> bool:
 class Prompts:
     """The prompts so far, of one file or of several that are joined: training first, then evaluation.
 
-    They are compared by :func:`text_key`: Tau compares case-sensitively, yet its encoder is uncased, so two such
-    prompts are the same observation and would leak from training into evaluation. What differs from a training prompt
-    in punctuation only is nearly the same observation and leaves the evaluation, too.
+    They are compared by :func:`text_key`. Tau compares case-sensitively, but its encoder ignores case, so such prompts
+    are the same observation and would leak from training into evaluation. A prompt that differs from a training prompt
+    only in punctuation is almost the same observation, so it is removed from evaluation, too.
     """
 
     seen: dict[str, SectionName] = field(default_factory=dict)
-    """Where each :func:`text_key` stood first."""
+    """Section in which each :func:`text_key` appeared first."""
     near: set[str] = field(default_factory=set)
     """The :func:`near_key` of every training prompt."""
 
@@ -293,7 +293,7 @@ def row_list(rows: Iterable[int], limit: int = 12) -> str:
 
 
 def places(problems: Iterable[Problem]) -> str:
-    """``training_data rows 4, 7 and evaluation_data row 2``; empty where there is no problem."""
+    """``training_data rows 4, 7 and evaluation_data row 2``; empty if there is no problem."""
     rows: dict[str, list[int]] = {}
     for problem in problems:
         rows.setdefault(problem.section, []).append(problem.row)
@@ -301,7 +301,7 @@ def places(problems: Iterable[Problem]) -> str:
 
 
 def _similar_name(path: Path) -> str:
-    """A hint where the folder holds the same name in another case."""
+    """A hint if the folder has the same name in another case."""
     folder = path.parent
     if not folder.is_dir():
         return ""

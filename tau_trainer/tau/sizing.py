@@ -1,7 +1,7 @@
-"""What follows from a data set where a file is silent: components, levels, decisions, how they are learned from.
+"""Defaults that depend on the data set: components, levels, decisions, and hyperparameters.
 
-Each answer gets a level of one number. What a policy is in doubt about it draws then, as a classifier does, one answer
-or the other; spread over many components, each decides for itself, and what they say together decodes as a third.
+Each answer gets a level of one number. If a policy is undecided between two answers, it samples one of them, as a
+classifier does. With many components, each one is sampled independently, and together they may decode as a third.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from tau_trainer.tau.targets import targets
 
 BATCHED = "batched:tau"
 OWN_ENGINES = ("headless:tau", BATCHED)
-"""Engines whose number of actions follows from the profile; that of a build is fixed."""
+"""Engines whose number of actions depends on the profile; a build's number is fixed."""
 DECISIONS_PER_ROW, DECISIONS_PER_PLACE = 300, 2
-"""For each training row, and for each answer that such a row could have: one in so many is found by chance."""
+"""Decisions for each training row, and for each possible answer of it, because random actions find one in that many."""
 LEVELS_LEARN_BY = {"beta": 0.4, "epsilon": 10.0, "learning_rate": 6e-4, "num_epoch": 1}
-"""PPO's numbers where each answer has a level, and at first one decision in as many as there are answers is paid.
+"""PPO's hyperparameters if each answer has a level, so that at first only one in K decisions is right, for K answers.
 
 A clip range of 0.2 lets what was found by chance become likelier by a fifth in an update, and then it is forgotten: 10
 lets it count in full. That is much, so the entropy bonus is large: no answer is given up before it was tried. Decisions
 are cheap here, and new ones tell more than a second look at old ones: each is learned from once, in longer steps.
 """
 SHRINK_AT = 0.7
-"""And ``shrink_at``, wherever PPO has it: most of what a policy learned at first was noise."""
+"""Value of ``shrink_at``, if PPO supports it: most of what a policy learned at first was noise."""
 BEHAVIOR = "TauAgent"
-"""What the scene's behavior is called."""
+"""Name of the scene's behavior."""
 LEAST_DECISIONS = 400_000
-"""However few rows there are."""
+"""Minimum decisions, even for few rows."""
 
 
 def sized(settings: RunSettings) -> RunSettings:
-    """Settings in which ``tau.profile``, ``action_levels``, ``max_steps`` and numbers of PPO are said.
+    """Settings completed with ``tau.profile``, ``action_levels``, ``max_steps`` and hyperparameters of PPO.
 
-    What was written stays. With data of its own, an engine of ours and PPO the rest follows from the training rows;
-    else the profile is ``tau3``.
+    Given values are kept. With the user's own data, one of our engines and PPO, the others depend on the training rows;
+    otherwise the profile is ``tau3``.
 
     Raises:
         DataError: the data set cannot be read.
-        SettingsError: ``action_levels`` are not the profile's levels, or it has fewer places than there are answers.
+        SettingsError: ``action_levels`` are not the profile's levels, or it has fewer points than there are answers.
     """
     tau = settings.tau
     behaviors = settings.behaviors or {BEHAVIOR: settings.of_behavior(BEHAVIOR)}
@@ -59,7 +59,7 @@ def sized(settings: RunSettings) -> RunSettings:
         profile = places_for(dataset.training_answers, next(filter(None, written), None))
     else:
         profile = profile_named(tau.profile)
-        targets(dataset, profile)  # refuses places that are too few, before an engine would
+        targets(dataset, profile)  # raises if there are too few points, before an engine starts
     shrinks = settings.env_settings.env_path != BATCHED and settings.strategy == "mirrored"
     numbers = LEVELS_LEARN_BY | ({"shrink_at": SHRINK_AT} if shrinks else {})
     sizes = {name: _sized(name, found, profile, dataset, numbers) for name, found in behaviors.items()}
@@ -67,7 +67,7 @@ def sized(settings: RunSettings) -> RunSettings:
 
 
 def size_sentence(dataset: TauDataset, profile: Profile, settings: RunSettings) -> str:
-    """What is learned in how many numbers and decisions, in a line."""
+    """The size of the task: answers, rows, components and decisions, in a line."""
     components = "1 component" if profile.action_size == 1 else f"{profile.action_size} components"
     behavior = settings.of_behavior(next(iter(settings.behaviors), BEHAVIOR))
     levels = behavior.network_settings.action_levels
@@ -81,7 +81,7 @@ def size_sentence(dataset: TauDataset, profile: Profile, settings: RunSettings) 
 
 
 def decisions_for(dataset: TauDataset) -> int:
-    """A start that suits small sets; whether more would help is told at the end (see docs/benchmarks.md)."""
+    """Default decisions, suitable for small sets; at its end, a run reports if more would help (docs/benchmarks.md)."""
     each = DECISIONS_PER_ROW + DECISIONS_PER_PLACE * dataset.training_answers
     return max(LEAST_DECISIONS, round(len(dataset.train) * each, -4))
 

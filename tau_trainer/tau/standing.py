@@ -1,4 +1,4 @@
-"""Whether a policy is better than another on the same rows, or only luckier."""
+"""Tests whether a policy is significantly better than another on the same rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Literal
 from tau_trainer.specs import BoolArray
 
 SIGNIFICANCE = 0.05
-"""A difference that chance alone makes more often than this is none."""
+"""Significance level: a difference with a larger p-value counts as none."""
 
 Verdict = Literal["beats", "equals", "below"]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a policy stands to a rival, by McNemar's exact test: a sign test on the rows where they differ."""
+    """Comparison of a policy with a rival by McNemar's exact test: a sign test on the rows where they differ."""
 
     won: int
-    """Rows that the policy alone is right about."""
+    """Number of rows where only the policy is right."""
     lost: int
-    """Rows that the rival alone is right about."""
+    """Number of rows where only the rival is right."""
 
     @classmethod
     def of(cls, right: BoolArray, rival: BoolArray) -> Standing:
@@ -29,7 +29,7 @@ class Standing:
 
     @property
     def p_value(self) -> float:
-        """How often two that are equally good differ at least so much, 0 to 1; two-sided."""
+        """Probability that two equally good policies differ at least this much, 0 to 1; two-sided."""
         rows = self.won + self.lost
         ways, tail = 1, 0
         for lucky in range(min(self.won, self.lost) + 1):
@@ -39,13 +39,13 @@ class Standing:
 
     @property
     def verdict(self) -> Verdict:
-        """``equals``: chance may have made the difference."""
+        """``equals``: the difference is not significant."""
         if self.p_value >= SIGNIFICANCE:
             return "equals"
         return "beats" if self.won > self.lost else "below"
 
     def sentence(self) -> str:
-        """What the verdict is made from, in a few words."""
+        """The basis of the verdict, in a few words."""
         if not self.won + self.lost:
             return "right about the same rows"
         return f"alone right about {self.won} rows against {self.lost}, p = {self.p_value:.2g}"

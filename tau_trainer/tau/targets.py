@@ -1,4 +1,4 @@
-"""What the policy should output for each answer (tau.md 1.2)."""
+"""The target output of the policy for each answer (tau.md 1.2)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tau_trainer.tau.decoding import nearest
 from tau_trainer.tau.profiles import EMBEDDING_SIZE, Profile
 
 _SAME = 1e-9
-"""Relative difference below which two loadings count as equally large."""
+"""Relative difference below which two loadings count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenProjection:
-    """Standardise, project on principal components, scale to [-1, 1]: Tau's ``optimizer.py``, fitted once.
+    """Standardize, project on principal components, scale to [-1, 1]: Tau's ``optimizer.py``, fitted once.
 
     The sign of a principal component is arbitrary; here its largest loading (by absolute value) is positive, so that
     the same vocabulary gives the same targets on every machine.
@@ -29,9 +29,9 @@ class TokenProjection:
     mean: Float64Array
     """``[d]``: mean of each embedding column over the vocabulary."""
     scale: Float64Array
-    """``[d]``: standard deviation of each column (1 where a column is constant)."""
+    """``[d]``: standard deviation of each column (1 if a column is constant)."""
     axes: Float64Array
-    """``[A, d]``: principal axes, unit length; zero where the vocabulary spans fewer dimensions."""
+    """``[A, d]``: principal axes, unit length; zero if the vocabulary spans fewer dimensions."""
     low: Float64Array
     """``[A]``: smallest projection in the vocabulary."""
     high: Float64Array
@@ -51,7 +51,7 @@ class TokenProjection:
     def apply(self, vectors: ArrayLike) -> Float64Array:
         """Targets of embeddings ``[n, d]``: float64 ``[n, A]`` in [-1, 1].
 
-        Embeddings outside of the fitted range are clipped to it: no action can reach further.
+        Embeddings outside the fitted range are clipped to it, because no action can reach further.
         """
         projected = ((np.asarray(vectors, np.float64) - self.mean) / self.scale) @ self.axes.T
         span = self.high - self.low
@@ -65,7 +65,7 @@ def targets(dataset: TauDataset, profile: Profile) -> FloatArray:
     """Target of every answer in the vocabulary: float32 ``[K, A]``, read-only, computed once for each data set.
 
     ``tau384``: the answers' embeddings. ``tau3``: their three principal components in [-1, 1], fitted on the answers
-    that occur in training, so that held-out rows shape nothing. ``2x16`` and the like: see :func:`places`.
+    that occur in training, so that held-out rows have no influence. For profiles like ``2x16``, see :func:`places`.
     """
     if profile.levels is not None:
         return places(dataset, profile.action_size, profile.levels)
@@ -78,14 +78,14 @@ def targets(dataset: TauDataset, profile: Profile) -> FloatArray:
 
 
 def places(dataset: TauDataset, components: int, levels: int) -> FloatArray:
-    """A place for each answer on a grid of ``levels`` values from -1 to 1 a component: float32 ``[K, A]``, read-only.
+    """A point for each answer on a grid of ``levels`` values from -1 to 1 per component: float32 ``[K, A]``, read-only.
 
-    Training answers are sorted by their first principal component and shared out evenly to the levels of the first
-    number, those of a level by the second component to those of the second number, and so on: no two have one place,
-    and those that are alike are near. An answer that is never trained takes the place of the one that is most like it.
+    Training answers are sorted by their first principal component and divided evenly among the levels of the first
+    number; those of each level by the second component among the levels of the second number, and so on. Every training
+    answer has its own point, and similar answers are close. Other answers get the point of the most similar one.
 
     Raises:
-        SettingsError: there are more training answers than places.
+        SettingsError: there are more training answers than points.
     """
     known = dataset.answer_vectors[: dataset.training_answers]
     if len(known) > levels**components:
@@ -103,11 +103,11 @@ def places(dataset: TauDataset, components: int, levels: int) -> FloatArray:
 
 
 def _share_out(rows: IntArray, order: Float64Array, level: IntArray, component: int, levels: int) -> None:
-    """Write into ``level`` where the answers ``rows`` stand, from ``component`` on."""
+    """Write the levels of the answers ``rows`` into ``level``, from ``component`` on."""
     if component == order.shape[1]:
         return
     ranked = rows[np.argsort(order[rows, component], kind="stable")]
-    # Spread over all levels, whole groups of equal size: groups hold what the components behind can tell apart.
+    # Spread groups of equal size over all levels; the next components distinguish the answers within a group.
     groups = min(levels, len(ranked))
     for group, part in enumerate(np.array_split(ranked, groups)):
         level[part, component] = round(group * (levels - 1) / max(groups - 1, 1))
@@ -121,7 +121,7 @@ def _principal_axes(standard: Float64Array, components: int) -> Float64Array:
     usable = min(components, int((singular > 1e-9 * max(float(singular[0]), 1e-300)).sum()))
     top = rows[:usable]
     size = np.abs(top)
-    # The first of those that are equally large but for rounding: with two answers all of them are.
+    # The first of those that are equal up to rounding; with two answers, all of them are.
     peak = (size >= size.max(axis=1, keepdims=True) * (1.0 - _SAME)).argmax(axis=1)
     axes[:usable] = top * np.sign(top[np.arange(usable), peak])[:, None]
     return axes

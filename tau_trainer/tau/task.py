@@ -1,4 +1,4 @@
-"""The Tau task as a run needs it: what engines are told, rewards, held-out scores, the evaluation at the end."""
+"""The Tau task for a run: engine flags, rewards, scores on held-out rows, the evaluation at the end."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _SAID_BY = {
     "--tau-agents": ("tau.agents", "--tau-agents", "--tau-pairs", "--agents"),
     "--tau-data": ("tau.data", "--tau-data"),
 }
-"""Flags of an engine that this task sets: the setting that they come from, and all names that engines know them by."""
+"""Engine flags that this task sets: the setting of each, and all names that engines accept for it."""
 
 
 def acting(policy: Policy) -> Act:
     """A policy's deterministic action, as the engine gets it: prompts [n, 384] to [n, A] in [-1, 1]."""
-    rng = np.random.default_rng(0)  # a deterministic action draws nothing from it
+    rng = np.random.default_rng(0)  # a deterministic action does not use it
     return lambda prompts: policy.act((prompts,), None, rng, deterministic=True).to_env().continuous
 
 
 class TauTask:
-    """Fulfils :class:`tau_trainer.training.task.Task`; the data set is loaded once for all pairs."""
+    """Implements :class:`tau_trainer.training.task.Task`; the data set is loaded once for all pairs."""
 
     keys = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
     columns: tuple[str, ...] = ("success", "validation")
@@ -55,7 +55,7 @@ class TauTask:
     sized = staticmethod(sized)
 
     def __init__(self, settings: TauSettings) -> None:
-        """Raises DataError (also where there is nothing to evaluate on), SettingsError."""
+        """Raises DataError (also if there is nothing to evaluate on), SettingsError."""
         self.pairs = settings.pairs
         self.max_concurrent = settings.max_concurrent
         self.shared = settings.policy == "shared"
@@ -74,13 +74,13 @@ class TauTask:
 
     @cached_property
     def dataset(self) -> TauDataset:
-        """The data set that is trained on and evaluated with."""
+        """The data set for training and evaluation."""
         return load_dataset(self._settings.data)
 
     def engine_args(self, given: Sequence[str]) -> tuple[str, ...]:
-        """Profile, number of agents, data, and whether the target is to be shown.
+        """Flags for profile, number of agents, data, and whether to show the target.
 
-        Raises SettingsError where ``given``, the user's own, say otherwise.
+        Raises SettingsError if ``given``, the user's own flags, contradict them.
         """
         args = ["--tau-profile", self.profile.name, "--tau-agents", str(self._settings.agents)]
         if self._settings.data is not None:
@@ -93,7 +93,7 @@ class TauTask:
 
     @property
     def editor_parameters(self) -> Mapping[str, float]:
-        """The same, but for the data, which the editor's project holds."""
+        """The same values without the data, which are in the editor's project."""
         return {
             "profile": float(self.profile.index),
             "num_agents": float(self._settings.agents),
@@ -102,29 +102,29 @@ class TauTask:
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The data set, where policies are evaluated on it; else the engine alone knows what it plays."""
+        """The data set's digest if policies are evaluated on it; otherwise only the engine knows its data."""
         return {"data set": self.dataset.digest()} if self.evaluates else {}
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Rows of the data set that cannot be used, and rows too few to choose by."""
+        """Sentences about unusable rows of the data set, and about too few rows to choose by."""
         if not self.evaluates:
             return ()
         sentences = (self.dataset.skipped_sentence(), self.dataset.undivided_sentence())
         return tuple(sentence for sentence in sentences if sentence is not None)
 
     def size(self, settings: RunSettings) -> str:
-        """What is learned in how many numbers and decisions, in a line."""
+        """The size of the task, in a line."""
         return size_sentence(self.dataset, self.profile, settings)
 
     def visible(self, spec: BehaviorSpec) -> BehaviorSpec:
-        """The behavior without the target, which is for the AgentTrainer alone."""
+        """The behavior without the target, which is only for the AgentTrainer."""
         sensors = tuple(sensor for sensor in spec.observations if sensor.name != TARGET_SENSOR)
         return BehaviorSpec(spec.name, sensors, spec.actions)
 
     @property
     def batched_spec(self) -> BehaviorSpec:
-        """What the headless scene shows."""
+        """The behavior of the headless scene."""
         size, shows = self.profile.action_size, self._reward.source == "trainer"
         target = (ObservationSpec(TARGET_SENSOR, (size,)),) if shows else ()
         prompt = ObservationSpec(f"VectorSensor_size{EMBEDDING_SIZE}", (EMBEDDING_SIZE,))
@@ -141,7 +141,7 @@ class TauTask:
         return cast("TauBatched", env).target(env.state)
 
     def rewarder(self, spec: BehaviorSpec) -> RewardComputer:
-        """The reward that the settings describe. Raises SettingsError where a target sensor is needed but missing."""
+        """The reward of the settings. Raises SettingsError if a target sensor is needed but missing."""
         self._check_size(spec)
         reward, sensors = self._reward, [sensor.name for sensor in spec.observations]
         if reward.source == "trainer" and TARGET_SENSOR not in sensors:
@@ -153,7 +153,7 @@ class TauTask:
         return RewardComputer(reward, self.formula.name, spec.actions.components, target)
 
     def check(self, spec: BehaviorSpec) -> None:
-        """Raises SettingsError for a behavior that cannot be shown the held-out rows."""
+        """Raises SettingsError for a behavior that cannot be evaluated on held-out rows."""
         self._check_size(spec)
         shapes, actions = [sensor.shape for sensor in spec.observations], spec.actions
         wanted = self.profile.action_size
@@ -175,7 +175,7 @@ class TauTask:
 
     @cached_property
     def baselines(self) -> Mapping[str, BaselineScore]:
-        """What a policy that knows nothing gets on the validation rows, and what supervised learners get."""
+        """Scores of baselines without input, and of supervised learners, on the validation rows."""
         return baselines(self.dataset, self.profile, self.formula, "validation")
 
     def quick_scores(self, policy: Policy) -> Mapping[str, float]:
@@ -187,16 +187,16 @@ class TauTask:
         return {keys.VALIDATION_ACCURACY: found.accuracy, keys.VALIDATION_REWARD: found.reward}
 
     def evaluate(self, policy: Policy) -> TauEvaluation:
-        """Every test row once, with the deterministic action, beside the baselines."""
+        """Evaluate every test row once, with the deterministic action, and compare with the baselines."""
         return evaluate(acting(policy), self.dataset, self.profile, self.formula)
 
 
 def _refuse_another(flag: str, value: str, given: Sequence[str]) -> None:
-    """Raise SettingsError where ``given`` has ``flag``, under any of its names, with another value than ``value``."""
+    """Raise SettingsError if ``given`` has ``flag``, under any of its names, with another value than ``value``."""
     setting, *names = _SAID_BY.get(flag, ("",))
     for name, said in itertools.pairwise(word for argument in given for word in argument.split("=", 1)):
         if name in names and said != value:
             raise SettingsError(
-                f"--env-args tells the engine `{name} {said}`, but this run tells it `{flag} {value}`; "
+                f"--env-args has `{name} {said}`, but this run starts the engine with `{flag} {value}`; "
                 f"leave it out of --env-args, and set {setting}"
             )

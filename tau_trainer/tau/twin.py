@@ -16,7 +16,7 @@ _Arrays = dict[str, NDArray[Any]]
 
 
 class TauTwin:
-    """Fulfils :class:`~tau_trainer.envs.batched.Twin` by the engines' formulas, but for ``row``, which is drawn."""
+    """Implements :class:`~tau_trainer.envs.batched.Twin` with the engines' formulas; ``row`` is drawn."""
 
     def __init__(self, **arguments: Any) -> None:
         """Raises SettingsError, DataError."""

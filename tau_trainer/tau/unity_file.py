@@ -1,4 +1,4 @@
-"""A Tau data set as one small file for Unity, with everything worked out that C# would otherwise have to.
+"""Writes a Tau data set as one small file for Unity, with all values precomputed, so that C# does not need to.
 
 Little-endian, version 1. A text is UTF-8 behind its length in bytes, seven bits a byte, lowest first, as .NET's
 ``BinaryReader.ReadString`` reads it; ``count`` is an int32; a vector is 384 float16, to be scaled to unit length.
@@ -39,14 +39,14 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class UnityReport(DataReport):
-    """What :func:`export_unity` wrote."""
+    """Report of :func:`export_unity`."""
 
     training: int
     """Training rows."""
     evaluation: int
     answers: int
     skipped: int
-    """Reasons for which rows were left out."""
+    """Number of reasons for which rows were left out."""
     size: int
     """Bytes."""
 
@@ -60,7 +60,7 @@ class UnityReport(DataReport):
 
 
 def export_unity(path: Path | None, output: Path) -> UnityReport:
-    """Write the data set at ``path`` (``None``: the packaged one) for Unity, whole or not at all.
+    """Write the data set at ``path`` (``None``: the packaged one) for Unity, completely or not at all.
 
     Raises:
         TauError: the data set cannot be used, or ``output`` cannot be written.

@@ -1,4 +1,4 @@
-"""Text embeddings on disk: one ``<name>.vectors.npz`` beside ``<name>.json``.
+"""Text embeddings on disk: one ``<name>.vectors.npz`` next to ``<name>.json``.
 
 The archive holds three arrays and nothing that would need pickle: ``vectors`` float16 ``[n, 384]``, ``texts`` (the keys
 of the rows as UTF-8 JSON in uint8) and ``encoder`` (name of the text encoder, UTF-8 in uint8). Half precision moves a
@@ -27,7 +27,7 @@ from tau_trainer.tau.schema import text_key
 
 @dataclass(frozen=True, slots=True)
 class VectorTable:
-    """Embeddings by text, looked up by hash and not by scanning."""
+    """Embeddings by text, with lookup by hash."""
 
     encoder: str
     """Name of the text encoder that made the vectors."""
@@ -49,7 +49,7 @@ class VectorTable:
         return text_key(text) in self._rows
 
     def rows(self, texts: Sequence[str]) -> NDArray[np.intp]:
-        """Row of each text, -1 where it has no embedding. Shape ``[n]``."""
+        """Row of each text, -1 if it has no embedding. Shape ``[n]``."""
         return np.array([self._rows.get(text_key(text), -1) for text in texts], np.intp)
 
     def as_dict(self) -> dict[str, FloatArray]:
@@ -58,7 +58,7 @@ class VectorTable:
 
 
 def vectors_path(path: Path) -> Path:
-    """Where the embeddings of data file ``path`` lie: ``set.json`` -> ``set.vectors.npz``."""
+    """Path of the embeddings of data file ``path``: ``set.json`` -> ``set.vectors.npz``."""
     return path.with_name(f"{path.stem}.vectors.npz")
 
 
@@ -87,7 +87,7 @@ def read_vectors(path: Path) -> VectorTable:
     return VectorTable(encoder, texts, unit_rows(vectors))
 
 
-_REMEDY = "make it anew with `tau-train data embed`."
+_REMEDY = "create it again with `tau-train data embed`."
 
 
 def write_vectors(path: Path, vectors: Mapping[str, FloatArray], encoder: str) -> None:

@@ -418,7 +418,7 @@ def test_its_defaults_are_keys_that_a_file_may_override(tmp_path: Path) -> None:
     untouched: Any = trainer_type(Q.place()).settings.model_validate({}).hyperparameters
     assert untouched.exploration == EpsGreedySettings(eps=0.3)
     path.write_text(f"behaviors: {{Walker: {{trainer_type: '{HERE}:Q', hyperparameters: {{rat: 0.25}}}}}}")
-    with pytest.raises(SettingsError, match=r"hyperparameters\.rat is no known key; did you mean rate\?"):
+    with pytest.raises(SettingsError, match=r"hyperparameters\.rat: unknown key; did you mean rate\?"):
         load_settings(path)
 
 
@@ -427,7 +427,7 @@ def test_its_defaults_are_keys_that_a_file_may_override(tmp_path: Path) -> None:
     [
         (f"{HERE}:spec", "is neither a class of tau_trainer.Agent nor a tau_trainer.settings.TrainerType"),
         ("no_such:Q", "cannot be loaded: ModuleNotFoundError"),
-        ("dqm", "is no trainer type"),
+        ("dqm", "is not a trainer type"),
     ],
 )
 def test_a_trainer_type_that_is_none(tmp_path: Path, name: str, text: str) -> None:

@@ -21,7 +21,7 @@ def test_the_first_page(capsys: pytest.CaptureFixture[str]) -> None:
     text = page(["--help"], capsys)
     for command in ("parallel", "learn", "check", "upgrade", "evaluate", "export", "report", "hub", "headless", "data"):
         assert f" {command} " in text
-    assert "Begin with: tau-train parallel --pairs 4" in text
+    assert "Start with: tau-train parallel --pairs 4" in text
     assert text.index("parallel Train") < text.index("learn Train") < text.index("evaluate Evaluate")
 
 

@@ -85,7 +85,7 @@ def test_a_defect_is_told_as_such(training: Any, capsys: pytest.CaptureFixture[s
     assert main(["parallel"]) == 1
     assert capsys.readouterr().err == (
         "error: internal error: ZeroDivisionError: division by zero; "
-        "run again with --debug to see where, and report it\n"
+        "run again with --debug to see the traceback, and report it\n"
     )
     assert main(["parallel", "--debug"]) == 1
     assert "Traceback" in capsys.readouterr().err
@@ -160,7 +160,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence_on_stderr(words: str) -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == (
-        "error: the output cannot be written: No space left on device; make room, or let it go somewhere else\n"
+        "error: cannot write the output: No space left on device; free some space, or choose another place\n"
     )
 
 

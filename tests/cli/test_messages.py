@@ -90,12 +90,15 @@ def test_log_records_go_to_the_stderr_of_that_moment(monkeypatch: pytest.MonkeyP
             RuntimeError(
                 "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8589934592 bytes."
             ),
-            ": 8.0 GiB were asked for at once, and this machine has 7.0 GiB",
+            ": one allocation of 8.0 GiB failed, and this machine has 7.0 GiB",
         ),
-        (RuntimeError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has"), ": 2.5 GiB were asked for at once"),
+        (
+            RuntimeError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has"),
+            ": one allocation of 2.5 GiB failed",
+        ),
         (
             MemoryError("Unable to allocate 745. GiB for an array with shape (5,)"),
-            ": 745.0 GiB were asked for at once, and this machine has 7.0 GiB, so less than 1/106 of that fits",
+            ": one allocation of 745.0 GiB failed, and this machine has 7.0 GiB, so less than 1/106 of that fits",
         ),
         (MemoryError(), ""),
     ],
@@ -116,7 +119,7 @@ def test_a_full_disk_is_a_sentence(place: tuple[str, ...], named: str, capsys: p
     error = OSError(errno.ENOSPC, "No space left on device", *place)
     assert tell(error, debug=False) == 2
     assert capsys.readouterr().err == (
-        f"error: {named} cannot be written: No space left on device; make room, or let it go somewhere else\n"
+        f"error: cannot write {named}: No space left on device; free some space, or choose another place\n"
     )
 
 
@@ -127,8 +130,8 @@ def test_a_full_disk_is_a_sentence(place: tuple[str, ...], named: str, capsys: p
 def test_a_missing_package_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert tell(error, debug=False) == 2
     assert capsys.readouterr().err == (
-        "error: the Python package torch is not installed, and this needs it; run `pip install tau-trainer` again, "
-        "which brings what is missing\n"
+        "error: the Python package torch is required but not installed; run `pip install tau-trainer` again "
+        "to install missing packages\n"
     )
 
 

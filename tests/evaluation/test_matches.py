@@ -197,7 +197,7 @@ def test_one_team_is_no_match() -> None:
             return super().reset(parameters)[:1]
 
     field = Field(Alone(agents=4))
-    with pytest.raises(SettingsError, match="a match is between teams, and this environment has one"):
+    with pytest.raises(SettingsError, match="a match needs two teams, but this environment has one"):
         played(field, {"a": script(), "b": script()}, 2)
     assert field.closed == 1
 

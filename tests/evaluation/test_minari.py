@@ -127,10 +127,10 @@ def test_a_data_set_of_an_environment_is_read_in_our_ranges() -> None:
 def test_nothing_is_taken_away_or_left_half_written(monkeypatch: pytest.MonkeyPatch) -> None:
     made, store = demonstration((VECTOR,), ActionSpec(1)), MinariStore()
     store.write("kept-v0", made)
-    with pytest.raises(DataError, match=r"has a data set 'kept-v0' already, in '.*'; choose another name"):
+    with pytest.raises(DataError, match=r"data set 'kept-v0' already exists in '.*'; choose another name"):
         store.write("kept-v0", made)
     for name in ("kept", "a b-v0", "../kept-v0"):
-        with pytest.raises(DataError, match="names no data set; Minari's are like expert-v0 or"):
+        with pytest.raises(DataError, match="is not a valid name of a data set; use a name like expert-v0 or"):
             store.write(name, made)
     with pytest.raises(DataError, match="fetch it with `minari download gone-v1`"):
         store.read("gone-v1")
@@ -172,7 +172,7 @@ def test_the_command_converts_both_ways(tmp_path: Path, capsys: pytest.CaptureFi
         source, back = tmp_path / f"{name}.demo", tmp_path / f"{name}-back.demo"
         write_demonstration(source, made)
         assert main(["demo", "convert", str(source), f"minari:{name}-v0"]) == 0
-        assert f"are Minari's data set '{name}-v0'" in capsys.readouterr().out
+        assert f" to the Minari data set '{name}-v0'" in capsys.readouterr().out
         assert main(["demo", "convert", f"minari:{name}-v0", str(back)]) == 0
         assert "  episodes " in capsys.readouterr().out
         found, wanted = read_demonstration(back), read_demonstration(source)
@@ -225,10 +225,10 @@ env_settings: {{seed: 1}}
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["a.demo", "b.demo"], "one of 'a.demo' and 'b.demo' must be a data set of Minari: minari:NAME"),
-        (["minari:a-v0", "minari:b-v0"], "must be a data set of Minari"),
-        (["minari:a-v0", "b.txt"], "'b.txt' is no name of a recording; it ends in .demo"),
-        (["minari:a-v0", "there.demo"], "there is a file 'there.demo' already; choose another name"),
+        (["a.demo", "b.demo"], "one of 'a.demo' and 'b.demo' must be a Minari data set: minari:NAME"),
+        (["minari:a-v0", "minari:b-v0"], "must be a Minari data set"),
+        (["minari:a-v0", "b.txt"], "'b.txt' is not a valid name for a recording; it must end in .demo"),
+        (["minari:a-v0", "there.demo"], "the file 'there.demo' already exists; choose another name"),
         (["missing.demo", "minari:a-v0"], "there is no demonstration 'missing.demo'"),
     ],
 )

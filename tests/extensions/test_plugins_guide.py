@@ -84,12 +84,12 @@ def test_a_trainer_for_mlagents_is_named_as_such(
     with pytest.raises(SettingsError) as error:
         load_settings(config)
     sentence = (
-        "behaviors.Basic.trainer_type is 'a2c', which the package mlagents-trainer-plugin brings for mlagents-learn: "
-        "it is made of classes of mlagents and cannot train here; docs/guides/extending.md says what it has to change"
+        "behaviors.Basic.trainer_type is 'a2c', which the package mlagents-trainer-plugin provides for mlagents-learn: "
+        "it uses classes of mlagents and cannot train here; docs/guides/extending.md shows what to change"
     )
     assert str(error.value) == f"{config}:2: {sentence}"
     assert main(["check", str(config), "--env", "headless:basic"]) == 2
     assert sentence in capsys.readouterr().out
     config.write_text("behaviors:\n  Basic: {trainer_type: a3c}\n")
-    with pytest.raises(SettingsError, match="which is no trainer type"):
+    with pytest.raises(SettingsError, match="which is not a trainer type"):
         load_settings(config)

@@ -341,7 +341,7 @@ def test_a_trainer_that_dies_ends_the_engine_quietly_with_one_line(
     trainer.die()
     assert engine.finish() == 0
     assert "Traceback" not in log.read_text("utf-8")
-    assert log.read_text("utf-8").count("the trainer is gone") == 1
+    assert log.read_text("utf-8").count("the trainer has disconnected") == 1
 
 
 @pytest.mark.parametrize(

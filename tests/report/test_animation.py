@@ -206,7 +206,7 @@ def test_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["animate", "seen", "--deterministic", *where]) == 0
     assert f"episode 1: {LENGTH} steps, return {LENGTH}\nwritten: {run / 'animation.gif'}" in capsys.readouterr().out
     assert main(["animate", "seen", *where]) == 2
-    assert "animation.gif: exists already; choose another name, or add --force" in capsys.readouterr().err
+    assert "animation.gif: already exists; choose another name, or add --force" in capsys.readouterr().err
     assert main(["animate", "seen", *where, "--force", "--env-args", "width=64"]) == 0
     with Image.open(run / "animation.gif") as image:
         assert image.width == 64

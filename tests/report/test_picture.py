@@ -208,10 +208,10 @@ def test_the_command(runs: list[Path], tmp_path: Path, monkeypatch: pytest.Monke
         ("plot bell-1", "bell-1: no run of this name in .; did you mean ball-1?"),
         (
             "plot ball-1 ball-2",
-            "a picture of several runs belongs into none of their folders; say where with --output FILE",
+            "a picture of several runs has no default path; choose one with --output FILE",
         ),
         ("plot ball-1 ./ball-1 --output a.png", "names a run twice"),
-        ("plot ball-1 --smooth 0", "--smooth 0: at least 1 point"),
+        ("plot ball-1 --smooth 0", "--smooth 0: must be at least 1"),
         ("plot ball-1 --output a.jpg", "--output a.jpg: must be a file that ends in .png"),
         ("plot ball-1 --output ball-1", "--output ball-1: must be a file that ends in .png"),
         ("plot ball-1 --what luck", "luck"),

@@ -148,7 +148,7 @@ def test_a_callback_that_fails_is_named_and_ends_the_run_with_everything_saved(s
     other = Listener()
     report = run(tau_settings(tmp_path, behaviors__TauAgent__max_steps=100_000), Broken(on_update_end=fail), other)
     assert (report.outcome, report.exit_code) == ("failed", 2)
-    assert report.errors[0] == "the callback Broken failed in on_update_end: KeyError: 'no such thing'; mend it"
+    assert report.errors[0] == "the callback Broken failed in on_update_end: KeyError: 'no such thing'; fix it"
     assert list((report.folder / "checkpoints").glob("TauAgent-*"))
     assert report.models[0].is_file()
     assert other.names[-1] == "on_train_end", "the others are told to the end"
@@ -203,7 +203,7 @@ def test_only_what_is_overridden_is_asked_for() -> None:
 
 
 def test_a_lambda_callback_knows_its_names() -> None:
-    with pytest.raises(TypeError, match="'on_epoch_end' is nothing that a callback is told; known: on_train_begin"):
+    with pytest.raises(TypeError, match="'on_epoch_end' is not an event of callbacks; known: on_train_begin"):
         LambdaCallback(on_epoch_end=print)
 
 
@@ -220,8 +220,8 @@ def test_a_settings_file_names_callbacks(stage: Stage, tmp_path: Path) -> None:
         ("loud", "'loud' is not one of the callbacks; known: MODULE:NAME of your own"),
         ("no_such_module:A", "'no_such_module:A' cannot be loaded: ModuleNotFoundError.*on Python's path"),
         (f"{__name__}:Nobody", "cannot be loaded: AttributeError"),
-        (f"{__name__}:EpisodeInfo", "cannot be made: TypeError.*called without arguments"),
-        (f"{__name__}:nothing_at_all", "makes no tau_trainer.Callback but int"),
+        (f"{__name__}:EpisodeInfo", "cannot be created: TypeError.*it gets no arguments"),
+        (f"{__name__}:nothing_at_all", "must create a tau_trainer.Callback, not int"),
     ],
 )
 def test_a_callback_that_cannot_be_made_is_told_before_anything_starts(

@@ -161,7 +161,7 @@ def test_force_without_a_run_is_a_new_run(tmp_path: Path) -> None:
 def test_force_never_deletes_what_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "main.py").write_text("")
-    with pytest.raises(SettingsError, match="will not delete it"):
+    with pytest.raises(SettingsError, match="does not delete it"):
         RunFolder.create(tmp_path, "sources", force=True)
     assert _names(tmp_path / "sources") == ["main.py"]
 
@@ -191,13 +191,13 @@ def test_of_two_that_ask_for_one_name_one_gets_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("run_id", ["", "a/b", "..", ".", "CON", "a\\b", "x?", ".hidden", "end."])
 def test_names_that_are_no_folder(tmp_path: Path, run_id: str) -> None:
-    with pytest.raises(SettingsError, match="cannot be a folder's name"):
+    with pytest.raises(SettingsError, match="is not a valid folder name"):
         RunFolder.create(tmp_path, run_id)
     assert _names(tmp_path) == []
 
 
 def test_resume_and_force_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="exclude each other"):
+    with pytest.raises(SettingsError, match="contradict each other"):
         RunFolder.create(tmp_path, "one", resume=True, force=True)
 
 
@@ -259,7 +259,7 @@ def trained_elsewhere(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_run_that_is_being_trained_is_left_alone(
     tmp_path: Path, trained_elsewhere: subprocess.Popen[str], how: str
 ) -> None:
-    named = rf"one' is being trained by process {trained_elsewhere.pid} on .*; wait for its end, end it"
+    named = rf"one' is being trained by process {trained_elsewhere.pid} on .*; wait for it, stop it"
     with pytest.raises(RunExistsError, match=named):
         RunFolder.create(tmp_path, "one", **{how: True})
     assert (tmp_path / "one" / "configuration.yaml").read_text() == "theirs: true"

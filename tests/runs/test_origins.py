@@ -56,9 +56,9 @@ def test_a_path_goes_before_the_run(tmp_path: Path) -> None:
     ("run", "paths", "sentence"),
     [
         ("olt", {}, "--initialize-from olt: no run of this name in '{results}'; did you mean old?"),
-        ("empty", {}, "--initialize-from empty: that run in '{results}' saved nothing"),
-        (None, {"A": "model.pt"}, "behaviors.A.init_path model.pt: weights are read from this program's own checkp"),
-        (None, {"A": "A-100"}, "behaviors.A.init_path A-100: there is no checkpoint 'A-100'; name the folder of one"),
+        ("empty", {}, "--initialize-from empty: this run in '{results}' has saved nothing"),
+        (None, {"A": "model.pt"}, "behaviors.A.init_path model.pt: weights are read only from Tau Trainer's checkp"),
+        (None, {"A": "A-100"}, "behaviors.A.init_path A-100: there is no checkpoint 'A-100'; name a checkpoint's "),
         (
             "old",
             {"B": "A-999"},
@@ -81,8 +81,8 @@ def test_a_run_of_other_behaviors_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as error:
         Origins(chosen)
     assert str(error.value) == (
-        "--initialize-from old: that run saved C, D-pair2, and this one learns A, B, so there is nothing to start "
-        "from; name a run with the same behavior, or leave this out"
+        "--initialize-from old: that run has saved C, D-pair2, but this one learns A, B, so there is nothing to start "
+        "from; name a run with the same behavior, or leave this flag out"
     )
     open_to_all = chosen.model_copy(update={"default_settings": chosen.behaviors["A"]})
     for refused, taken in (({"A": "A", "B": "B"}, {"A": "A", "C": "C"}), ({"D": "D"}, {"D-pair2": "D"})):
@@ -95,7 +95,7 @@ def test_a_run_of_other_behaviors_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_runs_at_all(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="there are no runs at all"):
+    with pytest.raises(SettingsError, match="there are no runs"):
         Origins(settings(tmp_path / "nothing", "old"))
 
 

@@ -204,7 +204,7 @@ def test_a_callback_that_fails_is_named_and_ends_it(settings: RunSettings) -> No
 
     report, counting = counted(settings, nothing, None, LambdaCallback(on_train_end=fails))
     assert (report.outcome, report.exit_code, counting.interrupted) == ("failed", 2, 1)
-    assert report.errors == ("the callback LambdaCallback failed in on_train_end: ValueError: no; mend it",)
+    assert report.errors == ("the callback LambdaCallback failed in on_train_end: ValueError: no; fix it",)
 
 
 def test_what_cannot_be_exported_costs_nothing_else(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,17 +230,17 @@ def test_a_picture_that_fails_is_told_once(settings: RunSettings, monkeypatch: p
             monkeypatch.undo()
 
     assert counted(settings, turn, memory)[0].outcome == "completed"
-    told = "the run goes on, but is shown no longer: ZeroDivisionError: division by zero"
+    told = "live display disabled; training continues: ZeroDivisionError: division by zero"
     assert memory.warnings.count(told) == 1
 
 
 def test_very_many_policies_are_counted() -> None:
     listed = module._listed({f"P{number}": Path(f"run/{number}.onnx") for number in range(64)})
     assert len(listed) == 9
-    assert listed["56 policies more"] == Path("run")
+    assert listed["56 more policies"] == Path("run")
 
 
-DISK_IS_FULL = "the disk is full. The other policies were not saved either, so that all of them stay at one moment."
+DISK_IS_FULL = "the disk is full. The other policies were not saved either, because all must be saved together."
 
 
 def test_a_moment_that_cannot_be_written_is_told_until_one_can(
@@ -304,6 +304,6 @@ def test_where_nothing_is_left_to_do_that_is_said(
     settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Counting, "max_steps", 0)
-    with pytest.raises(RunFinishedError, match="has had all its counts, so there was nothing to do; raise --max-steps"):
+    with pytest.raises(RunFinishedError, match="has already reached max_steps; raise --max-steps"):
         counted(settings)
     assert not (tmp_path / "results").exists()

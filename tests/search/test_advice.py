@@ -110,7 +110,7 @@ def test_ppo_where_the_table_says_so_and_sac_gives_way(monkeypatch: pytest.Monke
     costs = {name: {"3DBall": 1e-4} for name in candidates}
     costs[SLOW] = {"3DBall": 1e-4}
     found = advice_of(Measured(game(100), costs), settings, candidates, frozenset({"images", "memory"}))
-    assert (found.trainer, found.why) == (USUAL, f"For images {USUAL} takes fewer decisions.")
+    assert (found.trainer, found.why) == (USUAL, f"For images, {USUAL} needs fewer decisions.")
     refused = Measured(game(100), costs, {USUAL: "no"})
     assert advice_of(refused, settings, candidates, frozenset({"images"})).why == "no"
 

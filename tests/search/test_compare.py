@@ -127,7 +127,7 @@ def test_ranks() -> None:
 def test_what_makes_no_comparison() -> None:
     with pytest.raises(SettingsError, match="at least two candidates"):
         AgentFinder({"one": quick()})
-    with pytest.raises(SettingsError, match="lion: no optimizer; known: adam"):
+    with pytest.raises(SettingsError, match="lion: unknown optimizer; known: adam"):
         OptFinder(quick(), ["adam", "lion"])
     for wrong in ({"decisions": 0}, {"jobs": 0}):
         with pytest.raises(SettingsError, match="at least 1 decision and 1 job"):

@@ -138,16 +138,16 @@ def test_reports_come_with_the_summaries_unless_told_otherwise() -> None:
 
 
 def test_what_cannot_be_swept() -> None:
-    with pytest.raises(SettingsError, match=r"^there is no section sweep in these settings; say in sweep.space"):
+    with pytest.raises(SettingsError, match=r"^there is no section sweep in these settings; add sweep.space"):
         sweep_of(quick())
     with pytest.raises(SettingsError, match=r"^a sweep starts its environments itself"):
         sweep_of(load_settings("3DBall", {"sweep.space": SPACE}))
-    with pytest.raises(SettingsError, match=r"^sweep.metric accuracy is of the Tau task"):
+    with pytest.raises(SettingsError, match=r"^sweep.metric accuracy needs the Tau task"):
         sweep_of(swept(metric="accuracy"))
-    with pytest.raises(SettingsError, match=r"^a trial is one machine's; say in sweep.cluster"):
+    with pytest.raises(SettingsError, match=r"^each trial runs on one machine; set sweep.cluster"):
         sweep_of(quick(cluster__address="local", sweep__space=SPACE))
 
 
 def test_a_machine_that_does_not_see_the_sweep_says_so(tmp_path: Path) -> None:
-    with pytest.raises(TauError, match=r"sweep.yaml: is not on this machine; let --output, or --results-dir, be on"):
+    with pytest.raises(TauError, match=r"sweep.yaml: is not on this machine; choose --output, or --results-dir, on"):
         Member(tmp_path / BASE, "trial-1", {})

@@ -55,7 +55,7 @@ def test_the_search_measures_what_fits_and_survives_what_does_not() -> None:
     assert fits.rate > 100.0
     assert fits.memory is not None
     assert fits.memory > 10**8, "bytes, torch among them"
-    assert killed.text == "it was killed, as the system does where memory is short"
+    assert killed.text == "it was killed, probably because memory was short"
 
 
 def test_a_probe_fails_before_the_system_is_out_of_memory() -> None:
@@ -119,7 +119,7 @@ class Asker(Parent):
 
 
 def test_a_probe_that_hangs_is_ended_in_time() -> None:
-    assert prober("hangs", limit_s=0.5)(9) == Probe(9, failure="time", text="it was not done after 0.5 s")
+    assert prober("hangs", limit_s=0.5)(9) == Probe(9, failure="time", text="it was not finished after 0.5 s")
 
 
 def test_it_can_be_stopped(tmp_path: Path) -> None:

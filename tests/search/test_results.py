@@ -82,9 +82,9 @@ def test_a_folder_that_holds_something_is_never_written_to(tmp_path: Path) -> No
     assert results_folder("find-lr", tmp_path, given) == given, "empty still"
     (given / "mine").touch()
     for check in (lambda: check_folder(given), lambda: results_folder("find-lr", tmp_path, given)):
-        with pytest.raises(SettingsError, match="holds something already; choose a folder that is new or empty"):
+        with pytest.raises(SettingsError, match="is not empty; choose a new or empty folder"):
             check()
-    with pytest.raises(SettingsError, match="holds something already"):
+    with pytest.raises(SettingsError, match="is not empty"):
         check_folder(given / "mine")
-    with pytest.raises(SettingsError, match="the folder cannot be made"):
+    with pytest.raises(SettingsError, match="cannot create the folder"):
         results_folder("find-lr", tmp_path, given / "mine" / "deeper")

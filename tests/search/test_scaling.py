@@ -30,7 +30,7 @@ def test_it_doubles_while_that_pays_and_bisects_what_is_left() -> None:
     assert machine.asked == [16, 32, 64, 128, 256, 512, 1024, 1024, 512, 768, 896, 832]
     assert found.best == 768
     assert found.rate == pytest.approx(1000.0 / (1.0 + 100.0 / 768))
-    assert found.ended == "832 brings less than 10% a doubling"
+    assert found.ended == "832 gains less than 10% per doubling"
 
 
 @given(room=st.integers(1, 5000), first=st.integers(1, 64))
@@ -64,9 +64,9 @@ def test_what_no_size_changes_is_told_at_once() -> None:
     ("failure", "text"),
     [
         ("memory", "18 does not fit into memory"),
-        ("time", "18 had not finished in time"),
-        ("ended", "18 fails: no room for 18"),
-        ("error", "18 fails: no room for 18"),
+        ("time", "18 did not finish in time"),
+        ("ended", "18 failed: no room for 18"),
+        ("error", "18 failed: no room for 18"),
     ],
 )
 def test_a_failure_on_the_way_is_a_bound(failure: Failure, text: str) -> None:
@@ -88,7 +88,7 @@ def test_one_busy_moment_ends_nothing() -> None:
     assert found.best == 256
     assert [one.size for one in found.curve] == [8, 16, 32, 64, 128, 256]
     assert found.curve[2].rate == 32.0
-    assert found.ended == "256 is the most there can be"
+    assert found.ended == "256 is the maximum"
 
 
 def test_a_machine_that_gets_busier_is_asked_again() -> None:

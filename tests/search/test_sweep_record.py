@@ -132,5 +132,5 @@ def test_keys_that_end_alike_are_told_whole(tmp_path: Path) -> None:
 
 
 def test_there_is_nothing_to_go_on_with(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"^there is no sweep to go on with in '.*'; check --output"):
+    with pytest.raises(SettingsError, match=r"^there is no sweep to resume in '.*'; check --output"):
         SweepRecord(tmp_path)

@@ -110,7 +110,7 @@ def test_a_rate_is_learned_with_from_the_next_update_on() -> None:
 def test_an_algorithm_with_a_rate_of_its_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PPO, "learning_rate", lambda self, progress: 0.25)
     trial = Trial(quick(), 1000, on_update=lambda loss: trial.learn_with(1e-3))
-    with pytest.raises(SettingsError, match=r"learning rate 0\.001 and tells of 0\.25, so no learning rate can be"):
+    with pytest.raises(SettingsError, match=r"learning rate 0\.001, but reports 0\.25, so learning rates cannot be"):
         trial.run()
 
 
@@ -122,7 +122,7 @@ def test_what_becomes_nan_has_diverged() -> None:
 
 def test_there_is_no_editor_to_try_on() -> None:
     with pytest.raises(
-        SettingsError, match="the Unity editor cannot be started, nor what joins by itself; name a build"
+        SettingsError, match="it cannot start the Unity editor or engines that connect by themselves; name a build"
     ):
         Trial(load_settings("3DBall"))
 

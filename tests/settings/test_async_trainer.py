@@ -40,8 +40,8 @@ def test_each_actor_has_its_own_exploration_or_all_the_behaviors() -> None:
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ({"actors": 3, "exploration": [{"type": "greedy"}]}, "exploration has 1 entries and there are 3 actors"),
-        ({"samples_per_update": [2.0, 1.0]}, "must be \\[least, most\\]"),
+        ({"actors": 3, "exploration": [{"type": "greedy"}]}, "exploration has 1 entries, but there are 3 actors"),
+        ({"samples_per_update": [2.0, 1.0]}, "must be \\[minimum, maximum\\]"),
         ({"max_policy_lag": 150}, "max_policy_lag 150 is below twice the sync_interval 100"),
         ({"mode": "lockstep"}, "lock_step"),
     ],
@@ -54,14 +54,14 @@ def test_numbers_that_contradict_each_other_are_refused(keys: dict[str, Any], se
 @pytest.mark.parametrize(
     ("text", "overrides", "sentence"),
     [
-        (SAC, {"env_settings__env_path": None}, "actors start their engines; name a build"),
-        (SAC, {"env_settings__env_path": "attach:2"}, "actors start their engines; name a build"),
+        (SAC, {"env_settings__env_path": None}, "actors start their own engines; name a build"),
+        (SAC, {"env_settings__env_path": "attach:2"}, "actors start their own engines; name a build"),
         (
             SAC,
             {"env_settings__num_envs": 4, "async_trainer__actors": 2},
-            r"env_settings.num_envs is 4, and async_trainer.actors \(--actors\) 2; each actor has one engine",
+            r"env_settings.num_envs is 4, but async_trainer.actors \(--actors\) is 2; each actor has one engine",
         ),
-        (SAC, {"collection__deterministic": True}, "lock_step lets actors and learning take turns"),
+        (SAC, {"collection__deterministic": True}, "lock_step to let actors and learning take turns"),
         (SAC, {"async_trainer__n_bufer": 1}, "did you mean n_buffer"),
     ],
 )
@@ -104,9 +104,9 @@ def test_a_cluster_has_actors(tmp_path: Path) -> None:
     path = tmp_path / "again.yaml"
     path.write_text(dump_settings(settings), "utf-8")
     assert load_settings(path) == settings
-    with pytest.raises(SettingsError, match=r"is sync, which plays in this process, and cluster .* has actors"):
+    with pytest.raises(SettingsError, match=r"is sync, which plays in this process, but cluster .* has actors"):
         load(tmp_path, CLUSTER, execution="sync")
-    with pytest.raises(SettingsError, match=r"is for engines that others start, and on a cluster each is started"):
+    with pytest.raises(SettingsError, match=r"is for engines on other machines, but on a cluster each actor starts"):
         load(tmp_path, CLUSTER, collection__listen="0.0.0.0")
 
 

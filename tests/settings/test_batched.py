@@ -125,72 +125,80 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
         (
             "agents: [tagger]",
             "agent: [tagger]",
-            "tag.yaml:4: behaviors.tagger.agent is no known key; did you mean agents?",
+            "tag.yaml:4: behaviors.tagger.agent: unknown key; did you mean agents?",
         ),
         (
             "entropy_coeff",
             "entropy_coef",
-            "behaviors.tagger.hyperparameters.entropy_coef is no known key; did you mean",
+            "behaviors.tagger.hyperparameters.entropy_coef: unknown key; did you mean",
         ),
-        ("a2c", "a3c", "behaviors.tagger.trainer_type is 'a3c', which does not learn on tensors; did you mean a2c?"),
+        ("a2c", "a3c", "behaviors.tagger.trainer_type is 'a3c', which is not supported on tensors; did you mean a2c?"),
         ("num_envs: 100", "num_envs: 0", "tag.yaml:1: environment.num_envs must be at least 1, not 0"),
-        ("num_envs", "numenvs", "environment.numenvs is no known key; did you mean num_envs?"),
+        ("num_envs", "numenvs", "environment.numenvs: unknown key; did you mean num_envs?"),
         (
             "player: random",
             "player: random\n    init_path: x",
-            "behaviors.runner has a player, which is no network, and init_path",
+            "behaviors.runner has a player, which has no network, and init_path",
         ),
         ("player: random", "to_train: maybe", "behaviors.runner.to_train must be true or false"),
         (
             "agents: [tagger]",
             "to_train: false",
-            "tag.yaml has no behavior that learns; let one have to_train: true and no player",
+            "tag.yaml has no behavior that learns; give one to_train: true and no player",
         ),
         (
             "player: random",
             "network_settings: {memory: {}}",
-            "asks for network_settings.memory, which is not learned on",
+            "has network_settings.memory, which is not supported on",
         ),
         (
             "player: random",
             "trainer_type: ppo\n    hyperparameters: {updates_per_buffer: 2}",
-            "updates_per_buffer 2, which is for engines",
+            "updates_per_buffer 2, which only works with engines",
         ),
         (
             "player: random",
             "trainer_type: ppo\n    hyperparameters: {shrink_at: 0.7}",
-            "hyperparameters.shrink_at, which is for engines",
+            "hyperparameters.shrink_at, which only works with engines",
         ),
-        ("[[0, 1e-3], [1e6, 1e-4]]", "[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] whose steps grow"),
+        ("[[0, 1e-3], [1e6, 1e-4]]", "[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] with increasing steps"),
         ("behaviors:", "behaviors: {}\nx:", "behaviors must have at least 1 entries"),
         (
             "environment:",
             "environments:",
-            "environment is missing, so this is for tau-train learn; a file for batch has it",
+            "environment is missing, so this file is for tau-train learn; batch requires it",
         ),
-        ("environment:", "debug: 1\ndebug: 2\nenvironment:", "tag.yaml:2: debug stands twice; remove one of the two"),
-        ("environment:", "tau: {}\nenvironment:", "tag.yaml:1: tau is for engines, and the file is of a batched"),
+        (
+            "environment:",
+            "debug: 1\ndebug: 2\nenvironment:",
+            "tag.yaml:2: debug is defined twice; remove one of the two",
+        ),
+        ("environment:", "tau: {}\nenvironment:", "tag.yaml:1: tau is for engines, but the file has a batched"),
         (
             "environment:",
             "env_settings: {num_envs: 4}\nenvironment:",
-            "tag.yaml:1: env_settings has num_envs, which is for engines; environment.num_envs says how many copies",
+            "tag.yaml:1: env_settings has num_envs, which is for engines (set copies with environment.num_envs)",
         ),
-        ("agents: [tagger]", "time_horizon: 9", "behaviors.tagger asks for time_horizon, which is for engines; remove"),
+        (
+            "agents: [tagger]",
+            "time_horizon: 9",
+            "behaviors.tagger has time_horizon, which only works with engines; remove",
+        ),
         (
             FILE.split("\n")[4] + "\n" + FILE.split("\n")[5],
             "    trainer_type: dqn\n    reward_signals: {extrinsic: {}, rnd: {}}",
-            "behaviors.tagger has reward_signals other than extrinsic, which ppo and a2c alone have on tensors",
+            "behaviors.tagger has reward_signals other than extrinsic, which only ppo and a2c support on tensors",
         ),
         (
             "agents: [tagger]",
             "reward_signals: {rnd: {}}",
-            "behaviors.tagger has no reward_signals.extrinsic, which counts on tensors; add it, with strength: 0",
+            "behaviors.tagger has no reward_signals.extrinsic, which is required on tensors; add it, with strength: 0",
         ),
         (
             "player: random",
             "max_steps: 5",
-            "tag.yaml:2: behaviors: play in the same copies, and tagger has max_steps 1000000 and runner has max_steps "
-            "5; say it once, under default_settings",
+            "tag.yaml:2: behaviors: play in the same copies, but tagger has max_steps 1000000 and runner has max_steps "
+            "5; set it once, under default_settings",
         ),
     ],
 )
@@ -218,19 +226,21 @@ def test_a_cluster_has_the_ranks_but_the_first(file: Path) -> None:
     again = file.with_name("again.yaml")
     again.write_text(dump_settings(settings))
     assert load_batched(again) == settings
-    with pytest.raises(SettingsError, match=r"has a cluster \(--cluster\), .* and one device; add devices"):
+    with pytest.raises(SettingsError, match=r"has a cluster \(--cluster\), .* but one device; add --devices"):
         load_batched(file, given | {"devices": 1})
 
 
 def test_learned_rewards_are_learned_in_one_process(file: Path) -> None:
     given = {f"behaviors.tagger.reward_signals.{name}.strength": 0.1 for name in ("extrinsic", "rnd")} | {"devices": 2}
     with pytest.raises(
-        SettingsError, match=r"behaviors\.tagger reward_signals that learn in one process; remove devices"
+        SettingsError, match=r"behaviors\.tagger has reward_signals that learn in one process only; remove devices"
     ):
         load_batched(file, given)
     assert set(load_batched(file, given | {"devices": 1}).behaviors["tagger"].reward_signals) == {"extrinsic", "rnd"}
 
 
 def test_a_file_for_engines_is_told_apart() -> None:
-    with pytest.raises(SettingsError, match=r"CartPole\.yaml: environment is missing, so this is for tau-train learn"):
+    with pytest.raises(
+        SettingsError, match=r"CartPole\.yaml: environment is missing, so this file is for tau-train learn"
+    ):
         load_batched("CartPole")

@@ -249,7 +249,7 @@ def test_the_same_value_again_changes_nothing() -> None:
 
 
 def test_where_there_is_no_place_it_is_said() -> None:
-    with pytest.raises(SettingsError, match=r"it\.yaml: has no place for environment\.name\.first; write it there"):
+    with pytest.raises(SettingsError, match=r"it\.yaml: cannot set environment\.name\.first; add it to the file"):
         edited(FILE, "it.yaml", {("environment", "name", "first"): 1})
 
 

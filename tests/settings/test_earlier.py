@@ -39,27 +39,29 @@ def told(path: Path, text: str) -> tuple[str, ...]:
 
 def test_each_key_of_an_earlier_batched_file_is_told_its_key_of_today(tmp_path: Path) -> None:
     file = tmp_path / "old.yaml"
-    clock = [f"{key} is default_settings.{key}" for key in ("max_steps", "summary_freq", "checkpoint_interval")]
+    clock = [f"{key} is now default_settings.{key}" for key in ("max_steps", "summary_freq", "checkpoint_interval")]
     wanted = [
-        "2: policies is behaviors",
-        "3: policies.agent.gamma is behaviors.agent.reward_signals.extrinsic.gamma",
+        "2: policies is now behaviors",
+        "3: policies.agent.gamma is now behaviors.agent.reward_signals.extrinsic.gamma",
         *(f"{line}: {text}" for line, text in enumerate(clock, 4)),
-        "7: keep_checkpoints is default_settings.keep_checkpoints",
-        "8: seed is env_settings.seed",
+        "7: keep_checkpoints is now default_settings.keep_checkpoints",
+        "8: seed is now env_settings.seed",
     ]
     found = told(file, BATCHED)
-    assert found == tuple(f"{file}:{text} today; write that, or run: tau-train upgrade {file}" for text in wanted)
+    assert found == tuple(f"{file}:{text}; write that instead, or run: tau-train upgrade {file}" for text in wanted)
 
 
 def test_each_key_of_actors_that_said_another_again_is_told_that(tmp_path: Path) -> None:
     file = tmp_path / "old.yaml"
     spread = "[{type: eps_greedy, eps: 0.1}, {type: eps_greedy, eps: 0.25}, {type: eps_greedy, eps: 0.4}]"
     wanted = [
-        f"5: async_trainer.eps_min is async_trainer.exploration today; write exploration: {spread}",
-        f"6: async_trainer.eps_max is async_trainer.exploration today; write exploration: {spread}",
-        "7: async_trainer.warmup_period is behaviors.*.hyperparameters.buffer_init_steps today; write that",
-        "8: async_trainer.save_interval is behaviors.*.checkpoint_interval (counted in decisions) today; write that",
-        "9: async_trainer.flush_record_interval is behaviors.*.summary_freq (counted in decisions) today; write that",
+        f"5: async_trainer.eps_min is now async_trainer.exploration; write exploration: {spread}",
+        f"6: async_trainer.eps_max is now async_trainer.exploration; write exploration: {spread}",
+        "7: async_trainer.warmup_period is now behaviors.*.hyperparameters.buffer_init_steps; write that instead",
+        "8: async_trainer.save_interval is now behaviors.*.checkpoint_interval (counted in decisions); write "
+        "that instead",
+        "9: async_trainer.flush_record_interval is now behaviors.*.summary_freq (counted in decisions); write "
+        "that instead",
     ]
     assert told(file, ACTORS) == tuple(f"{file}:{text}, or run: tau-train upgrade {file}" for text in wanted)
 
@@ -77,7 +79,7 @@ def test_each_key_of_actors_that_said_another_again_is_told_that(tmp_path: Path)
 def test_overrides_are_told_theirs(key: str, new: str) -> None:
     with pytest.raises(SettingsError) as error:
         load_batched("cartpole_batch", {key: 1})
-    assert str(error.value) == f"override {key} is {new} today; write that"
+    assert str(error.value) == f"override {key} is now {new}; write that instead"
 
 
 def test_what_a_run_stored_is_read_as_what_it_said(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ CURRICULUM = (
     "{file} is a curriculum file for ML-Agents 0.16 or older; convert it with: tau-train upgrade TRAINER-FILE {file}"
 )
 SAMPLERS = CURRICULUM.replace("curriculum", "sampler")
-NOW = "today it stands under `environment_parameters:`, so convert it with: tau-train upgrade {file}"
+NOW = "replaced by `environment_parameters:`; convert it with: tau-train upgrade {file}"
 JSON_CURRICULUM = '{"measure": "progress", "thresholds": [0.1], "min_lesson_length": 100, "parameters": {"h": [0, 4]}}'
 FILES = {
     "default:\n  trainer: ppo\n  batch_size: 1024\nBall:\n  normalize: true\n": OLD,
@@ -131,18 +133,19 @@ FILES = {
     "Wall:\n  measure: progress\n  thresholds: [0.1, 0.3]\n  parameters:\n    height: [0.0, 4.0, 6.0]\n": CURRICULUM,
     JSON_CURRICULUM: CURRICULUM,
     "behaviors: {A: {}}\ncurriculum:\n  A:\n    lessons: []\n": (
-        f"{{file}}:2: curriculum is how ML-Agents 0.17 wrote it; {NOW}"
+        f"{{file}}:2: curriculum is a section of ML-Agents 0.17, {NOW}"
     ),
     "behaviors: {A: {}}\nparameter_randomization:\n  mass: {sampler-type: uniform}\n": (
-        f"{{file}}:2: parameter_randomization is how ML-Agents 0.17 wrote it; {NOW}"
+        f"{{file}}:2: parameter_randomization is a section of ML-Agents 0.17, {NOW}"
     ),
     "behaviors:\n  A: {trainer_type: sac}\n  B:\n    output_path: default\n": (
-        "{file}:4: behaviors.B.output_path is a key of older ML-Agents, and has no effect today; remove it"
+        "{file}:4: behaviors.B.output_path is a key of older ML-Agents and no longer has an effect; remove it"
     ),
     "resampling-interval: 5000\nmass: {sampler-type: uniform}\n": SAMPLERS,
     "mass: {sampler-type: uniform}\n": SAMPLERS,
     "behaviors: {A: {}}\nenvironment_parameters:\n  h:\n    curriculum:\n      - Lesson0:\n          value: 0.0\n": (
-        "{file}:3: environment_parameters.h has lessons in an old form (`- Lesson0:`), which ML-Agents refuses today "
+        "{file}:3: environment_parameters.h has lessons in an old format (`- Lesson0:`), which current "
+        "ML-Agents rejects "
         "too; convert it with: tau-train upgrade {file}"
     ),
 }
@@ -170,5 +173,5 @@ def test_one_sentence(text: str, tmp_path: Path) -> None:
 def test_a_slip_in_a_file_of_today_is_none_of_these(text: str, tmp_path: Path) -> None:
     file = tmp_path / "new.yaml"
     file.write_text(text)
-    with pytest.raises(SettingsError, match="is no known key"):
+    with pytest.raises(SettingsError, match="unknown key"):
         load_settings(file)

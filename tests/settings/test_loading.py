@@ -134,7 +134,12 @@ oops: 1
     assert settings.behaviors["A"].max_steps == 6
     assert settings.behaviors["A"].network_settings.hidden_units == 8
     told = "\n".join(caplog.messages)
-    for key in ("behaviors.A.max_step ", "behaviors.A.network_settings.hiddenunits", "oops", "max_steps stands twice"):
+    for key in (
+        "behaviors.A.max_step: ",
+        "behaviors.A.network_settings.hiddenunits",
+        "oops",
+        "max_steps is defined twice",
+    ):
         assert key in told
 
 
@@ -180,7 +185,7 @@ behaviors:
     lines = str(error.value).splitlines()
     assert lines[0] == "2 problems in the settings:"
     assert any(
-        ":3: behaviors.A.behavioral_cloning is beside ppo, poca, mappo, sac and sac_ln alone, not beside dqn; remove"
+        ":3: behaviors.A.behavioral_cloning works only with ppo, poca, mappo, sac and sac_ln, not with dqn; remove"
         in line
         for line in lines
     )
@@ -188,15 +193,15 @@ behaviors:
 
 def test_untrainable_defaults_are_told_too(path: Path) -> None:
     path.write_text("default_settings: {trainer_type: td3, reward_signals: {curiosity: {}}}")
-    with pytest.raises(SettingsError, match=r"default_settings\.reward_signals\.curiosity is learned beside ppo"):
+    with pytest.raises(SettingsError, match=r"default_settings\.reward_signals\.curiosity works only with ppo"):
         load_settings(path)
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("behaviors: {A: {trainer_type: bc, demo_path: x.demo, self_play: {}}}", "is for who plays"),
-        ("{behaviors: {A: {self_play: {}}}, execution: async}", "is for execution: sync"),
+        ("behaviors: {A: {trainer_type: bc, demo_path: x.demo, self_play: {}}}", "needs an engine"),
+        ("{behaviors: {A: {self_play: {}}}, execution: async}", "needs execution: sync"),
     ],
 )
 def test_self_play_is_for_who_plays_in_one_process(path: Path, given: str, sentence: str) -> None:
@@ -355,7 +360,7 @@ def test_a_mistake_in_the_defaults_is_told_once_and_where_it_stands(path: Path) 
     path.write_text("default_settings:\n  max_stepz: 7\nbehaviors: {A: {}, B: {}}\n")
     with pytest.raises(SettingsError) as error:
         load_settings(path)
-    assert str(error.value) == f"{path}:2: default_settings.max_stepz is no known key; did you mean max_steps?"
+    assert str(error.value) == f"{path}:2: default_settings.max_stepz: unknown key; did you mean max_steps?"
 
 
 def test_the_defaults_trainer_type_serves_the_behaviors_hyperparameters(path: Path) -> None:
@@ -401,7 +406,7 @@ def test_a_mapping_as_override_is_merged() -> None:
         ("behaviors: {Basic: {}, Ball: {}}", "behaviors.Bsic.max_steps", "did you mean Basic?"),
         ("behaviors: {Basic: {}, Ball: {}}", "behaviors.Nope.max_steps", "known here: Basic, Ball"),
         ("behaviors: {Basic: {}}", "behaviors.Bsic", "did you mean Basic?"),
-        ("env_settings: {seed: 1}", "behaviors.Nope.max_steps", "behaviors.* stands for all there will be"),
+        ("env_settings: {seed: 1}", "behaviors.Nope.max_steps", "behaviors.* means every behavior"),
         ("environment: {name: cartpole}\nbehaviors: {agent: {}}", "behaviors.agents.max_steps", "did you mean agent?"),
     ],
 )
@@ -411,7 +416,7 @@ def test_an_override_does_not_make_a_behavior(behaviors: str, key: str, remedy: 
     name = key.split(".")[1]
     with pytest.raises(SettingsError) as raised:
         load_settings(path, {key: {} if key.count(".") == 1 else 5}, flags={key: f"--set {key}"})
-    assert str(raised.value) == f"--set {key} is for behavior {name}, which {path} does not name; {remedy}"
+    assert str(raised.value) == f"--set {key} is for behavior {name}, which is not in {path}; {remedy}"
 
 
 def test_default_settings_make_a_behavior_that_an_override_names(
@@ -421,7 +426,7 @@ def test_default_settings_make_a_behavior_that_an_override_names(
     path.write_text("default_settings: {time_horizon: 7}\nbehaviors: {Basic: {}}", "utf-8")
     made = load_settings(path, {"behaviors.Bsic.max_steps": 5, "behaviors.*.threaded": True}).behaviors["Bsic"]
     assert (made.max_steps, made.time_horizon) == (5, 7)
-    said = f"override behaviors.Bsic.max_steps is for behavior Bsic, which {path} does not name; did you mean Basic?"
+    said = f"override behaviors.Bsic.max_steps is for behavior Bsic, which is not in {path}; did you mean Basic?"
     assert caplog.messages == [said]
     caplog.clear()
     assert load_settings(None, {"behaviors.Any.max_steps": 5}).behaviors["Any"].max_steps == 5

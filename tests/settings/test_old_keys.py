@@ -157,7 +157,7 @@ def test_no_old_key_is_lost_without_a_word(key: str) -> None:
     beside.pop(key, None)
     whole = {**beside, key: ODD_VALUES.get(key, value)}
     with_it, without = (converted(yaml.safe_dump({"A": entry})) for entry in (whole, beside))
-    assert with_it.data != without.data or any(f"A.{key} " in note for note in with_it.notes)
+    assert with_it.data != without.data or any(f"A.{key}" in note for note in with_it.notes)
 
 
 OFFLINE = """
@@ -193,8 +193,8 @@ def test_who_imitated_a_player_is_left_out_of_a_file_that_has_others() -> None:
 
 def test_what_learn_would_refuse_of_a_converted_file_is_named() -> None:
     notes = converted(f"{OFFLINE}B: {{trainer: ppo}}").notes
-    said = "a.yaml: behaviors.Hall.trainer_type: learns from recordings alone, and B does not; put them into files of "
-    assert f"{said}their own" in notes
+    said = "a.yaml: behaviors.Hall.trainer_type: learns only from recordings, but B does not; put them into "
+    assert f"{said}separate files" in notes
 
 
 def test_a_dump_with_tags_of_pythons_is_left_as_it_is_but_for_framework() -> None:
@@ -206,7 +206,7 @@ behaviors: !!python/object/apply:mlagents.trainers.settings.DefaultTrainerDict
     A: {trainer_type: ppo, hyperparameters: {batch_size: 8, buffer_size: 64}, framework: tensorflow}
 """
     upgraded = converted(text)
-    assert upgraded.notes == ["a.yaml:6: behaviors.A.framework has no effect today and is left out"]
+    assert upgraded.notes == ["a.yaml:6: behaviors.A.framework no longer has an effect and is left out"]
     assert loaded(upgraded).behaviors["A"].hyperparameters.batch_size == 8
 
 

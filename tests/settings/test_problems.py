@@ -12,42 +12,42 @@ from tau_trainer.settings.document import Document
 from tau_trainer.settings.problems import Problems
 
 CASES = {
-    "unknown top-level key": ("engine_setings: {}", "engine_setings is no known key; did you mean engine_settings?"),
+    "unknown top-level key": ("engine_setings: {}", "engine_setings: unknown key; did you mean engine_settings?"),
     "unknown trainer key": (
         "behaviors:\n  A:\n    max_step: 5",
-        "behaviors.A.max_step is no known key; did you mean max_steps?",
+        "behaviors.A.max_step: unknown key; did you mean max_steps?",
     ),
     "unknown hyperparameter": (
         "behaviors: {A: {trainer_type: ppo, hyperparameters: {batchsize: 4}}}",
-        "behaviors.A.hyperparameters.batchsize is no known key; did you mean batch_size?",
+        "behaviors.A.hyperparameters.batchsize: unknown key; did you mean batch_size?",
     ),
     "save_freq (Note.RL)": (
         "behaviors: {A: {save_freq: 1}}",
-        "behaviors.A.save_freq is no known key; use checkpoint_interval, counted in decisions",
+        "behaviors.A.save_freq: unknown key; use checkpoint_interval, counted in decisions",
     ),
     "save_interval (border)": (
         "default_settings: {save_interval: 50000}",
-        "default_settings.save_interval is no known key; use checkpoint_interval, counted in decisions",
+        "default_settings.save_interval: unknown key; use checkpoint_interval, counted in decisions",
     ),
     "max_save_files (Note.RL)": (
         "behaviors: {A: {max_save_files: 3}}",
-        "behaviors.A.max_save_files is no known key; use keep_checkpoints, where 0 keeps all",
+        "behaviors.A.max_save_files: unknown key; use keep_checkpoints, where 0 keeps all",
     ),
     "flat hyperparameter": (
         "behaviors: {A: {batch_size: 4}}",
-        "behaviors.A.batch_size is no known key here; did you mean hyperparameters.batch_size? tau-train upgrade ",
+        "behaviors.A.batch_size: unknown key here; did you mean hyperparameters.batch_size? tau-train upgrade ",
     ),
     "unknown network key (ignored by mlagents-learn)": (
         "behaviors: {A: {network_settings: {hiddenunits: 4}}}",
-        "behaviors.A.network_settings.hiddenunits is no known key; did you mean hidden_units?",
+        "behaviors.A.network_settings.hiddenunits: unknown key; did you mean hidden_units?",
     ),
     "unknown image encoder": (
         "behaviors: {A: {network_settings: {vis_encode_type: resnett}}}",
-        "behaviors.A.network_settings.vis_encode_type asks for an unknown image encoder, resnett; did you mean resnet?",
+        "behaviors.A.network_settings.vis_encode_type has an unknown image encoder, resnett; did you mean resnet?",
     ),
     "unknown memory key (ignored by mlagents-learn)": (
         "behaviors: {A: {network_settings: {memory: {size: 4}}}}",
-        "behaviors.A.network_settings.memory.size is no known key; did you mean memory_size?",
+        "behaviors.A.network_settings.memory.size: unknown key; did you mean memory_size?",
     ),
     "unknown exploration": (
         "behaviors: {A: {trainer_type: dqn, hyperparameters: {exploration: {type: eps_gredy}}}}",
@@ -60,7 +60,7 @@ CASES = {
     ),
     "unknown exploration key": (
         "behaviors: {A: {trainer_type: dqn, hyperparameters: {exploration: {type: eps_greedy, epsmin: 0.1}}}}",
-        "behaviors.A.hyperparameters.exploration.epsmin is no known key; did you mean eps_min?",
+        "behaviors.A.hyperparameters.exploration.epsmin: unknown key; did you mean eps_min?",
     ),
     "nothing to learn from": (
         "behaviors: {A: {trainer_type: dqn, max_steps: 0}}",
@@ -68,40 +68,40 @@ CASES = {
     ),
     "unknown key of prioritized": (
         "behaviors: {A: {trainer_type: sac, hyperparameters: {prioritized: {beta: 0.1}}}}",
-        "behaviors.A.hyperparameters.prioritized.beta is no known key; did you mean beta_0?",
+        "behaviors.A.hyperparameters.prioritized.beta: unknown key; did you mean beta_0?",
     ),
     "unknown self-play key (ignored by mlagents-learn)": (
         "behaviors: {A: {self_play: {savesteps: 4}}}",
-        "behaviors.A.self_play.savesteps is no known key; did you mean save_steps?",
+        "behaviors.A.self_play.savesteps: unknown key; did you mean save_steps?",
     ),
     "unknown cloning key (ignored by mlagents-learn)": (
         "behaviors: {A: {behavioral_cloning: {demo_path: x, step: 4}}}",
-        "behaviors.A.behavioral_cloning.step is no known key; did you mean steps?",
+        "behaviors.A.behavioral_cloning.step: unknown key; did you mean steps?",
     ),
     "unknown torch key (ignored by mlagents-learn)": (
         "torch_settings: {divice: cpu}",
-        "torch_settings.divice is no known key; did you mean device?",
+        "torch_settings.divice: unknown key; did you mean device?",
     ),
     "unknown signal": (
         "behaviors: {A: {reward_signals: {curiousity: {}}}}",
-        "behaviors.A.reward_signals.curiousity is no known key; did you mean curiosity?",
+        "behaviors.A.reward_signals.curiousity: unknown key; did you mean curiosity?",
     ),
     "unknown signal key": (
         "behaviors: {A: {reward_signals: {extrinsic: {gama: 1}}}}",
-        "behaviors.A.reward_signals.extrinsic.gama is no known key; did you mean gamma?",
+        "behaviors.A.reward_signals.extrinsic.gama: unknown key; did you mean gamma?",
     ),
     "unknown key far from all": (
         "torch_settings: {xyz: 1}",
-        "torch_settings.xyz is no known key; known here: device",
+        "torch_settings.xyz: unknown key; known here: device",
     ),
     "unknown sampler key": (
         "environment_parameters: {m: {sampler_type: uniform, sampler_parameters: {minvalue: 1}}}",
-        "environment_parameters.m.sampler_parameters.minvalue is no known key; did you mean min_value?",
+        "environment_parameters.m.sampler_parameters.minvalue: unknown key; did you mean min_value?",
     ),
-    "unknown tau key": ("tau: {pears: 3}", "tau.pears is no known key; did you mean pairs?"),
+    "unknown tau key": ("tau: {pears: 3}", "tau.pears: unknown key; did you mean pairs?"),
     "unknown trainer type": (
         "behaviors: {A: {trainer_type: poo}}",
-        "behaviors.A.trainer_type is 'poo', which is no trainer type; did you mean ppo?",
+        "behaviors.A.trainer_type is 'poo', which is not a trainer type; did you mean ppo?",
     ),
     "unknown choice": (
         "behaviors: {A: {trainer_type: ppo, hyperparameters: {learning_rate_schedule: Linear}}}",
@@ -167,7 +167,7 @@ CASES = {
     ),
     "hyperparameters without trainer_type": (
         "behaviors: {A: {hyperparameters: {}}}",
-        "behaviors.A.trainer_type is missing beside hyperparameters; add `trainer_type: ppo`",
+        "behaviors.A.trainer_type is missing, but hyperparameters are given; add `trainer_type: ppo`",
     ),
     "no signal": (
         "behaviors: {A: {reward_signals: {}}}",
@@ -175,15 +175,15 @@ CASES = {
     ),
     "curiosity beside what cannot have it": (
         "behaviors: {A: {trainer_type: td3, reward_signals: {extrinsic: {}, curiosity: {}}}}",
-        "behaviors.A.reward_signals.curiosity is learned beside ppo, poca, mappo, sac and sac_ln alone, not beside td3",
+        "behaviors.A.reward_signals.curiosity works only with ppo, poca, mappo, sac and sac_ln, not with td3",
     ),
     "a learned signal without a policy that it could ask": (
         "behaviors: {A: {trainer_type: bc, demo_path: x, reward_signals: {extrinsic: {}, airl: {demo_path: x}}}}",
-        "behaviors.A.reward_signals.airl is learned beside ppo, poca, mappo, sac and sac_ln alone, not beside bc;",
+        "behaviors.A.reward_signals.airl works only with ppo, poca, mappo, sac and sac_ln, not with bc;",
     ),
     "a learned signal beside a memory": (
         "behaviors: {A: {reward_signals: {airl: {demo_path: x}}, network_settings: {memory: {}}}}",
-        "behaviors.A.reward_signals.airl is not for a policy with a memory, for it sees no past; remove it, or",
+        "behaviors.A.reward_signals.airl does not support a policy with memory; remove it, or",
     ),
     "recordings that are not named": (
         "behaviors: {A: {trainer_type: iql}}",
@@ -195,12 +195,11 @@ CASES = {
     ),
     "unknown memory": (
         "behaviors: {A: {network_settings: {memory: {type: lstn}}}}",
-        "behaviors.A.network_settings.memory.type asks for an unknown memory, lstn; did you mean lstm?",
+        "behaviors.A.network_settings.memory.type has an unknown memory, lstn; did you mean lstm?",
     ),
     "odd memory": (
         "behaviors: {A: {network_settings: {memory: {memory_size: 5}}}}",
-        "behaviors.A.network_settings.memory.memory_size must be even: "
-        "one half is hidden state, one half cell state, not 5",
+        "behaviors.A.network_settings.memory.memory_size must be even: half is hidden state, half is cell state, not 5",
     ),
     "sequence longer than batch": (
         "behaviors: {A: {trainer_type: ppo, hyperparameters: {batch_size: 32}, network_settings: {memory: {}}}}",
@@ -214,15 +213,15 @@ CASES = {
     ),
     "even_checkpoints without a count": (
         "behaviors: {A: {even_checkpoints: true, keep_checkpoints: 0}}",
-        "behaviors.A: even_checkpoints needs a keep_checkpoints of at least 1 to divide max_steps by",
+        "behaviors.A: even_checkpoints divides max_steps by keep_checkpoints, which must be at least 1",
     ),
     "engines that join are counted": (
         "env_settings: {env_path: 'attach:none'}",
-        "env_settings.env_path: attach:MAX listens for 1 to 1,000 engines; 'none' is no such number",
+        "env_settings.env_path: attach:MAX needs a number of engines from 1 to 1,000, not 'none'",
     ),
     "engines that join are counted once": (
         "env_settings: {env_path: 'attach:3', num_envs: 2}",
-        "env_settings: num_envs is 2, and attach:3 says how many may join; leave num_envs out",
+        "env_settings: num_envs is 2, but attach:3 sets the number of engines; leave num_envs out",
     ),
     "several engines in the editor": (
         "env_settings: {num_envs: 2}",
@@ -232,7 +231,7 @@ CASES = {
     "no areas": ("env_settings: {num_areas: 0}", "env_settings.num_areas must be at least 1, not 0"),
     "unknown scene": (
         "env_settings: {env_path: 'headless:blance'}",
-        "env_settings.env_path: blance is no scene of the headless engine; did you mean headless:balance?",
+        "env_settings.env_path: blance is not a headless scene; did you mean headless:balance?",
     ),
     "unknown device": (
         "torch_settings: {device: gpu}",
@@ -276,7 +275,7 @@ CASES = {
     ),
     "half a certificate": (
         "collection: {listen: '::', tls_cert: c.pem}",
-        "collection: tls_cert and tls_key (--tls-cert, --tls-key) belong together; give both or neither",
+        "collection: tls_cert and tls_key (--tls-cert, --tls-key) need each other; give both or neither",
     ),
     "a certificate for nobody": (
         "collection: {tls_cert: c.pem, tls_key: k.pem}",
@@ -284,9 +283,9 @@ CASES = {
     ),
     "a transport to choose, which only ever meant how": (
         "collection: {transports: own}",
-        "collection.transports is no known key; known here: deterministic, max_policy_age, learner, listen, tls_cert",
+        "collection.transports: unknown key; known here: deterministic, max_policy_age, learner, listen, tls_cert",
     ),
-    "key twice": ("debug: true\ndebug: false", "debug stands twice; remove one of the two"),
+    "key twice": ("debug: true\ndebug: false", "debug is defined twice; remove one of the two"),
     "formula without components": (
         "tau: {reward: {formula: binary01}}",
         "tau.reward: formula binary01 judges all components together, so it has no credit for each; "
@@ -294,7 +293,7 @@ CASES = {
     ),
     "aggregate of nothing": (
         "tau: {reward: {learn_from: aggregate}}",
-        "tau.reward: learn_from aggregate needs a predicate that says what success is; "
+        "tau.reward: learn_from aggregate needs a predicate that defines success; "
         "choose positive, threshold, outcome or distance",
     ),
 }
@@ -328,13 +327,13 @@ def test_which_keys_there_are_is_listed_once(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as error:
         load_settings(tmp_path / "other.yaml")
     _, first, second, near = str(error.value).splitlines()
-    assert ".zzzz is no known key; known here: batch_size, " in first
-    assert second.endswith(".yyyy is no known key either")
+    assert ".zzzz: unknown key; known here: batch_size, " in first
+    assert second.endswith(".yyyy: unknown key, too")
     assert near.endswith("did you mean batch_size?")
     problems = Problems(Document("twice.yaml", {}))
     for _ in range(2):
-        problems.add(("zzzz",), "is no known key; known here: a, b")
-    assert problems.sentences == ["twice.yaml: zzzz is no known key; known here: a, b"]
+        problems.add(("zzzz",), "unknown key; known here: a, b")
+    assert problems.sentences == ["twice.yaml: zzzz: unknown key; known here: a, b"]
 
 
 def test_a_flag_is_named_in_place_of_the_file(tmp_path: Path) -> None:
@@ -359,7 +358,7 @@ engine_settings: {widht: 84}
 """)
     with pytest.raises(SettingsError) as raised:
         load_settings(file)
-    told = [sentence.split(": ", 1)[1].split()[0] for sentence in raised.value.problems]
+    told = [sentence.split(": ", 1)[1].split()[0].rstrip(":") for sentence in raised.value.problems]
     assert told == [
         "behaviors.B.max_step",
         "engine_settings.widht",

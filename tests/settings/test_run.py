@@ -165,17 +165,20 @@ SERVED = {"devices": 2, "strategy": "parameter_server"}
     ("given", "sentence"),
     [
         ({"strategy": "parameter_server"}, r"strategy.* is parameter_server, .*; add devices \(--devices N\)"),
-        ({"devices": 2, "max_staleness": 2}, "max_staleness.* is a parameter server's; remove it, or add strategy"),
-        (SERVED | {"devices": 4, "max_staleness": 2}, "no more than 3 of 4 devices learn at a time; raise it to 3"),
-        (SERVED | {"collection.deterministic": True}, "so no seed is the same run twice; use mirrored"),
+        ({"devices": 2, "max_staleness": 2}, "max_staleness.* is for a parameter server; remove it, or add strategy"),
+        (
+            SERVED | {"devices": 4, "max_staleness": 2},
+            "allows only 3 of 4 devices to learn at a time; raise it to at least 3",
+        ),
+        (SERVED | {"collection.deterministic": True}, "so no seed is reproducible; use mirrored"),
         (
             SERVED | {"execution": "async", "async_trainer.mode": "lock_step"},
-            "so no seed is the same run twice; use mirrored",
+            "so no seed is reproducible; use mirrored",
         ),
-        (SERVED | {"behaviors.*.trainer_type": "sac"}, "behaviors.A.trainer_type.* learns from a memory"),
-        (SERVED | {"behaviors.*.reward_signals.rnd.strength": 0.1}, "reward_signals.rnd.* does not go with strategy"),
-        (SERVED | {"behaviors.*.hyperparameters.shrink_at": 0.7}, "shrink_at.* does not go with strategy"),
-        (SERVED | {"behaviors.*.self_play.window": 3}, "behaviors.A.self_play.* does not go with strategy"),
+        (SERVED | {"behaviors.*.trainer_type": "sac"}, "behaviors.A.trainer_type.* does not learn from rollouts"),
+        (SERVED | {"behaviors.*.reward_signals.rnd.strength": 0.1}, "reward_signals.rnd.* does not work with strategy"),
+        (SERVED | {"behaviors.*.hyperparameters.shrink_at": 0.7}, "shrink_at.* does not work with strategy"),
+        (SERVED | {"behaviors.*.self_play.window": 3}, "behaviors.A.self_play.* does not work with strategy"),
     ],
 )
 def test_what_does_not_go_with_a_parameter_server_is_refused(
@@ -214,10 +217,10 @@ def test_behaviors_that_would_share_files_are_refused(names: list[str], tau: dic
 @pytest.mark.parametrize(
     ("key", "value", "remedy"),
     [
-        ("run_id", "a" * 201, "give a shorter id"),
-        ("run_id", "group/" + "ü" * 101, "give a shorter id"),
-        ("results_dir", "a/" * 2000, "give a shorter one"),
-        ("results_dir", "a" * 256, "give a shorter one"),
+        ("run_id", "a" * 201, "choose a shorter id"),
+        ("run_id", "group/" + "ü" * 101, "choose a shorter id"),
+        ("results_dir", "a/" * 2000, "choose a shorter one"),
+        ("results_dir", "a" * 256, "choose a shorter one"),
     ],
 )
 def test_a_name_that_is_too_long_for_a_folder_says_so(key: str, value: str, remedy: str) -> None:

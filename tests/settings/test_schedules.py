@@ -70,12 +70,12 @@ def test_what_is_no_schedule(given: object) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ([[5, 1e-3], [5, 1e-4]], "learning_rate must be points [step, value] whose steps grow"),
+        ([[5, 1e-3], [5, 1e-4]], "learning_rate must be points [step, value] with increasing steps"),
         ([[5, 0]], "learning_rate[0][1] must be above 0, not 0"),
         ({"mode": "exponentail"}, "learning_rate has an unknown mode exponentail; did you mean exponential?"),
         ({"initial": 1}, "learning_rate has no mode; known: exponential, inverse"),
         ({"mode": "inverse", "initial": 1}, "learning_rate.rate is missing and has no default; add it"),
-        ({"mode": "inverse", "initial": 1, "rat": 1, "rate": 1}, "rat is no known key; did you mean rate?"),
+        ({"mode": "inverse", "initial": 1, "rat": 1, "rate": 1}, "rat: unknown key; did you mean rate?"),
         ("fast", "learning_rate must be a number such as 0.2 or 3e-4, not 'fast'"),
     ],
 )
@@ -97,5 +97,5 @@ def test_numbers_that_take_a_schedule() -> None:
     dqn = DQNHyperparameters.model_validate({"exploration": {"type": "eps_greedy", "eps": points}})
     assert isinstance(dqn.exploration, EpsGreedySettings)
     assert at(dqn.exploration.eps, 5) == pytest.approx(0.3)
-    with pytest.raises(ValidationError, match="leave one out"):
+    with pytest.raises(ValidationError, match="remove one of them"):
         EpsGreedySettings.model_validate({"eps": points, "eps_min": 0.1})

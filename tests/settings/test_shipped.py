@@ -28,7 +28,9 @@ def test_a_shipped_file_of_a_batched_environment_too(name: str, tmp_path: Path) 
     copy.write_text(dump_settings(settings), encoding="utf-8")
     assert load_batched(copy) == settings
     assert load_settings(name) == settings
-    with pytest.raises(SettingsError, match=f"{name}.yaml is of batched environments; train it with: tau-train batch"):
+    with pytest.raises(
+        SettingsError, match=f"{name}.yaml is for a batched environment; train it with: tau-train batch"
+    ):
         load_form(False, name, {}, False, {})
 
 
@@ -57,7 +59,7 @@ def test_a_file_of_ones_own_comes_first(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ("tau33", "did you mean tau3?"),
         ("3dbal.yaml", "did you mean 3DBall?"),
-        ("mine/xyz.yaml", "check the path, or take a shipped one: 3DBall, 3DBallSAC, Basic,"),
+        ("mine/xyz.yaml", "check the path, or use a shipped one: 3DBall, 3DBallSAC, Basic,"),
     ],
 )
 def test_a_missing_file_is_told_with_the_nearest(name: str, sentence: str) -> None:

@@ -74,11 +74,17 @@ def test_a_choice_has_no_order() -> None:
         ({"x": {}}, r"needs exactly one of choice, uniform, .* such as loguniform: \[1e-5, 1e-2\]"),
         ({"x": {"uniform": [1, 2], "choice": [1]}}, "needs exactly one of"),
         ({"x": {"unifrom": [1, 2]}}, "did you mean uniform"),
-        ({"x": {"uniform": [2, 1]}}, r"has a uniform from 2.0 to 1.0; let it begin below its end"),
-        ({"x": {"loguniform": [0, 1]}}, r"has a loguniform from 0.0 to 1.0; let it begin above 0 and below its end"),
-        ({"x": {"lograndint": [0, 8]}}, r"has a lograndint from 0 to 8; let it begin above 0 and below its end"),
+        ({"x": {"uniform": [2, 1]}}, r"has a uniform from 2.0 to 1.0; the first number must be below the second"),
+        (
+            {"x": {"loguniform": [0, 1]}},
+            r"has a loguniform from 0.0 to 1.0; the first number must be above 0 and below the second",
+        ),
+        (
+            {"x": {"lograndint": [0, 8]}},
+            r"has a lograndint from 0 to 8; the first number must be above 0 and below the second",
+        ),
         ({"x": {"randint": [0.5, 2]}}, "whole number"),
-        ({"x": {"quniform": [1, 10, 4]}}, r"has a quniform from 1.0 to 10.0; let both be multiples of 4.0"),
+        ({"x": {"quniform": [1, 10, 4]}}, r"has a quniform from 1.0 to 10.0; both must be multiples of 4.0"),
     ],
 )
 def test_what_is_no_space(space: Any, said: str, file: Path) -> None:
@@ -88,9 +94,11 @@ def test_what_is_no_space(space: Any, said: str, file: Path) -> None:
 
 def test_a_population_goes_on_with_the_networks_that_it_has(file: Path) -> None:
     space = {"network_settings.hidden_units": {"choice": [16, 32]}}
-    with pytest.raises(SettingsError, match=r"has scheduler pbt, .* searches network_settings.hidden_units; choose"):
+    with pytest.raises(
+        SettingsError, match=r"has scheduler pbt, .* cannot search network_settings.hidden_units; choose"
+    ):
         swept(file, space=space, scheduler="pbt")
-    with pytest.raises(SettingsError, match=r"has scheduler pbt, .* searches behaviors.Ball.trainer_type; choose"):
+    with pytest.raises(SettingsError, match=r"has scheduler pbt, .* cannot search behaviors.Ball.trainer_type; choose"):
         swept(file, space={"behaviors.Ball.trainer_type": {"choice": ["ppo", "sac"]}}, scheduler="pbt")
     assert swept(file, space=space).scheduler == "asha"
 

@@ -252,11 +252,11 @@ def test_sac_updates_are_counted_in_decisions() -> None:
     assert isinstance(spider.hyperparameters, SACHyperparameters)
     assert spider.hyperparameters.steps_per_update == 1.0
     assert spider.reward_signals["extrinsic"].gamma == 0.99
-    assert "a.yaml:20: Crab.summary_path has no effect today and is left out" in upgraded.notes
+    assert "a.yaml:20: Crab.summary_path no longer has an effect and is left out" in upgraded.notes
     start = "a.yaml:18: Crab.train_interval became steps_per_update 1.5, which counts decisions of all agents; multiply"
     assert any(note.startswith(start) for note in upgraded.notes)
-    assert "a.yaml:26: Spider.beta means nothing to sac and is left out" in upgraded.notes
-    assert "a.yaml:27: Spider.gamma has no effect today and is left out" in upgraded.notes
+    assert "a.yaml:26: Spider.beta is not supported by sac and is left out" in upgraded.notes
+    assert "a.yaml:27: Spider.gamma no longer has an effect and is left out" in upgraded.notes
 
 
 def test_the_number_of_reward_updates_of_016_was_one_of_decisions() -> None:
@@ -379,8 +379,8 @@ def test_what_was_converted_is_of_today(texts: tuple[str, ...]) -> None:
 def test_unknown_keys_are_named_and_left_out() -> None:
     upgraded = converted("A: {trainer: ppo, max_step: 5, hidden_units: 16}\nA: {trainer: ppo, num_layer: 5}")
     assert loaded(upgraded).behaviors["A"].network_settings.hidden_units == 128
-    assert "a.yaml:2: A stands twice; the later one counts" in upgraded.notes
-    assert "a.yaml: behaviors.A.num_layer is no known key and is left out" in upgraded.notes
+    assert "a.yaml:2: A is defined twice; the later one counts" in upgraded.notes
+    assert "a.yaml: behaviors.A.num_layer: unknown key, ignored" in upgraded.notes
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_unknown_keys_are_named_and_left_out() -> None:
             ("behaviors: {}\nparameter_randomization: [3]",),
             "a.yaml:2: parameter_randomization must be a mapping of keys",
         ),
-        (("A: {trainer: ppo}", "A: {trainer: ppo}"), "b.yaml:1: A is in two of the files; remove one of the two"),
+        (("A: {trainer: ppo}", "A: {trainer: ppo}"), "b.yaml:1: A is in two of the files; remove it from one of them"),
         (
             ("A: {trainer: ppo}", "B: {measure: progress, thresholds: [0.1], parameters: {\n h: [1, 2, 3]}}"),
             "b.yaml:2: B.parameters.h must be 2 values, one more than there are thresholds",
@@ -404,7 +404,7 @@ def test_unknown_keys_are_named_and_left_out() -> None:
         (("behaviors: {A: {}}\ncurriculum: {A: 3}",), "a.yaml:2: curriculum.A must be a curriculum"),
         (
             (CURRICULA, "resampling-interval: 1\nlow: {sampler-type: uniform}"),
-            "b.yaml:2: low is the second thing that low follows, of which there can be one",
+            "b.yaml:2: low is a second definition of low, which can have only one",
         ),
         (
             ("resampling-interval: 1\nm: {sampler-type: dice}",),
@@ -420,7 +420,7 @@ def test_what_cannot_be_converted_is_one_sentence(texts: tuple[str, ...], senten
 
 
 def test_nothing_is_written_that_our_own_loader_refuses() -> None:
-    with pytest.raises(SettingsError, match=r"the converted file:4: .*max_step is no known key"):
+    with pytest.raises(SettingsError, match=r"the converted file:4: .*max_step: unknown key"):
         dumped({"behaviors": {"A": {"max_step": 1}}}, "x")
 
 

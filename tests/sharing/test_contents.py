@@ -105,7 +105,7 @@ def test_learners_that_were_saved_apart_are_taken_at_the_last_common_checkpoint(
 def test_a_run_without_a_whole_checkpoint_is_refused(run: Path) -> None:
     for step in (2000, 4000, 5000):
         (run / "checkpoints" / f"TauAgent-{step}" / "tensors.safetensors").write_bytes(b"torn")
-    with pytest.raises(CheckpointError, match=r"holds no whole checkpoint to share: .*is damaged"):
+    with pytest.raises(CheckpointError, match=r"has no complete checkpoint to share: .*is damaged"):
         contents_of(run, "me/first")
 
 

@@ -88,7 +88,7 @@ def test_an_older_commit_can_be_asked_for(shared: Path, tmp_path: Path, remote: 
 def test_a_folder_that_exists_stays_as_it_is(shared: Path, tmp_path: Path, remote: Hub) -> None:
     (tmp_path / "results" / "run").mkdir(parents=True)
     remote.asked.clear()
-    with pytest.raises(SettingsError, match="exists already, and stays as it is"):
+    with pytest.raises(SettingsError, match="already exists and is not overwritten"):
         pull(Repository(NAME), tmp_path / "results")
     assert remote.asked == [], "not even asked for"
     assert list((tmp_path / "results" / "run").iterdir()) == []
@@ -99,7 +99,7 @@ def test_a_run_id_is_a_folders_name(run_id: str, shared: Path, tmp_path: Path) -
     if run_id == "":
         assert pull(Repository(NAME), tmp_path / "results", run_id).folder.name == "run"
         return
-    with pytest.raises(SettingsError, match="cannot be a folder's name"):
+    with pytest.raises(SettingsError, match="is not a valid folder name"):
         pull(Repository(NAME), tmp_path / "results", run_id)
 
 
@@ -111,7 +111,7 @@ def test_paths_that_lead_out_are_refused_before_anything_is_fetched(
 ) -> None:
     slip_in(remote, {path: b"evil"})
     remote.asked.clear()
-    with pytest.raises(HubError, match="which would lie outside of it; it is not pulled"):
+    with pytest.raises(HubError, match="which would be outside of its folder; it is not pulled"):
         pull(Repository(NAME), tmp_path / "results")
     assert not [one for one in remote.asked if "resolve" in one]
     assert nothing_left(tmp_path / "results")
@@ -121,7 +121,7 @@ def test_what_no_run_has_is_left_there(shared: Path, tmp_path: Path, remote: Hub
     slip_in(remote, {"model.pt": b"pickle", "checkpoints/TauAgent-5000/optimizer.pkl": b"pickle", "setup.py": b"evil"})
     pulled = pull(Repository(NAME), tmp_path / "results")
     assert pulled.notes == (
-        "left there, as no run has such files: checkpoints/TauAgent-5000/optimizer.pkl, model.pt, setup.py",
+        "not pulled, because runs have no such files: checkpoints/TauAgent-5000/optimizer.pkl, model.pt, setup.py",
     )
     assert not [path for path in pulled.folder.rglob("*") if path.suffix in (".pt", ".pkl", ".py")]
     assert not [one for one in remote.asked if one.endswith((".pt", ".pkl", ".py"))], "never fetched"
@@ -146,7 +146,7 @@ def test_a_repository_that_lacks_a_part_is_no_run(name: str, shared: Path, tmp_p
 
 def test_models_of_others_are_no_run(tmp_path: Path, remote: Hub) -> None:
     remote.repo(NAME, {"Huggy.onnx": b"x", "configuration.yaml": b"{}"})
-    with pytest.raises(HubError, match="is no run of Tau Trainer: it lacks"):
+    with pytest.raises(HubError, match="is not a run of Tau Trainer: it has no"):
         pull(Repository(NAME), tmp_path / "results")
     with pytest.raises(HubError, match="there is no repository somebody/nothing"):
         pull(Repository("somebody/nothing"), tmp_path / "results")
@@ -224,7 +224,7 @@ def test_nothing_of_a_hostile_repository_is_imported_or_run(
     told = capfd.readouterr()
     assert len(told.err.splitlines()) == 1
     assert told.err.startswith("error: ")
-    assert "the run was pulled, and what it names on its maker's machine is left out" in told.err
+    assert "the run was pulled, and names from its author's machine are left out" in told.err
     assert {path: path.read_bytes() for path in (tmp_path / "results").rglob("*") if path.is_file()} == before
     assert "evil_module" not in sys.modules
     assert not (tmp_path / "PWNED").exists()
@@ -239,8 +239,8 @@ def test_a_run_whose_build_is_left_out_asks_for_it(
     pulled_with(remote, tmp_path, env_settings__env_path="/home/somebody/Game.x86_64")
     assert main([command, "--resume", "--run-id", "run"]) == 2
     assert capfd.readouterr().err == (
-        "error: the run was pulled, and what it names on its maker's machine is left out; choose your own, if you "
-        "trust it, by --env\n"
+        "error: the run was pulled, and names from its author's machine are left out; if you trust it, set yours "
+        "with --env\n"
     )
 
 

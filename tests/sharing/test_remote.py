@@ -54,7 +54,7 @@ def test_a_second_push_takes_the_place_of_the_first_and_leaves_others_files(remo
 
 def test_a_repository_of_something_else_is_not_touched_without_force(remote: Hub) -> None:
     remote.repo(NAME, {"README.md": b"a language model", "model.bin": b"x"})
-    with pytest.raises(HubError, match=r"holds files that are no run of Tau Trainer \(README.md, model.bin\)"):
+    with pytest.raises(HubError, match=r"has files that are not from a run of Tau Trainer \(README.md, model.bin\)"):
         push()
     assert len(remote.repos[NAME].commits) == 1
     push(force=True)
@@ -92,7 +92,7 @@ def test_no_network_is_one_sentence(remote: Hub, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", ["", "run", "a/b/c", "a b/c", "../x", "a/..", "https://huggingface.co/a/b", "a/b--c"])
 def test_names_that_are_none(name: str) -> None:
-    with pytest.raises(SettingsError, match="say OWNER/NAME, such as your-name/") as caught:
+    with pytest.raises(SettingsError, match="use OWNER/NAME, such as your-name/") as caught:
         Repository(name)
     check_name(str(caught.value).rpartition(" ")[2])
 

@@ -77,7 +77,7 @@ def test_embed_makes_a_damaged_vector_file_anew(make_file: MakeFile) -> None:
     """It is what everyone who meets such a file is told to do."""
     path = make_file([("one", "yes")])
     vectors_path(path).write_bytes(b"PK damaged")
-    with pytest.raises(DataError, match=r"make it anew with `tau-train data embed`"):
+    with pytest.raises(DataError, match=r"create it again with `tau-train data embed`"):
         load_dataset(path)
     assert embed(path, HashingEncoder()).encoded == 2
     assert len(load_dataset(path).train) == 1

@@ -61,7 +61,7 @@ def test_no_blind_policy_passes_the_gate(profile: Profile, name: str) -> None:
     assert not result.beats_blind
     assert result.reward == pytest.approx(result.baselines[name].reward, abs=1e-6)
     assert result.accuracy == result.baselines[name].accuracy
-    assert "it does not beat what can be had without looking at the prompt" in result.sentence()
+    assert "it does not beat the best baseline that ignores the prompt" in result.sentence()
 
 
 def test_ridge_passes_the_gate() -> None:
@@ -72,7 +72,7 @@ def test_ridge_passes_the_gate() -> None:
     assert result.strongest == "logistic"
     sentence = result.sentence()
     assert f"of {len(data.test)} test answers right and stays below the strongest baseline, logistic (100." in sentence
-    assert "it beats what can be had without looking at the prompt" in sentence
+    assert "it beats the best baseline that ignores the prompt" in sentence
 
 
 @pytest.mark.parametrize(("more", "verb"), [(6, "beats"), (1, "equals"), (0, "equals"), (-12, "stays below")])

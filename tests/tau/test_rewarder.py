@@ -297,7 +297,7 @@ def test_settings_that_do_not_go_together(settings: dict[str, Any], said: str) -
 def test_inputs_that_are_wrong() -> None:
     with pytest.raises(SettingsError, match="has 2 numbers but the behavior has 3"):
         compute(tau(), ROWS, output=ERRORS[:, :2], target=ERRORS[:, :2])
-    with pytest.raises(ValueError, match="a row stands twice"):
+    with pytest.raises(ValueError, match="a row appears twice"):
         compute(tau(), np.array([1, 1]), output=ERRORS[:2], target=ERRORS[:2])
 
 

@@ -235,7 +235,7 @@ def test_a_failed_start_keeps_the_engines_log_and_says_where(tmp_path: Path, rep
         with pytest.raises(EngineExitedError, match=r"--connect-seconds") as failure:
             train(settings)
         kept = tmp_path / "results" / "run.failed-start"
-        assert str(failure.value).endswith(f"; the engine's whole log is kept in {kept}")
+        assert str(failure.value).endswith(f"; the engine's full log is in {kept}")
         assert "--connect-seconds" in (kept / "Player-0.log").read_text("utf-8")
         assert (tmp_path / "results" / "run").exists() == replaced
 

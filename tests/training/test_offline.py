@@ -122,7 +122,7 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) ->
 def test_a_run_that_had_all_its_steps_is_left_as_it_is(file: Path) -> None:
     report = learn(file, "first")
     before = sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
-    with pytest.raises(RunFinishedError, match="has had all its gradient steps"):
+    with pytest.raises(RunFinishedError, match="has already reached max_steps"):
         learn(file, "first", checkpoint_settings__resume=True)
     assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
     more = learn(file, "first", checkpoint_settings__resume=True, **{"behaviors.*.max_steps": 500})
@@ -244,20 +244,20 @@ def test_a_run_begins_with_what_another_has_learned(file: Path) -> None:
 def test_a_run_that_saved_nothing_alike_is_refused(file: Path) -> None:
     learn(file, "first")
     text = file.read_text()
-    said = "that run saved CartPole-v1, and this one learns Other, so there is nothing to start from"
+    said = "that run has saved CartPole-v1, but this one learns Other, so there is nothing to start from"
     file.write_text(text.replace("CartPole-v1:\n", "Other:\n"))
     with pytest.raises(SettingsError, match=f"--initialize-from first: {said}"):
         learn(file, "second", checkpoint_settings__initialize_from="first")
     learn(file, "other")
     file.write_text(text.replace("behaviors:\n  CartPole-v1:\n", "default_settings:\n"))
-    with pytest.raises(SettingsError, match="that run saved Other, and this one learns CartPole-v1"):
+    with pytest.raises(SettingsError, match="that run has saved Other, but this one learns CartPole-v1"):
         learn(file, "second", checkpoint_settings__initialize_from="other")
     assert not (file.parent / "results" / "second").exists()
 
 
 def test_both_kinds_of_trainers_in_one_file_are_refused(file: Path) -> None:
     file.write_text(file.read_text().replace("behaviors:\n", "behaviors:\n  Other: {trainer_type: ppo}\n"))
-    with pytest.raises(SettingsError, match="learns from recordings alone, and Other does not"):
+    with pytest.raises(SettingsError, match="learns only from recordings, but Other does not"):
         load_settings(file)
 
 

@@ -136,12 +136,15 @@ def test_what_a_person_calls_it(tmp_path: Path, env: str, environment: str) -> N
 @pytest.mark.parametrize(
     ("said", "named"),
     [
-        (["--tau-pairs", "2"], "`--tau-pairs 2`, but this run tells it `--tau-agents 4`; .* set tau.agents"),
-        (["--step-ms", "1", "--agents=7"], "`--agents 7`, but this run tells it `--tau-agents 4`"),
+        (
+            ["--tau-pairs", "2"],
+            "`--tau-pairs 2`, but this run starts the engine with `--tau-agents 4`.* set tau.agents",
+        ),
+        (["--step-ms", "1", "--agents=7"], "`--agents 7`, but this run starts the engine with `--tau-agents 4`"),
         (["--tau-agents", "5"], "`--tau-agents 5`"),
         (
             ["--tau-profile", "tau384"],
-            "`--tau-profile tau384`, but this run tells it `--tau-profile tau3`; .* tau.profile",
+            "`--tau-profile tau384`, but this run starts the engine with `--tau-profile tau3`; .* tau.profile",
         ),
         (["--tau-pairs", "4", "--tau-profile=tau3", "--tau-split", "evaluation"], None),
     ],
@@ -151,5 +154,5 @@ def test_arguments_that_contradict_the_settings(tmp_path: Path, said: list[str],
     if named is None:
         plan_of(tmp_path, env_settings__env_args=said)
         return
-    with pytest.raises(SettingsError, match=f"--env-args tells the engine {named}"):
+    with pytest.raises(SettingsError, match=f"--env-args has {named}"):
         plan_of(tmp_path, env_settings__env_args=said)

@@ -116,7 +116,7 @@ def test_members_that_leave_tell_nothing_of_their_groups_reward(stage: Stage, tm
     ("given", "sentence"),
     [
         ({"behaviors.A.network_settings.memory": {"sequence_length": 4096}}, "sequence_length 4096 is larger than"),
-        ({"behaviors.A.hyperparameters.shared_critic": True}, "shared_critic is no known key"),
+        ({"behaviors.A.hyperparameters.shared_critic": True}, "shared_critic: unknown key"),
     ],
 )
 def test_what_does_not_go_with_it_is_one_sentence(given: dict[str, Any], sentence: str) -> None:

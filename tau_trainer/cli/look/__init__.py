@@ -1,1 +1,1 @@
-"""Commands that use what a run has left."""
+"""Commands that use the results of a run."""

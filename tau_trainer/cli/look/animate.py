@@ -1,4 +1,4 @@
-"""``tau-train animate``: a run's policy at play, as a GIF or MP4."""
+"""``tau-train animate``: render a run's policy as a GIF or MP4."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def animate_command(
     /,
     *,
     env: Annotated[
-        str | None, Parameter(help="gym:ID, or gym:MODULE:ID. [default: what it was trained on]", metavar="ENV")
+        str | None, Parameter(help="gym:ID, or gym:MODULE:ID. [default: the run's environment]", metavar="ENV")
     ] = None,
     output: Annotated[
         Path | None,
         Parameter(
             name=("--output", "--out", "-o"),
-            help="File to write: .gif, or .mp4, which needs pip install 'tau-trainer[video]'. [default: animation.gif "
+            help="File to write: .gif, or .mp4 (needs: pip install 'tau-trainer[video]'). [default: animation.gif "
             "in the run's folder]",
             metavar="FILE",
         ),
     ] = None,
-    episodes: Annotated[int, Parameter(help="Episodes, one after the other. [default: 1]", metavar="N")] = 1,
-    max_steps: Annotated[int, Parameter(help="Most steps of an episode. [default: 1000]", metavar="N")] = 1000,
+    episodes: Annotated[int, Parameter(help="Number of episodes. [default: 1]", metavar="N")] = 1,
+    max_steps: Annotated[int, Parameter(help="Maximum steps of an episode. [default: 1000]", metavar="N")] = 1000,
     fps: Annotated[
-        float | None, Parameter(help="Pictures a second, in a GIF at most 50. [default: the environment's]")
+        float | None, Parameter(help="Frames per second, at most 50 in a GIF. [default: the environment's]")
     ] = None,
     deterministic: Annotated[bool, Parameter(help="Take the most likely action instead of a sample.")] = False,
-    seed: Annotated[int, Parameter(help="Of the first episode. [default: 0]", metavar="N")] = 0,
+    seed: Annotated[int, Parameter(help="Random seed of the first episode. [default: 0]", metavar="N")] = 0,
     force: Force = False,
     results_dir: ResultsDir = "results",
     env_args: Annotated[
@@ -51,7 +51,7 @@ def animate_command(
     ] = None,
     debug: Debug = False,
 ) -> int:
-    """Play, write the file, and say what was seen; returns the exit code."""
+    """Play, write the file, and print the episodes; returns the exit code."""
     set_up_logging(debug=debug)
     folder = run_folder(run, results_dir)
     numbers = {"--episodes": episodes, "--max-steps": max_steps, "--fps": 1.0 if fps is None else fps}
@@ -62,7 +62,7 @@ def animate_command(
         raise SettingsError(f"--seed {seed}: must be at least 0")
     target = writable(folder / ANIMATION_NAME if output is None else output, force)
     show_status(f"playing {folder}")
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pictures need no screen, which pygame looks for
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame looks for a screen, which rendering does not need
     from tau_trainer.report.animation import Showing, animate
     from tau_trainer.settings import load_settings
     from tau_trainer.settings.problems import check_chosen

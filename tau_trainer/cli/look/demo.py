@@ -1,4 +1,4 @@
-"""``tau-train demo``: what recordings hold, and recordings as Minari has them."""
+"""``tau-train demo``: inspect recordings, and convert them to and from Minari data sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tau_trainer.bridge.demonstrations import Demonstration
 
-app = commands("demo", "Look at recordings (.demo), and convert them.")
+app = commands("demo", "Inspect and convert recordings (.demo).")
 
 
 @app.command(name="info")
@@ -28,9 +28,9 @@ def info_command(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Say what recordings hold: whose they are, sensors, actions, episodes and their returns.
+    """Show the content of recordings: behavior, sensors, actions, episodes and their returns.
 
-    Files of Unity's recorder and of ours, read whole as learning reads them. Changes nothing.
+    Reads files of Unity's recorder and of tau-train record completely, as learning does. Changes nothing.
     """
     set_up_logging(debug=debug)
     from tau_trainer.bridge.demonstrations import demonstration_files, read_demonstration
@@ -45,15 +45,15 @@ def info_command(
 
 @app.command(name="convert")
 def convert_command(
-    source: Annotated[str, Parameter(help="A .demo file, a folder of them, or minari:NAME, a data set of Minari.")],
-    target: Annotated[str, Parameter(help="minari:NAME for recordings; a .demo file for a data set.")],
+    source: Annotated[str, Parameter(help="A .demo file, a folder of them, or minari:NAME, a Minari data set.")],
+    target: Annotated[str, Parameter(help="minari:NAME if SOURCE is a recording; a .demo file if it is a data set.")],
     /,
     *,
     debug: Debug = False,
 ) -> int:
-    """Make a data set of Minari from recordings, or a recording from a data set.
+    """Convert recordings to a Minari data set, or a data set to a recording.
 
-    Minari keeps its data sets in MINARI_DATASETS_PATH, or ~/.minari/datasets. What is there already stays as it is.
+    Minari keeps its data sets in MINARI_DATASETS_PATH, or ~/.minari/datasets. Nothing is overwritten.
     """
     set_up_logging(debug=debug)
     from tau_trainer.bridge.demonstrations import SUFFIX, read_demonstrations
@@ -62,18 +62,20 @@ def convert_command(
 
     from_minari, to_minari = source.startswith(PREFIX), target.startswith(PREFIX)
     if from_minari == to_minari:
-        raise SettingsError(f"one of '{source}' and '{target}' must be a data set of Minari: {PREFIX}NAME")
+        raise SettingsError(f"one of '{source}' and '{target}' must be a Minari data set: {PREFIX}NAME")
     show_status(f"reading {source}")
     if to_minari:
         demonstration, name = read_demonstrations([source]), target.removeprefix(PREFIX)
         episodes = MinariStore().write(name, demonstration)
-        show_lines([f"{episodes:,} episodes of {demonstration.spec.short_name} are Minari's data set '{name}'"])
+        show_lines(
+            [f"written: {episodes:,} episodes of {demonstration.spec.short_name} to the Minari data set '{name}'"]
+        )
         return 0
     path = Path(target)
     if path.suffix != SUFFIX:
-        raise SettingsError(f"'{target}' is no name of a recording; it ends in {SUFFIX}")
+        raise SettingsError(f"'{target}' is not a valid name for a recording; it must end in {SUFFIX}")
     if path.exists():
-        raise SettingsError(f"there is a file '{target}' already; choose another name")
+        raise SettingsError(f"the file '{target}' already exists; choose another name")
     demonstration = MinariStore().read(source.removeprefix(PREFIX))
     write_demonstration(path, demonstration)
     show_lines(lines_of(facts_of(path, demonstration)))
@@ -81,7 +83,7 @@ def convert_command(
 
 
 def facts_of(path: Path, demonstration: Demonstration) -> dict[str, Any]:
-    """Everything that is told, as JSON can hold it; of episodes those that came to their end."""
+    """The facts of a recording in JSON types. Only finished episodes count."""
     spec, decisions = demonstration.spec, ~demonstration.ended
     episode = np.cumsum(demonstration.begins) - 1
     lengths = np.bincount(episode, decisions)[episode[demonstration.ended]]  # [e]: decisions of each
@@ -106,7 +108,7 @@ def facts_of(path: Path, demonstration: Demonstration) -> dict[str, Any]:
 
 
 def lines_of(facts: dict[str, Any]) -> list[str]:
-    """The same for a person."""
+    """The facts as lines of text."""
     branches = facts["discrete_branches"]
     actions = [f"{facts['continuous_actions']} continuous"] if facts["continuous_actions"] else []
     actions += [f"branches of {', '.join(map(str, branches))}"] if branches else []

@@ -1,4 +1,4 @@
-"""``tau-train evaluate``: a finished run's policy on test rows, beside its baselines."""
+"""``tau-train evaluate``: a finished run's policy on test rows, next to its baselines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def evaluate_command(
 
 
 def table(result: Evaluation) -> list[str]:
-    """The policy between its baselines, worst first, and the verdict."""
+    """The policy and its baselines, worst first, and the verdict."""
     scores = {name: (entry.reward, entry.accuracy) for name, entry in result.baselines.items()}
     scores["the policy"] = (result.reward, result.accuracy)
     rows = sorted(scores.items(), key=lambda row: (row[1][1], row[1][0]))

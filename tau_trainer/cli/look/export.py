@@ -27,7 +27,7 @@ def export_command(
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Export and say where to; returns the exit code."""
+    """Export and print the path; returns the exit code."""
     set_up_logging(debug=debug)
     folder = run_folder(run, results_dir)
     target = None if output is None else Path(output)

@@ -1,4 +1,4 @@
-"""``tau-train hub``: a run on the Hugging Face Hub, and back."""
+"""``tau-train hub``: push a run to the Hugging Face Hub, or pull one from it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, ResultsDir, Run, commands
 from tau_trainer.cli.running import run_folder
 
-app = commands(
-    "hub", "Put a run on the Hugging Face Hub, or restore one from there. Needs: pip install 'tau-trainer[hub]'"
-)
+app = commands("hub", "Push a run to the Hugging Face Hub, or pull one from it. Needs: pip install 'tau-trainer[hub]'")
 
-Repo = Annotated[str, Parameter(help="A model repository of the Hub: OWNER/NAME.")]
+Repo = Annotated[str, Parameter(help="A model repository on the Hub: OWNER/NAME.")]
 
 
 @app.command(name="push")
@@ -25,20 +23,18 @@ def push_command(
     /,
     *,
     public: Annotated[bool, Parameter(help="Make a new repository public. [default: private]")] = False,
-    message: Annotated[
-        str | None, Parameter(help="Message of the commit. [default: names the run]", metavar="TEXT")
-    ] = None,
+    message: Annotated[str | None, Parameter(help="Commit message. [default: names the run]", metavar="TEXT")] = None,
     dry_run: Annotated[
-        Path | None, Parameter(help="Write what would be pushed to an empty folder, and push nothing.", metavar="DIR")
+        Path | None, Parameter(help="Write the files to this empty folder instead of pushing them.", metavar="DIR")
     ] = None,
-    force: Annotated[bool, Parameter(help="Write into a repository that holds something else.")] = False,
+    force: Annotated[bool, Parameter(help="Push even if the repository holds something else.")] = False,
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Put a run on the Hub, with a model card.
+    """Push a run to the Hub, with a model card.
 
-    The newest checkpoint as safetensors, ONNX models, settings, log, curve and report. Engines' logs stay here. Log in
-    with hf auth login, or set HF_TOKEN.
+    Pushes the newest checkpoint as safetensors, ONNX models, settings, log, curve and report, but no engine logs. Log
+    in with hf auth login, or set HF_TOKEN.
     """
     set_up_logging(debug=debug)
     folder = run_folder(run, results_dir, "log.jsonl")
@@ -77,17 +73,17 @@ def pull_command(
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Restore a run from the Hub.
+    """Pull a run from the Hub.
 
-    Its folder can be resumed, evaluated, exported, and begun from with --initialize-from. Nothing is unpickled, and a
-    folder that exists stays as it is.
+    You can resume, evaluate and export it, and start other runs from it with --initialize-from. Nothing is unpickled,
+    and no existing folder is overwritten.
     """
     set_up_logging(debug=debug)
     from tau_trainer.sharing import Repository, pull
     from tau_trainer.sharing.remote import check_name
 
     check_name(repo)
-    show_status(f"asking the Hub for {repo}")
+    show_status(f"pulling {repo} from the Hub")
     pulled = pull(Repository(repo), Path(results_dir), run_id, revision, show_status)
     for note in pulled.notes:
         show_status(f"note: {note}")

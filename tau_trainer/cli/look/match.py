@@ -1,4 +1,4 @@
-"""``tau-train match``: policies against each other, on an environment with teams."""
+"""``tau-train match``: play policies against each other on an environment with teams."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def match_command(
     *players: Annotated[
         str, Parameter(help="A run's id or folder, a checkpoint's folder, a model (.onnx), random, or MODULE:FUNCTION.")
     ],
-    games: Annotated[int, Parameter(help="Games of each pair. [default: 200]", metavar="N")] = 200,
+    games: Annotated[int, Parameter(help="Games for each pair of players. [default: 200]", metavar="N")] = 200,
     deterministic: Annotated[
-        bool, Parameter(help="All policies and models take their most likely actions. [default: all draw]")
+        bool, Parameter(help="Policies and models take their most likely actions. [default: they sample]")
     ] = False,
     seed: Annotated[int, Parameter(help="Seed of the players and the environment. [default: 0]", metavar="N")] = 0,
     engines: EngineFlags | None = None,
@@ -29,12 +29,12 @@ def match_command(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Play, and show who has scored what; returns the exit code."""
+    """Play, and show the scores; returns the exit code."""
     from tau_trainer.cli.resolving import engine_settings
 
     set_up_logging(debug=debug)
     if len(players) < 2 or len({*players}) < len(players):
-        raise SettingsError("a match is between two players at least, each named once: tau-train match A B --env ENV")
+        raise SettingsError("a match needs at least two players, each named once: tau-train match A B --env ENV")
     for flag, number, least in (("--games", games, 1), ("--seed", seed, 0)):
         if number < least:
             raise SettingsError(f"{flag} {number}: must be at least {least}")
@@ -70,7 +70,7 @@ def match_command(
 
 
 def _found(player: str, results_dir: str) -> str | Path:
-    """A player's name, or where its policy lies. Raises SettingsError where there is none."""
+    """A player's name, or the path of its policy. Raises SettingsError if there is none."""
     path = Path(player)
     if path.suffix == ".onnx" or (path / "manifest.json").is_file():
         return path

@@ -1,4 +1,4 @@
-"""``tau-train play``: a game turn by turn between players and networks of runs."""
+"""``tau-train play``: play a game turn by turn between fixed players and networks of runs."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ def play_command(
     *,
     host: Annotated[str, Parameter(help=_WHO, metavar="NAME|RUN")],
     agent: Annotated[str, Parameter(help=_WHO, metavar="NAME|RUN")],
-    dimension: Annotated[int | None, Parameter(help="Of the points. [default: the network's, or 3]")] = None,
+    dimension: Annotated[int | None, Parameter(help="Dimension of the points. [default: the network's, or 3]")] = None,
     points: Annotated[int | None, Parameter(help="Points at the start. [default: the network's, or 5]")] = None,
     max_value: Annotated[
-        int | None, Parameter(help="Greatest entry at the start. [default: the network's, or 20]")
+        int | None, Parameter(help="Largest coordinate at the start. [default: the network's, or 20]")
     ] = None,
     start: Annotated[
-        str | None, Parameter(help="The points themselves: '2,0,0 0,3,0 0,0,5'.", metavar="POINTS")
+        str | None, Parameter(help="Points to start from, such as '2,0,0 0,3,0 0,0,5'.", metavar="POINTS")
     ] = None,
-    reposition: Annotated[bool, Parameter(help="Make the least of each coordinate 0 after every turn.")] = False,
-    seed: Annotated[int, Parameter(help="Of start and players. [default: 0]", metavar="N")] = 0,
-    max_steps: Annotated[int, Parameter(help="Most turns of a game. [default: 100]", metavar="N")] = 100,
+    reposition: Annotated[bool, Parameter(help="Shift the smallest value of each coordinate to 0 every turn.")] = False,
+    seed: Annotated[int, Parameter(help="Random seed of the start and the players. [default: 0]", metavar="N")] = 0,
+    max_steps: Annotated[int, Parameter(help="Maximum turns of a game. [default: 100]", metavar="N")] = 100,
     playoff: Annotated[
-        int | None, Parameter(help="Play game after game for so many turns, and count them.", metavar="TURNS")
+        int | None,
+        Parameter(help="Play game after game for this number of turns; count games.", metavar="TURNS"),
     ] = None,
     tree: Annotated[
         Path | None,
-        Parameter(help="Draw what comes of every reply of an agent to this host: .png or .svg.", metavar="FILE"),
+        Parameter(help="Draw the outcome of every possible reply to this host: .png or .svg.", metavar="FILE"),
     ] = None,
     force: Force = False,
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Play, and print it; returns the exit code."""
+    """Play, and print the game; returns the exit code."""
     set_up_logging(debug=debug)
     rows = None if start is None else _rows(start)
     least = {"--dimension": (dimension, 2), "--points": (points, 1), "--max-value": (max_value, 1)}
@@ -78,5 +79,5 @@ def _rows(text: str) -> tuple[tuple[int, ...], ...]:
     except ValueError:
         rows = ()
     if not rows or len({len(row) for row in rows}) > 1 or len(rows[0]) < 2 or min(map(min, rows)) < 0:
-        raise SettingsError(f"--start '{text}': must be points of whole numbers of at least 0, as '2,0,0 0,3,0 0,0,5'")
+        raise SettingsError(f"--start '{text}': must be points of whole numbers from 0, such as '2,0,0 0,3,0 0,0,5'")
     return rows

@@ -1,4 +1,4 @@
-"""``tau-train plot``: reward and losses of runs as a picture."""
+"""``tau-train plot``: plot reward and losses of runs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ PLOT_NAME = "plot.png"
 
 def plot_command(
     runs: Annotated[
-        list[str], Parameter(help="A run's id, or the path of its folder. Runs that differ in their seed get one band.")
+        list[str],
+        Parameter(help="A run's id, or the path of its folder. Runs that differ only in seed share a band."),
     ],
     /,
     *,
-    what: Annotated[Literal["reward", "loss", "both"], Parameter(help="What is drawn. [default: reward]")] = "reward",
+    what: Annotated[Literal["reward", "loss", "both"], Parameter(help="Values to plot. [default: reward]")] = "reward",
     x: Annotated[
-        Literal["decisions", "time"], Parameter(help="What the horizontal axis counts. [default: decisions]")
+        Literal["decisions", "time"], Parameter(help="Unit of the horizontal axis. [default: decisions]")
     ] = "decisions",
-    smooth: Annotated[int, Parameter(help="Points that are averaged. [default: 1, none]", metavar="N")] = 1,
+    smooth: Annotated[int, Parameter(help="Number of points to average. [default: 1, no averaging]", metavar="N")] = 1,
     output: Annotated[
         Path | None,
         Parameter(
@@ -38,11 +39,11 @@ def plot_command(
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Draw them and say where the picture is; returns the exit code."""
+    """Draw the picture and print its path; returns the exit code."""
     set_up_logging(debug=debug)
     folders = run_folders(runs, results_dir, output, "picture")
     if smooth < 1:
-        raise SettingsError(f"--smooth {smooth}: at least 1 point can be averaged")
+        raise SettingsError(f"--smooth {smooth}: must be at least 1")
     if output is not None and (output.is_dir() or output.suffix.lower() != ".png"):
         raise SettingsError(f"--output {output}: must be a file that ends in .png")
     target = folders[0] / PLOT_NAME if output is None else writable(output, force)

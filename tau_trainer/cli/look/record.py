@@ -1,4 +1,4 @@
-"""``tau-train record``: play an environment, and write what happens as a demonstration."""
+"""``tau-train record``: play an environment and record a demonstration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def record_command(
     output: Output,
     episodes: Annotated[int, Parameter(help="Episodes to record. [default: 20]", metavar="N")] = 20,
     max_steps: Annotated[
-        int | None, Parameter(help="Decisions to end after, where episodes are long or endless.", metavar="N")
+        int | None, Parameter(help="Stop after this number of decisions, if episodes are long or endless.", metavar="N")
     ] = None,
     deterministic: Annotated[bool, Parameter(help="Take a policy's most likely action instead of a sample.")] = False,
     seed: Annotated[int, Parameter(help="Seed of the player and the environment. [default: 0]", metavar="N")] = 0,
@@ -33,12 +33,12 @@ def record_command(
     force: Force = False,
     debug: Debug = False,
 ) -> int:
-    """Record and say what was written; returns the exit code."""
+    """Record, and print the files; returns the exit code."""
     from tau_trainer.cli.resolving import engine_settings
 
     set_up_logging(debug=debug)
     if output.suffix != _SUFFIX:
-        raise SettingsError(f"--output {output}: a demonstration's name ends with {_SUFFIX}")
+        raise SettingsError(f"--output {output}: the name of a demonstration must end in {_SUFFIX}")
     writable(output, force)
     if episodes < 1 or (max_steps is not None and max_steps < 1):
         raise SettingsError("--episodes and --max-steps must be at least 1")
@@ -64,7 +64,7 @@ def record_command(
     for path, demonstration in written:
         returns, earned = demonstration.returns, ""
         if len(returns):
-            earned = f", mean return {returns.mean():.4g}, of {returns.min():.4g} to {returns.max():.4g}"
+            earned = f", mean return {returns.mean():.4g}, from {returns.min():.4g} to {returns.max():.4g}"
         decisions = int((~demonstration.ended).sum())
         show_lines([f"written: {path} ({len(returns):,} episodes, {decisions:,} decisions{earned})"])
     return 0

@@ -1,4 +1,4 @@
-"""``tau-train report``: one HTML file about a run, or about several runs of one thing."""
+"""``tau-train report``: one HTML file about a run, or about several runs of the same experiment."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def report_command(
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Write the report and say where it is; returns the exit code."""
+    """Write the report and print its path; returns the exit code."""
     set_up_logging(debug=debug)
     folders = run_folders(runs, results_dir, output, "report")
     if output is not None and output.is_dir():
-        raise SettingsError(f"--output {output}: is a folder; name a file such as {output / 'report.html'}")
+        raise SettingsError(f"--output {output}: this is a folder; name a file such as {output / 'report.html'}")
     from tau_trainer.report import REPORT_NAME, RunRecord, render
 
     target = folders[0] / REPORT_NAME if output is None else writable(output, force)

@@ -1,4 +1,4 @@
-"""``tau-train status``: how a run does that goes on elsewhere."""
+"""``tau-train status``: watch a run in another process or on another machine."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _LOOK_S = 1.0
 
 
 def status_command(
-    run: Annotated[str | None, Parameter(help="Its id, or the path of its folder. [default: the newest]")] = None,
+    run: Annotated[str | None, Parameter(help="A run's id, or the path of its folder. [default: the newest]")] = None,
     /,
     *,
-    watch: Annotated[bool, Parameter(negative="", help="Go on until it has ended, or until Ctrl-C.")] = False,
+    watch: Annotated[bool, Parameter(negative="", help="Update until the run ends or you press Ctrl-C.")] = False,
     json: Json = False,
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
-    """Show a run as its own terminal does: pairs and where they play, speed, the age of policies, what is waited for.
+    """Show a run as its own terminal does: pairs and their engines, speed, the age of policies, what the run waits for.
 
-    From any machine that sees its folder; the run writes there every two seconds. Changes nothing.
+    Works on any machine that can read the run's folder; the run writes there every two seconds. Changes nothing.
     """
     set_up_logging(debug=debug)
     from tau_trainer.metrics.status import read_status
@@ -56,7 +56,7 @@ def status_command(
     if not watch or status.outcome is not None:
         console.print(_shown(status))
         return 0
-    show_status(f"looking at {path.parent}; Ctrl-C ends looking, and not the run")
+    show_status(f"watching {path.parent}; press Ctrl-C to stop watching (the run continues)")
     with contextlib.suppress(KeyboardInterrupt), Live(_shown(status), console=console, auto_refresh=False) as live:
         while status.outcome is None:
             time.sleep(_LOOK_S)
@@ -66,17 +66,17 @@ def status_command(
 
 
 def _file(run: str | None, results_dir: str) -> Path:
-    """What the run has written. Raises SettingsError where there is nothing."""
+    """The run's status file. Raises SettingsError if there is none."""
     from tau_trainer.metrics.status import FILE_NAME
 
     if run is None:
         found = sorted(Path(results_dir).glob(f"*/{FILE_NAME}"), key=lambda path: path.stat().st_mtime)
         if not found:
-            raise SettingsError(f"no run in {results_dir} has told anything; start one, or name another --results-dir")
+            raise SettingsError(f"no run in {results_dir} has a status; start a run, or name another --results-dir")
         return found[-1]
     path = run_folder(run, results_dir) / FILE_NAME
     if not path.is_file():
-        raise SettingsError(f"{run}: has told nothing of itself yet; a run of an earlier version never does")
+        raise SettingsError(f"{run}: this run has no status yet; runs of earlier versions never have one")
     return path
 
 

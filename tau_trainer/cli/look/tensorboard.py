@@ -63,11 +63,11 @@ def tensorboard_command(
 
 
 def _specification(folders: Sequence[Path]) -> str:
-    """The folders with their names as TensorBoard's ``--logdir_spec`` takes them. Raises SettingsError."""
+    """The folders and their names in the format of TensorBoard's ``--logdir_spec``. Raises SettingsError."""
     count = Counter(folder.resolve().name for folder in folders)
     parts = []
     for folder in map(Path.resolve, folders):
-        # On Windows one letter before a colon would be a drive.
+        # On Windows, one letter before a colon would be a drive.
         plain = count[folder.name] == 1 and len(folder.name) > 1
         name = folder.name if plain else folder.relative_to(folder.anchor).as_posix()
         if "," in str(folder) or ":" in name:
@@ -80,7 +80,7 @@ def _specification(folders: Sequence[Path]) -> str:
 
 
 def _launch(flags: dict[str, Any]) -> str:
-    """Start the server in a thread of its own; returns its address. Raises TauError."""
+    """Start the server in its own thread; returns its address. Raises TauError."""
     from tensorboard import program
 
     from tau_trainer.bridge.ports import port_taken
@@ -89,7 +89,7 @@ def _launch(flags: dict[str, Any]) -> str:
         return program.WerkzeugServer(with_layout(app), flags)
 
     board = program.TensorBoard(server_class=server)
-    board.configure(**flags, load_fast="false")  # the faster loader is a process of its own, and ours are small files
+    board.configure(**flags, load_fast="false")  # the fast loader is a separate process; our files are small
     try:
         return str(board.launch())
     except program.TensorBoardPortInUseError:
@@ -99,10 +99,10 @@ def _launch(flags: dict[str, Any]) -> str:
 
 
 def with_layout(app: WSGIApplication) -> WSGIApplication:
-    """``app``, whose first page has the scalars to look at first pinned to its top.
+    """Return ``app`` with the most important scalars pinned to the top of its first page.
 
-    Pins are part of TensorBoard's addresses (``pinnedCards``), so nothing is written to a run. A pin whose scalar no
-    run has is not shown.
+    Pins are part of TensorBoard's addresses (``pinnedCards``), so nothing is written to a run. TensorBoard does not
+    show a pin if no run has its scalar.
     """
     from tau_trainer.metrics import keys
     from tau_trainer.tau.task import TauTask

@@ -1,1 +1,1 @@
-"""Commands of parts that work alone."""
+"""Commands of parts that also work without training."""

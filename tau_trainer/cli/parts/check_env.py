@@ -1,4 +1,4 @@
-"""``tau-train check-env``: what is wrong with a batched environment, and where two implementations differ."""
+"""``tau-train check-env``: test a batched environment for mistakes, and compare two implementations."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
     from tau_trainer.envs.batched.findings import Findings
 
 Row = tuple[str, str, list[str]]
-"""A verdict, what it is about, and sentences."""
+"""A verdict, its title, and sentences about faults."""
 _INDENT = " " * 11
 _COLOURS = {"ok": "green", "fault": "bold red"}
 
 
 def check_env_command(
     env: Annotated[
-        str, Parameter(help="A batched environment's name, or MODULE:CLASS of your own.", metavar="NAME|MODULE:CLASS")
+        str, Parameter(help="A batched environment's name, or your own MODULE:CLASS.", metavar="NAME|MODULE:CLASS")
     ],
     /,
     *arguments: Annotated[str, Parameter(help="Arguments of the environment: NAME=VALUE.", metavar="NAME=VALUE")],
     against: Annotated[
         str | None,
         Parameter(
-            help="What it is compared with, step by step: a batched environment, or a twin in numpy. "
-            "[default: its twin, where it came along with one]",
+            help="Batched environment, or twin in numpy, to compare it with, step by step. "
+            "[default: its included twin, if it has one]",
             metavar="NAME|MODULE:CLASS",
         ),
     ] = None,
-    device: Annotated[str, Parameter(help="Where it plays; it is compared with the CPU. [default: cpu]")] = "cpu",
-    copies: Annotated[int, Parameter(help="Copies, at least 2. [default: 8]", metavar="N")] = 8,
-    steps: Annotated[int, Parameter(help="Steps of each. [default: 200]", metavar="N")] = 200,
-    seed: Annotated[int, Parameter(help="Of copies and actions. [default: 0]", metavar="N")] = 0,
+    device: Annotated[str, Parameter(help="Device to play on and to compare with the CPU. [default: cpu]")] = "cpu",
+    copies: Annotated[int, Parameter(help="Number of copies, at least 2. [default: 8]", metavar="N")] = 8,
+    steps: Annotated[int, Parameter(help="Steps of each copy. [default: 200]", metavar="N")] = 200,
+    seed: Annotated[int, Parameter(help="Random seed of copies and actions. [default: 0]", metavar="N")] = 0,
     tolerance: Annotated[
-        float, Parameter(help="Largest difference, absolute and relative. [default: 0.0001]", metavar="X")
+        float, Parameter(help="Largest allowed difference, absolute and relative. [default: 0.0001]", metavar="X")
     ] = 1e-4,
     debug: Debug = False,
 ) -> int:
-    """Check, compare, and say what was found; returns the exit code."""
+    """Check, compare, and print the faults; returns the exit code."""
     set_up_logging(debug=debug)
     for flag, number, least in (("--copies", copies, 2), ("--steps", steps, 1), ("--seed", seed, 0)):
         if number < least:
@@ -96,23 +96,23 @@ def check_env_command(
 
 
 def _checked(findings: Findings) -> Iterator[Row]:
-    """What was looked at, and what was found."""
+    """A row for each check, with its faults."""
     from tau_trainer.envs.batched.findings import TITLES
 
     for part, title in TITLES.items():
         sentences = list(findings.faults[part].values())
         if sentences or part in findings.looked:
             yield ("fault" if sentences else "ok", title, sentences)
-        elif part not in ("left", "pictures"):  # which not every environment has
+        elif part not in ("left", "pictures"):  # not every environment has these
             yield _unseen(title)
 
 
 def _unseen(title: str) -> Row:
-    return "-", f"{title}: not looked at", []
+    return "-", f"{title}: not checked", []
 
 
 def _ended(findings: Findings) -> str:
-    return f"{findings.episodes:,} episodes ended" if findings.episodes else "no episode ended, so try more --steps too"
+    return f"{findings.episodes:,} episodes ended" if findings.episodes else "no episode ended; also try more --steps"
 
 
 def _show(heading: list[str], rows: list[Row], verdict: str) -> None:

@@ -1,4 +1,4 @@
-"""``tau-train cluster``: a Ray cluster of machines that ssh reaches."""
+"""``tau-train cluster``: start, inspect and stop a Ray cluster on machines that you reach by ssh."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from tau_trainer.cli.options import Debug, Json, commands
 if TYPE_CHECKING:
     from tau_trainer.cluster.machines import Answer
 
-app = commands("cluster", "Begin, look at and end a Ray cluster of machines that ssh reaches.")
+app = commands("cluster", "Start, inspect and stop a Ray cluster on machines that you reach by ssh.")
 
-File = Annotated[Path, Parameter(help="YAML: name, head and workers.")]
+File = Annotated[Path, Parameter(help="YAML file with name, head and workers.")]
 
 
 @app.command(name="up")
 def up_command(file: File, /, *, debug: Debug = False) -> int:
-    """Begin it on every machine, with a token of its own.
+    """Start the cluster on every machine, with its own token.
 
-    Machines where it runs already are left alone, so this also brings back what has died. No other Ray is touched.
+    Machines where it already runs are left alone, so this also restarts failed ones. Other Ray clusters are not
+    touched.
     """
     set_up_logging(debug=debug)
     from tau_trainer.cluster.inventory import load_machines
     from tau_trainer.cluster.machines import token_path, up
 
     settings = load_machines(file)
-    show_status(f"beginning {settings.name} on {1 + len(settings.workers)} machines")
+    show_status(f"starting {settings.name} on {1 + len(settings.workers)} machines")
     lines = lines_of(up(settings, Path.home()))
     variables = f"RAY_AUTH_TOKEN_PATH={token_path(settings)} RAY_ADDRESS={settings.address}"
     show_lines([*lines, f"on {settings.head.host}: {variables} tau-train learn ... --cluster RAY_ADDRESS"])
@@ -39,7 +40,7 @@ def up_command(file: File, /, *, debug: Debug = False) -> int:
 
 @app.command(name="status")
 def status_command(file: File, /, *, json: Json = False, debug: Debug = False) -> int:
-    """Say how every machine does. Exit code 1 where one does not run."""
+    """Show the state of every machine. Exit code 1 if one does not run."""
     set_up_logging(debug=debug)
     from tau_trainer.cluster.inventory import load_machines
     from tau_trainer.cluster.machines import status
@@ -55,7 +56,7 @@ def status_command(file: File, /, *, json: Json = False, debug: Debug = False) -
 
 @app.command(name="down")
 def down_command(file: File, /, *, debug: Debug = False) -> int:
-    """End it on every machine, and forget its token. No other Ray is touched."""
+    """Stop the cluster on every machine, and delete its token. Other Ray clusters are not touched."""
     set_up_logging(debug=debug)
     from tau_trainer.cluster.inventory import load_machines
     from tau_trainer.cluster.machines import down
@@ -65,7 +66,7 @@ def down_command(file: File, /, *, debug: Debug = False) -> int:
 
 
 def lines_of(answers: Iterable[Answer]) -> Iterable[str]:
-    """One for each machine; a word more where something is wrong."""
+    """One line for each machine, with the reason if something is wrong."""
     for answer in answers:
         wrong = answer.state in ("died", "unreachable")
         yield f"{answer.machine.host}: {answer.state}" + (f": {answer.text}" if wrong else "")

@@ -1,4 +1,4 @@
-"""``tau-train data``: embed, audit, join, target and export a Tau data set of a user's own."""
+"""``tau-train data``: embed, audit, join and export the user's own Tau data set."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from tau_trainer.errors import SettingsError
 if TYPE_CHECKING:
     from tau_trainer.tau.data import DataReport
 
-app = commands("data", "Embed, audit, join, target and export a Tau data set of your own.")
+app = commands("data", "Embed, audit, join and export your own Tau data set.")
 
 File = Annotated[Path, Parameter(help="Tau data set (JSON).")]
-Packaged = Annotated[
-    Path | None, Parameter(help="Tau data set (JSON) with its vectors. [default: the one that comes along]")
-]
+Packaged = Annotated[Path | None, Parameter(help="Tau data set (JSON) with its vectors. [default: the included one]")]
 
 _LARGE = 10_000_000
-"""Bytes of a file that takes a moment to read."""
+"""Size in bytes above which reading a file takes a moment."""
 NOT_CLEAN = 2
-"""Exit code of an audit that found rows that cannot be used."""
+"""Exit code of an audit that found unusable rows."""
 
 
 @app.command(name="embed")
@@ -36,14 +34,14 @@ def embed_command(
     *,
     encoder: Annotated[
         Literal["minilm", "hashing"],
-        Parameter(help="minilm needs a package more; hashing is a stand-in that sees spelling only. [default: minilm]"),
+        Parameter(help="minilm needs an extra package; hashing sees only spelling, for tests. [default: minilm]"),
     ] = "minilm",
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Write the vectors of all texts beside the file.
+    """Write the vectors of all texts next to the file.
 
-    Only texts that have no vector yet are encoded.
+    Encodes only texts without a vector.
     """
     set_up_logging(debug=debug)
     from tau_trainer.tau.data import embed
@@ -59,9 +57,9 @@ def embed_command(
 
 @app.command(name="audit")
 def audit_command(file: File, /, *, json: Json = False, debug: Debug = False) -> int:
-    """Report every row that training would leave out, by its number, and prompts that have several answers.
+    """Report every row that training would skip, by its number, and prompts with several answers.
 
-    What is alike is one line; --json has every row. Changes nothing. Exit code 0 when every row can be used, 2
+    Similar rows share a line; --json lists every row. Changes nothing. Exit code: 0 if every row can be used, 2
     otherwise.
     """
     set_up_logging(debug=debug)
@@ -78,14 +76,14 @@ def concat_command(
     /,
     *,
     output: Output,
-    seed: Annotated[int, Parameter(help="Seed of the order of rows. [default: 0]", metavar="N")] = 0,
+    seed: Annotated[int, Parameter(help="Random seed of the order of rows. [default: 0]", metavar="N")] = 0,
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Join data sets into one, without repeated prompts, in shuffled order, and say what was left out.
+    """Join data sets into one, without repeated prompts, in shuffled order, and report skipped rows.
 
-    Vectors are carried over where all files were embedded by one encoder.
+    Vectors are copied if the same encoder embedded all files.
     """
     set_up_logging(debug=debug)
     from tau_trainer.tau.data import concat
@@ -108,7 +106,7 @@ def targets_command(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Write every answer's target vector, in the form of Tau's tokens.json."""
+    """Write every answer's target vector, in the format of Tau's tokens.json."""
     set_up_logging(debug=debug)
     from tau_trainer.tau.data import build_targets
     from tau_trainer.tau.profiles import PROFILES
@@ -127,9 +125,9 @@ def export_unity_command(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Write a data set as the one file that the Unity project reads.
+    """Write a data set as the single file that the Unity project reads.
 
-    Call it like the data set, with the ending .tau: set.json and set.tau.
+    Give it the name of the data set with the ending .tau, such as set.tau for set.json.
     """
     set_up_logging(debug=debug)
     from tau_trainer.tau.unity_file import export_unity
@@ -148,7 +146,7 @@ def _show(report: DataReport, json: bool) -> int:
 
 def _existing(path: Path) -> Path:
     if path.is_dir():
-        raise SettingsError(f"{path}: is a folder; name a Tau data set (JSON)")
+        raise SettingsError(f"{path}: this is a folder; name a Tau data set (JSON)")
     if not path.is_file():
         raise SettingsError(f"{path}: no such file; check the path")
     if path.stat().st_size > _LARGE:

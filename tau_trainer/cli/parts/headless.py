@@ -1,4 +1,4 @@
-"""``tau-train headless``: the headless engine alone. Its flags are a Unity build's, so its own parser reads them."""
+"""``tau-train headless``: the headless engine alone. Its own parser reads the flags, which are a Unity build's."""
 
 from __future__ import annotations
 

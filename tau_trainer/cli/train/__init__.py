@@ -1,1 +1,1 @@
-"""Commands that train, and that look at a settings file before."""
+"""Commands that train or that prepare a settings file for training."""

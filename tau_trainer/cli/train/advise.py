@@ -1,4 +1,4 @@
-"""``tau-train advise``: which algorithm, how many engines and how long, for a game that is measured for a minute."""
+"""``tau-train advise``: measure a game for a minute; recommend an algorithm, a number of engines and a duration."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def advise(
     ] = 60.0,
     to: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="File to write. [default: shown alone]", metavar="FILE", group=SEARCH),
+        Parameter(name=("--output", "-o"), help="File to write. [default: print it]", metavar="FILE", group=SEARCH),
     ] = None,
-    overwrite: Annotated[bool, Parameter(name="--force", help="Write over the file.", group=SEARCH)] = False,
+    overwrite: Annotated[bool, Parameter(name="--force", help="Overwrite the file.", group=SEARCH)] = False,
     assignments: Annotated[Set, Parameter(name="--set", group=SEARCH)] = (),
     trial: TrialFlags = TrialFlags(),
 ) -> int:
-    """Measure, show what follows, and write the file; returns the exit code."""
+    """Measure, show the advice, and write the file; returns the exit code."""
     from tau_trainer.cli.resolving import learn_request, learn_settings
     from tau_trainer.files import atomic_write_text
     from tau_trainer.search.advice import Adviser, candidates_of
@@ -60,7 +60,7 @@ def advise(
     _check(config, settings)
     data = _data(request)
     candidates, refused = candidates_of(data, settings, config)
-    # With the editor somebody has to be told when to press Play, however little is to be shown.
+    # With the editor, the user must see when to press Play, even if --quiet or --json is given.
     silent = (output.quiet or output.json) and not settings.env_settings.awaited
     adviser = Adviser(settings, candidates, refused, seconds, (lambda _: None) if silent else show_status)
     measured = watched(lambda progress: adviser.run(progress.tell), adviser.stop, output)
@@ -79,18 +79,18 @@ def advise(
 
 
 def _check(config: str, settings: RunSettings) -> None:
-    """Raises SettingsError where there is nothing to advise on."""
+    """Raises SettingsError if there is nothing to advise on."""
     trainers = trainers_of(settings)
     if not trainers:
-        raise SettingsError(f"{config}: names no behaviors, so there is nothing to advise on; add `behaviors:`")
+        raise SettingsError(f"{config}: has no behaviors, so there is nothing to advise on; add `behaviors:`")
     if any(isinstance(trainer, OfflineTrainerSettings) for trainer in trainers):
-        raise SettingsError(f"{config}: learns from recordings alone, so no game has to be waited for; use `learn`")
+        raise SettingsError(f"{config}: learns only from recordings, so there is no game to measure; use `learn`")
     if settings.cluster is not None:
         raise SettingsError("advise measures the game on this machine; leave cluster (--cluster) out")
 
 
 def _data(request: Request) -> dict[str, Any]:
-    """The file, with what the flags say in it: numbers, which flags bring as texts, as such."""
+    """The file's content with the flags applied; numbers, which flags hold as texts, become numbers."""
     assert request.config is not None
     data, _ = apply_overrides(
         read_file(request.config).data, {key: _value(given) for key, given in request.overrides.items()}
@@ -108,7 +108,7 @@ def _value(given: Any) -> Any:
 
 
 def _changes(settings: RunSettings, advice: Advice) -> dict[str, Any]:
-    """What the advice changes besides the algorithm, by dotted key."""
+    """The settings that the advice changes, except the algorithm, by dotted key."""
     from tau_trainer.search.advice import engines_of
 
     changes: dict[str, Any] = {}
@@ -121,7 +121,7 @@ def _changes(settings: RunSettings, advice: Advice) -> dict[str, Any]:
 
 
 def _sections(settings: RunSettings, measured: Measured, advice: Advice) -> Iterator[tuple[str, Rows]]:
-    """What was measured, and what follows."""
+    """Sections of the output: the measurements, and the advice."""
     yield "The game", list(_game_rows(settings, measured))
     yield "A gradient step", list(_cost_rows(measured, advice))
     yield "Advice", list(_advice_rows(settings, advice))
@@ -135,18 +135,24 @@ def _game_rows(settings: RunSettings, measured: Measured) -> Iterator[tuple[str,
     yield "plays", f"{many}{env.env_path or 'the Unity editor'}, {game.agents:,.3g} decisions in each exchange"
     yield "speed", f"{1e3 * game.exchange_s:.3g} ms an exchange, {game.rate:,.0f} decisions a second"
     if env.awaited:
-        yield "engines", "others start it, so neither several nor a higher time scale were tried; a build (--env) can"
+        yield (
+            "engines",
+            "not started by this command, so more engines and time scales were not tried; use a build (--env)",
+        )
         return
     yield "engines", _tried(measured.engines, game.rate, game.engines, "more were not tried")
-    yield "areas", _tried(measured.areas, game.rate, env.num_areas, "the game does not multiply them, or was not asked")
+    yield (
+        "areas",
+        _tried(measured.areas, game.rate, env.num_areas, "the game does not support them, or more were not tried"),
+    )
     if measured.quicker is not None:
         helps = measured.quicker >= 1.0 + GAIN
-        look = f"; look whether it plays right with --time-scale {measured.time_scale:g}" if helps else ", no help"
+        look = f"; check that it plays right with --time-scale {measured.time_scale:g}" if helps else ", no help"
         yield "time scale", f"{measured.time_scale:g} is {measured.quicker:.2f} times as fast{look}"
 
 
 def _tried(tried: Scaling | None, rate: float, first: int, otherwise: str) -> str:
-    """What other sizes gave, against the first."""
+    """The speed of the other sizes, relative to the first."""
     if tried is None:
         return otherwise
     others = [probe for probe in tried.curve if probe.size != first and not probe.failure]

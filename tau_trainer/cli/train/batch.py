@@ -1,4 +1,4 @@
-"""``tau-train batch``: train the policies of an environment whose copies are tensors."""
+"""``tau-train batch``: train the policies of an environment whose copies are tensors on one device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def batch(
     *,
     run: BatchFlags = BatchFlags(),
     auto_scale: Annotated[
-        bool, Parameter(help="First find the fastest numbers of copies and batch, as tau-train scale does.", group=RUN)
+        bool, Parameter(help="First find the fastest num_envs and batch_size, as tau-train scale does.", group=RUN)
     ] = False,
     cluster: ClusterFlags = ClusterFlags(),
     output: OutputFlags = OutputFlags(),
@@ -38,12 +38,12 @@ def batch(
 
 
 def _scaled(settings: BatchedSettings, shown: OutputFlags) -> BatchedSettings:
-    """With the sizes that are fastest here. Raises SettingsError where the run has its sizes already."""
+    """The settings with the fastest sizes for this machine. Raises SettingsError if the run is resumed."""
     from tau_trainer.cli.train.scale import ScaleFlags, search, show
     from tau_trainer.search.sizes import resized
 
     if settings.checkpoint_settings.resume:
-        raise SettingsError("--auto-scale is for a new run; one that is resumed goes on with the sizes that it has")
+        raise SettingsError("--auto-scale is for new runs; a resumed run keeps its sizes, so leave --auto-scale out")
     silent = shown.quiet or shown.json
     found = search(settings, ScaleFlags(), silent=silent)
     if not silent:

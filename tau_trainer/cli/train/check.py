@@ -1,4 +1,4 @@
-"""``tau-train check``: what ``tau-train learn`` with the same words would do, and what stands in its way."""
+"""``tau-train check``: validate a config and show what ``tau-train learn`` would do with the same arguments."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from tau_trainer.shown import shown
 from tau_trainer.training.plan import make_plan, plan_problems
 
 Rows = list[tuple[str, str]]
-"""A label and what is so called."""
+"""Label and text of each row."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What was found."""
+    """The findings."""
 
     settings: RunSettings | None = None
-    """None where the file cannot be read."""
+    """None if the file cannot be read."""
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     without_effect: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Report:
 
 
 def check(config: Config = None, /, *, given: LearnFlags | None = None) -> int:
-    """Read the settings, plan the run, and tell; returns the exit code."""
+    """Read the settings, plan the run, and print the report; returns the exit code."""
     flags = given or LearnFlags()
     prepare(flags.output)
     try:
@@ -67,7 +67,7 @@ def check(config: Config = None, /, *, given: LearnFlags | None = None) -> int:
 
 
 def examine(request: Request) -> Report:
-    """Everything that can be known before anything starts. Raises SettingsError where the settings cannot be read."""
+    """All findings that need nothing to start. Raises SettingsError if the settings cannot be read."""
     report = Report()
     settings, read = request.read(report.warnings.append)
     outlook = Outlook(settings, read)
@@ -127,7 +127,7 @@ def _show(report: Report) -> None:
 
 
 def show_sections(sections: Iterable[tuple[str, Rows]]) -> None:
-    """Sections of two columns on a terminal; elsewhere a line for each, however long."""
+    """Print sections as two columns on a terminal; otherwise as one line per row, without wrapping."""
     console = Console()
     for title, rows in sections:
         if not console.is_terminal:
@@ -146,8 +146,8 @@ def _sections(report: Report) -> Iterator[tuple[str, Rows]]:
             yield name, list(_trainer_rows(trainer))
         yield "Run", list(_run_rows(report.settings))
     for title, sentences in (
-        ("Not as with mlagents-learn", report.differences),
-        ("Without effect, or another one", report.without_effect),
+        ("Different from mlagents-learn", report.differences),
+        ("Without effect, or with another effect", report.without_effect),
         ("Warnings", report.warnings),
         ("Problems", report.problems),
     ):
@@ -174,10 +174,10 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
     yield "trainer", f"{trainer.trainer_type}, {many}"
     layers = f"{network.num_layers} x {network.hidden_units:,} hidden units"
     extras = {
-        "normalised vectors": network.normalize,
-        f"images read by {network.vis_encode_type}": network.vis_encode_type != "simple",
+        "normalized vectors": network.normalize,
+        f"image encoder {network.vis_encode_type}": network.vis_encode_type != "simple",
         f"memory of {network.memory.memory_size if network.memory else 0}": network.memory,
-        f"{network.action_levels} levels an action": network.action_levels,
+        f"{network.action_levels} levels per action": network.action_levels,
         "deterministic": network.deterministic,
     }
     yield "network", ", ".join([layers, *(text for text, given in extras.items() if given)])
@@ -190,18 +190,18 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
     if facts:
         new = facts.get("new_decisions_per_update")
         each = f", one for every {new:,} new decisions" if new else ""
-        each = f" to {facts['most_updates']:,}, as many as fit" if "most_updates" in facts else each
+        each = f" to {facts['most_updates']:,}, as time allows" if "most_updates" in facts else each
         yield "updates", f"{facts['updates']:,}{each}, of {facts['minibatches_per_update']:,} minibatches each"
     if isinstance(numbers, OffPolicyHyperparameters) and numbers.auto:
         every = f"steps_per_update: {numbers.decisions_per_step[1]:g}"
-        yield "again", f"steps_per_update: auto follows the clock; for the same run once more set {every}, and a seed"
+        yield "again", f"steps_per_update: auto depends on timing; for a reproducible run, set {every} and a seed"
     scheduled = [name.removesuffix("_schedule") for name in type(numbers).model_fields if name.endswith("_schedule")]
     values = [f"{name} {getattr(numbers, name):g} {getattr(numbers, f'{name}_schedule')}" for name in scheduled]
     yield "schedules", ", ".join(values)
     kept = f"the newest {trainer.keep_checkpoints}" if trainer.keep_checkpoints > 0 else "all"
     summary, checkpoint = trainer.summary_every(trainer.max_steps), trainer.checkpoint_every
-    better = " where it is better" if trainer.save_best_only else ""
-    alone = ", parameters alone" if trainer.save_param_only else ""
+    better = " if it is better" if trainer.save_best_only else ""
+    alone = ", parameters only" if trainer.save_param_only else ""
     writes = f"a summary every {summary:,}, a checkpoint every {checkpoint:,} decisions{better}{alone}"
     yield "writes", f"{writes}; {kept} are kept"
     if trainer.criterion is not None:
@@ -214,11 +214,11 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     actors = settings.async_trainer.actors if settings.execution == "async" and not chosen.inference else None
     where = "" if settings.cluster is None else f" on cluster {settings.cluster.address}"
     if where and "actors" not in settings.async_trainer.model_fields_set:
-        where = f" at least, or as many as have room{where}"
+        where = f" or more, as many as fit{where}"
     count = f"{actors} actors{where}, each" if actors else f"{env.num_envs} x"
     plays = "the Unity editor, when Play is pressed"
     if env.attached:
-        plays = f"engines that join, at most {env.engines:,}"
+        plays = f"engines that connect, at most {env.engines:,}"
     elif env.env_path is not None:
         plays = f"{env.env_path}, to evaluate" if offline else f"{count} {env.env_path}"
     yield "plays", "nothing: it learns from recordings" if offline and env.env_path is None else plays
@@ -230,7 +230,7 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     for name, value in (settings.environment_parameters or {}).items():
         yield name, _parameter(value)
     beginning = (
-        "plays" if chosen.inference else "goes on with" if chosen.resume else "replaces" if chosen.force else "makes"
+        "plays" if chosen.inference else "resumes" if chosen.resume else "replaces" if chosen.force else "creates"
     )
     yield "results", f"{beginning} {Path(chosen.results_dir, chosen.run_id)}"
     learns = settings.torch_settings.device or "cpu"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.1
 T = TypeVar("T")
 
-app = commands("find", "Find a learning rate, an optimizer or the best of several settings by short trials.")
+app = commands("find", "Find a learning rate, an optimizer or the best of several settings with short trials.")
 
 
 @app.command(name="lr")
@@ -49,19 +49,19 @@ def lr_command(
     *,
     start_lr: Annotated[float, Parameter(group=SEARCH, help="First learning rate. [default: 1e-6]")] = 1e-6,
     end_lr: Annotated[float, Parameter(group=SEARCH, help="Last learning rate. [default: 0.1]")] = 1e-1,
-    steps: Annotated[int, Parameter(group=SEARCH, help="Steps from one to the other. [default: 40]")] = 40,
-    window: Annotated[int, Parameter(group=SEARCH, help="Steps that are averaged. [default: 5]")] = 5,
+    steps: Annotated[int, Parameter(group=SEARCH, help="Steps from the first to the last. [default: 40]")] = 40,
+    window: Annotated[int, Parameter(group=SEARCH, help="Number of steps to average. [default: 5]")] = 5,
     updates: Annotated[
-        int | None, Parameter(group=SEARCH, help="Least updates with each. [default: 1; off-policy 10]")
+        int | None, Parameter(group=SEARCH, help="Minimum updates at each rate. [default: 1; off-policy 10]")
     ] = None,
     find: FindFlags = FindFlags(),
     trial: TrialFlags = TrialFlags(),
 ) -> int:
-    """Let the learning rate grow while a short run trains, and suggest where it learns fastest.
+    """Raise the learning rate during a short run, and suggest the rate that learns fastest.
 
-    The sweep ends early when the reward has fallen to half of its best, or the
-    loss is four times its best. Nothing of an existing run changes. Ctrl-C ends
-    it and keeps what was found.
+    The sweep ends early if the reward falls to half of its best, or the loss
+    rises to four times its best. Existing runs are not changed. If you press
+    Ctrl-C, the results so far are kept.
     """
     [settings] = _settings([config], [find.set], find, trial).values()
     from tau_trainer.search import LRFinder
@@ -87,14 +87,14 @@ def optimizer_command(
     *,
     optimizers: Annotated[
         str | None,
-        Parameter(group=SEARCH, help="Which, with commas between. [default: all that hyperparameters.optimizer has]"),
+        Parameter(group=SEARCH, help="Optimizers, separated by commas. [default: all of hyperparameters.optimizer]"),
     ] = None,
     find: CompareFlags = CompareFlags(),
     trial: TrialFlags = TrialFlags(),
 ) -> int:
-    """Train with each optimizer from the same weights and an empty memory, and name the best.
+    """Train with each optimizer from the same weights and an empty buffer, and name the best.
 
-    Nothing of an existing run changes. Ctrl-C ends it and keeps what was found.
+    Existing runs are not changed. If you press Ctrl-C, the results so far are kept.
     """
     [settings] = _settings([config], [find.set], find, trial).values()
     from tau_trainer.search import OPTIMIZERS, OptFinder
@@ -113,9 +113,9 @@ def agent_command(
 ) -> int:
     """Train several candidates in parallel processes, and name the best.
 
-    Candidates are the files, and every combination of values with commas
-    between: --set hyperparameters.learning_rate=1e-4,3e-4. Nothing of an
-    existing run changes. Ctrl-C ends it and keeps what was found.
+    Candidates are the files, with every combination of comma-separated values:
+    --set hyperparameters.learning_rate=1e-4,3e-4. Existing runs are not
+    changed. If you press Ctrl-C, the results so far are kept.
     """
     settings = _settings(configs, list(variations(find.set)), find, trial)
     from tau_trainer.search import AgentFinder
@@ -124,7 +124,7 @@ def agent_command(
 
 
 def variations(assignments: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Every combination of the values that stand in ``KEY=VALUE,VALUE`` assignments."""
+    """Every combination of the values in ``KEY=VALUE,VALUE`` assignments."""
     import yaml
 
     choices: list[list[str]] = []
@@ -142,7 +142,7 @@ def variations(assignments: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def _settings(
     configs: Sequence[str | None], changes: Sequence[tuple[str, ...]], find: FindFlags, trial: TrialFlags
 ) -> dict[str, RunSettings]:
-    """Settings of every file with every change, by what tells them apart; all with the seed of the first."""
+    """Settings of every file with every change, by a name made of their differences; all share the first one's seed."""
     from tau_trainer.cli.resolving import learn_request, learn_settings
     from tau_trainer.search.results import check_folder
     from tau_trainer.settings import full_key
@@ -164,7 +164,7 @@ def _settings(
         ]
         name = ", ".join(parts) or Path(str(config)).stem
         if name in found:
-            raise SettingsError(f"{name}: two candidates are called so; give each file a name of its own")
+            raise SettingsError(f"{name}: two candidates have this name; give each file a different name")
         found[name] = settings
     return found
 
@@ -198,11 +198,11 @@ def _compare(finder: Any, played: Sequence[RunSettings], flags: CompareFlags, sh
 
 
 def watched(
-    work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags, then: str = "what was found is kept"
+    work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags, then: str = "the results so far are kept"
 ) -> T:
-    """What ``work`` finds, in a thread of its own; the first Ctrl-C asks it to ``stop``, the second leaves at once.
+    """Run ``work`` in a thread and return its result; the first Ctrl-C calls ``stop``, the second ends at once.
 
-    ``then``: what becomes of it after the first.
+    ``then``: the fate of the result after the first, for the message.
     """
     from tau_trainer.runs.session import on_interrupt
 
@@ -213,7 +213,7 @@ def watched(
     def interrupted() -> None:
         if next(pressed) > 1:
             raise KeyboardInterrupt
-        show_status(f"stopping; {then} (press again to leave at once)")
+        show_status(f"stopping; {then} (press Ctrl-C again to quit at once)")
         stop()
 
     def run() -> None:
@@ -233,13 +233,13 @@ def watched(
 
 
 def _finish(name: str, result: LRResult | Comparison, flags: FindFlags, shown: OutputFlags) -> int:
-    """Write and show what was found; returns the exit code."""
+    """Write and show the results; returns the exit code."""
     from tau_trainer.search.results import results_folder, table, write
 
     content = result.to_dict()
     if not content.get("steps") and not content.get("candidates"):
         raise SettingsError(
-            "nothing was found: no episode and no update was over when it ended; give it more time, or compare by "
+            "no results: no episode and no update was finished; give it more time, or use "
             f"--metric {'loss' if flags.metric == 'reward' else 'reward'}"
         )
     files = write(result, results_folder(f"find-{name}", Path(flags.results_dir or "results"), flags.output))
@@ -252,21 +252,21 @@ def _finish(name: str, result: LRResult | Comparison, flags: FindFlags, shown: O
 
 
 def sentence(found: Mapping[str, Any]) -> str:
-    """What a search comes to."""
+    """The result of a search."""
     if found["search"] != "lr":
         if found["best"] is None:
-            return f"No candidate is best: none came to a mean {found['metric']}; give each more --decisions."
+            return f"No candidate is best: none has a mean {found['metric']} yet; give each more --decisions."
         return f"Best by mean {found['metric']}: {found['best']}."
     ended = f"The sweep ended because {found['ended']}" if found["ended"] != "NaN" else "NaN ended the sweep"
     if found["suggestion"] is None:
-        text = f"No learning rate is suggested, for the {found['metric']} got nowhere better than chance explains"
+        text = f"No learning rate is suggested: the {found['metric']} never improved by more than chance"
         return f"{text}; give it more --steps or a larger --window. {ended}."
     value = f"{found['suggestion']:.2g}"
     return f"Suggested: --set 'behaviors.*.hyperparameters.learning_rate={value}'. {ended}."
 
 
 def show_table(table: Table) -> None:
-    """A table with lines on a terminal, plain columns where it is piped."""
+    """Print a table with lines on a terminal; otherwise plain columns."""
     from rich.table import Table as Drawn
 
     from tau_trainer.console import Console

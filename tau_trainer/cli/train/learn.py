@@ -1,4 +1,4 @@
-"""``tau-train learn``: train the behaviors of an ordinary ML-Agents file, with mlagents-learn's flags."""
+"""``tau-train learn``: train the behaviors of an ML-Agents file, with mlagents-learn's flags."""
 
 from __future__ import annotations
 

@@ -28,31 +28,31 @@ _GIGA = 2**30
 @Parameter(name="*", group=SEARCH)
 @dataclass(frozen=True, kw_only=True)
 class ScaleFlags:
-    """How sizes are searched."""
+    """Flags of the search for sizes."""
 
-    first: Annotated[int, Parameter(help="Copies to begin with. [default: 16]", metavar="N")] = 16
-    most: Annotated[int | None, Parameter(help="No more copies than these. [default: no limit]", metavar="N")] = None
+    first: Annotated[int, Parameter(help="Copies to start with. [default: 16]", metavar="N")] = 16
+    most: Annotated[int | None, Parameter(help="Maximum number of copies. [default: no limit]", metavar="N")] = None
     gain: Annotated[
-        float, Parameter(help="Share by which a doubling has to be faster. [default: 0.1]", metavar="SHARE")
+        float, Parameter(help="Minimum gain in speed of a doubling, as a share. [default: 0.1]", metavar="SHARE")
     ] = 0.1
     seconds: Annotated[float, Parameter(help="Seconds to measure each size. [default: 3]", metavar="S")] = 3.0
     limit: Annotated[
         float, Parameter(help="Seconds after which a probe counts as too slow. [default: 120]", metavar="S")
     ] = 120.0
     device: Annotated[
-        str | None, Parameter(help="Where everything is computed. [default: the config's]", metavar="DEVICE")
+        str | None, Parameter(help="Device for all computation. [default: the config's]", metavar="DEVICE")
     ] = None
     set: Set = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search comes to."""
+    """The result of a search."""
 
     curves: Mapping[str, Scaling]
-    """``num_envs``, and ``batch_size`` where there is one to choose."""
+    """For ``num_envs``, and for ``batch_size`` if there is one to choose."""
     sizes: Sizes
-    """Settings to write, by their place."""
+    """Sizes to write, by their place in the settings."""
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -74,12 +74,12 @@ def scale(
         Path | None,
         Parameter(
             name=("--output", "-o"),
-            help="Copy to write. [default: NAME-scaled.yaml, beside the file]",
+            help="Copy to write. [default: NAME-scaled.yaml, next to the file]",
             metavar="FILE",
             group=SEARCH,
         ),
     ] = None,
-    overwrite: Annotated[bool, Parameter(name="--force", help="Write over the copy.", group=SEARCH)] = False,
+    overwrite: Annotated[bool, Parameter(name="--force", help="Overwrite the copy.", group=SEARCH)] = False,
     output: OutputFlags = OutputFlags(),
 ) -> int:
     """Search, show the curve, and write a copy of the file; returns the exit code."""
@@ -92,7 +92,7 @@ def scale(
     source = find_config(config)
     target = to or (source if Path(config).is_file() else Path(source.name)).with_name(f"{source.stem}-scaled.yaml")
     if target.resolve() == source.resolve():
-        raise SettingsError(f"--output {target}: is the file itself, which is never written over; choose another name")
+        raise SettingsError(f"--output {target}: this is the config, which is never overwritten; choose another name")
     writable(target, overwrite)
     settings = batched_settings(config, BatchFlags(device=flags.device, set=flags.set), output)
     found = search(settings, flags, silent=output.quiet or output.json)
@@ -102,16 +102,16 @@ def scale(
         show_json({**found.to_dict(), "file": str(target)})
     elif not output.quiet:
         show(found)
-        comments = "its comments are kept" if kept else f"comments could not be carried over, and stay in {source}"
-        show_lines([f"{target} is written; {comments}."])
+        comments = "with its comments" if kept else f"without comments, which could not be copied from {source}"
+        show_lines([f"written: {target}, {comments}"])
     return 0
 
 
 def search(settings: BatchedSettings, flags: ScaleFlags, *, silent: bool = False) -> Found:
-    """Find the number of copies, then the batch. Ctrl-C ends it, and keeps what was found; twice: at once.
+    """Find the number of copies, then the batch size. Ctrl-C stops and keeps the results; a second one quits at once.
 
     Raises:
-        SettingsError: a flag that makes no search.
+        SettingsError: a flag has an invalid value.
         TauError: no size runs at all.
     """
     from tau_trainer.runs.session import on_interrupt
@@ -132,7 +132,7 @@ def search(settings: BatchedSettings, flags: ScaleFlags, *, silent: bool = False
     def stop() -> None:
         if asked[-1].stopped:
             raise KeyboardInterrupt
-        show_status("stopping; what was found is kept (press again to leave at once)")
+        show_status("stopping; the results so far are kept (press Ctrl-C again to quit at once)")
         asked[-1].stop()
 
     def probing(name: str, sizes: Callable[[int], Sizes]) -> Prober:
@@ -160,7 +160,7 @@ def search(settings: BatchedSettings, flags: ScaleFlags, *, silent: bool = False
 
 
 class _Shown:
-    """Says what is being tried, and what came of it."""
+    """Prints each size that is tried, and its result."""
 
     def __init__(self, name: str, silent: bool) -> None:
         self._name, self._silent = name, silent
@@ -181,7 +181,7 @@ class _Shown:
 
 
 def show(found: Found) -> None:
-    """The curves as tables with bars, and a sentence each."""
+    """Print each curve as a table with bars, and a sentence."""
     from tau_trainer.cli.train.find import show_table
     from tau_trainer.console import Console
 
@@ -192,8 +192,8 @@ def show(found: Found) -> None:
         for probe in curve.curve:
             memory = "-" if probe.memory is None else f"{probe.memory / _GIGA:.2f}"
             bar = ("#" if ascii_only else "█") * round(_BAR * probe.rate / most)
-            note = {"memory": "no memory", "time": "too slow", "ended": "crashed", "error": "fails", None: ""}
-            last = "taken" if probe.size == curve.best else note[probe.failure]
+            note = {"memory": "no memory", "time": "too slow", "ended": "crashed", "error": "failed", None: ""}
+            last = "chosen" if probe.size == curve.best else note[probe.failure]
             rate = f"{probe.rate:,.0f}" if probe.failure is None else "-"
             rows.append((f"{probe.size:,}", rate, memory, bar.ljust(_BAR), last))
         show_table(((name, "decisions/s", "GiB", "", ""), rows))

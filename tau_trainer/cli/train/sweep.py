@@ -1,4 +1,4 @@
-"""``tau-train sweep``: many runs with different settings on a Ray cluster, of which the better ones go on."""
+"""``tau-train sweep``: run many trials with different settings on a Ray cluster, and stop weak ones early."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sweep_command(
     if given.resume:
         found = SweepRecord(given.output or _newest(_name(config), _request(config, given, trial)))
         if found.complete:
-            raise SettingsError(f"the sweep in '{found.folder}' has come to its end; begin a new one without --resume")
+            raise SettingsError(f"the sweep in '{found.folder}' is complete; start a new one without --resume")
     else:
         from tau_trainer.search.results import check_folder, results_folder
 
@@ -77,7 +77,7 @@ def _newest(name: str, request: Request) -> Path:
 
 
 def _request(config: str | None, given: SweepFlags, trial: TrialFlags) -> Request:
-    """What the command line asks for: as `learn`, or `parallel` where the file has pairs."""
+    """The request of the command line: like `learn`, or like `parallel` if the file has pairs."""
     from tau_trainer.cli.resolving import learn_request
     from tau_trainer.settings import full_key
 
@@ -91,7 +91,7 @@ def _request(config: str | None, given: SweepFlags, trial: TrialFlags) -> Reques
 
 
 def _settings(request: Request) -> Any:
-    """Settings of the sweep, each end of whose space is one that can be trained. Raises SettingsError."""
+    """Settings of the sweep; the extreme values of its space must be trainable. Raises SettingsError."""
     from tau_trainer.cli.resolving import DEFAULT_ENV, learn_settings, space_problems
     from tau_trainer.search.member import sweep_of
     from tau_trainer.settings.document import Document
@@ -109,7 +109,7 @@ def _settings(request: Request) -> Any:
 
 
 def _run(found: SweepRecord, given: SweepFlags, *, silent: bool) -> None:
-    """All of it; the first Ctrl-C saves and ends, the second leaves at once."""
+    """Run the sweep; the first Ctrl-C saves and stops, the second quits at once."""
     from tau_trainer.runs.session import on_interrupt
     from tau_trainer.search.member import trainers_of
     from tau_trainer.training.elsewhere import build_of, connected
@@ -121,7 +121,7 @@ def _run(found: SweepRecord, given: SweepFlags, *, silent: bool) -> None:
     def interrupted() -> None:
         if next(pressed) > 1 or not begun:
             raise KeyboardInterrupt
-        show_status("stopping; trials are saved, --resume goes on with them (press again to leave at once)")
+        show_status("stopping; trials are saved, continue with --resume (press Ctrl-C again to quit at once)")
         tuning.interrupt()
 
     def say(sentence: str) -> None:
@@ -146,11 +146,11 @@ def _run(found: SweepRecord, given: SweepFlags, *, silent: bool) -> None:
 
 
 def _finish(found: SweepRecord, trial: TrialFlags) -> int:
-    """Write and show what was found; returns the exit code."""
+    """Write and show the results; returns the exit code."""
     from tau_trainer.search.member import STATE
 
     if found.trials and all(tried.report.error is not None for tried in found.trials.values()):
-        raise TauError(f"no trial could be run: {next(iter(found.trials.values())).report.error}")
+        raise TauError(f"every trial failed, the first with: {next(iter(found.trials.values())).report.error}")
     files, shown = found.write(), trial.output
     if found.complete:
         shutil.rmtree(found.folder / STATE, ignore_errors=True)
@@ -163,17 +163,17 @@ def _finish(found: SweepRecord, trial: TrialFlags) -> int:
 
 
 def sentences(found: SweepRecord) -> list[str]:
-    """What it comes to."""
+    """The result in sentences."""
     said = []
     if found.best is None:
-        said.append(f"No trial is best: none came to a {found.asked.metric}.")
+        said.append(f"No trial is best: none has a {found.asked.metric} yet.")
     else:
         metric = "mean reward" if found.asked.metric == "reward" else "accuracy"
         command = "learn" if found.settings.tau is None else "parallel"
         said.append(
-            f"Best by {metric}: {found.best.name}; train with its settings by: "
+            f"Best by {metric}: {found.best.name}; to train with its settings, run: "
             f"tau-train {command} {found.folder / 'best.yaml'}"
         )
     if not found.complete:
-        said.append("It has not come to its end; go on with --resume.")
+        said.append("The sweep is not complete; continue it with --resume.")
     return said

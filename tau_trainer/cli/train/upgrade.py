@@ -1,4 +1,4 @@
-"""``tau-train upgrade``: a settings file of older ML-Agents in the form of today."""
+"""``tau-train upgrade``: convert a settings file of older ML-Agents to the current format."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from tau_trainer.files import atomic_write_bytes, atomic_write_text
 
 
 def upgrade_command(
-    files: Annotated[
-        list[Path], Parameter(help="The trainer's file; curriculum and sampler files that belong to it after it.")
-    ],
+    files: Annotated[list[Path], Parameter(help="The trainer's file, then its curriculum and sampler files.")],
     /,
     *,
     output: Output | None = None,
-    in_place: Annotated[bool, Parameter(help="Write over the first file, and keep it as FILE.bak.")] = False,
+    in_place: Annotated[bool, Parameter(help="Replace the first file, and keep the original as FILE.bak.")] = False,
     force: Force = False,
     debug: Debug = False,
 ) -> int:
-    """Convert, check, write, and say what was left out; returns the exit code."""
+    """Convert, check, write, and report what was left out; returns the exit code."""
     set_up_logging(debug=debug)
     from tau_trainer.settings.document import read_document
     from tau_trainer.settings.upgrading import dumped, upgrade
@@ -34,10 +32,10 @@ def upgrade_command(
     if in_place and output is not None:
         raise SettingsError("--in-place and --output contradict each other; give one of them")
     if output is not None and any(output.resolve() == file.resolve() for file in files):
-        raise SettingsError(f"--output {output}: is a file to be converted; use --in-place, which keeps it as .bak")
+        raise SettingsError(f"--output {output}: this is an input file; use --in-place, which keeps a copy as .bak")
     upgraded = upgrade([read_document(file) for file in files])
     if not upgraded.changed:
-        show_lines([f"{first} is of today's form, so nothing was written; tau-train check {first} says what it does."])
+        show_lines([f"{first} is already up to date; nothing was written. See what it does: tau-train check {first}"])
         return 0
     text = dumped(upgraded.data, f"Converted by tau-train upgrade from {', '.join(file.name for file in files)}.")
     backup = first.with_name(f"{first.name}.bak")
@@ -46,5 +44,5 @@ def upgrade_command(
     target = first if in_place else writable(output or first.with_name(f"{first.stem}-upgraded.yaml"), force)
     atomic_write_text(target, text)
     kept = ", ".join(map(str, (backup if in_place else first, *files[1:])))
-    show_lines([*upgraded.notes, f"{target} is written; comments cannot be carried over, and stay in {kept}."])
+    show_lines([*upgraded.notes, f"written: {target}, without comments, which stay in {kept}"])
     return 0

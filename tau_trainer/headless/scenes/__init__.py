@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tau_trainer.headless.scenes.tau import TauRules
 
 MOST_AGENTS = 1_000_000
-"""More agents than any machine plays; a larger number is a slip."""
+"""Maximum number of agents; a larger number is a typo."""
 
 
 _PLAYED = {
@@ -82,7 +82,7 @@ def check_scene(options: HeadlessOptions) -> None:
 
 
 def tau_rules(options: HeadlessOptions) -> TauRules:
-    """The Tau scene's rules, as the command line says them."""
+    """The Tau scene's rules from the command line."""
     from tau_trainer.headless.scenes.tau import TauRules
 
     return TauRules(
@@ -97,5 +97,5 @@ def tau_rules(options: HeadlessOptions) -> TauRules:
 
 
 def _limit(options: HeadlessOptions) -> dict[str, int]:
-    """The length of episodes that was asked for; else the scene keeps its own."""
+    """The length of episodes from the command line; None: the scene's own."""
     return {} if options.max_decisions is None else {"max_decisions": options.max_decisions}

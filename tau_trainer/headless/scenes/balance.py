@@ -39,7 +39,7 @@ class BalanceScene(LockstepScene):
     centre (x, y, z in m), the ball's velocity (x, y, z in m/s). Actions: tilt about z, tilt about x, in [-1, 1].
 
     Environment parameters: ``gravity`` (m/s^2, positive), ``scale`` (of the ball), ``tilt_speed`` (degrees a physics
-    step), ``max_decisions``; the first two are drawn anew for each episode.
+    step), ``max_decisions``; the first two are drawn for each episode.
     """
 
     def __init__(self, *, agents: int = 12, seed: int = 0, max_decisions: int = 1000) -> None:

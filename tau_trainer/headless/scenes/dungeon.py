@@ -1,10 +1,10 @@
-"""ML-Agents' Dungeon Escape: three agents are locked up with a dragon, and one of them has to give itself up.
+"""ML-Agents' Dungeon Escape: three agents are locked up with a dragon, and one of them must sacrifice itself.
 
-A board of six by six cells, seen from above. Who meets the dragon slays it and dies with it, and the dragon's key
-falls to the floor. Who walks over the key has it, and who opens the door with it sets the group free: it gets +1, and
-the episode ends. The dragon walks to its hole, a cell every third decision, and if it gets there all is lost. Nothing
-else pays, so who slays the dragon is paid by what its group gets later. The best policy always escapes: 1.0. Groups
-are side by side: agents 0 to 2 play in the first, 3 to 5 in the second, and so on.
+A board of six by six cells, seen from above. An agent that meets the dragon slays it and dies, and the dragon drops a
+key. An agent that walks over the key picks it up; if it opens the door with it, the group gets +1, and the episode
+ends. The dragon walks to its hole, a cell every third decision; if it gets there, the episode is lost. There is no
+other reward, so the agent that slays the dragon is rewarded only by its group's later reward. The best policy always
+escapes: 1.0. Agents 0 to 2 are the first group, 3 to 5 the second, and so on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STAY, UP, DOWN, LEFT, RIGHT = range(5)
 DOOR, HOLE = np.array([0, 2]), np.array([SIZE - 1, 0])
 """Rows and columns, from the top left. The dragon begins in the column farthest from its hole."""
 WITH_DRAGON, ON_FLOOR = -2, -1
-"""Who has the key, where no agent has it."""
+"""Values for the owner of the key if no agent has it."""
 
 _MOVE = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
 _SPEC = BehaviorSpec("DungeonEscape?team=0", (numbers("VectorSensor_size19", 19),), ActionSpec(discrete_branches=(5,)))
@@ -38,7 +38,7 @@ _SPEC = BehaviorSpec("DungeonEscape?team=0", (numbers("VectorSensor_size19", 19)
 class DungeonScene(Scene):
     """See the module's text.
 
-    Observation, 19 floats; distances are rows and columns in units of the board, 0 where there is nothing: the agent's
+    Observation, 19 floats; distances are rows and columns in units of the board, 0 for an absent object: the agent's
     cell; to the door; whether the dragon lives, and the way to it; whether the key lies on the floor, and the way to
     it; whether the agent has the key, and whether another has it; for both others whether they live, and the way to
     them; and how long until the dragon walks. Action, one branch: stay, up, down, left, right.
@@ -81,7 +81,7 @@ class DungeonScene(Scene):
         self._walk(actions[_SPEC.name])
         here = self.alive & (self.place == self.dragon[:, None]).all(axis=2)
         met = here & (self.key == WITH_DRAGON)[:, None]
-        # Of several that meet it one is enough.
+        # If several agents meet it, only one slays it.
         slayer = met & (np.cumsum(met, axis=1) == 1)
         self.alive &= ~slayer
         self.key[slayer.any(axis=1)] = ON_FLOOR
@@ -114,7 +114,7 @@ class DungeonScene(Scene):
         self.age[index] = 0
 
     def _walk(self, actions: Actions) -> None:
-        """Everybody's step, and the dragon's."""
+        """Move all agents, and the dragon."""
         move = np.zeros(self.place.shape, np.intp)
         move[self.alive] = _MOVE.take(actions.discrete[:, 0], axis=0, mode="clip")
         self.place = np.clip(self.place + move, 0, SIZE - 1)

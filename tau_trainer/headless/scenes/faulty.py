@@ -1,7 +1,7 @@
 """Engines that misbehave on purpose: any scene, with one fault at one moment.
 
-A trainer's promises are about engines that crash, hang or talk nonsense; this is how they are shown. The client calls
-the hooks of :class:`Fault` at the moments they are named after.
+Tests use it to show how a trainer handles engines that crash, hang or send invalid messages. The client calls the hooks
+of :class:`Fault` at the moments in their names.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tau_trainer.bridge.protocol import COMMUNICATION_VERSION
 from tau_trainer.specs import StepBatch
 
 EXIT_CODE: Final = 70
-"""Exit code of an engine that is gone on purpose (``EX_SOFTWARE`` of sysexits.h)."""
+"""Exit code of an engine that crashes on purpose (``EX_SOFTWARE`` of sysexits.h)."""
 WRONG_VERSION: Final = "2.0.0"
 GARBAGE: Final = b"\xff" * 64
-"""Bytes that no protobuf message begins with."""
+"""Bytes that no protobuf message starts with."""
 
 
 class FaultKind(enum.StrEnum):
-    """What goes wrong."""
+    """Kinds of faults."""
 
     CRASH = "crash"
-    """The process is gone without a word, code 70."""
+    """The process exits without a message, with code 70."""
     STALL = "stall"
     """The next message never comes; the process lives on."""
     MALFORMED = "malformed"
@@ -39,7 +39,7 @@ class FaultKind(enum.StrEnum):
     NAN_OBSERVATION = "nan-observation"
     """One agent sees NaN, once, wherever it sees floats."""
     NAN_REWARD = "nan-reward"
-    """One agent is paid NaN, once."""
+    """One agent gets the reward NaN, once."""
     WRONG_VERSION = "wrong-version"
     """Announces communicator API 2.0.0."""
     SILENT = "silent"
@@ -54,12 +54,12 @@ class Fault:
 
     kind: FaultKind | None
     after: int = 10
-    """Steps that still go well."""
+    """Number of steps before the fault."""
     seconds: float = 5.0
     """How long a slow start takes."""
     once: Path | None = None
-    """If set, only the first engine to reach the fault has it: it makes this file, and engines that find it are sound.
-    So a restarted engine plays on."""
+    """If set, only the first engine to reach the fault has it: it creates this file, and engines that find the file
+    have no fault, so a restarted engine keeps playing."""
     _steps: int = field(default=0, init=False)
 
     def before_connect(self) -> None:
@@ -74,15 +74,15 @@ class Fault:
         return WRONG_VERSION if self._due(FaultKind.WRONG_VERSION, 0) else COMMUNICATION_VERSION
 
     def silent(self) -> bool:
-        """Whether to do nothing for ever, asked after the handshake."""
+        """Whether to hang forever; called after the handshake."""
         return self._due(FaultKind.SILENT, 0)
 
     def stalled(self) -> bool:
-        """Whether to do nothing for ever, asked before each message."""
+        """Whether to hang forever; called before each message."""
         return self._due(FaultKind.STALL, self.after)
 
     def spoil(self, batch: StepBatch) -> StepBatch:
-        """The batch to send, asked for each step; a crash comes here."""
+        """The batch to send; called in each step. A crash happens here."""
         if self._due(FaultKind.CRASH, self.after):
             os._exit(EXIT_CODE)
         spoiled = batch
@@ -95,7 +95,7 @@ class Fault:
         return spoiled
 
     def garble(self, message: bytes) -> bytes:
-        """The bytes to send, asked for each step after :meth:`spoil`."""
+        """The bytes to send; called in each step after :meth:`spoil`."""
         return GARBAGE if self._due(FaultKind.MALFORMED, self.after + 1) else message
 
     def _due(self, kind: FaultKind, after: int) -> bool:

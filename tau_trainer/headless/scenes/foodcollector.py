@@ -1,6 +1,6 @@
 """ML-Agents' Food Collector, with its grid sensor: five agents in one square collect good food and avoid bad food.
 
-Good food pays +1, bad food -1; what is eaten appears anew elsewhere. An agent may fire a laser, which freezes the
+Good food pays +1, bad food -1; eaten food appears again elsewhere. An agent may fire a laser, which freezes the
 nearest agent before it for four seconds. Nothing ends an episode but its length, 1,000 decisions. Areas are side by
 side: agents 0 to 4 play in the first, 5 to 9 in the second, and so on.
 """
@@ -21,16 +21,16 @@ TEAM = 5
 GOOD = BAD = 25
 """Food in an area."""
 HALF_WIDTH = 20.0
-"""Of an area, in metres."""
+"""Half the side of an area, in metres."""
 RADIUS = 0.5
-"""Of agents and food."""
+"""Radius of agents and of food, in metres."""
 FASTEST = 5.0
-"""Metres a second."""
+"""Maximum speed in metres per second."""
 PUSH, KEPT = 10.0, 2.0 / 3.0
 """What a full push adds to the velocity in a decision, in m/s, and what is kept of it from one to the next: as in
-Unity, where a third of a push is enough for the greatest speed, and whoever turns round has to brake first."""
+Unity, where a third of a push is enough for the maximum speed, and an agent must brake before it turns round."""
 KEPT_FIRING = 0.25
-"""The same of who fires, whose push is half as strong."""
+"""The kept share for a firing agent, whose push is half as strong."""
 SECONDS = 0.1
 """Of a decision."""
 TURN = float(np.deg2rad(30.0))
@@ -50,7 +50,7 @@ _SPEC = BehaviorSpec(
     ActionSpec(continuous_size=3, discrete_branches=(2,)),
 )
 _FAR = 1e6
-"""Where the agents stand that an unfinished area has not got."""
+"""Position of the absent agents of an incomplete area."""
 _KINDS = np.repeat(np.array([FOOD, BAD_FOOD], np.uint8), (GOOD, BAD))
 _ACROSS = np.arange(GRID) - (GRID - 1) / 2.0
 """Metres from the agent to the middle of each column, to the right."""
@@ -87,7 +87,7 @@ class FoodCollectorScene(LockstepScene):
         self._food_random = AgentRandom(-1 - seed, self._areas * (GOOD + BAD))
 
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
-        """See :meth:`Scene.reset`. The food appears anew; a new episode alone leaves it where it is."""
+        """See :meth:`Scene.reset`. The food gets new places, which a new episode alone does not change."""
         self._appear(np.arange(self._areas * (GOOD + BAD)))
         return super().reset(parameters)
 
@@ -130,7 +130,7 @@ class FoodCollectorScene(LockstepScene):
         self.frozen[target[self.frozen[target] == 0]] = FROZEN_DECISIONS
 
     def _eat(self) -> NDArray[np.float32]:
-        """What each agent earns; food in reach of several is the nearest one's."""
+        """Rewards of the agents; food in reach of several agents goes to the nearest."""
         offset = self.food[:, :, None] - self.place[:, None]  # [areas, food, agents, 2]
         distance = np.hypot(offset[..., 0], offset[..., 1])
         area, item = np.nonzero(distance.min(axis=2) <= 2.0 * RADIUS)
@@ -161,7 +161,7 @@ class FoodCollectorScene(LockstepScene):
         return grid, feelings.astype(np.float32)
 
     def _cells(self) -> NDArray[np.uint8]:
-        """What is in each cell that each agent sees: uint8 [n, 40, 40], what is dearer over what is cheaper."""
+        """The channel of each cell that an agent sees: uint8 [n, 40, 40]; agents cover good food, that covers bad."""
         everyone = np.arange(self.agents)
         sine, cosine = np.sin(self.heading)[:, None, None], np.cos(self.heading)[:, None, None]
         across, along = _ACROSS, -_ACROSS[:, None]
@@ -169,7 +169,7 @@ class FoodCollectorScene(LockstepScene):
         z = self._places[:, 1, None, None] - across * sine + along * cosine
         cells = np.where(np.maximum(np.abs(x), np.abs(z)) > HALF_WIDTH, np.uint8(WALL), np.uint8(NOTHING))
         others = self.place[self._area].copy()
-        others[everyone, everyone % TEAM] = _FAR  # nobody sees itself
+        others[everyone, everyone % TEAM] = _FAR  # an agent does not see itself
         frozen = np.zeros(self._areas * TEAM, np.bool_)
         frozen[: self.agents] = self.frozen > 0
         kinds = np.where(frozen.reshape(-1, TEAM), np.uint8(FROZEN), np.uint8(AGENT))

@@ -1,14 +1,14 @@
 """The kind of ML-Agents' Hallway: see a symbol, walk on, and choose the goal that bears the same one.
 
-A gate with a symbol, O or X, closes the first room. Whoever walks through it stands in the middle of the corridor
+A gate with a symbol, O or X, closes the first room. An agent that walks through it is in the middle of the corridor
 behind it, looking ahead; the gate shows no symbol from there. At the far end a goal stands on each side, one with O,
-one with X, and which side is which is drawn anew. The goal with the gate's symbol pays +1, the other -0.1; both end the
-episode, and every other decision costs 0.005, as in Unity in sum -1 for a whole episode of 200.
+one with X, and the sides are drawn for each episode. The goal with the gate's symbol pays +1, the other -0.1; both end
+the episode, and every other decision costs 0.005, as in Unity in sum -1 for a whole episode of 200.
 
-In Unity a policy may carry what it saw in where it walks. Here the gate sets everybody down alike, and nothing later
-depends on its symbol: from there on only memory tells. A script that remembers earns 0.95 on average, in 11 decisions;
-without memory nothing earns more than 0.45, the mean of both goals. Rays are not stacked, which would be a memory as
-well.
+In Unity a policy may encode what it saw in its position. Here the gate sets every agent down at the same place, and
+nothing later depends on the symbol, so only memory helps. A script with memory gets 0.95 on average, in 11 decisions;
+without memory no policy gets more than 0.45, the mean of both goals. Rays are not stacked, which would also be a
+memory.
 """
 
 from __future__ import annotations

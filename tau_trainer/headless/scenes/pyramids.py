@@ -1,12 +1,13 @@
-"""The kind of ML-Agents' Pyramids: a reward that who moves by chance never finds.
+"""Like ML-Agents' Pyramids: a reward that random actions never find.
 
-Six rooms lie in a row, each with one door to the next. In the last one is a switch. Who stands on it sets up a pyramid
-in the room before; its gold pays +2 and ends the episode. Where in their rooms the switch, the gold and, in the first
-one, the agent begin is drawn for every episode.
+Six rooms are in a row, each with one door to the next. In the last one is a switch. An agent that stands on it creates
+a pyramid in the room before; its gold pays +2 and ends the episode. The places of the switch, the gold and, in the
+first room, the agent are drawn for every episode.
 
-Nothing else pays, and nothing leads the way: chance passes a door once in some 125 decisions, presses the switch in
-less than one of a thousand episodes, and found the gold in none of 40,000. Unity's decisions cost something each; here
-they do not, for then whatever was never seen looks better to a critic than what was, and PPO alone finds the way.
+There is no other reward, and nothing leads the way: random actions pass a door once in about 125 decisions, press the
+switch in less than one of a thousand episodes, and found the gold in none of 40,000. In Unity, each decision has a
+cost. Here it has none, because with a cost a critic prefers everything that it has never seen, and PPO alone finds the
+way.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ROOMS = 6
 SIZE = 5
 """Cells of a room, along and across."""
 DOORS = np.array([0, 4, 0, 4, 0])
-"""Where across the door from each room to the next one is."""
+"""Position across of the door from each room to the next."""
 GOLD_ROOM = 4
 EPISODE = 300
 GOLD_REWARD = 2.0
@@ -67,7 +68,7 @@ class PyramidsScene(LockstepScene):
         self._pressed[index] = False
 
     def advance(self, actions: Actions) -> Played:
-        """Walk, through a door where there is one; press the switch; find the gold."""
+        """Walk, through a door if there is one; press the switch; find the gold."""
         action = actions.discrete[:, 0]
         across = np.clip(self._place[:, 0] + _ACROSS.take(action, mode="clip"), 0, SIZE - 1)
         along = self._place[:, 1] + _ALONG.take(action, mode="clip")

@@ -1,4 +1,4 @@
-"""Rays among boxes on a plane, and their values as ML-Agents' RayPerceptionSensor hands them out.
+"""Rays among boxes on a plane, and their values in the format of ML-Agents' RayPerceptionSensor.
 
 Positions are (x, z) in metres; a heading of 0 looks along z, and grows clockwise, to the right.
 """
@@ -29,7 +29,7 @@ def distances(start: Float64Array, direction: Float64Array, low: Float64Array, h
     is between the two x lines for one stretch, between the two z lines for another, in the box where both overlap.
     """
     way = direction[:, :, None, :]
-    way = np.where(np.abs(way) < 1e-9, 1e-9, way)  # parallel to a line: in or out of its stretch for ever
+    way = np.where(np.abs(way) < 1e-9, 1e-9, way)  # parallel to a line: in or out of its stretch forever
     near = (low - start[:, None, :])[:, None] / way
     far = (high - start[:, None, :])[:, None] / way
     enter = np.minimum(near, far).max(axis=-1)
@@ -38,7 +38,7 @@ def distances(start: Float64Array, direction: Float64Array, low: Float64Array, h
 
 
 def ray_values(distance: Float64Array, tag: NDArray[np.intp], tags: int, length: float) -> FloatArray:
-    """What a RayPerceptionSensor of ``length`` says: float32 [n, rays * (tags + 2)].
+    """The values of a RayPerceptionSensor of ``length``: float32 [n, rays * (tags + 2)].
 
     ``distance`` [n, rays, boxes]; ``tag`` [n or 1, boxes] is the kind of each box, -1 for one that has none. For each
     ray: its nearest hit's kind one-hot, 1 if there is no hit, the hit's share of the length (1 if there is none).

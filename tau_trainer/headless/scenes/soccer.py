@@ -1,10 +1,11 @@
 """ML-Agents' Soccer Twos: two teams of two, one ball, two goals; what one group gets the other loses.
 
-A field of 2 by 1.2, seen from above, in units of half its length. An agent runs in one of four directions; whoever
-touches the ball kicks it away from where they stand, so where one comes from is where the ball goes. It rolls on,
-slows down, and bounces off the walls but for the goals in the middle of both ends. A goal ends the game: the group that
-scored gets +1, the other -1. A game without one is cut, and is nobody's. Every agent sees the field from its own side,
-so both teams can share a policy. Fields are side by side: agents 0 and 1 play agents 2 and 3, and so on.
+A field of 2 by 1.2, seen from above, in units of half its length. An agent runs in one of four directions; an
+agent that touches the ball kicks it away from itself, so the side it comes from decides where the ball goes. It rolls
+on, slows down, and bounces off the walls except at the goals in the middle of both ends. A goal ends the game: the
+group that scored gets +1, the other -1. A game without a goal is cut, and is a draw. Every agent sees the field from
+its own side, so both teams can share a policy. Fields are next to each other: agents 0 and 1 play agents 2 and 3, and
+so on.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TEAMS = MATES = 2
 """In a game, and agents of each."""
 PLAYERS = TEAMS * MATES
 STAY, FORWARD, BACK, LEFT, RIGHT = range(5)
-"""Actions, as seen by who looks at the other's goal."""
+"""Actions, from the view of an agent that faces the other team's goal."""
 END, SIDE, POST = 1.0, 0.6, 0.35
 """Of the field, along and across, and half the width of a goal."""
 PACE, KICK, ROLL, REACH = 0.12, 0.35, 0.8, 0.2

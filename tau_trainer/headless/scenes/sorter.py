@@ -19,7 +19,7 @@ MOST_TILES = 20
 RADIUS = 10.0
 """Of the room, in metres."""
 REACH = 1.0
-"""Whoever is this near to the wall touches what hangs there."""
+"""Distance to the wall, in metres, at which an agent touches a tile there."""
 TILE_DEGREES = 7.0
 """Half the width of a tile, of the 9 degrees that there are."""
 STRIDE = 1.0
@@ -47,7 +47,7 @@ class SorterScene(LockstepScene):
     and heading (x, z). Action, three branches: nothing, forward, back; nothing, right, left (which wins over the
     first); nothing, turn left, turn right. A stride is 1 m, a turn 20 degrees.
 
-    Environment parameters: ``num_tiles``, the most that may be there, drawn anew for each episode; ``max_decisions``.
+    Environment parameters: ``num_tiles``, the maximum number of tiles, drawn for each episode; ``max_decisions``.
     """
 
     def __init__(self, *, agents: int = 16, seed: int = 0, max_decisions: int = 1000) -> None:

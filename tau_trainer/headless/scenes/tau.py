@@ -20,7 +20,7 @@ from tau_trainer.tau.targets import targets
 
 BEHAVIOR = "TauAgent?team=0"
 _SPLITS: tuple[SplitName, SplitName] = ("train", "evaluation")
-"""Splits by the number that the environment parameter ``split`` stands for."""
+"""Splits by the value of the environment parameter ``split``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ BLOCK_GAP = 2.0
 RUN = 0.8
 """Way of one decision ahead or back, on the ground, in the air, and behind the block; sideways it is 0.6 of it."""
 RISE, RISING = 1.375, 2
-"""A jump rises so far in each of so many decisions, then falls."""
+"""Rise of a jump per decision in metres, and the number of decisions that it rises; then it falls."""
 FALL = 1.0
 """Growth of the fall from one decision to the next."""
 TURN = float(np.deg2rad(30.0))
@@ -69,7 +69,7 @@ class WallJumpScene(LockstepScene):
     branches: nothing, forward, back; nothing, turn left, turn right; nothing, left, right (which wins over the first);
     nothing, jump.
 
-    Environment parameters, drawn anew for each episode: ``no_wall_height``, ``small_wall_height``, ``big_wall_height``;
+    Environment parameters, drawn for each episode: ``no_wall_height``, ``small_wall_height``, ``big_wall_height``;
     and ``max_decisions``.
     """
 

@@ -164,10 +164,10 @@ def test_what_was_saved_goes_on_to_the_bit() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"dueling": True}, "dueling is nothing that iqn has; remove it, or use trainer_type: dqn"),
-        ({"noisy": True}, "noisy is nothing that iqn has; remove it, or use trainer_type: dqn"),
-        ({"loss": "mse"}, "loss is nothing that iqn has; set kappa instead"),
-        ({"clip_td_err": 1.0}, "clip_td_err is nothing that iqn has; set kappa instead"),
+        ({"dueling": True}, "dueling is not supported by iqn; remove it, or use trainer_type: dqn"),
+        ({"noisy": True}, "noisy is not supported by iqn; remove it, or use trainer_type: dqn"),
+        ({"loss": "mse"}, "loss is not supported by iqn; set kappa instead"),
+        ({"clip_td_err": 1.0}, "clip_td_err is not supported by iqn; set kappa instead"),
         ({"cvar": 0.0}, "cvar"),
     ],
 )

@@ -63,11 +63,11 @@ def test_public_and_with_a_message(remote: Hub, capsys: pytest.CaptureFixture[st
     ("words", "sentence"),
     [
         ("hub push nothing somebody/run", "nothing: no run of this name in results"),
-        ("hub push first run", "run: is no repository of the Hub; say OWNER/NAME"),
+        ("hub push first run", "run: is not a repository of the Hub; use OWNER/NAME"),
         ("hub push first somebody/run --dry-run results", "--dry-run results: is not an empty folder"),
         ("hub pull somebody/nothing", "there is no repository somebody/nothing"),
-        ("hub pull run", "run: is no repository of the Hub; say OWNER/NAME"),
-        ("hub pull somebody/first", "'results/first' exists already, and stays as it is"),
+        ("hub pull run", "run: is not a repository of the Hub; use OWNER/NAME"),
+        ("hub pull somebody/first", "'results/first' already exists and is not overwritten"),
     ],
 )
 def test_bad_input_is_one_sentence(words: str, sentence: str, remote: Hub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,7 +58,7 @@ def test_the_table_says_that_most_likely_actions_were_taken(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["random"], "a match is between two players at least"),
+        (["random"], "a match needs at least two players"),
         (["random", "random"], "each named once"),
         (["random", "nobody"], "nobody: no run of this name"),
         (["random", STRONG, "--games", "0"], "--games 0: must be at least 1"),

@@ -25,7 +25,7 @@ def test_chance_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert f"written: {path} ({len(demo.returns)} episodes, {int((~demo.ended).sum())} decisions, mean return" in said
     before = path.read_bytes()
     assert main(words) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main([*words, "--force"]) == 0
     assert path.read_bytes() == before  # the same seed, the same game
 
@@ -62,7 +62,7 @@ def test_a_run_plays_what_it_was_trained_on(tmp_path: Path, capsys: pytest.Captu
     ("words", "said"),
     [
         (["nobody", *CART, "-o", "a.demo"], "nobody: no run of this name"),
-        (["random", *CART, "-o", "a.txt"], "a demonstration's name ends with .demo"),
+        (["random", *CART, "-o", "a.txt"], "the name of a demonstration must end in .demo"),
         (["random", *CART, "-o", "a.demo", "--episodes", "0"], "must be at least 1"),
         (["random", "--env", "gym:Nothing-v0", "-o", "a.demo"], "--env gym:Nothing-v0"),
         (["no.module:play", *CART, "-o", "a.demo"], "player no.module:play: ModuleNotFoundError"),

@@ -36,7 +36,7 @@ def test_elsewhere_nothing_is_overwritten_unasked(results: Path, capsys: pytest.
     Path("mine.html").write_text("mine")
     assert main(["report", "first", "--output", "mine.html"]) == 2
     assert Path("mine.html").read_text() == "mine"
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main(["report", "first", "-o", "mine.html", "--force"]) == 0
     assert "<title>first</title>" in Path("mine.html").read_text("utf-8")
     assert not (results / "first" / "report.html").exists()
@@ -58,9 +58,9 @@ def test_a_run_elsewhere_is_found_by_its_folder(results: Path) -> None:
     ("words", "sentence"),
     [
         ("report frist", "frist: no run of this name in results; did you mean first?"),
-        ("report first second", "a report of several runs belongs into none of their folders; say where with --output"),
+        ("report first second", "a report of several runs has no default path; choose one with --output"),
         ("report first results/first -o x.html", "first results/first: names a run twice"),
-        ("report first -o results", "--output results: is a folder; name a file such as"),
+        ("report first -o results", "--output results: this is a folder; name a file such as"),
         ("report first -o no/such.html", "--output no/such.html: the folder no does not exist"),
         ("report empty", "'results/empty' has no log.jsonl"),
         ("report torn", "'results/torn/log.jsonl' holds nothing that can be read"),

@@ -65,8 +65,8 @@ def test_ctrl_c_ends_looking(run: StatusFile, monkeypatch: pytest.MonkeyPatch) -
     ("words", "said"),
     [
         (["second"], "second: no run of this name in results"),
-        (["silent"], "silent: has told nothing of itself yet"),
-        (["--results-dir", "empty"], "no run in empty has told anything"),
+        (["silent"], "silent: this run has no status yet"),
+        (["--results-dir", "empty"], "no run in empty has a status"),
     ],
 )
 def test_bad_input_is_one_sentence(

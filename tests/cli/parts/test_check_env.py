@@ -81,7 +81,7 @@ def test_faults_are_sentences_below_what_they_are_about(capsys: pytest.CaptureFi
     at = lines.index("  fault  nothing is changed in place, or remembered outside of the state")
     assert lines[at + 1] == " " * 11 + "advance changes self.calls; keep a copy's data in its state"
     assert "  fault  no step waits for the device, and constants are on it" in lines
-    assert "  -      a copy among many plays as it does alone: not looked at" in lines
+    assert "  -      a copy among many plays as it does alone: not checked" in lines
     assert lines[-1] == "check_env_game:Odd: 2 faults found"
     assert all(len(line) <= 100 and line == line.rstrip() for line in lines)
 
@@ -91,7 +91,7 @@ def test_what_could_not_be_looked_at_is_no_fault(capsys: pytest.CaptureFixture[s
     assert code == 1
     assert lines[1] == "  ok     agents and spaces"
     assert lines[2] == "  fault  tensors have their shapes and types, and finite numbers"
-    assert "  -      equal to check_env_game:Good, within 0.0001: not looked at" in lines
+    assert "  -      equal to check_env_game:Good, within 0.0001: not checked" in lines
     assert lines[-1] == "check_env_game:Shapeless: 1 fault found"
     code, lines, _ = said(capsys, "check_env_game:Unspaced")
     assert code == 1
@@ -119,7 +119,7 @@ def test_it_is_compared_with_its_twin_or_another(capsys: pytest.CaptureFixture[s
 
 def test_an_episode_that_never_ends_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     _, lines, _ = said(capsys, "check_env_game:Long")
-    assert lines[1].endswith("no episode ended, so try more --steps too")
+    assert lines[1].endswith("no episode ended; also try more --steps")
 
 
 @pytest.mark.parametrize(

@@ -68,12 +68,12 @@ def test_files_are_joined_without_repeated_prompts(file: Path, capsys: pytest.Ca
     ("words", "sentence"),
     [
         ("audit none.json", "none.json: no such file; check the path"),
-        ("audit .", ".: is a folder; name a Tau data set (JSON)"),
+        ("audit .", ".: this is a folder; name a Tau data set (JSON)"),
         ("concat mine.json none.json -o x.json", "none.json: no such file; check the path"),
-        ("concat mine.json -o mine.json", "--output mine.json: exists already; choose another name, or add --force"),
+        ("concat mine.json -o mine.json", "--output mine.json: already exists; choose another name, or add --force"),
         ("targets -o no/x.json", "--output no/x.json: the folder no does not exist; make it first"),
         ("export-unity none.json -o x.tau", "none.json: no such file; check the path"),
-        ("export-unity -o mine.json", "--output mine.json: exists already; choose another name, or add --force"),
+        ("export-unity -o mine.json", "--output mine.json: already exists; choose another name, or add --force"),
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_the_file_alone(

@@ -69,16 +69,16 @@ NOTHING = "env_settings: {env_path: 'gym:CartPole-v1'}\n"
     [
         ("advise", "CONFIG"),
         ("advise CartPoll", "CartPoll"),
-        ("advise nothing.yaml", "names no behaviors, so there is nothing to advise on"),
+        ("advise nothing.yaml", "has no behaviors, so there is nothing to advise on"),
         ("advise CartPole --env nowhere/game", "nowhere"),
         ("advise CartPole --env gym:CartPoll-v9", "CartPoll"),
         ("advise CartPole --env headless:balanc", "did you mean headless:balance?"),
         ("advise CartPole --seconds 0", "--seconds 0: must be a number from 0.1 up"),
         ("advise CartPole --seconds inf", "--seconds inf: must be"),
-        ("advise CartPole -o there.yaml", "there.yaml: exists already"),
+        ("advise CartPole -o there.yaml", "there.yaml: already exists"),
         ("advise CartPole -o no/new.yaml", "the folder no does not exist"),
         ("advise CartPole --set behaviors.*.hyperparameters.learning_rat=1", "did you mean learning_rate?"),
-        ("advise CartPoleBC", "learns from recordings alone"),
+        ("advise CartPoleBC", "learns only from recordings"),
         ("advise cartpole_batch", "tau-train batch"),
         ("advise CartPole --env gym:Pendulum-v1 --seconds 0.3", "Pendulum-v1"),
         ("advise CartPole --set cluster.address=local", "leave cluster (--cluster) out"),
@@ -114,7 +114,7 @@ def test_ctrl_c_keeps_what_was_measured(capsys: pytest.CaptureFixture[str], monk
     monkeypatch.setattr(Costs, "measure", pressed)
     assert main(["advise", "CartPole", "--seconds", "6"]) == 0
     said = capsys.readouterr()
-    assert "stopping; what was found is kept" in said.err
+    assert "stopping; the results so far are kept" in said.err
     assert "speed: " in said.out
     assert "was not measured" in said.out
     assert "Made by tau-train advise" in said.out
@@ -134,5 +134,5 @@ def test_ctrl_c_at_once_is_one_sentence(capsys: pytest.CaptureFixture[str], monk
 
     monkeypatch.setattr(Adviser, "run", pressed)
     assert main(["advise", "CartPole", "-o", "new.yaml"]) == 2
-    assert "error: nothing is known of the game yet, for it was stopped" in capsys.readouterr().err
+    assert "error: the game was not measured, because it was stopped" in capsys.readouterr().err
     assert not Path("new.yaml").exists()

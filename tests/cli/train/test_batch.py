@@ -82,18 +82,18 @@ def test_its_folder_is_read_by_the_others(capsys: pytest.CaptureFixture[str]) ->
     for flag in ("--resume", "--inference"):
         for command in ("learn", "parallel"):
             assert main([command, flag, "--run-id", "one"]) == 2
-            assert f"go on with it by: tau-train batch {flag} --run-id one" in capsys.readouterr().err
+            assert f"use: tau-train batch {flag} --run-id one" in capsys.readouterr().err
     assert main(["record", "one", "-o", "one.demo"]) == 2
-    assert "is of batched environments" in capsys.readouterr().err
+    assert "is for a batched environment" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         ([], "name a settings file, such as: tau-train batch cartpole_batch"),
-        (["--resume"], "--resume needs the run's --run-id, or the file that it began with"),
-        (["--resume", "--run-id", "nosuch"], "--run-id nosuch: there is no such run in 'results' to go on with"),
-        (["CartPole"], "environment is missing, so this is for tau-train learn"),
+        (["--resume"], "--resume needs the run's --run-id, or the file that it was started with"),
+        (["--resume", "--run-id", "nosuch"], "--run-id nosuch: there is no such run in 'results'"),
+        (["CartPole"], "environment is missing, so this file is for tau-train learn"),
         (["cartpole_batch", "--num-envs", "0"], "--num-envs must be at least 1, not 0"),
         (["cartpole_batch", "--device", "tpu"], "--device must be cpu, cuda, cuda:N, mps or xpu"),
         (["cartpole_batch", "--num-envs", "10000"], "buffer_size 8,192 is less than one step of 10,000 copies"),
@@ -111,10 +111,10 @@ def test_a_run_of_learn_is_not_gone_on_with(capsys: pytest.CaptureFixture[str], 
     Path("results/other").mkdir(parents=True)
     Path("results/other/configuration.yaml").write_text("behaviors: {A: {}}")
     assert main(["batch", *words, "--run-id", "other"]) == 2
-    assert "is not a run of tau-train batch; go on with it by: tau-train learn --resume" in capsys.readouterr().err
+    assert "is not a run of tau-train batch; use: tau-train learn --resume" in capsys.readouterr().err
     assert [path.name for path in Path("results/other").iterdir()] == ["configuration.yaml"]
 
 
 def test_learn_names_the_command_for_such_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["learn", "cartpole_batch"]) == 2
-    assert "is of batched environments; train it with: tau-train batch" in capsys.readouterr().err
+    assert "is for a batched environment; train it with: tau-train batch" in capsys.readouterr().err

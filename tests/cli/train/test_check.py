@@ -71,7 +71,7 @@ def test_what_would_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "",
         "Ball",
         "  trainer: ppo, 500,000 decisions, trajectories of 7,000",
-        "  network: 3 x 128 hidden units, normalised vectors",
+        "  network: 3 x 128 hidden units, normalized vectors",
         "  rewards: extrinsic (gamma 0.9, strength 2)",
         "  memory: buffer_size 12,000, batch_size 64",
         "  updates: 83, one for every 6,000 new decisions, of 279 minibatches each",
@@ -84,25 +84,25 @@ def test_what_would_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "  engine: time_scale 20, 84 x 84, quality 5",
         "  mass: 2",
         "  wind: uniform min_value 1.0 max_value 3.0",
-        f"  results: makes {Path('results', 'x')}",
+        f"  results: creates {Path('results', 'x')}",
         "  learns on: cpu",
         "",
-        "Not as with mlagents-learn",
-        "  - learning is on the CPU, where mlagents-learn takes a GPU if there is one; --torch-device cuda does",
-        "  - a full buffer cuts trajectories, which count as they are acted; mlagents-learn waits for their end",
-        "  - x.yaml:5: behaviors.Ball.hyperparameters.buffer_size: an update begins with 6,000 new decisions and "
-        "learns from the others once more; mlagents-learn waits for 12,000, as updates_per_buffer: 1 does",
-        "  - x.yaml:6: behaviors.Ball.network_settings.normalize: a buffer counts in the statistics after it was "
-        "learned from, with mlagents-learn before",
+        "Different from mlagents-learn",
+        "  - learning uses the CPU; mlagents-learn uses a GPU if there is one, as --torch-device cuda does",
+        "  - a full buffer cuts trajectories, and decisions count at once; mlagents-learn waits for their end",
+        "  - x.yaml:5: behaviors.Ball.hyperparameters.buffer_size: an update starts with 6,000 new decisions and "
+        "reuses the others once; mlagents-learn waits for 12,000, as updates_per_buffer: 1 does",
+        "  - x.yaml:6: behaviors.Ball.network_settings.normalize: statistics include a buffer after the update "
+        "that uses it; with mlagents-learn, before",
         "",
-        "Without effect, or another one",
-        "  - x.yaml:8: behaviors.Ball.threaded has no effect: learning always runs beside acting",
+        "Without effect, or with another effect",
+        "  - x.yaml:8: behaviors.Ball.threaded has no effect: learning always runs in parallel with acting",
         "",
         "Warnings",
-        "  - x.yaml:5: behaviors.Ball.hyperparameters.buffer_size is no multiple of batch_size 64: a pass over it "
+        "  - x.yaml:5: behaviors.Ball.hyperparameters.buffer_size is not a multiple of batch_size 64: each pass "
         "leaves out 32 decisions",
-        "  - x.yaml:9: behaviors.Ball.time_horizon is more than the 6,000 new decisions of an update, which cut "
-        "trajectories before it does",
+        "  - x.yaml:9: behaviors.Ball.time_horizon is more than the 6,000 new decisions of an update, so updates "
+        "cut trajectories first",
         "",
         "It would run.",
     ]
@@ -138,7 +138,7 @@ def test_everything_that_stands_in_the_way_is_told_at_once(capsys: pytest.Captur
         "behaviors.B.reward_signals.curiosity",
         "environment_parameters.h.curriculum[0].completion_criteria.behavior",
     ]
-    assert report["problems"][0].startswith("later.yaml:5: behaviors.A.reward_signals.rnd is learned beside ppo, ")
+    assert report["problems"][0].startswith("later.yaml:5: behaviors.A.reward_signals.rnd works only with ppo, ")
     # What stands in the way besides the file is told as well.
     assert report["problems"][3].startswith("There is no run to resume in")
     assert report["problems"][4].startswith("no program found at 'nothing.x86_64'")
@@ -154,11 +154,11 @@ def test_all_mistakes_of_a_file_are_told_at_once(folder: Path, capsys: pytest.Ca
     report = checked(capsys, "bad.yaml")
     assert report["settings"] is None
     assert report["problems"] == [
-        "bad.yaml:1: behaviors.A.max_step is no known key; did you mean max_steps?",
+        "bad.yaml:1: behaviors.A.max_step: unknown key; did you mean max_steps?",
         "bad.yaml:2: engine_settings.width must be a whole number such as 64 or 1e4, not 'wide'",
     ]
     lenient = checked(capsys, "bad.yaml", "--lenient", "--set", "engine_settings.width=9", "--env", "headless:tau")
-    assert lenient["warnings"] == ["bad.yaml:1: behaviors.A.max_step is no known key and is left out"]
+    assert lenient["warnings"] == ["bad.yaml:1: behaviors.A.max_step: unknown key, ignored"]
 
 
 def test_a_run_id_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,8 +200,8 @@ def test_what_learn_and_sweep_refuse_is_told_too(capsys: pytest.CaptureFixture[s
     )
     problems = checked(capsys, "y.yaml", "--env", "headless:basic", "--listen", "999.1.1.1")["problems"]
     assert [problem.split(";")[0] for problem in problems[:6]] == [
-        "sweep.space: hyperparameters.lerning_rate is no known key",
-        "sweep.space: behaviors.B.max_steps is for behavior B, which y.yaml does not name",
+        "sweep.space: hyperparameters.lerning_rate: unknown key",
+        "sweep.space: behaviors.B.max_steps is for behavior B, which is not in y.yaml",
         "sweep.space: hyperparameters.batch_size must be at least 1, not 0",
         "'mlfow' is not one of the recorders",
         "'here' is not one of the recorders",
@@ -247,8 +247,10 @@ def test_a_run_to_play_has_to_be_there(capsys: pytest.CaptureFixture[str]) -> No
     Path("results", "x", "configuration.yaml").write_text("behaviors: {}")
     report = checked(capsys, "x.yaml", "--inference", "--deterministic")
     assert report["problems"] == []
-    assert not any("while training" in warning for warning in report["warnings"])
-    assert any("while training" in one for one in checked(capsys, "x.yaml", "--deterministic", "--resume")["warnings"])
+    assert not any("is on during training" in warning for warning in report["warnings"])
+    assert any(
+        "is on during training" in one for one in checked(capsys, "x.yaml", "--deterministic", "--resume")["warnings"]
+    )
 
 
 def test_a_port_that_is_taken_is_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,7 +290,7 @@ def test_on_a_terminal_nothing_is_wider_than_it(
     assert max(map(len, lines)) <= width
     assert "  trainer    ppo, 500,000 decisions, trajectories of 7,000" in [line.rstrip() for line in lines]
     assert any(line.startswith("  -  x.yaml:5: behaviors.Ball.hyperparameters.buffer_size") for line in lines)
-    assert len(lines) > {80: 42, 200: 33}[width]  # long sentences are wrapped, none is cut
+    assert len(lines) > {80: 42, 200: 32}[width]  # long sentences are wrapped, none is cut
 
 
 def test_torch_is_not_loaded_and_nothing_is_left_behind(folder: Path) -> None:
@@ -301,15 +303,13 @@ def test_torch_is_not_loaded_and_nothing_is_left_behind(folder: Path) -> None:
 def test_actors_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["Pendulum", "--execution", "async", "--actors", "3"]
     report = checked(capsys, *words)
-    assert any(
-        "actors play in processes of their own, with weights at most 5,000" in one for one in report["differences"]
-    )
-    assert not any("on a policy at most" in one for one in report["differences"])
+    assert any("actors play in separate processes, with weights at most 5,000" in one for one in report["differences"])
+    assert not any("with a policy at most" in one for one in report["differences"])
     assert main(["check", *words]) == 0
     assert "  plays: 3 actors, each gym:Pendulum-v1" in capsys.readouterr().out
     rollouts = checked(capsys, "CartPole", "--execution", "async", "--set", "async_trainer.sync_interval=50")
     assert rollouts["problems"] == []
-    assert any("in processes of their own, a rollout ahead of learning" in one for one in rollouts["differences"])
+    assert any("in separate processes, a rollout ahead of learning" in one for one in rollouts["differences"])
     assert any("async_trainer.sync_interval has no effect with rollouts" in one for one in rollouts["without_effect"])
 
 

@@ -77,21 +77,21 @@ def test_combinations_of_values() -> None:
     ("words", "said"),
     [
         ("find lr CartPoll", "CartPoll"),
-        ("find lr 3DBall", "the Unity editor cannot be started"),
+        ("find lr 3DBall", "it cannot start the Unity editor"),
         ("find lr CartPole --start-lr 1 --end-lr 0.1", "a sweep goes from a learning rate above 0 to a larger one"),
         ("find lr CartPole --steps many", "steps"),
         ("find lr CartPole --metric luck", "metric"),
         (
             "find lr CartPole --output full",
-            "--output full: holds something already; choose a folder that is new",
+            "--output full: is not empty; choose a new",
         ),
         ("find lr CartPole --set hyperparameters.learning_rat=1", "did you mean learning_rate?"),
         ("find lr CartPole --initialize-from nobody", "--initialize-from nobody: no run of this name"),
-        ("find optimizer CartPole --optimizers adam,lion", "lion: no optimizer; known: adam"),
+        ("find optimizer CartPole --optimizers adam,lion", "lion: unknown optimizer; known: adam"),
         ("find optimizer CartPole --optimizers adam", "a comparison needs at least two candidates"),
         ("find optimizer CartPole --set hyperparameters.optimizer=lion", "optimizer"),
         ("find agent CartPole", "a comparison needs at least two candidates; name more files or more values"),
-        ("find agent CartPole CartPole", "CartPole: two candidates are called so"),
+        ("find agent CartPole CartPole", "CartPole: two candidates have this name"),
         ("find agent CartPole Pendulum --jobs 0", "at least 1 decision and 1 job"),
         ("find agent", "CONFIGS"),
         ("find luck", "luck"),
@@ -123,7 +123,7 @@ def test_ctrl_c_keeps_what_was_found(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(Trial, "update", pressed)
     assert main(f"find optimizer CartPole --decisions 1000000 --jobs 1 {QUICK}".split()) == 0
     shown = capsys.readouterr()
-    assert "stopping; what was found is kept" in shown.err
+    assert "stopping; the results so far are kept" in shown.err
     assert "stopped" in shown.out
     found = json.loads(Path("results/find-optimizer/optimizer.json").read_text())
     assert [(one["name"], one["ended"]) for one in found["candidates"]] == [("adam", "stopped")]
@@ -134,7 +134,7 @@ def test_ctrl_c_keeps_what_was_found(capsys: pytest.CaptureFixture[str], monkeyp
 def test_nothing_found_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     words = f"find optimizer CartPole --optimizers adam,sgd --decisions 3 --jobs 1 {QUICK}"
     assert main(words.split()) == 0
-    assert "No candidate is best: none came to a mean reward" in capsys.readouterr().out
+    assert "No candidate is best: none has a mean reward yet" in capsys.readouterr().out
 
 
 def test_what_a_search_comes_to() -> None:

@@ -94,7 +94,7 @@ def test_deprecated_flags_are_accepted_with_a_warning(training: Any, capsys: pyt
         ("--num-envs 0 --env x", "--num-envs must be at least 1, not 0"),
         ("--num-envs 2", "env_settings: num_envs is 2, but there is only one Unity editor; name a build"),
         ("--num-areas 0", "--num-areas must be at least 1, not 0"),
-        ("--inference --force", "--inference plays the run that is there, and --force would replace it"),
+        ("--inference --force", "--inference plays an existing run, and --force would replace it"),
         ("--torch-device gpu", "--torch-device must be cpu, cuda, cuda:N, mps or xpu, not 'gpu'"),
         ("--timeout-wait soon", "--timeout-wait must be a whole number such as 64 or 1e4, not 'soon'"),
     ],
@@ -113,7 +113,7 @@ def test_what_a_file_asks_for_that_cannot_be_says_so(training: Any, capsys: pyte
     Path("x.yaml").write_text("behaviors:\n  A:\n    self_play: {}\nexecution: async\n")
     assert main(["learn", "x.yaml", "--env", "build"]) == 2
     assert capsys.readouterr().err == (
-        "error: x.yaml:3: behaviors.A.self_play is for execution: sync, where one process knows whose turn it is; "
+        "error: x.yaml:3: behaviors.A.self_play needs execution: sync, where one process knows which team learns; "
         "remove it, or change execution\n"
     )
 
@@ -171,7 +171,7 @@ def test_a_run_of_batch_is_not_gone_on_with(training: Any, command: str, capsys:
     Path("results/other/configuration.yaml").write_text("environment: {name: cartpole}\npolicies: {agent: {}}")
     assert main([*command.split(), "--resume", "--run-id", "other"]) == 2
     assert capsys.readouterr().err == (
-        f"error: --resume: '{Path('results', 'other')}' is not a run of tau-train learn or parallel; go on with it by: "
+        f"error: --resume: '{Path('results', 'other')}' is not a run of tau-train learn or parallel; use: "
         "tau-train batch --resume --run-id other, or choose another --run-id\n"
     )
     assert training.calls == []

@@ -76,15 +76,15 @@ def test_quiet_and_json_leave_stdout_alone(training: Any, flag: str, capsys: pyt
         ("--max-steps 0", "--max-steps must be at least 1, not 0"),
         ("--seed -2", "--seed must be at least -1, not -2"),
         ("--base-port 99999", "--base-port must be at most 65535, not 99999"),
-        ("--env headless:tua", "--env: tua is no scene of the headless engine; did you mean headless:tau?"),
-        ("--env editor --pairs 4", "--pairs 4: there is only one Unity editor; leave --pairs out, give the number of"),
-        ("--env attach:3 --pairs 4", "--pairs 4: --env attach:3 says how many engines may join, and each is a pair"),
+        ("--env headless:tua", "--env: tua is not a headless scene; did you mean headless:tau?"),
+        ("--env editor --pairs 4", "--pairs 4: there is only one Unity editor; leave --pairs out, set the number of"),
+        ("--env attach:3 --pairs 4", "--pairs 4: --env attach:3 sets how many engines may connect, and each is a pair"),
         ("--env editor --set tau.pairs=2", "--pairs 2: there is only one Unity editor"),
         ("--run-id ../x", "--run-id must be a plain folder name"),
         ("nosuch.yaml", "nosuch.yaml: no such file; check the path, or take a shipped one:"),
         ("--resume --force", "--resume and --force contradict each other; give one of them"),
         ("--set seed", "--set seed: must be KEY=VALUE, such as env_settings.seed=1"),
-        ("--set tau.pears=1", "--set tau.pears is no known key; did you mean pairs?"),
+        ("--set tau.pears=1", "--set tau.pears: unknown key; did you mean pairs?"),
         ("--set tau.pairs=[", "--set tau.pairs=[: its value is not valid YAML; quote it"),
     ],
 )
@@ -103,10 +103,10 @@ def test_a_mistake_in_the_file_names_file_and_line(training: Any, capsys: pytest
     Path("mine.yaml").write_text("behaviors:\n  TauAgent:\n    max_step: 5\n")
     assert main(["parallel", "mine.yaml"]) == 2
     assert capsys.readouterr().err == (
-        "error: mine.yaml:3: behaviors.TauAgent.max_step is no known key; did you mean max_steps?\n"
+        "error: mine.yaml:3: behaviors.TauAgent.max_step: unknown key; did you mean max_steps?\n"
     )
     assert main(["parallel", "mine.yaml", "--lenient"]) == 0
-    assert "behaviors.TauAgent.max_step is no known key and is left out" in capsys.readouterr().err
+    assert "behaviors.TauAgent.max_step: unknown key, ignored" in capsys.readouterr().err
 
 
 def test_runs_without_an_id_are_numbered(training: Any) -> None:
@@ -185,7 +185,7 @@ def test_a_plain_mlagents_file_gets_pairs(training: Any, capsys: pytest.CaptureF
     capsys.readouterr()
     assert main(["parallel", "many.yaml", "--pairs", "2"]) == 0
     assert training.settings.tau.pairs == 2
-    assert "num_envs is 3, but tau.pairs (--pairs) counts: 2" in capsys.readouterr().err
+    assert "num_envs (3) is ignored; tau.pairs (--pairs) is 2" in capsys.readouterr().err
 
 
 def test_the_settings_written_beside_a_run_load_back_equal(training: Any) -> None:

@@ -76,12 +76,12 @@ def test_it_writes_a_copy_with_the_sizes_found(file: Path, capsys: pytest.Captur
     assert "batch_size 32: 32,000 decisions/s, 2.00 times the best so far" in shown.err
     rows = {line.split()[0]: line for line in shown.out.splitlines() if line.strip()}
     assert "no memory" in rows["8"]
-    assert rows["6"].rstrip().endswith("taken")
+    assert rows["6"].rstrip().endswith("chosen")
     assert len(re.findall("[█#]", rows["6"])) == 24
     assert len(re.findall("[█#]", rows["4"])) == 16
     assert "1.00" in rows["4"]
     assert "num_envs 6 with 6,000 decisions/s: 7 does not fit into memory." in shown.out
-    assert f"{copy} is written; its comments are kept." in shown.out
+    assert f"written: {copy}, with its comments" in shown.out
 
 
 @pytest.mark.usefixtures("_quick")
@@ -100,8 +100,8 @@ def test_as_json_it_says_everything_at_once(file: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["-o", "it.yaml", "--force"], "is the file itself, which is never written over"),
-        (["-o", "there.yaml"], "exists already; choose another name, or add --force"),
+        (["-o", "it.yaml", "--force"], "this is the config, which is never overwritten"),
+        (["-o", "there.yaml"], "already exists; choose another name, or add --force"),
         (["--most", "3"], "--most 3 is below --first 16"),
         (["--gain", "0"], "--gain 0: must be a number above 0"),
         (["--seconds", "nan"], "--seconds nan: must be a number above 0"),
@@ -141,7 +141,7 @@ def test_ctrl_c_keeps_what_was_found(file: Path) -> None:
         process.kill()
         process.wait()
     assert process.returncode == 0, err
-    assert "stopping; what was found is kept" in err
+    assert "stopping; the results so far are kept" in err
     assert "num_envs 4 with" in out
     assert yaml.safe_load(file.with_name("it-scaled.yaml").read_text())["environment"]["num_envs"] == 4
 
@@ -159,4 +159,4 @@ def test_a_run_can_find_its_sizes_first(
     assert used["environment"]["num_envs"] == 4
     assert used["behaviors"]["all"]["hyperparameters"]["buffer_size"] == 128
     assert main(["batch", str(file), "--auto-scale", "--resume", *words]) == 2
-    assert "--auto-scale is for a new run" in capsys.readouterr().err
+    assert "--auto-scale is for new runs" in capsys.readouterr().err

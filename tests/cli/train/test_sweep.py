@@ -79,8 +79,8 @@ def test_a_table_the_best_settings_and_where_they_are(tuned: Tuned, capsys: pyte
     assert "two nodes" in shown.err
     assert "trial-1 50%: reward 20" in shown.err
     assert shown.out.splitlines()[0].split() == ["trial", "learning_rate", "decisions", "mean", "reward"]
-    assert "Best by mean reward: trial-1; train with its settings by: tau-train learn" in shown.out
-    assert "go on with --resume" in shown.out, "of three trials two have come"
+    assert "Best by mean reward: trial-1; to train with its settings, run: tau-train learn" in shown.out
+    assert "continue it with --resume" in shown.out, "of three trials two have come"
     [call] = tuned.calls
     assert (call["jobs"], call["resume"], call["connection"].asked.address) == (2, False, "local:2")
     assert call["settings"].env_settings.seed == 7
@@ -104,7 +104,7 @@ def test_it_goes_on_with_the_newest_until_there_is_nothing_to_do(
     assert [call["resume"] for call in tuned.calls] == [False, True]
     assert not Path("results/sweep-pole/tune").exists(), "there is nothing to go on with"
     assert main(["sweep", "pole.yaml", "--resume"]) == 2
-    assert "has come to its end; begin a new one without --resume" in capsys.readouterr().err
+    assert "is complete; start a new one without --resume" in capsys.readouterr().err
     assert main(["sweep", "pole.yaml", "--quiet"]) == 0
     assert tuned.calls[-1]["folder"].name == "sweep-pole-2"
 
@@ -113,7 +113,7 @@ def test_no_trial_could_be_run(tuned: Tuned, capsys: pytest.CaptureFixture[str])
     tuned.story = [("trial-1", 1e-3, Report(ended=True, error="no such game"))]
     tuned.over = ("trial-1",)
     assert main(["sweep", "pole.yaml"]) == 2
-    assert "error: no trial could be run: no such game" in capsys.readouterr().err
+    assert "error: every trial failed, the first with: no such game" in capsys.readouterr().err
 
 
 def test_nothing_is_left_of_one_that_could_not_begin(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_pairs_play_the_engine_that_parallel_would(tuned: Tuned) -> None:
     [
         ("sweep CartPole", "there is no section sweep in these settings"),
         ("sweep pole.yaml --jobs 0", "--jobs 0: must be at least 1"),
-        ("sweep pole.yaml --resume", "there is no sweep to go on with"),
+        ("sweep pole.yaml --resume", "there is no sweep to resume"),
         ("sweep pole.yaml --cluster nowhere", "--cluster must be local"),
         (
             "sweep pole.yaml --set sweep.space={hyperparameters.betta:{choice:[1]}}",

@@ -28,9 +28,7 @@ def test_the_result_stands_beside_the_file(folder: Path, capsys: pytest.CaptureF
     assert main(["upgrade", "old.yaml"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.splitlines()[-1] == (
-        "old-upgraded.yaml is written; comments cannot be carried over, and stay in old.yaml."
-    )
+    assert out.splitlines()[-1] == ("written: old-upgraded.yaml, without comments, which stay in old.yaml")
     assert Path("old.yaml").read_text() == FLAT
     assert (
         Path("old-upgraded.yaml").read_text().startswith("# Converted by tau-train upgrade from old.yaml.\nbehaviors:")
@@ -44,7 +42,7 @@ def test_a_result_that_is_there_already_is_not_overwritten_unasked(capsys: pytes
     Path("old-upgraded.yaml").write_text("mine")
     assert main(["upgrade", "old.yaml"]) == 2
     assert capsys.readouterr().err == (
-        "error: --output old-upgraded.yaml: exists already; choose another name, or add --force\n"
+        "error: --output old-upgraded.yaml: already exists; choose another name, or add --force\n"
     )
     assert Path("old-upgraded.yaml").read_text() == "mine"
     assert main(["upgrade", "old.yaml", "--force"]) == 0
@@ -53,15 +51,13 @@ def test_a_result_that_is_there_already_is_not_overwritten_unasked(capsys: pytes
 
 def test_in_place_keeps_what_was(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["upgrade", "old.yaml", "--in-place"]) == 0
-    assert capsys.readouterr().out.endswith(
-        "old.yaml is written; comments cannot be carried over, and stay in old.yaml.bak.\n"
-    )
+    assert capsys.readouterr().out.endswith("written: old.yaml, without comments, which stay in old.yaml.bak\n")
     assert Path("old.yaml.bak").read_text() == FLAT
     assert load_settings("old.yaml").behaviors["Ball"].hyperparameters.batch_size == 64
     # A second time it is of today's form.
     assert main(["upgrade", "old.yaml", "--in-place"]) == 0
     assert capsys.readouterr().out == (
-        "old.yaml is of today's form, so nothing was written; tau-train check old.yaml says what it does.\n"
+        "old.yaml is already up to date; nothing was written. See what it does: tau-train check old.yaml\n"
     )
     assert names(folder) == {"old.yaml", "old.yaml.bak"}
 
@@ -69,7 +65,7 @@ def test_in_place_keeps_what_was(folder: Path, capsys: pytest.CaptureFixture[str
 def test_in_place_does_not_lose_an_earlier_copy(capsys: pytest.CaptureFixture[str]) -> None:
     Path("old.yaml.bak").write_text("earlier")
     assert main(["upgrade", "old.yaml", "--in-place"]) == 2
-    assert "old.yaml.bak: exists already" in capsys.readouterr().err
+    assert "old.yaml.bak: already exists" in capsys.readouterr().err
     assert (Path("old.yaml").read_text(), Path("old.yaml.bak").read_text()) == (FLAT, "earlier")
 
 
@@ -80,7 +76,7 @@ def test_several_files_become_the_one_that_is_named(capsys: pytest.CaptureFixtur
     text = Path("new.yaml").read_text()
     assert text.startswith("# Converted by tau-train upgrade from trainer.yaml, lessons.yaml.\n")
     assert "environment_parameters:" in text
-    assert capsys.readouterr().out.endswith("stay in trainer.yaml, lessons.yaml.\n")
+    assert capsys.readouterr().out.endswith("stay in trainer.yaml, lessons.yaml\n")
 
 
 def test_the_remedy_that_learn_names_works(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +91,7 @@ def test_the_remedy_that_learn_names_works(capsys: pytest.CaptureFixture[str]) -
     [
         (
             "old.yaml -o old.yaml",
-            "--output old.yaml: is a file to be converted; use --in-place, which keeps it as .bak",
+            "--output old.yaml: this is an input file; use --in-place, which keeps a copy as .bak",
         ),
         ("old.yaml -o new.yaml --in-place", "--in-place and --output contradict each other; give one of them"),
         ("old.yaml -o none/new.yaml", "--output none/new.yaml: the folder none does not exist; make it first"),

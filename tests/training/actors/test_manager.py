@@ -556,7 +556,7 @@ def test_who_asks_twice_waits_for_no_evaluation_and_is_told_what_is_left_out(tmp
     assert report.exit_code == 0
     assert report.models == ()
     assert report.verdict == (
-        f"Nothing was evaluated or exported, because you asked twice for the end: tau-train export {report.folder} "
+        f"Nothing was evaluated or exported, because you pressed Ctrl-C twice. tau-train export {report.folder} "
         f"exports the last policy, of decision {report.decisions:,}."
     )
     assert not status_of(report)["file_path"].endswith("Count-v0.onnx")

@@ -177,7 +177,9 @@ def test_ctrl_c_saves_once(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_shared_out_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot share 16 copies out to 3 devices"):
+    with pytest.raises(ValueError, match="cannot divide 16 copies among 3 devices"):
         run(tmp_path, "x", devices=3)
-    with pytest.raises(ValueError, match=r"behaviors.all a trainer_type that learns in one process; remove devices"):
+    with pytest.raises(
+        ValueError, match=r"behaviors.all has a trainer_type that learns in one process only; remove devices"
+    ):
         run(tmp_path, "x", devices=2, trainer_type="dqn", hyperparameters={})

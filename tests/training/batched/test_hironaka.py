@@ -207,7 +207,7 @@ def unsaid(values: dict[str, Any], key: str) -> None:
 def test_there_are_no_hidden_defaults(values: dict[str, Any], tmp_path: Path, key: str) -> None:
     unsaid(values, key)
     told = {"trainer_type": "", "network_settings.net_arch": "network_settings.hidden_units"}.get(key, key)
-    with pytest.raises(SettingsError, match=rf"behaviors\.agent\.{told}.* (is missing|is no known key)"):
+    with pytest.raises(SettingsError, match=rf"behaviors\.agent\.{told}.* (is missing|unknown key)"):
         train(values, tmp_path, "never")
     assert not (tmp_path / "results" / "never").exists()
 

@@ -264,7 +264,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing_but_a_checkpoint(
 def test_a_run_that_had_all_its_decisions_is_left_as_it_is(file: Path) -> None:
     report = train(file, "first")
     before = sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
-    with pytest.raises(RunFinishedError, match="has had all its decisions"):
+    with pytest.raises(RunFinishedError, match="has already reached max_steps"):
         train(file, "first", checkpoint_settings__resume=True)
     assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
     with pytest.raises(RunExistsError, match="is taken"):
@@ -552,7 +552,7 @@ def test_what_has_learned_enough_says_what_to_raise(file: Path) -> None:
     enough = {f"behaviors__{name}__criterion": -1000.0 for name in ("left", "right")}
     enough |= {f"behaviors__{name}__trial_count": 1 for name in ("left", "right")}
     assert train(file, "enough", **enough).decisions < 640
-    with pytest.raises(RunFinishedError, match="has learned enough, so there was nothing to do; raise --criterion"):
+    with pytest.raises(RunFinishedError, match="has already reached criterion; raise --criterion"):
         train(file, "enough", checkpoint_settings__resume=True, **enough)
 
 

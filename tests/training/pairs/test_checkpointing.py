@@ -320,7 +320,7 @@ def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
     hub.drain(5.0)
     [warning] = memory.warnings
     assert warning.startswith("Cannot save checkpoint 'B-200'")
-    assert warning.endswith("so that all of them stay at one moment.")
+    assert warning.endswith("because all must be saved together.")
     assert not any(checkpointer.due(learner) for learner in learners), "not again at once"
     for learner in learners:
         learned(learner, 300)

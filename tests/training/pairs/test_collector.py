@@ -791,7 +791,7 @@ def test_nothing_to_begin_from(stage: Stage, tmp_path: Path, memory: Memory, kno
         settings = settings.model_copy(update={"behaviors": {}, "default_settings": settings.behaviors["Basic"]})
     # An engine that shows nothing to start with is refused, as is any engine that the run cannot learn from.
     kind = SettingsError if known else EngineRefusedError
-    with pytest.raises(kind, match="that run saved 3DBall, and this one learns Basic, so there is nothing to"):
+    with pytest.raises(kind, match="that run has saved 3DBall, but this one learns Basic, so there is nothing to"):
         train(settings, memory, "learn")
     assert not (tmp_path / "second").exists()
     assert len(stage.starts) == (1 if known else 2), "what the settings say needs no engine"
