@@ -37,7 +37,7 @@ def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
 
 
 def writable(path: Path, force: bool, flag: str = "--output", other: str = "name") -> Path:
-    """``path`` if it can be written; messages name ``flag`` and ``other``, the thing to choose instead. Raises SettingsError."""
+    """``path`` if it can be written; messages name ``flag``, and ``other`` to choose. Raises SettingsError."""
     if not path.parent.is_dir():
         raise SettingsError(f"{flag} {path}: the folder {path.parent} does not exist; make it first")
     if path.exists() and not force:

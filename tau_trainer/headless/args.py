@@ -1,7 +1,6 @@
-"""The command line of the headless engine: a Unity build's flags, and the scenes' own.
+"""The command line of the headless engine: the flags of a Unity build and those of the scenes.
 
-As a Unity build does, the engine ignores arguments that it does not know; a wrong value for one that it knows is an
-error.
+Like a Unity build, the engine ignores unknown arguments; a wrong value for a known flag is an error.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tau_trainer.tau.profiles import profile_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadlessOptions:
-    """All flags of the engine, see its ``--help``; None means the scene's own default."""
+    """The engine's options, as ``--help`` describes them; None means the scene's default."""
 
     port: int | None = None
     log_file: Path | None = None
@@ -53,11 +52,11 @@ class HeadlessOptions:
     tau_split: Literal["train", "evaluation"] = "train"
     write_build: Path | None = None
     unknown: tuple[str, ...] = ()
-    """Arguments that this engine does not know and ignores, as a Unity build does."""
+    """Unknown arguments, which the engine ignores, like a Unity build."""
 
     @property
     def fault(self) -> Fault:
-        """The simulated fault, if any; the scene ``faulty`` crashes by default."""
+        """The fault to play, if any. Default of the scene ``faulty``: crash."""
         kind = self.fault_kind or ("crash" if self.scene == "faulty" else None)
         return Fault(FaultKind(kind) if kind else None, self.fault_after, self.fault_seconds, self.fault_once)
 
@@ -66,9 +65,9 @@ _FILES = ("--tau-data", "--report-file", "--fault-once")
 
 
 def parse_args(arguments: Sequence[str]) -> HeadlessOptions:
-    """Options from command-line arguments.
+    """Parse command-line arguments. Unknown flags are in ``unknown``.
 
-    Raises SettingsError for a wrong or missing value of a known flag; unknown flags are in ``unknown``.
+    Raises SettingsError if the value of a known flag is wrong or missing.
     """
     known, unknown = _parser().parse_known_args(list(arguments))
     values = vars(known)
@@ -78,7 +77,7 @@ def parse_args(arguments: Sequence[str]) -> HeadlessOptions:
 
 
 def log_file(arguments: Sequence[str]) -> Path | None:
-    """The file after ``-logFile``, found without parsing the other flags, whose mistakes are reported there."""
+    """The file after ``-logFile``, found without parsing the other flags, because errors in them go to this file."""
     for flag, value in itertools.pairwise(arguments):
         if flag.lower() == "-logfile" and value != "-":
             return Path(value)
@@ -86,7 +85,7 @@ def log_file(arguments: Sequence[str]) -> Path | None:
 
 
 def build_arguments(arguments: Sequence[str]) -> list[str]:
-    """The ``arguments`` that a launcher keeps: all but ``--write-build``, ``--scene`` and flags that each start sets.
+    """The arguments that a launcher keeps: all except ``--write-build``, ``--scene`` and the flags of a Unity build.
 
     Paths are made absolute, because the launcher may be started from any folder.
     """
@@ -105,7 +104,7 @@ def build_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def _within(kind: type[float], low: float = -math.inf, high: float = math.inf) -> Callable[[str], float]:
-    """A parser of finite numbers, whole ones for ``int``, within limits."""
+    """A parser of finite numbers between ``low`` and ``high``; of whole numbers if ``kind`` is ``int``."""
     wanted = "a whole number" if kind is int else "a number"
     if high < math.inf:
         wanted += f" from {low:.12g} to {high:.12g}"
@@ -136,7 +135,7 @@ _whole, _number = functools.partial(_within, int), functools.partial(_within, fl
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises one sentence instead of printing the usage and exiting, as argparse does."""
+    """Raises an error of one sentence; argparse would print the usage and exit."""
 
     def error(self, message: str) -> NoReturn:
         raise SettingsError(f"{message.removeprefix('argument ')}; `--help` lists the flags.")
@@ -145,7 +144,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(
         prog="python -m tau_trainer.headless",
-        description="Play a scene for a trainer that speaks ML-Agents' protocol, as a Unity build would.",
+        description="Play a scene for a trainer that uses ML-Agents' protocol, as a Unity build does.",
         allow_abbrev=False,
     )
     _add_build_flags(parser.add_argument_group("a Unity build's flags").add_argument)
@@ -157,35 +156,35 @@ def _parser() -> _Parser:
 
 
 def _add_build_flags(add: _Add) -> None:
-    add("-nographics", action="store_true", help="accepted; the engine never draws pictures")
-    add("-batchmode", action="store_true", help="accepted")
-    add("--mlagents-port", dest="port", metavar="N", type=_whole(1, 65535), help="where the trainer listens")
-    add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log here, not to stderr")
+    add("-nographics", action="store_true", help="accepted and ignored; the engine draws nothing")
+    add("-batchmode", action="store_true", help="accepted and ignored")
+    add("--mlagents-port", dest="port", metavar="N", type=_whole(1, 65535), help="the trainer's port")
+    add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log file (default: stderr)")
 
 
 def _add_scene_flags(add: _Add) -> None:
     add("--scene", choices=SCENES, help="scene to play (default: %(default)s)")
     usual = ", ".join(f"{scene} {agents}" for scene, agents in USUAL_AGENTS.items())
-    add("--agents", metavar="N", type=_whole(1, MOST_AGENTS), help=f"agents (default: {usual})")
-    add("--seed", metavar="S", type=_whole(), help="default: the trainer's")
-    add("--max-decisions", metavar="N", type=_whole(0), help="maximum decisions of an episode; 0: no limit")
-    add("--step-ms", metavar="X", type=_number(0.0), help="sleep this long in every step")
-    add("--spin-ms", metavar="X", type=_number(0.0), help="compute this long in every step")
+    add("--agents", metavar="N", type=_whole(1, MOST_AGENTS), help=f"number of agents (default: {usual})")
+    add("--seed", metavar="S", type=_whole(), help="random seed (default: the trainer's)")
+    add("--max-decisions", metavar="N", type=_whole(0), help="decisions until an episode is truncated; 0: no limit")
+    add("--step-ms", metavar="X", type=_number(0.0), help="sleep for this number of milliseconds in every step")
+    add("--spin-ms", metavar="X", type=_number(0.0), help="compute for this number of milliseconds in every step")
     add(
         "--connect-seconds",
         metavar="X",
         type=_number(0.0),
-        help="seconds to wait for a trainer (default: %(default)s)",
+        help="seconds to wait for the trainer (default: %(default)s)",
     )
-    add("--report-file", metavar="F", type=Path, help="append JSON lines of counts")
+    add("--report-file", metavar="F", type=Path, help="append counts to this file, as JSON lines")
     add(
         "--report-seconds",
         metavar="X",
         type=_number(0.0),
-        help="seconds between two reports (default: %(default)s)",
+        help="seconds between two lines (default: %(default)s)",
     )
-    add("--report-episodes", action="store_true", help="also report each episode, in a file next to it")
-    add("--write-build", metavar="DIR", type=Path, help="write a launcher for these flags, and exit")
+    add("--report-episodes", action="store_true", help="write a line for each episode to F.episodes too")
+    add("--write-build", metavar="DIR", type=Path, help="write a launcher for these flags, then exit")
 
 
 def _add_fault_flags(add: _Add) -> None:
@@ -193,21 +192,31 @@ def _add_fault_flags(add: _Add) -> None:
         "--fault",
         dest="fault_kind",
         choices=[kind.value for kind in FaultKind],
-        help="fault to simulate (scene faulty: crash)",
+        help="the fault to play (default of the scene faulty: crash)",
     )
     add("--fault-after", metavar="N", type=_whole(0), help="steps before the fault (default: %(default)s)")
-    add("--fault-seconds", metavar="X", type=_number(0.0), help="duration of a slow start (default: %(default)s)")
-    add("--fault-once", metavar="F", type=Path, help="only the first engine fails; it creates this file")
+    add("--fault-seconds", metavar="X", type=_number(0.0), help="seconds of a slow start (default: %(default)s)")
+    add("--fault-once", metavar="F", type=Path, help="only the first engine fails, and creates this file")
 
 
 def _add_tau_flags(add: _Add) -> None:
-    add("--tau-profile", type=_profile, help="default: %(default)s")
+    add("--tau-profile", type=_profile, help="profile (default: %(default)s)")
     add("--tau-data", metavar="F", help="a Tau JSON file (default: the packaged data)")
     add("--tau-agents", dest="agents", metavar="N", type=_whole(1, MOST_AGENTS), help="the same as --agents")
-    add("--tau-target-sensor", action="store_true", help="also send the answer's vector")
-    add("--tau-reward", choices=REWARDS, help="formula (default: the profile's)")
-    add("--tau-columns", metavar="N", type=_whole(1), help="leading components that count")
-    add("--tau-threshold", metavar="X", type=_number(1e-9), help="default: %(default)s")
-    add("--tau-reward-threshold", metavar="X", type=_number(), help="default: %(default)s")
-    add("--tau-faithful-terminal", action="store_true", help="report limits as real ends, as Tau does")
-    add("--tau-split", choices=("train", "evaluation"), help="default: %(default)s")
+    add("--tau-target-sensor", action="store_true", help="also send the answer's vector, as a sensor")
+    add("--tau-reward", choices=REWARDS, help="reward formula (default: the profile's)")
+    add("--tau-columns", metavar="N", type=_whole(1), help="number of leading components that count (default: all)")
+    add(
+        "--tau-threshold",
+        metavar="X",
+        type=_number(1e-9),
+        help="error below which a component is correct (default: %(default)s)",
+    )
+    add(
+        "--tau-reward-threshold",
+        metavar="X",
+        type=_number(),
+        help="end an episode whose reward falls to this (default: %(default)s)",
+    )
+    add("--tau-faithful-terminal", action="store_true", help="report truncations as real ends, as Tau does")
+    add("--tau-split", choices=("train", "evaluation"), help="part of the data to play (default: %(default)s)")

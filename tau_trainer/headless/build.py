@@ -1,8 +1,8 @@
 """Launchers that replace a Unity build.
 
 ``UnityEnvironment(file_name=...)`` and ``mlagents-learn --env`` start a program with a build's flags. The launcher is a
-short script that starts this Python interpreter to play a scene, in an environment that does not depend on the caller,
-because mlagents-learn runs on another Python.
+short script that runs the headless engine with this Python interpreter. It sets environment variables of its own,
+because the caller may run on another Python: mlagents-learn does.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.headless.scenes import SCENES
 
 _FOREIGN: Final = ("PYTHONHOME", "PYTHONSTARTUP", "PYTHONOPTIMIZE", "PYTHONUSERBASE", "__PYVENV_LAUNCHER__")
-"""Variables of the calling Python that would mislead ours."""
+"""Environment variables for the caller's Python. They would break this one, so the launcher unsets them."""
 
 
 def write_build(folder: Path, scene: str, extra_args: Sequence[str] = (), *, platform: str = sys.platform) -> Path:
-    """Write a launcher that plays ``scene`` with ``extra_args``; returns the value for ``--env`` or ``file_name``.
+    """Write a launcher that plays ``scene`` with ``extra_args``; return the path to pass as ``--env`` or ``file_name``.
 
-    The flags that the trainer adds come after ``extra_args`` and override them. Linux: ``<folder>/<scene>.x86_64``.
-    macOS: ``<folder>/<scene>.app``. Windows: ``<folder>/<scene>.bat``, which this package's launcher accepts;
-    ML-Agents' own looks for an ``.exe`` there, and a script cannot be one. An earlier launcher is replaced.
+    The trainer adds its flags after ``extra_args``, so they take precedence. Linux: ``<folder>/<scene>.x86_64``.
+    macOS: ``<folder>/<scene>.app``. Windows: ``<folder>/<scene>.bat``, which this package accepts; ML-Agents requires
+    an ``.exe`` there, which a script cannot be. An existing launcher is replaced.
 
-    Raises SettingsError for an unknown scene or a folder that cannot be written.
+    Raises SettingsError if the scene is unknown or the folder cannot be written.
     """
     if scene not in SCENES:
-        raise SettingsError(f"there is no scene `{scene}`; the scenes are {', '.join(SCENES)}.")
+        raise SettingsError(f"unknown scene `{scene}`; choose one of {', '.join(SCENES)}.")
     command = [sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", scene, *extra_args]
     try:
         folder = folder.resolve()
@@ -52,7 +52,7 @@ def _package_parent() -> str:
 
 
 def _shell(command: Sequence[str]) -> str:
-    """A POSIX shell script. ``exec``: signals, kills and the exit code reach the engine itself."""
+    """A POSIX shell script. It uses ``exec`` so that signals reach the engine, and its exit code the caller."""
     return "\n".join(
         [
             "#!/bin/sh",
@@ -67,7 +67,7 @@ def _shell(command: Sequence[str]) -> str:
 
 
 def _batch(command: Sequence[str]) -> str:
-    """A Windows batch file; ``%`` is doubled, as batch files require."""
+    """A Windows batch file. ``%`` is doubled, as the batch language requires."""
     lines = ["@echo off", "setlocal"]
     lines += [f'set "{variable}="' for variable in _FOREIGN]
     lines += [

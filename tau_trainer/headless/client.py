@@ -1,4 +1,4 @@
-"""One engine's connection: handshake, then a step for every reply, until one side ends it."""
+"""The engine's side of the protocol: a handshake, then one step for every reply, until one side ends the connection."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SILENT = frozenset({ENGINE_CONFIGURATION, FLOAT_PROPERTIES, TRAINING_ANALYTICS})
-"""Channels that a trainer may use, and that have no effect on an engine without pictures at full speed."""
+"""Side channels that the engine ignores without a warning: it draws nothing and always runs at full speed."""
 
 
 class HeadlessEngine:
@@ -48,12 +48,12 @@ class HeadlessEngine:
         self._trainer = Capabilities()
         self._unknown: set[uuid.UUID] = set()
         self._announced: set[str] = set()
-        """Behaviors that have had an agent: each is described once, with its first agent."""
+        """Behaviors already described to the trainer. Each is described once, together with its first agent."""
 
     def run(self) -> None:
-        """Play until the trainer or the user ends it; a disconnected trainer is a normal end.
+        """Play until the trainer or the user ends it. A trainer that disconnects is a normal end.
 
-        Raises EngineError if no trainer can be reached, other TauErrors for invalid replies.
+        Raises EngineError if no trainer can be reached, and other TauErrors for replies that the engine cannot follow.
         """
         try:
             scene = self._handshake()
@@ -66,7 +66,7 @@ class HeadlessEngine:
             _log.info("stopped by the user")
 
     def _handshake(self) -> Scene | None:
-        """Calls 1 and 2; None if the trainer ends the connection. Raises VersionError."""
+        """Make calls 1 and 2. Returns None if the trainer closes the connection here. Raises VersionError."""
         self._fault.before_connect()
         initialization = EngineInitialization(communication_version=self._fault.version())
         request = encode_engine_message(initialization=initialization)
@@ -74,14 +74,16 @@ class HeadlessEngine:
         if self._ended(first):
             return None
         if first.initialization is None:
-            raise VersionError("the trainer's first reply holds no initialization, so it speaks another protocol.")
+            raise VersionError(
+                "the trainer's first reply has no initialization, so it uses another protocol; check the port."
+            )
         _check_version(first.initialization)
         self._trainer = first.initialization.capabilities
         second = decode_trainer_message(self._link.exchange(encode_engine_message()), {})
         if self._ended(second):
             return None
         if not second.has_input:
-            raise VersionError("the trainer's second reply holds no input, so it speaks another protocol.")
+            raise VersionError("the trainer's second reply has no input, so it uses another protocol; check the port.")
         self._hear(second.side_channel)
         seed, areas = first.initialization.seed, first.initialization.num_areas
         scene = create_scene(self._options, self._parameters, seed=seed, areas=areas)
@@ -135,7 +137,7 @@ class HeadlessEngine:
     def _follow(
         self, reply: TrainerMessage, scene: Scene, batches: list[StepBatch], report: Report | None
     ) -> list[StepBatch]:
-        """Apply the trainer's reply, in Unity's order: side channel, command, actions."""
+        """Carry out the trainer's reply in Unity's order: side channel, command, actions."""
         parameters = self._parameters
         changed = self._hear(reply.side_channel)
         if reply.command is Command.RESET:
@@ -154,7 +156,7 @@ class HeadlessEngine:
         return batches
 
     def _hear(self, data: bytes) -> bool:
-        """Read one reply's side channel bytes; returns whether an environment parameter was set. Raises DecodeError."""
+        """Read a reply's side channel bytes. Returns True if they set an environment parameter. Raises DecodeError."""
         changed = False
         for channel, payload in unpack_payloads(data):
             if channel == ENVIRONMENT_PARAMETERS:
@@ -162,13 +164,14 @@ class HeadlessEngine:
                 changed = True
             elif channel not in _SILENT and channel not in self._unknown:
                 self._unknown.add(channel)
-                _log.warning("messages of the unknown side channel %s are ignored", channel)
+                _log.warning("ignored messages of the unknown side channel %s", channel)
         return changed
 
     def _spend(self, parameters: EnvironmentParameters) -> None:
-        """Spend a step's time: computing, and waiting, as a game on a GPU does.
+        """Make the step take its configured time: first compute (``spin_ms``), then sleep (``step_ms``).
 
-        The environment parameters ``step_ms`` and ``spin_ms`` override the flags, and may be distributions.
+        A game computes, then waits for the GPU. The environment parameters ``spin_ms`` and ``step_ms`` take precedence
+        over the flags, and may be distributions.
         """
         spin = parameters.get("spin_ms", self._options.spin_ms)
         if spin > 0.0:
@@ -187,18 +190,18 @@ class HeadlessEngine:
 
 
 def _check_version(trainer: TrainerInitialization) -> None:
-    """Same rule as ML-Agents: the major number must be equal."""
+    """Apply ML-Agents' rule: the major version numbers must be equal. Raises VersionError."""
     theirs, ours = trainer.communication_version, COMMUNICATION_VERSION
     if theirs.split(".")[0] != ours.split(".")[0]:
         raise VersionError(
-            f"the trainer speaks communicator API {theirs}, this engine {ours}; their first numbers must agree."
+            f"the trainer uses communicator API {theirs}, this engine {ours}; use versions with the same first number."
         )
 
 
 def _actions(reply: TrainerMessage, spec: BehaviorSpec, agents: int) -> Actions:
-    """The reply's actions in the order of the agents that need decisions; no list means zero actions.
+    """The reply's actions in the order of the agents that asked. If the reply has none, all actions are zero.
 
-    Raises DecodeError for too few or too many.
+    Raises DecodeError for any other number of actions than ``agents``.
     """
     actions = reply.actions.get(spec.name)
     if actions is None or len(actions) == 0:
@@ -206,6 +209,6 @@ def _actions(reply: TrainerMessage, spec: BehaviorSpec, agents: int) -> Actions:
     if len(actions) != agents:
         raise DecodeError(
             f"the trainer sent {len(actions)} actions of behavior `{spec.name}` for the {agents} agents that asked; "
-            "send one for each, in the order they were listed."
+            "it must send one for each agent, in the order in which the engine lists them."
         )
     return actions

@@ -1,9 +1,9 @@
-"""A minimal HTTP/2 client for gRPC's unary calls, one at a time, to a server on this machine.
+"""A minimal HTTP/2 client that makes gRPC's unary calls, one at a time, to a server on this machine.
 
-An exchange through grpcio's Python client costs some 200 microseconds of processor time, most of an engine's share of a
-step; the same bytes through a plain socket cost about 50. This module has only what the protocol needs (RFC 9113,
-and gRPC's ``PROTOCOL-HTTP2``): cleartext with prior knowledge, one stream at a time, flow control in both directions.
-Response headers are not decoded: a reply has a message, or the call has failed.
+An exchange through grpcio's Python client costs about 200 microseconds of processor time, most of an engine's share of
+a step; the same bytes through a plain socket cost about 50. The client implements only the parts that the protocol
+needs (RFC 9113, and gRPC's ``PROTOCOL-HTTP2``): cleartext with prior knowledge, one stream at a time, flow control in
+both directions. Response headers are not decoded: if a reply has no message, the call has failed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _POLL_SECONDS: Final = 0.5 if sys.platform == "win32" else None
 
 
 class CallError(ConnectionError):
-    """The call failed: the connection is lost, or the server refused."""
+    """The call failed: the connection is lost, or the server refused the call."""
 
 
 class Http2Connection(Endpoint):
@@ -64,7 +64,7 @@ class Http2Connection(Endpoint):
 
     @property
     def usable(self) -> bool:
-        """Whether another call is possible; if not, open a new connection."""
+        """True if the connection accepts another call; if not, open a new connection."""
         return not self._closing and self._stream < _LAST_STREAM
 
     def call(self, message: bytes) -> bytes:
@@ -72,7 +72,7 @@ class Http2Connection(Endpoint):
         self._stream += 2
         self._last = self._stream
         self._streams = {self._stream: Stream(self._initial_window)}
-        self._queue.clear()  # remains of an interrupted call
+        self._queue.clear()  # data of an interrupted call
         self._reply.clear()
         self._done, self._failure = False, ""
         self._out += frame(HEADERS, END_HEADERS, self._stream, self._headers)
@@ -95,12 +95,12 @@ class Http2Connection(Endpoint):
             self._send()
 
     def set_timeout(self, seconds: float | None) -> None:
-        """Maximum seconds to wait for the socket; None: forever."""
+        """Set the longest wait for an answer of the socket, in seconds; None: no limit."""
         self._patient = seconds is None
         self._socket.settimeout(_POLL_SECONDS if seconds is None else seconds)
 
     def wait_until_gone(self) -> None:
-        """Answer only pings until the server closes the connection."""
+        """Wait until the server closes the connection; answer pings meanwhile."""
         while True:
             try:
                 self._turn()
@@ -126,7 +126,7 @@ class Http2Connection(Endpoint):
             raise CallError(error.strerror or str(error)) from error
 
     def _turn(self) -> None:
-        """Wait for the server, handle its frames, and send its answers. Raises CallError."""
+        """Wait for data of the server, process its frames, and send the answers to them. Raises CallError."""
         try:
             data = self._socket.recv(_RECEIVE)
         except TimeoutError as error:
@@ -160,7 +160,7 @@ class Http2Connection(Endpoint):
             self._failure = "the server cancelled the call"
 
     def _on_goaway(self, last: int, code: int) -> None:
-        """Stop new calls, as the server requests; the current one may still be answered."""
+        """The server accepts no new calls, but may still answer the current one."""
         self._closing = True
         if code or last < self._stream:
-            self._failure = "the server ends the connection"
+            self._failure = "the server is closing the connection"

@@ -1,4 +1,4 @@
-"""The connection to the trainer: one blocking call per exchange, as in Unity's communicator."""
+"""The connection to the trainer: one blocking call for each exchange, as in Unity's communicator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RETRY_SECONDS: Final = 0.05
 
 
 class TrainerGoneError(Exception):
-    """The trainer's end of the connection is closed."""
+    """The trainer has closed the connection."""
 
 
 class TrainerLink:
@@ -28,14 +28,14 @@ class TrainerLink:
         self._connection: Http2Connection | None = None
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection if it is open."""
         if self._connection is not None:
             self._connection.close()
 
     def connect(self, request: bytes, seconds: float) -> bytes:
-        """The first exchange; retries for ``seconds`` until a trainer listens.
+        """Make the first exchange. If no trainer listens yet, retry for ``seconds``.
 
-        Raises EngineError if none does; TrainerGoneError if the trainer disconnects.
+        Raises EngineError if no trainer listens by then, TrainerGoneError if the trainer breaks off.
         """
         deadline = time.monotonic() + seconds
         while self._connection is None:
@@ -58,7 +58,7 @@ class TrainerLink:
             raise TrainerGoneError(str(error)) from error
 
     def goodbye(self) -> None:
-        """Tell the trainer that this engine ends (status 400), if it still listens."""
+        """If the trainer still listens, report that this engine ends (status 400)."""
         if self._connection is None:
             return
         with contextlib.suppress(OSError):
@@ -72,7 +72,7 @@ class TrainerLink:
             self._connection.wait_until_gone()
 
     def _open(self) -> Http2Connection:
-        """The connection, or a new one if it accepts no more calls. Raises OSError."""
+        """The connection; a new one if the old one accepts no more calls. Raises OSError."""
         if self._connection is None or not self._connection.usable:
             self.close()
             self._connection = Http2Connection(_HOST, self._port, METHOD)

@@ -1,4 +1,4 @@
-"""Runs the engine for a command line, and returns its exit code."""
+"""The engine's program: reads the command line, plays, and returns the exit code."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _log = logging.getLogger("tau_trainer.headless")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the engine with these command-line arguments (None: the process's own); return the exit code.
+    """Run the engine with these command-line arguments (None: those of the process); return the exit code.
 
-    0: the trainer or the user ended it; 2: a mistake, reported in one sentence in the log; 1: a bug, with traceback.
+    0: the trainer or the user ended it; 2: wrong input, with one sentence in the log; 1: a bug, with a traceback.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     _log_to(logging.StreamHandler(sys.stderr), "%(message)s")
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log.error("error: %s", error)
         return error.exit_code
     except Exception:
-        _log.exception("the engine has a defect")
+        _log.exception("the engine stopped because of a bug in it; please report the traceback")
         return 1
     finally:
         _log_to(None)
@@ -55,7 +55,7 @@ def _run(options: HeadlessOptions) -> None:
     if options.unknown:
         _log.warning("ignored unknown arguments: %s", " ".join(options.unknown))
     if options.port is None:
-        raise SettingsError("no trainer to connect to; give its port with `--mlagents-port N`.")
+        raise SettingsError("the trainer's port is missing; give it with `--mlagents-port N`.")
     check_scene(options)
     _catch_terminate()
     from tau_trainer.headless.client import HeadlessEngine
@@ -64,12 +64,12 @@ def _run(options: HeadlessOptions) -> None:
     with contextlib.closing(TrainerLink(options.port)) as link:
         _log.info("connecting to the trainer on localhost:%d", options.port)
         engine = HeadlessEngine(link, options)
-        gc.freeze()  # later collections can skip the objects that exist now
+        gc.freeze()  # later collections can skip the modules that are loaded by now
         engine.run()
 
 
 def _catch_terminate() -> None:
-    """Let SIGTERM end the engine as Ctrl-C does, with a goodbye to the trainer."""
+    """Make SIGTERM end the engine as Ctrl-C does: it says goodbye to the trainer."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -87,7 +87,7 @@ def _open_log(path: Path) -> logging.Handler:
 
 
 def _log_to(handler: logging.Handler | None, layout: str = "") -> None:
-    """Send this package's log lines only to ``handler``; None: to other handlers."""
+    """Send this package's log lines to ``handler`` only; None: to the parent loggers."""
     for old in tuple(_log.handlers):
         _log.removeHandler(old)
         old.close()

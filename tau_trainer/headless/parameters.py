@@ -1,4 +1,4 @@
-"""The engine's side of ML-Agents' environment parameters: numbers, or distributions that are sampled at each use."""
+"""The engine's side of ML-Agents' environment parameters: numbers, or distributions sampled at each use."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class EnvironmentParameters:
         return name in self._values
 
     def set(self, name: str, value: float | Sampler) -> None:
-        """Set a number, or a distribution whose draws start from its seed.
+        """Set a number, or a distribution with random draws that start from its seed.
 
-        Raises DecodeError for a number that is not finite, or a distribution without the numbers it needs.
+        Raises DecodeError if a number is not finite or the distribution lacks numbers that it needs.
         """
         if isinstance(value, Sampler):
             _check(name, value)
             self._values[name] = value, np.random.default_rng(value.seed % 2**32)
         else:
             if not np.isfinite(value):
-                raise DecodeError(f"environment parameter '{name}' is {value}; give a finite number")
+                raise DecodeError(f"environment parameter '{name}' is {value}; set it to a finite number")
             self._values[name] = float(value)
 
     def get(self, name: str, default: float) -> float:
-        """The parameter's value now (``GetWithDefault``): a distribution is drawn."""
+        """The parameter's current value, as in Unity's ``GetWithDefault``; from a distribution, a new draw."""
         value = self._values.get(name, default)
         return float(self.draw(name, default, 1)[0]) if isinstance(value, tuple) else value
 
     def draw(self, name: str, default: float, count: int) -> NDArray[np.float64]:
-        """``count`` values, one for each use: float64 [count]. A plain number is repeated."""
+        """``count`` draws from the parameter's distribution: float64 [count]. A plain number is repeated."""
         value = self._values.get(name, default)
         if not isinstance(value, tuple):
             return np.full(count, value)

@@ -1,4 +1,4 @@
-"""The engine's own counts, for benchmarks that must not rely on the trainer's counts."""
+"""The engine's own count of decisions and episodes, for benchmarks that must not trust the trainer's count."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tau_trainer.specs import StepBatch, Terminals
 
 
 class Report:
-    """Appends a JSON line every ``interval`` seconds, and one at the end, to a file.
+    """Appends a JSON line to a file every ``interval`` seconds, and a last one at the end.
 
     Keys: ``time`` (Unix time in seconds), ``decisions``, ``exchanges`` and ``episodes`` (totals), ``mean_return``
     (mean over the episodes that ended since the last line; null if none did).
 
-    With ``episodes``, the file ``<path>.episodes`` gets a line for each episode as it ends: ``behavior``, ``begun`` and
-    ``ended`` (decisions of all agents of that behavior until then), ``return``, ``time``. An agent's episode begins
-    where its last one ended.
+    If ``episodes`` is true, the file ``<path>.episodes`` gets a line for each episode when it ends: ``behavior``,
+    ``begun`` and ``ended`` (decisions of all agents of that behavior up to the start and the end of the episode),
+    ``return``, ``time``. An agent's episode starts at the count at which its previous one ended.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class Report:
             self._each.close()
 
     def reset(self) -> None:
-        """All running episodes were dropped: forget their rewards. Counts one exchange."""
+        """Drop the rewards of all running episodes, after the trainer reset the scene. Counts one exchange."""
         self._returns[:] = 0.0
         self._begun[:] = self._decisions
         self._exchanges += 1
 
     def add(self, asked: Sequence[int], batches: Sequence[StepBatch]) -> None:
-        """One exchange was answered with actions, and led to ``batches``.
+        """Count one exchange: the trainer sent actions, and the scene answered with ``batches``.
 
-        ``asked``: agents with an action, by behavior; ``batches``: one for each behavior, in the same order.
+        ``asked``: number of agents with an action, by behavior; ``batches``: one for each behavior, in the same order.
         """
         self._exchanges += 1
         self._decisions += asked

@@ -1,16 +1,16 @@
-"""The interface of a scene of the headless engine, and the base class of scenes whose agents step together.
+"""Scenes of the headless engine: the contract of a scene, and a base class for scenes in which all agents act in step.
 
 ::
 
     scene = create_scene(...)
     scene.seed(7)
-    batches = scene.reset(parameters)        # first observations, reward 0, no agent has ended
+    batches = scene.reset(parameters)        # first observations, reward 0, no ended episodes
     while True:
-        batches = scene.step(actions)        # actions[name] [n] answer the batch of that behavior, in its order
+        batches = scene.step(actions)        # actions[name] [n]: for the agents of that behavior's batch, in its order
 
-A scene owns its agents' ids: they count from 0, as Unity's do, and stay over episodes and resets. Between two episodes
-an agent may change its behavior: it ends under the one and begins under the other. A scene never changes an array that
-it has handed out.
+A scene assigns its agents' ids: they count from 0, as in Unity, and stay the same over episodes and resets. Between two
+episodes an agent may change its behavior: it ends with the old one and starts with the new one. A scene never changes
+an array that it has returned.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tau_trainer.specs import (
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 Played = tuple[FloatArray, BoolArray]
-"""Every agent's reward (float32 [agents]) and whether its episode is over (bool [agents])."""
+"""The reward of every agent (float32 [agents]), and a flag that is true if its episode is over (bool [agents])."""
 _EVEN = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 
 
@@ -53,17 +53,17 @@ def numbers(name: str, size: int, kind: ObservationType = ObservationType.DEFAUL
 
 
 def picture(name: str, channels: int, height: int, width: int) -> ObservationSpec:
-    """A sensor of uint8 [channels, height, width]."""
+    """An image sensor: uint8 [channels, height, width]."""
     return ObservationSpec(name, (channels, height, width), (DimensionProperty.NONE, _EVEN, _EVEN), dtype=np.uint8)
 
 
 def entities(name: str, most: int, size: int) -> ObservationSpec:
-    """A sensor of up to ``most`` objects of ``size`` numbers each, in arbitrary order; absent ones are zeros."""
+    """A sensor of up to ``most`` things of ``size`` numbers each. Their order has no meaning; unused rows are zeros."""
     return ObservationSpec(name, (most, size), (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE))
 
 
 class Scene(ABC):
-    """A game without a screen: one or more behaviors, many agents, arrays in and arrays out."""
+    """A game without a screen, with one or more behaviors and many agents. Its inputs and outputs are arrays."""
 
     specs: tuple[BehaviorSpec, ...]
     """The behaviors of the scene, with their sensors in wire order."""
@@ -76,38 +76,38 @@ class Scene(ABC):
 
     @abstractmethod
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
-        """Start a new episode for every agent, without reporting the end of the old ones (as Unity's reset does).
+        """Start a new episode for every agent, without reporting an end of the old ones (as Unity's reset does).
 
         Returns a batch for each behavior, in the order of ``specs``; some may be empty. Reads ``parameters`` and keeps
-        it for values that are drawn for every episode. The random streams continue; call :meth:`seed` before to restart
-        them.
+        it for values that are drawn in every episode. The random streams continue; to restart them, call :meth:`seed`
+        first.
         """
 
     @abstractmethod
     def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         """Play one decision of every agent that asked for one.
 
-        ``actions`` by the behavior's full name, in the order of its last batch's ids; a behavior without decisions
-        may be left out. Returns a batch for each behavior, in the order of ``specs``.
+        ``actions`` maps the full name of each behavior to its actions, in the order of the ids in its last batch. You
+        may omit behaviors whose last batch is empty. Returns a batch for each behavior, in the order of ``specs``.
         """
 
     def update(self, parameters: EnvironmentParameters) -> None:  # noqa: B027 - most scenes read parameters at episode begin
-        """Take note of parameters that arrived without a reset."""
+        """Apply parameters that arrived without a reset."""
 
     def stats(self) -> Sequence[Stat]:
-        """Statistics since the last call: usually none."""
+        """Statistics since the last call. Most scenes have none."""
         return ()
 
 
 class LockstepScene(Scene):
-    """Scenes in which every agent asks for a decision in every step. Subclasses write the four hooks below.
+    """A scene in which every agent asks for a decision in every step. Subclasses implement the hooks below.
 
-    An agent whose episode ends is in ``terminals`` with its last observation and reward, and in the same step asks
-    for the first decision of its next episode with reward 0. All behaviors have the same sensors and actions.
+    If an agent's episode ends, the agent is in ``terminals`` with its last observation and reward. In the same step it
+    asks for the first decision of its next episode, with reward 0. All behaviors have the same sensors and actions.
     """
 
     max_decisions: int
-    """Decisions after which an episode is cut (truncated); 0: never."""
+    """Number of decisions after which an episode is truncated; 0: never."""
 
     def __init__(self, specs: tuple[BehaviorSpec, ...], agents: int, seed: int, max_decisions: int) -> None:
         self.specs = specs
@@ -116,7 +116,7 @@ class LockstepScene(Scene):
         self.parameters = EnvironmentParameters()
         self.random = AgentRandom(seed, agents)
         self.age = np.zeros(agents, np.int64)
-        """int64 [agents]: decisions taken in the running episode."""
+        """int64 [agents]: number of decisions in the running episode."""
         self.behavior = np.zeros(agents, np.intp)
         """intp [agents]: the behavior of the running episode, as an index of ``specs``; :meth:`begin` may change it."""
         self._ids = _frozen(np.arange(agents, dtype=np.int32))
@@ -127,7 +127,7 @@ class LockstepScene(Scene):
 
     @abstractmethod
     def begin(self, index: IndexArray) -> None:
-        """Begin a new episode for the agents ``index`` (intp [k])."""
+        """Start a new episode for the agents ``index`` (intp [k])."""
 
     @abstractmethod
     def advance(self, actions: Actions) -> Played:
@@ -135,10 +135,10 @@ class LockstepScene(Scene):
 
     @abstractmethod
     def observe(self) -> Observations:
-        """The current observations: one new [agents, *shape] for each sensor, in the sensor's dtype."""
+        """Current observations of every agent: a new array [agents, *shape] for each sensor, in the sensor's dtype."""
 
     def mask(self) -> BoolArray | None:
-        """The forbidden actions: a new bool [agents, sum of branches]; None: all are allowed."""
+        """Actions that are forbidden now: a new bool [agents, sum of branches]; None: all actions are allowed."""
         return None
 
     def update(self, parameters: EnvironmentParameters) -> None:
@@ -146,7 +146,7 @@ class LockstepScene(Scene):
         self.max_decisions = int(parameters.get("max_decisions", self.max_decisions))
 
     def turn(self) -> None:
-        """Update the state for the next observation, after the last observations of ended episodes."""
+        """Prepare the next observations; called after the last observations of ended episodes were taken."""
 
     def seed(self, seed: int) -> None:
         """See :meth:`Scene.seed`."""
@@ -162,7 +162,7 @@ class LockstepScene(Scene):
         return self._batches(self._no_reward, [self._nobody] * len(self.specs))
 
     def step(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
-        """See :meth:`Scene.step`. Raises DecodeError for NaN actions, which would poison the scene for ever."""
+        """See :meth:`Scene.step`. Raises DecodeError for NaN actions, which would make the scene's state NaN too."""
         reward, over = self.advance(self._joined(actions))
         self.age += 1
         ended = over | (self.age >= self.max_decisions) if self.max_decisions else over
@@ -177,7 +177,7 @@ class LockstepScene(Scene):
         return self._batches(reward, terminals)
 
     def _joined(self, actions: Mapping[str, Actions]) -> Actions:
-        """The actions of all agents, by id."""
+        """The actions of all agents, ordered by id."""
         first = self.specs[0]
         if len(self.specs) == 1:
             joined = actions[first.name]
@@ -191,12 +191,12 @@ class LockstepScene(Scene):
             agent = np.flatnonzero(np.isnan(joined.continuous).any(axis=1))[0]
             raise DecodeError(
                 f"the trainer sent NaN as an action of behavior `{self.specs[self.behavior[agent]].name}` for agent "
-                f"{agent}; its policy has diverged."
+                f"{agent}; its policy has diverged. Try a smaller learning rate."
             )
         return joined
 
     def _members(self, index: IndexArray) -> list[IndexArray]:
-        """The agents of ``index`` by behavior."""
+        """The agents ``index``, split by behavior."""
         if len(self.specs) == 1:
             return [index]
         return [index[self.behavior[index] == number] for number in range(len(self.specs))]
@@ -236,6 +236,6 @@ class LockstepScene(Scene):
 
 
 def _frozen(array: NDArray[ScalarT]) -> NDArray[ScalarT]:
-    """The same array, read-only: it is handed out with every batch."""
+    """Make an array read-only and return it: every batch shares it."""
     array.flags.writeable = False
     return array

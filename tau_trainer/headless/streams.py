@@ -1,7 +1,7 @@
 """One random stream for each agent, drawn for many agents at once.
 
-An agent's stream depends on the seed and on the agent's own number only, never on how many agents there are or in
-which order they end: an engine with 64 agents gives agent 5 the same episodes as an engine with 6 agents.
+An agent's stream depends only on the seed and on the agent's number, not on the number of agents or on the order in
+which they end: an engine with 64 agents gives agent 5 the same episodes as an engine with 6 agents.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class AgentRandom:
     def uniform(self, index: IndexArray | None = None, count: int = 1) -> NDArray[np.float64]:
         """Draw ``count`` numbers in [0, 1) for each agent of ``index`` (None: all agents).
 
-        Returns float64 [count, k]. Only these agents' streams move on. ``index`` must not repeat an agent.
+        Returns float64 [count, k]. Only the streams of these agents advance. ``index`` must not repeat an agent.
         """
         start = self._state if index is None else self._state[index]
         state = start + _GAMMA * np.arange(1, count + 1, dtype=np.uint64)[:, None]

@@ -93,7 +93,7 @@ def test_an_earlier_launcher_is_replaced(tmp_path: Path) -> None:
 
 
 def test_mistakes(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no scene `chess`"):
+    with pytest.raises(SettingsError, match="unknown scene `chess`"):
         write_build(tmp_path, "chess")
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match="choose another folder"):

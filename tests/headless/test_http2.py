@@ -259,8 +259,8 @@ def test_the_servers_windows_and_frame_limit_are_kept(server: ScriptedServer) ->
     ("frames", "message"),
     [
         ([(RST_STREAM, 0, 1, b"\x00\x00\x00\x08")], "cancelled"),
-        ([(GOAWAY, 0, 0, struct.pack(">II", 0, 0))], "ends the connection"),
-        ([(GOAWAY, 0, 0, struct.pack(">II", 1, 2))], "ends the connection"),
+        ([(GOAWAY, 0, 0, struct.pack(">II", 0, 0))], "closing the connection"),
+        ([(GOAWAY, 0, 0, struct.pack(">II", 1, 2))], "closing the connection"),
         ([(GOAWAY, 0, 0, b"")], "cannot be read"),
         ([(WINDOW_UPDATE, 0, 0, b"123")], "cannot be read"),
         ([(SETTINGS, 0, 0, b"12345")], "cannot be read"),

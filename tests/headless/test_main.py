@@ -26,7 +26,7 @@ MODULE = (sys.executable, "-m", "tau_trainer.headless")
 
 def test_without_a_port_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--scene", "basic"]) == 2
-    assert capsys.readouterr().err == "error: no trainer to connect to; give its port with `--mlagents-port N`.\n"
+    assert capsys.readouterr().err == "error: the trainer's port is missing; give it with `--mlagents-port N`.\n"
 
 
 def test_a_wrong_value_is_told_in_the_log_file_too(tmp_path: Path) -> None:

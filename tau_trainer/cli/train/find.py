@@ -198,7 +198,10 @@ def _compare(finder: Any, played: Sequence[RunSettings], flags: CompareFlags, sh
 
 
 def watched(
-    work: Callable[[Progress], T], stop: Callable[[], None], shown: OutputFlags, then: str = "the results so far are kept"
+    work: Callable[[Progress], T],
+    stop: Callable[[], None],
+    shown: OutputFlags,
+    then: str = "the results so far are kept",
 ) -> T:
     """Run ``work`` in a thread and return its result; the first Ctrl-C calls ``stop``, the second ends at once.
 

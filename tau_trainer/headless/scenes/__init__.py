@@ -1,6 +1,6 @@
 """The scenes of the headless engine, by name.
 
-Each scene's module is imported when it is played, so that the engine starts fast.
+A scene's module is imported only when the scene is played, so that the engine starts fast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tau_trainer.headless.scenes.tau import TauRules
 
 MOST_AGENTS = 1_000_000
-"""Maximum number of agents; a larger number is a typo."""
+"""Largest number of agents that the engine accepts; a larger one is probably a typing error."""
 
 
 _PLAYED = {
@@ -34,7 +34,7 @@ _PLAYED = {
     "soccer": ("soccer", "SoccerScene", 16),
     "faulty": ("balance", "BalanceScene", 12),
 }
-"""Module, class and usual number of agents of each scene. ``faulty`` is ``balance`` in an engine that misbehaves."""
+"""Module, class and default number of agents of each scene. ``faulty`` is ``balance`` in an engine that fails."""
 USUAL_AGENTS = {name: agents for name, (_, _, agents) in _PLAYED.items()}
 SCENES = tuple(_PLAYED)
 """Names of all scenes."""
@@ -43,11 +43,12 @@ SCENES = tuple(_PLAYED)
 def create_scene(
     options: HeadlessOptions, parameters: EnvironmentParameters, *, seed: int = 0, areas: int = 1
 ) -> Scene:
-    """The scene named by ``options``, seeded.
+    """Create the scene that ``options`` names, seeded.
 
     ``parameters`` are the environment parameters of the trainer's first reply: ``num_agents``, ``seed`` and (scene
-    ``tau``) ``profile`` and ``target_sensor`` take precedence over ``options``. ``seed`` is the trainer's, used where
-    neither gives one. ``areas`` multiplies the agents, as ML-Agents' training areas do.
+    ``tau``) ``profile`` and ``target_sensor`` take precedence over ``options``. ``seed`` is the trainer's; it is used
+    if neither ``parameters`` nor ``options`` give one. The number of agents is multiplied by ``areas``, as with
+    ML-Agents' training areas.
 
     Raises SettingsError or DataError.
     """
@@ -77,12 +78,12 @@ def create_scene(
 
 
 def check_scene(options: HeadlessOptions) -> None:
-    """Raise what :func:`create_scene` would raise for ``options`` alone, before a trainer waits for this engine."""
+    """Raise the errors that :func:`create_scene` raises for ``options``, before a trainer waits for this engine."""
     create_scene(options, EnvironmentParameters())
 
 
 def tau_rules(options: HeadlessOptions) -> TauRules:
-    """The Tau scene's rules from the command line."""
+    """The Tau scene's rules, from the command line."""
     from tau_trainer.headless.scenes.tau import TauRules
 
     return TauRules(
@@ -97,5 +98,5 @@ def tau_rules(options: HeadlessOptions) -> TauRules:
 
 
 def _limit(options: HeadlessOptions) -> dict[str, int]:
-    """The length of episodes from the command line; None: the scene's own."""
+    """The requested limit of episodes; empty if there is none, so that the scene uses its default."""
     return {} if options.max_decisions is None else {"max_decisions": options.max_decisions}

@@ -1,9 +1,9 @@
 """3DBall without pictures: keep a ball from rolling off a platform that tilts about two axes.
 
-Numbers are those of ML-Agents' 3DBall: a cube of 5 m whose top tilts about its centre, a solid ball of 1 m diameter,
-up to 2 degrees a physics step of 0.02 s for each axis, five physics steps a decision, tilt limited to 0.25 in the
-quaternion's component, +0.1 a decision, -1 when the ball is lost, 1,000 decisions at most: the best return is 100. The
-physics are those of :mod:`~tau_trainer.headless.scenes.balance_physics`.
+The numbers are those of ML-Agents' 3DBall: a cube of 5 m that tilts about its centre, and a solid ball of 1 m diameter
+on its top. A physics step takes 0.02 s and tilts each axis by up to 2 degrees; a decision has five physics steps. The
+tilt is limited to 0.25 as a quaternion component. Each decision pays +0.1, losing the ball -1. An episode has at most
+1,000 decisions, so the best return is 100. :mod:`~tau_trainer.headless.scenes.balance_physics` computes the motion.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _SPEC = BehaviorSpec(
 
 
 class BalanceScene(LockstepScene):
-    """Twelve platforms with a ball each; see the module's text.
+    """Platforms with a ball each, twelve by default; see the module's docstring.
 
     Observation, 8 floats: the platform's quaternion components z and x, the ball's position relative to the platform's
     centre (x, y, z in m), the ball's velocity (x, y, z in m/s). Actions: tilt about z, tilt about x, in [-1, 1].
 
-    Environment parameters: ``gravity`` (m/s^2, positive), ``scale`` (of the ball), ``tilt_speed`` (degrees a physics
-    step), ``max_decisions``; the first two are drawn for each episode.
+    Environment parameters: ``gravity`` (m/s^2, positive), ``scale`` (of the ball), ``tilt_speed`` (degrees in a physics
+    step), ``max_decisions``. New values of the first two are drawn for each episode.
     """
 
     def __init__(self, *, agents: int = 12, seed: int = 0, max_decisions: int = 1000) -> None:
@@ -76,7 +76,7 @@ class BalanceScene(LockstepScene):
         return np.where(over, _LOST_REWARD, _KEPT_REWARD), over
 
     def observe(self) -> Observations:
-        """See the class's text."""
+        """See the class's docstring."""
         half = 0.5 * self._tilt
         seen = np.empty((self.agents, 8), np.float32)
         view = seen.T

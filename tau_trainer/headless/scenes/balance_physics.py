@@ -1,11 +1,11 @@
-"""A ball that rolls on a tilting platform, for many platforms at once, in buffers that are made once.
+"""A ball that rolls on a tilting platform, for many platforms at once, in preallocated buffers.
 
 With the platform's normal ``n`` and gravity ``g``, a solid sphere that rolls without slipping on a plane
 accelerates by 5/7 of gravity's part in the plane (moment of inertia 2/5 m r^2), so its horizontal acceleration is
-``5/7 g n_y (n_x, n_z)``. The height follows from contact: ``p . n`` = 2.5 + radius. The ball keeps contact, and the
-platform is moved, not thrown (Unity's ``transform.Rotate`` gives it no velocity); 3DBall's first drop of 1 m onto the
-platform is left out. Steps are semi-implicit Euler. Within a decision the platform's motion does not depend on the
-ball, so the five steps are two weighted sums over the five accelerations, exactly.
+``5/7 g n_y (n_x, n_z)``. The height follows from contact: ``p . n`` = 2.5 + radius. The ball always keeps contact. The
+platform moves without a velocity, so it does not push the ball (as with Unity's ``transform.Rotate``). 3DBall's first
+drop of 1 m onto the platform is left out. The integration is semi-implicit Euler. Within a decision the platform's
+motion does not depend on the ball, so the five steps are exactly two weighted sums over the five accelerations.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SUBSTEPS = 5
 TILT_LIMIT = 2.0 * float(np.arcsin(0.25))
 """Largest tilt of one axis in radians: 0.25 as a quaternion component."""
 HALF_WIDTH = 2.5
-"""Half the cube's side: the top lies this far from the centre of rotation, and the edge this far from the middle."""
+"""Half the cube's side, in m: the distance of the top from the centre of rotation, and of the edge from the middle."""
 LOST_DISTANCE = 3.0
-"""3DBall's own limit on the ball's horizontal distance."""
+"""3DBall's limit of the ball's horizontal distance, in m."""
 BALL_RADIUS = 0.5
 
 _Parts = tuple[NDArray[np.float64], ...]
@@ -71,7 +71,7 @@ class Motion:
         np.multiply(sine_x, cosine_z, out=z)
 
     def place(self, sine: NDArray[np.float64], cosine: NDArray[np.float64]) -> None:
-        """Platforms stand at tilts with these sines and cosines, float64 [2, agents]."""
+        """Set the platforms' tilts, given as sines and cosines, float64 [2, agents]."""
         self._sine[-1][...] = sine
         self._cosine[-1][...] = cosine
         self._normals(self._last)
@@ -81,7 +81,7 @@ class Motion:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Play one decision: change ``tilt`` [2, agents] by ``push`` in every step, and let the balls roll.
 
-        ``pull`` [agents] is the acceleration down a vertical slope. Returns sine and cosine of the last tilts.
+        ``pull`` [agents] is the acceleration down a vertical slope. Returns the sines and cosines of the last tilts.
         """
         tilts = self._tilts
         np.multiply(self._progress, push, out=tilts)
@@ -97,18 +97,18 @@ class Motion:
         return self._sine[-1], self._cosine[-1]
 
     def climb(self) -> NDArray[np.float64]:
-        """The balls' velocity along y, float64 [agents]: velocities lie in the plane."""
+        """The balls' velocity along y, float64 [agents]; it follows because velocities lie in the plane."""
         slide = self._flat[-1] * self.velocity
         speed: NDArray[np.float64] = (slide[0] + slide[1]) / self._up[-1, 0]
         return np.negative(speed, out=speed)
 
 
 class Contact:
-    """Where the balls touch the platforms.
+    """The points at which the balls touch the platforms.
 
-    Turning the ball's place (x, y, z) back about x, then about z, gives the place (ax, h, az) on the platform, whose
-    height ``h`` is known. With ``u`` the height in between, the equations of the two turns solved for what is not known
-    are ``(ax, u) = ((x, h) + sin b (h, x)) / cos b`` and ``(y, az) = ((u, z) - sin a (z, u)) / cos a``.
+    Rotating the ball's position (x, y, z) back about x, then about z, gives the position (ax, h, az) relative to the
+    platform, with the known height ``h``. With ``u``, the height between the two rotations, the solution for the
+    unknowns is ``(ax, u) = ((x, h) + sin b (h, x)) / cos b`` and ``(y, az) = ((u, z) - sin a (z, u)) / cos a``.
     """
 
     def __init__(self, agents: int) -> None:
@@ -119,11 +119,11 @@ class Contact:
         self._first, self._xh, self._hx = rows[0:2], rows[3:5], rows[4:2:-1]
         self._second, self._uz, self._zu = rows[5:7], rows[1:3], rows[2:0:-1]
         edge, far = 1.0 / HALF_WIDTH, 1.0 / LOST_DISTANCE
-        self._share = np.array([edge, 0.0, far, far, 0.0, 0.0, edge])[:, None]  # of what is allowed
+        self._share = np.array([edge, 0.0, far, far, 0.0, 0.0, edge])[:, None]  # reciprocals of the limits
         self._used = np.zeros((7, agents))
 
     def find(self, ball: NDArray[np.float64], sine: NDArray[np.float64], cosine: NDArray[np.float64]) -> BoolArray:
-        """Find ``level``, and whether each ball lies beyond the edge, or further away than 3DBall allows: [agents].
+        """Compute ``level``. Returns bool [agents]: true if the ball is beyond the edge or 3DBall's limit of distance.
 
         ``ball`` holds x and z; sines and cosines are those of the tilts about x and z: float64 [2, agents].
         """

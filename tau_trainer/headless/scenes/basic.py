@@ -1,8 +1,8 @@
 """ML-Agents' Basic: a line of 20 cells with a small goal near the start and a large one further away.
 
-Start in cell 10; cell 7 pays +0.1, cell 17 pays +1.0, both end the episode; every step costs 0.01. The best policy
-goes right seven times: 1.0 - 7 * 0.01 = 0.93. Staying has no end in Unity; here an episode is cut after
-``max_decisions`` so that an untrained deterministic policy can be evaluated too.
+The agent starts in cell 10. Cell 7 pays +0.1, cell 17 pays +1.0, and both end the episode; every step costs 0.01. The
+best policy goes right seven times: 1.0 - 7 * 0.01 = 0.93. In Unity, an agent that stays never ends its episode. Here an
+episode is truncated after ``max_decisions``, so that you can also evaluate an untrained deterministic policy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DIRECTION = np.array([0, -1, 1])
 
 
 class BasicScene(LockstepScene):
-    """See the module's text. Observation: the cell, one-hot, 20 floats. Action, one branch: stay, left, right.
+    """See the module's docstring. Observation: the cell, one-hot, 20 floats. Action, one branch: stay, left, right.
 
     Environment parameter: ``max_decisions``.
     """
@@ -46,15 +46,15 @@ class BasicScene(LockstepScene):
         self._goal[[SMALL_GOAL, LARGE_GOAL]] = True
 
     def begin(self, index: IndexArray) -> None:
-        """Back to the start."""
+        """Put the agents back to the start."""
         self._cell[index] = START
 
     def advance(self, actions: Actions) -> Played:
-        """Move, pay, and end in a goal."""
+        """Move the agents and pay them; end episodes that reach a goal."""
         direction = _DIRECTION.take(actions.discrete[:, 0], mode="clip")
         self._cell = np.clip(self._cell + direction, 0, CELLS - 1)
         return self._pay[self._cell], self._goal[self._cell]
 
     def observe(self) -> Observations:
-        """See the class's text."""
+        """See the class's docstring."""
         return (self._one_hot[self._cell],)

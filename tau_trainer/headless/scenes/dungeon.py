@@ -1,10 +1,10 @@
-"""ML-Agents' Dungeon Escape: three agents are locked up with a dragon, and one of them must sacrifice itself.
+"""ML-Agents' Dungeon Escape: three agents are locked up with a dragon, and one of them has to sacrifice itself.
 
-A board of six by six cells, seen from above. An agent that meets the dragon slays it and dies, and the dragon drops a
-key. An agent that walks over the key picks it up; if it opens the door with it, the group gets +1, and the episode
-ends. The dragon walks to its hole, a cell every third decision; if it gets there, the episode is lost. There is no
-other reward, so the agent that slays the dragon is rewarded only by its group's later reward. The best policy always
-escapes: 1.0. Agents 0 to 2 are the first group, 3 to 5 the second, and so on.
+A board of six by six cells, seen from above. If an agent meets the dragon, both die, and the dragon's key falls to the
+floor. An agent that walks over the key picks it up. If it reaches the door with the key, the group is free: the group
+gets +1, and the episode ends. The dragon walks to its hole, one cell every third decision; if it gets there, the group
+has lost. Nothing else pays, so the agent that slays the dragon earns only the later reward of its group. The best
+policy always escapes: 1.0. Agents 0 to 2 are the first group, 3 to 5 the second, and so on.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ TEAM = 3
 SIZE = 6
 """Cells along each side."""
 PACE = 3
-"""Decisions for a step of the dragon."""
+"""Number of decisions for each step of the dragon."""
 STAY, UP, DOWN, LEFT, RIGHT = range(5)
 """Actions."""
 DOOR, HOLE = np.array([0, 2]), np.array([SIZE - 1, 0])
-"""Rows and columns, from the top left. The dragon begins in the column farthest from its hole."""
+"""Row and column, from the top left. The dragon starts in the column farthest from its hole."""
 WITH_DRAGON, ON_FLOOR = -2, -1
-"""Values for the owner of the key if no agent has it."""
+"""Values of :attr:`DungeonScene.key` if no agent has the key: the dragon has it, or it is on the floor."""
 
 _MOVE = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
 _SPEC = BehaviorSpec("DungeonEscape?team=0", (numbers("VectorSensor_size19", 19),), ActionSpec(discrete_branches=(5,)))
 
 
 class DungeonScene(Scene):
-    """See the module's text.
+    """See the module's docstring.
 
-    Observation, 19 floats; distances are rows and columns in units of the board, 0 for an absent object: the agent's
-    cell; to the door; whether the dragon lives, and the way to it; whether the key lies on the floor, and the way to
-    it; whether the agent has the key, and whether another has it; for both others whether they live, and the way to
-    them; and how long until the dragon walks. Action, one branch: stay, up, down, left, right.
+    Observation, 19 floats. An offset is rows and columns as a share of the board, 0 if the thing is absent. In order:
+    the agent's cell; the offset of the door; whether the dragon lives, and its offset; whether the key is on the floor,
+    and its offset; whether the agent has the key; whether another agent has it; for each of the two others, whether it
+    lives, and its offset; the share of the dragon's pause that has passed. Action, one branch: stay, up, down, left,
+    right.
 
     Environment parameter: ``max_decisions``.
     """
@@ -55,7 +56,7 @@ class DungeonScene(Scene):
         self.place = np.zeros((groups, TEAM, 2), np.intp)
         self.dragon = np.zeros((groups, 2), np.intp)
         self.key = np.zeros(groups, np.intp)
-        """The agent of the group that has it, or see above; where it lies, :attr:`dragon` says."""
+        """The agent of the group that has the key, or ``WITH_DRAGON`` or ``ON_FLOOR``; it lies at :attr:`dragon`."""
         self.alive = np.zeros((groups, TEAM), np.bool_)
         self.age = np.zeros(groups, np.intp)
         self._numbers = np.arange(groups * TEAM, dtype=np.int32).reshape(groups, TEAM)
@@ -81,7 +82,7 @@ class DungeonScene(Scene):
         self._walk(actions[_SPEC.name])
         here = self.alive & (self.place == self.dragon[:, None]).all(axis=2)
         met = here & (self.key == WITH_DRAGON)[:, None]
-        # If several agents meet it, only one slays it.
+        # If several agents meet the dragon at once, only the first one dies.
         slayer = met & (np.cumsum(met, axis=1) == 1)
         self.alive &= ~slayer
         self.key[slayer.any(axis=1)] = ON_FLOOR
@@ -103,7 +104,7 @@ class DungeonScene(Scene):
         return [self._batch(terminals)]
 
     def _begin(self, index: IndexArray) -> None:
-        """Begin a new episode in the groups ``index``: agents in the hole's half, the dragon in the other."""
+        """Start a new episode in the groups ``index``: agents in the half with the hole, the dragon in the other."""
         drawn = self.random.uniform(index, 2 * TEAM + 1)
         rows, columns = drawn[:TEAM] * SIZE, drawn[TEAM:-1] * (SIZE // 2)
         self.place[index] = np.stack((rows.T, columns.T), axis=2)
@@ -114,23 +115,23 @@ class DungeonScene(Scene):
         self.age[index] = 0
 
     def _walk(self, actions: Actions) -> None:
-        """Move all agents, and the dragon."""
+        """Move the agents and the dragon."""
         move = np.zeros(self.place.shape, np.intp)
         move[self.alive] = _MOVE.take(actions.discrete[:, 0], axis=0, mode="clip")
         self.place = np.clip(self.place + move, 0, SIZE - 1)
         self.age += 1
         walks = (self.key == WITH_DRAGON) & (self.age % PACE == 0)
         way = HOLE - self.dragon
-        # Along its row, then along the column.
+        # The dragon walks along its row first, then along the column.
         first = np.where(way[:, 1:] != 0, [[0, 1]], [[1, 0]])
         self.dragon += walks[:, None] * first * np.sign(way)
 
     def _observe(self) -> FloatArray:
-        """float32 [groups, TEAM, 19]."""
+        """The observations: float32 [groups, TEAM, 19]."""
         groups, unit = len(self.place), 1.0 / (SIZE - 1)
 
         def seen(there: BoolArray, place: np.ndarray) -> list[np.ndarray]:
-            """Whether something is there [groups, TEAM], and the way to it [groups, TEAM, 2]."""
+            """The flag ``there`` [groups, TEAM], and the offset of ``place`` [groups, TEAM, 2], 0 if not there."""
             return [there[..., None], there[..., None] * unit * (place - self.place)]
 
         everybody = np.ones((groups, TEAM), np.bool_)
@@ -149,7 +150,7 @@ class DungeonScene(Scene):
         return np.concatenate(parts, axis=2, dtype=np.float32)
 
     def _terminals(self, who: BoolArray, truncated: BoolArray, group_reward: FloatArray | float) -> Terminals:
-        """Of the agents ``who`` (bool [groups, TEAM])."""
+        """The ends of the agents ``who`` (bool [groups, TEAM])."""
         return Terminals(
             agent_ids=self._numbers[who],
             obs=(self._observe()[who],),

@@ -1,7 +1,7 @@
-"""Engines that misbehave on purpose: any scene, with one fault at one moment.
+"""Engines that fail on purpose: any scene, with one fault at one moment.
 
-Tests use it to show how a trainer handles engines that crash, hang or send invalid messages. The client calls the hooks
-of :class:`Fault` at the moments in their names.
+They show that a trainer handles engines that crash, hang or send invalid data. The client calls the hooks of
+:class:`Fault` at the moments that their names say.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from tau_trainer.bridge.protocol import COMMUNICATION_VERSION
 from tau_trainer.specs import StepBatch
 
 EXIT_CODE: Final = 70
-"""Exit code of an engine that crashes on purpose (``EX_SOFTWARE`` of sysexits.h)."""
+"""Exit code of an engine that ends on purpose (``EX_SOFTWARE`` of sysexits.h)."""
 WRONG_VERSION: Final = "2.0.0"
 GARBAGE: Final = b"\xff" * 64
-"""Bytes that no protobuf message starts with."""
+"""Bytes with which no protobuf message starts."""
 
 
 class FaultKind(enum.StrEnum):
-    """Kinds of faults."""
+    """The kinds of faults."""
 
     CRASH = "crash"
     """The process exits without a message, with code 70."""
     STALL = "stall"
-    """The next message never comes; the process lives on."""
+    """The process keeps running, but does not send its next message."""
     MALFORMED = "malformed"
-    """A message of bytes that are not the protocol."""
+    """Sends a message that is not valid in the protocol."""
     SLOW_START = "slow-start"
     """Connects only after ``seconds``."""
     NAN_OBSERVATION = "nan-observation"
-    """One agent sees NaN, once, wherever it sees floats."""
+    """One agent observes NaN once, in all its float sensors."""
     NAN_REWARD = "nan-reward"
-    """One agent gets the reward NaN, once."""
+    """One agent gets the reward NaN once."""
     WRONG_VERSION = "wrong-version"
     """Announces communicator API 2.0.0."""
     SILENT = "silent"
-    """Connects, and never asks for a decision."""
+    """Connects, but never asks for a decision."""
     EXIT = "exit"
-    """Ends before it connects, code 70."""
+    """Exits before it connects, with code 70."""
 
 
 @dataclass(slots=True)
 class Fault:
-    """One fault: what (None: nothing), and after how many steps (for those that come while playing)."""
+    """One fault: its kind (None: no fault) and, for faults during play, the number of steps before it."""
 
     kind: FaultKind | None
     after: int = 10
     """Number of steps before the fault."""
     seconds: float = 5.0
-    """How long a slow start takes."""
+    """Duration of a slow start, in seconds."""
     once: Path | None = None
-    """If set, only the first engine to reach the fault has it: it creates this file, and engines that find the file
-    have no fault, so a restarted engine keeps playing."""
+    """If set, only the first engine that reaches the fault has it. The engine creates this file, and engines that find
+    the file have no fault, so a restarted engine continues to play."""
     _steps: int = field(default=0, init=False)
 
     def before_connect(self) -> None:
-        """Exit or sleep, if that is the fault."""
+        """Exit or sleep if that is the fault."""
         if self._due(FaultKind.EXIT, 0):
             os._exit(EXIT_CODE)
         if self._due(FaultKind.SLOW_START, 0):
@@ -74,15 +74,15 @@ class Fault:
         return WRONG_VERSION if self._due(FaultKind.WRONG_VERSION, 0) else COMMUNICATION_VERSION
 
     def silent(self) -> bool:
-        """Whether to hang forever; called after the handshake."""
+        """True if the engine must stop responding. Called after the handshake."""
         return self._due(FaultKind.SILENT, 0)
 
     def stalled(self) -> bool:
-        """Whether to hang forever; called before each message."""
+        """True if the engine must stop responding. Called before each message."""
         return self._due(FaultKind.STALL, self.after)
 
     def spoil(self, batch: StepBatch) -> StepBatch:
-        """The batch to send; called in each step. A crash happens here."""
+        """The batch to send, with NaN if that is the fault. Called for each step; a crash happens here."""
         if self._due(FaultKind.CRASH, self.after):
             os._exit(EXIT_CODE)
         spoiled = batch
@@ -95,7 +95,7 @@ class Fault:
         return spoiled
 
     def garble(self, message: bytes) -> bytes:
-        """The bytes to send; called in each step after :meth:`spoil`."""
+        """The bytes to send, invalid ones if that is the fault. Called for each step after :meth:`spoil`."""
         return GARBAGE if self._due(FaultKind.MALFORMED, self.after + 1) else message
 
     def _due(self, kind: FaultKind, after: int) -> bool:

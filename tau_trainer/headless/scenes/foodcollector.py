@@ -1,8 +1,8 @@
 """ML-Agents' Food Collector, with its grid sensor: five agents in one square collect good food and avoid bad food.
 
-Good food pays +1, bad food -1; eaten food appears again elsewhere. An agent may fire a laser, which freezes the
-nearest agent before it for four seconds. Nothing ends an episode but its length, 1,000 decisions. Areas are side by
-side: agents 0 to 4 play in the first, 5 to 9 in the second, and so on.
+Good food pays +1, bad food -1. Eaten food reappears elsewhere. An agent can fire a laser, which freezes the nearest
+agent in front of it for four seconds. An episode ends only after 1,000 decisions. Agents 0 to 4 play in the first area,
+5 to 9 in the second, and so on.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, Float64Array, I
 TEAM = 5
 """Agents in an area."""
 GOOD = BAD = 25
-"""Food in an area."""
+"""Pieces of food of each kind in an area."""
 HALF_WIDTH = 20.0
-"""Half the side of an area, in metres."""
+"""Half the width of an area, in metres."""
 RADIUS = 0.5
-"""Radius of agents and of food, in metres."""
+"""Radius of agents and food, in metres."""
 FASTEST = 5.0
-"""Maximum speed in metres per second."""
+"""Highest speed of an agent, in metres per second."""
 PUSH, KEPT = 10.0, 2.0 / 3.0
-"""What a full push adds to the velocity in a decision, in m/s, and what is kept of it from one to the next: as in
-Unity, where a third of a push is enough for the maximum speed, and an agent must brake before it turns round."""
+"""Velocity that a full push adds in a decision, in m/s, and the share of the velocity that is kept in each decision.
+As in Unity, a third of a push is enough for the highest speed, and an agent that turns round has to brake first."""
 KEPT_FIRING = 0.25
-"""The kept share for a firing agent, whose push is half as strong."""
+"""The kept share for an agent that fires; its push is half as strong."""
 SECONDS = 0.1
-"""Of a decision."""
+"""Duration of a decision."""
 TURN = float(np.deg2rad(30.0))
 LASER_LENGTH, LASER_HALF_WIDTH = 25.0, 2.0
 FROZEN_DECISIONS = 40
 GRID = 40
-"""Cells of one metre along each side of what an agent sees; it stands in the middle and looks up."""
+"""Number of cells along each side of an agent's grid. A cell is one metre; the agent is in the middle and looks up."""
 NOTHING, FOOD, AGENT, WALL, BAD_FOOD, FROZEN = range(6)
 """Channels of the grid."""
 
@@ -50,18 +50,19 @@ _SPEC = BehaviorSpec(
     ActionSpec(continuous_size=3, discrete_branches=(2,)),
 )
 _FAR = 1e6
-"""Position of the absent agents of an incomplete area."""
+"""Position of the missing agents, if the last area has fewer agents than the others."""
 _KINDS = np.repeat(np.array([FOOD, BAD_FOOD], np.uint8), (GOOD, BAD))
 _ACROSS = np.arange(GRID) - (GRID - 1) / 2.0
-"""Metres from the agent to the middle of each column, to the right."""
+"""Distance from the agent to the middle of each column, to the right, in metres."""
 
 
 class FoodCollectorScene(LockstepScene):
-    """See the module's text.
+    """See the module's docstring.
 
-    Observations: the grid, uint8 [6, 40, 40], of whose channels exactly one is 255 in each cell (nothing, food, agent,
-    wall, bad food, frozen agent), turned as the agent is; and 4 floats: velocity to the right and ahead in m/s, whether
-    the agent is frozen, whether it fires. Actions, in [-1, 1]: ahead, to the right, turn left; one branch: fire or not.
+    Observations: the grid, uint8 [6, 40, 40], which turns with the agent; in each cell exactly one channel is 255
+    (nothing, food, agent, wall, bad food, frozen agent). And 4 floats: velocity to the right and ahead in m/s, whether
+    the agent is frozen, whether it fires. Actions: three numbers in [-1, 1] (ahead, to the right, turn left), and one
+    branch (do not fire, fire).
 
     Environment parameter: ``max_decisions``.
     """
@@ -71,12 +72,12 @@ class FoodCollectorScene(LockstepScene):
         self._areas = -(-agents // TEAM)
         self.place = np.full((self._areas, TEAM, 2), _FAR)
         self.food = np.zeros((self._areas, GOOD + BAD, 2))
-        self._places = self.place.reshape(-1, 2)[:agents]  # a view: by agent
+        self._places = self.place.reshape(-1, 2)[:agents]  # a view, ordered by agent
         self.heading = np.zeros(agents)
         self.frozen = np.zeros(agents, np.intp)
-        """Decisions for which the agent stays frozen."""
+        """Number of decisions for which the agent stays frozen."""
         self._velocity = np.zeros((agents, 2))
-        """Along x and z, m/s."""
+        """Velocity along x and z, in m/s."""
         self._firing = np.zeros(agents, np.bool_)
         self._food_random = AgentRandom(-1 - seed, self._areas * (GOOD + BAD))
         self._area = np.arange(agents) // TEAM
@@ -87,12 +88,12 @@ class FoodCollectorScene(LockstepScene):
         self._food_random = AgentRandom(-1 - seed, self._areas * (GOOD + BAD))
 
     def reset(self, parameters: EnvironmentParameters) -> list[StepBatch]:
-        """See :meth:`Scene.reset`. The food gets new places, which a new episode alone does not change."""
+        """See :meth:`Scene.reset`. A reset places all food again; a new episode without a reset does not."""
         self._appear(np.arange(self._areas * (GOOD + BAD)))
         return super().reset(parameters)
 
     def begin(self, index: IndexArray) -> None:
-        """Anywhere, looking anywhere."""
+        """Place the agents at random positions and headings."""
         x, z, heading = self.random.uniform(index, 3)
         self._places[index] = (HALF_WIDTH - RADIUS) * (2.0 * np.stack([x, z], axis=1) - 1.0)
         self.heading[index] = 2.0 * np.pi * heading
@@ -101,7 +102,7 @@ class FoodCollectorScene(LockstepScene):
         self._firing[index] = False
 
     def advance(self, actions: Actions) -> Played:
-        """Walk, fire, eat."""
+        """Move the agents, fire their lasers, and pay for eaten food."""
         able = self.frozen == 0
         self.frozen[~able] -= 1
         ahead, right, left_turn = np.clip(actions.continuous.T.astype(np.float64), -1.0, 1.0) * able
@@ -118,7 +119,7 @@ class FoodCollectorScene(LockstepScene):
         return self._eat(), np.zeros(self.agents, np.bool_)
 
     def _fire(self) -> None:
-        """Freeze the nearest agent before each that fires, unless it is frozen already."""
+        """Freeze the nearest agent in front of each firing agent, unless it is already frozen."""
         shooter = np.flatnonzero(self._firing)
         if not len(shooter):
             return
@@ -130,7 +131,7 @@ class FoodCollectorScene(LockstepScene):
         self.frozen[target[self.frozen[target] == 0]] = FROZEN_DECISIONS
 
     def _eat(self) -> NDArray[np.float32]:
-        """Rewards of the agents; food in reach of several agents goes to the nearest."""
+        """The reward of each agent, float32 [agents]. Food in reach of several agents goes to the nearest one."""
         offset = self.food[:, :, None] - self.place[:, None]  # [areas, food, agents, 2]
         distance = np.hypot(offset[..., 0], offset[..., 1])
         area, item = np.nonzero(distance.min(axis=2) <= 2.0 * RADIUS)
@@ -142,18 +143,18 @@ class FoodCollectorScene(LockstepScene):
         return reward
 
     def _appear(self, items: IndexArray) -> None:
-        """Put food, numbered through all areas, anywhere."""
+        """Place food at random positions; ``items`` are numbers over all areas."""
         drawn = self._food_random.uniform(items, 2).T
         self.food.reshape(-1, 2)[items] = (HALF_WIDTH - RADIUS) * (2.0 * drawn - 1.0)
 
     def _seen_from(self, agent: IndexArray, places: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """How far ``places`` [k, m, 2] are to the right of the agents [k] and ahead of them: each [k, m]."""
+        """Distances of ``places`` [k, m, 2] to the right of the agents [k] and ahead of them in metres: [k, m] each."""
         offset = places - self._places[agent][:, None]
         sine, cosine = np.sin(self.heading[agent])[:, None], np.cos(self.heading[agent])[:, None]
         return offset[..., 0] * cosine - offset[..., 1] * sine, offset[..., 0] * sine + offset[..., 1] * cosine
 
     def observe(self) -> Observations:
-        """See the class's text."""
+        """See the class's docstring."""
         grid = (self._cells()[:, None] == np.arange(6, dtype=np.uint8)[:, None, None]) * np.uint8(255)
         sine, cosine = np.sin(self.heading), np.cos(self.heading)
         x, z = self._velocity.T
@@ -161,7 +162,7 @@ class FoodCollectorScene(LockstepScene):
         return grid, feelings.astype(np.float32)
 
     def _cells(self) -> NDArray[np.uint8]:
-        """The channel of each cell that an agent sees: uint8 [n, 40, 40]; agents cover good food, that covers bad."""
+        """Channel of the thing in each cell of each agent's grid: uint8 [n, 40, 40]. Agents cover food."""
         everyone = np.arange(self.agents)
         sine, cosine = np.sin(self.heading)[:, None, None], np.cos(self.heading)[:, None, None]
         across, along = _ACROSS, -_ACROSS[:, None]
@@ -173,7 +174,7 @@ class FoodCollectorScene(LockstepScene):
         frozen = np.zeros(self._areas * TEAM, np.bool_)
         frozen[: self.agents] = self.frozen > 0
         kinds = np.where(frozen.reshape(-1, TEAM), np.uint8(FROZEN), np.uint8(AGENT))
-        places = np.concatenate([self.food[self._area][:, ::-1], others], axis=1)  # the last one drawn stays
+        places = np.concatenate([self.food[self._area][:, ::-1], others], axis=1)  # later things cover earlier ones
         kinds = np.concatenate([np.tile(_KINDS[::-1], (self.agents, 1)), kinds[self._area]], axis=1)
         right, ahead = self._seen_from(everyone, places)
         column, row = np.floor(right + GRID / 2), np.floor(GRID / 2 - ahead)

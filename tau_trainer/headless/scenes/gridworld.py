@@ -1,8 +1,8 @@
-"""ML-Agents' GridWorld: walk to the plus or to the cross, whichever the goal signal names, on a board seen from above.
+"""ML-Agents' GridWorld: walk to the plus or the cross, as the goal signal says, on a board seen from above.
 
-Five by five cells with the agent, a plus and a cross in different ones. The right one pays +1, the wrong one -1, both
-end the episode; every other step costs 0.01. Moves into a wall are masked, and do nothing. An episode is cut after
-100 decisions. The best policy walks straight: 0.977 on average.
+Five by five cells, with the agent, a plus and a cross in different cells. The correct symbol pays +1, the wrong one -1,
+and both end the episode; every other step costs 0.01. Moves into a wall are masked, and do nothing. An episode is
+truncated after 100 decisions. The best policy walks straight to the symbol: 0.977 on average.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SIZE = 5
 """Cells along each side."""
 STEP_REWARD = -0.01
 HEIGHT, WIDTH, CELL = 64, 84, 12
-"""Pixels of the picture, whose numbers are those of Unity's camera texture, and of a cell."""
+"""Size of the image in pixels, as in Unity's camera texture, and of a cell."""
 STAY, UP, DOWN, LEFT, RIGHT = range(5)
 """Actions."""
 
@@ -35,9 +35,9 @@ _WALL, _FLOOR, _PLUS, _CROSS, _AGENT = (90, 90, 90), (220, 220, 220), (30, 170, 
 
 
 class GridWorldScene(LockstepScene):
-    """See the module's text.
+    """See the module's docstring.
 
-    Observations: the board as a picture, uint8 [3, 64, 84]; the goal signal, one-hot: plus, cross. Action, one branch:
+    Observations: the board as an image, uint8 [3, 64, 84]; the goal signal, one-hot: plus, cross. Action, one branch:
     stay, up, down, left, right.
 
     Environment parameter: ``max_decisions``.
@@ -52,7 +52,7 @@ class GridWorldScene(LockstepScene):
         self._empty, self._sprites = _empty_board(), _sprites()
 
     def begin(self, index: IndexArray) -> None:
-        """Three different cells, and a goal."""
+        """Draw three different cells, and a goal."""
         draw = self.random.uniform(index, 4)
         first, second, third = (draw[:3] * (SIZE**2 - np.arange(3))[:, None]).astype(np.intp)
         second += second >= first
@@ -62,7 +62,7 @@ class GridWorldScene(LockstepScene):
         self._goal[index] = draw[3] >= 0.5
 
     def advance(self, actions: Actions) -> Played:
-        """Walk, and end on a plus or a cross."""
+        """Move the agents; end episodes on a plus or a cross."""
         agent = self._cells[2]
         agent[:] = np.clip(agent + _MOVE.take(actions.discrete[:, 0], axis=0, mode="clip"), 0, SIZE - 1)
         on_plus, on_cross = (self._cells[:2] == agent).all(axis=2)
@@ -71,13 +71,13 @@ class GridWorldScene(LockstepScene):
         return np.where(over, np.where(right, 1.0, -1.0), STEP_REWARD).astype(np.float32), over
 
     def mask(self) -> BoolArray:
-        """Moves into a wall."""
+        """Mask moves into a wall."""
         row, column = self._cells[2].T
         free = np.zeros(self.agents, np.bool_)
         return np.stack([free, row == 0, row == SIZE - 1, column == 0, column == SIZE - 1], axis=1)
 
     def observe(self) -> Observations:
-        """See the class's text."""
+        """See the class's docstring."""
         picture = np.repeat(self._empty[None], self.agents, axis=0)
         top, left = (HEIGHT - SIZE * CELL) // 2, (WIDTH - SIZE * CELL) // 2
         board = picture[:, :, top : top + SIZE * CELL, left : left + SIZE * CELL]
@@ -89,7 +89,7 @@ class GridWorldScene(LockstepScene):
 
 
 def _empty_board() -> NDArray[np.uint8]:
-    """The floor among its walls: uint8 [3, 64, 84]."""
+    """The board with only floor and walls: uint8 [3, 64, 84]."""
     picture = np.empty((3, HEIGHT, WIDTH), np.uint8)
     picture[:] = np.array(_WALL, np.uint8)[:, None, None]
     top, left = (HEIGHT - SIZE * CELL) // 2, (WIDTH - SIZE * CELL) // 2

@@ -1,14 +1,14 @@
-"""The kind of ML-Agents' Hallway: see a symbol, walk on, and choose the goal that bears the same one.
+"""A task like ML-Agents' Hallway: see a symbol, walk on, and choose the goal with the same symbol.
 
-A gate with a symbol, O or X, closes the first room. An agent that walks through it is in the middle of the corridor
-behind it, looking ahead; the gate shows no symbol from there. At the far end a goal stands on each side, one with O,
-one with X, and the sides are drawn for each episode. The goal with the gate's symbol pays +1, the other -0.1; both end
-the episode, and every other decision costs 0.005, as in Unity in sum -1 for a whole episode of 200.
+A gate with a symbol, O or X, closes the first room. It moves an agent that walks through it to the middle of the
+corridor behind it, looking ahead; the gate shows no symbol from there. At the far end are two goals, one with O and one
+with X; their sides are drawn for each episode. The goal with the gate's symbol pays +1, the other -0.1, and both end
+the episode. Every other decision costs 0.005: -1 in total for a whole episode of 200, as in Unity.
 
-In Unity a policy may encode what it saw in its position. Here the gate sets every agent down at the same place, and
-nothing later depends on the symbol, so only memory helps. A script with memory gets 0.95 on average, in 11 decisions;
-without memory no policy gets more than 0.45, the mean of both goals. Rays are not stacked, which would also be a
-memory.
+In Unity, a policy can encode the symbol in the position at which it walks. Here all agents have the same position
+behind the gate, and nothing after it depends on the symbol, so the agent needs memory. A script with memory earns 0.95
+on average, in 11 decisions; without memory, the best possible average is 0.45, the mean of both goals. Rays are not
+stacked, because stacked observations are a memory too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tau_trainer.specs import (
 
 HALF_WIDTH = 3.0
 GATE = 5.0
-"""The first room lies between z = 0 and the gate, the corridor between it and the end; metres."""
+"""Position of the gate along z, in metres. The first room is between z = 0 and the gate, the corridor behind it."""
 END = 11.0
 RADIUS = 0.5
-"""Of the agent."""
+"""Radius of the agent, in metres."""
 MIDDLE = 1.0
-"""The end wall is bare as far as this to both sides; beyond it are the goals."""
+"""Half the width of the bare part of the end wall, in metres; the goals are on both sides of it."""
 STRIDE = 1.0
 TURN = float(np.deg2rad(30.0))
 EPISODE = 200
@@ -59,10 +59,10 @@ _TURN = np.array([0.0, 0.0, 0.0, TURN, -TURN])
 
 
 class HallwayScene(LockstepScene):
-    """See the module's text.
+    """See the module's docstring.
 
     Observation, 30 floats: five rays, ahead and at 35 and 70 degrees to both sides, each with six values: O goal, X
-    goal, O, X, nothing hit, distance. Walls are hits without a name. Action, one branch: stay, forward, back, turn
+    goal, O, X, nothing hit, distance. A wall is a hit without a tag. Action, one branch: stay, forward, back, turn
     right, turn left (by 1 m or 30 degrees).
 
     Environment parameter: ``max_decisions``.
@@ -75,10 +75,10 @@ class HallwayScene(LockstepScene):
         self._through = np.zeros(agents, np.bool_)
         self._symbol = np.zeros(agents, np.intp)
         self._left = np.zeros(agents, np.intp)
-        """The symbol on the left goal; the right one has the other."""
+        """The symbol on the left goal; the right goal has the other one."""
 
     def begin(self, index: IndexArray) -> None:
-        """Somewhere at the near end of the room, looking roughly ahead."""
+        """Place the agents at random at the near end of the room, looking roughly ahead."""
         x, z, heading, symbol, left = self.random.uniform(index, 5)
         self._place[index, 0] = 3.0 * x - 1.5
         self._place[index, 1] = 1.0 + z
@@ -88,7 +88,7 @@ class HallwayScene(LockstepScene):
         self._left[index] = left >= 0.5
 
     def advance(self, actions: Actions) -> Played:
-        """Turn or walk; pass the gate; end at a goal."""
+        """Turn or move the agents, through the gate too; end episodes at a goal."""
         action = actions.discrete[:, 0]
         self._heading += _TURN.take(action, mode="clip")
         place = self._place + _STRIDE.take(action, mode="clip")[:, None] * forward(self._heading)
@@ -107,7 +107,7 @@ class HallwayScene(LockstepScene):
         return reward.astype(np.float32), over
 
     def observe(self) -> Observations:
-        """See the class's text."""
+        """See the class's docstring."""
         near, far = np.where(self._through, GATE, 0.0), np.where(self._through, END, GATE)
         low, high = np.empty((2, self.agents, 6, 2))
         low[:, :, 1], high[:, :, 1] = near[:, None], far[:, None]  # two side walls, the near wall, the far one in three

@@ -1,13 +1,13 @@
-"""Like ML-Agents' Pyramids: a reward that random actions never find.
+"""A task like ML-Agents' Pyramids: random moves never find its reward.
 
-Six rooms are in a row, each with one door to the next. In the last one is a switch. An agent that stands on it creates
-a pyramid in the room before; its gold pays +2 and ends the episode. The places of the switch, the gold and, in the
-first room, the agent are drawn for every episode.
+Six rooms are in a row, each with one door to the next. The last room has a switch. An agent that steps on the switch
+sets up a pyramid in the room before it; the pyramid's gold pays +2 and ends the episode. The positions of the switch,
+the gold, and the agent (in the first room) are drawn for every episode.
 
-There is no other reward, and nothing leads the way: random actions pass a door once in about 125 decisions, press the
-switch in less than one of a thousand episodes, and found the gold in none of 40,000. In Unity, each decision has a
-cost. Here it has none, because with a cost a critic prefers everything that it has never seen, and PPO alone finds the
-way.
+Nothing else pays, and nothing shows the way: random moves pass a door once in about 125 decisions, press the switch in
+less than one of a thousand episodes, and found the gold in none of 40,000. In Unity every decision has a cost. Here it
+has none: with a cost, states that were never seen look better to a critic than known ones, and PPO finds the way
+without curiosity.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, IndexArray, Obs
 
 ROOMS = 6
 SIZE = 5
-"""Cells of a room, along and across."""
+"""Number of cells of a room, along and across."""
 DOORS = np.array([0, 4, 0, 4, 0])
-"""Position across of the door from each room to the next."""
+"""Cell (across) of the door from each room to the next."""
 GOLD_ROOM = 4
 EPISODE = 300
 GOLD_REWARD = 2.0
 STAY, FORWARD, BACK, RIGHT, LEFT = range(5)
-"""Actions; forward leads to the last room."""
+"""Actions; forward is the direction of the last room."""
 SEEN = ROOMS + 2 + 4 * 3 + 1
-"""Numbers of the observation."""
+"""Size of the observation."""
 
 _SPEC = BehaviorSpec(
     "Pyramids?team=0",
@@ -36,17 +36,18 @@ _SPEC = BehaviorSpec(
     ActionSpec(discrete_branches=(5,)),
 )
 _AHEAD, _BEHIND = np.append(DOORS, 0), np.append(0, DOORS)
-"""By room; the last one's way ahead and the first one's way back mean nothing."""
+"""Cells of the doors of each room. The last value of ``_AHEAD`` and the first one of ``_BEHIND`` are not used."""
 _ALONG = np.array([0, 1, -1, 0, 0])
 _ACROSS = np.array([0, 0, 0, 1, -1])
 
 
 class PyramidsScene(LockstepScene):
-    """See the module's text.
+    """See the module's docstring.
 
-    Observation, 21 floats: the room, one-hot; the place in it, across and along, from 0 to 1; of the door ahead, the
-    door behind, the switch and the gold whether the room has it, and how far it is across and along, in rooms; whether
-    the switch was pressed. Action, one branch: stay, forward, back, right, left, by a cell; walls stop.
+    Observation, 21 floats: the room, one-hot; the position in it, across and along, from 0 to 1; for each of the door
+    ahead, the door behind, the switch and the gold, whether the room has it, and its offset across and along, as shares
+    of the room's size; whether the switch was pressed. Action, one branch: stay, forward, back, right, left, by one
+    cell. Walls stop the agent.
 
     Environment parameter: ``max_decisions``.
     """
@@ -61,14 +62,14 @@ class PyramidsScene(LockstepScene):
         self._pressed = np.zeros(agents, np.bool_)
 
     def begin(self, index: IndexArray) -> None:
-        """Agent, switch and gold somewhere in their rooms."""
+        """Place agent, switch and gold at random in their rooms."""
         drawn = (self.random.uniform(index, 6) * SIZE).astype(np.intp).T  # [k, three cells]
         self._place[index], self._switch[index], self._gold[index] = np.split(drawn, 3, axis=1)
         self._room[index] = 0
         self._pressed[index] = False
 
     def advance(self, actions: Actions) -> Played:
-        """Walk, through a door if there is one; press the switch; find the gold."""
+        """Move the agents, through doors too; press the switch; end episodes that find the gold."""
         action = actions.discrete[:, 0]
         across = np.clip(self._place[:, 0] + _ACROSS.take(action, mode="clip"), 0, SIZE - 1)
         along = self._place[:, 1] + _ALONG.take(action, mode="clip")
@@ -82,7 +83,7 @@ class PyramidsScene(LockstepScene):
         return np.where(over, np.float32(GOLD_REWARD), np.float32(0.0)), over
 
     def observe(self) -> Observations:
-        """See the class's text."""
+        """See the class's docstring."""
         seen = np.zeros((self.agents, SEEN), np.float32)
         seen[np.arange(self.agents), self._room] = 1.0
         seen[:, ROOMS : ROOMS + 2] = self._place / (SIZE - 1)

@@ -1,11 +1,10 @@
-"""ML-Agents' Soccer Twos: two teams of two, one ball, two goals; what one group gets the other loses.
+"""ML-Agents' Soccer Twos: two teams of two, one ball, two goals. One team's reward is the other team's loss.
 
-A field of 2 by 1.2, seen from above, in units of half its length. An agent runs in one of four directions; an
-agent that touches the ball kicks it away from itself, so the side it comes from decides where the ball goes. It rolls
-on, slows down, and bounces off the walls except at the goals in the middle of both ends. A goal ends the game: the
-group that scored gets +1, the other -1. A game without a goal is cut, and is a draw. Every agent sees the field from
-its own side, so both teams can share a policy. Fields are next to each other: agents 0 and 1 play agents 2 and 3, and
-so on.
+A field of 2 by 1.2, seen from above; the unit is half its length. An agent runs in one of four directions. An agent
+that touches the ball kicks it away from itself, so the direction from which it comes is the direction of the ball. The
+ball rolls on, slows down, and bounces off the walls, except at the goals in the middle of both ends. A goal ends the
+game: the team that scored gets +1, the other -1. A game without a goal is truncated and pays nothing. Every agent sees
+the field from its own side, so both teams can share a policy. Agents 0 and 1 play agents 2 and 3, and so on.
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ from tau_trainer.specs import (
 )
 
 TEAMS = MATES = 2
-"""In a game, and agents of each."""
+"""Teams in a game, and agents in a team."""
 PLAYERS = TEAMS * MATES
 STAY, FORWARD, BACK, LEFT, RIGHT = range(5)
-"""Actions, from the view of an agent that faces the other team's goal."""
+"""Actions, for an agent that faces the opponents' goal."""
 END, SIDE, POST = 1.0, 0.6, 0.35
-"""Of the field, along and across, and half the width of a goal."""
+"""Half the field's length and width, and half the width of a goal."""
 PACE, KICK, ROLL, REACH = 0.12, 0.35, 0.8, 0.2
-"""An agent's way in a decision, that of a ball which is kicked, what is left of that in the next, and a leg."""
+"""Way of an agent and of a kicked ball in a decision, share of the ball's speed that is kept, and reach of a kick."""
 
 _MOVE = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) * PACE
 _FRAME = np.repeat([[1.0, 1.0], [-1.0, -1.0]], MATES, axis=0)
-"""[PLAYERS, 2]: from the field's directions to those of each agent, and back."""
+"""[PLAYERS, 2]: factors from the field's directions to those of each agent, and back."""
 _SENSOR = numbers("VectorSensor_size14", 14)
 _SPECS = tuple(BehaviorSpec(f"SoccerTwos?team={team}", (_SENSOR,), ActionSpec(0, (5,))) for team in range(TEAMS))
 
 
 class SoccerScene(Scene):
-    """See the module's text.
+    """See the module's docstring.
 
-    Observation, 14 floats: where the agent is, where the ball is, the way to the ball, how it rolls (ten times that),
-    the way to the mate, and to both others; x is along the field towards the other's goal. Action, one branch: stay,
-    forward, back, left, right.
+    Observation, 14 floats: the positions of the agent and the ball, the offset of the ball, its velocity times ten, and
+    the offsets of the teammate and both opponents. x points along the field to the opponents' goal. Action, one branch:
+    stay, forward, back, left, right.
 
     Environment parameter: ``max_decisions``.
     """
@@ -95,7 +94,7 @@ class SoccerScene(Scene):
         return self._batches(over, goal, cut, last)
 
     def _begin(self, index: IndexArray) -> None:
-        """Begin a new game on the fields ``index``: teams anywhere in their halves, the ball on the line between."""
+        """Start a new game on the fields ``index``: teams at random in their halves, the ball on the line between."""
         drawn = self.random.uniform(index, 2 * PLAYERS + 1)
         along = -0.1 - 0.8 * drawn[:PLAYERS].T
         across = SIDE * (2.0 * drawn[PLAYERS:-1].T - 1.0)
@@ -106,7 +105,7 @@ class SoccerScene(Scene):
         self.age[index] = 0
 
     def _run(self, actions: Mapping[str, Actions]) -> None:
-        """Everybody's step, and the kicks of those who reach the ball."""
+        """Move the agents; those who reach the ball kick it."""
         shape = len(self.place), MATES
         chosen = [actions[spec.name].discrete[:, 0] for spec in _SPECS]
         sides = [choices.reshape(shape) for choices in chosen]
@@ -118,14 +117,14 @@ class SoccerScene(Scene):
         touches = distance < REACH
         foot = way / np.maximum(distance, 1e-6)[..., None]
         kick = (touches[..., None] * foot).sum(axis=1)
-        # Two who push against each other hold it.
+        # The kicks of two agents on opposite sides of the ball cancel out.
         length = np.linalg.norm(kick, axis=1, keepdims=True)
         kick *= KICK / np.maximum(length, 1.0)
         kicked = touches.any(axis=1)
         self.speed[kicked] = kick[kicked]
 
     def _roll(self) -> None:
-        """The ball's way, and where it bounces."""
+        """Move the ball; bounce it off the walls."""
         self.ball += self.speed
         self.speed *= ROLL
         along, across = self.ball.T  # views
@@ -137,7 +136,7 @@ class SoccerScene(Scene):
         self.speed[out, 0] *= -1.0
 
     def _observe(self) -> FloatArray:
-        """float32 [games, PLAYERS, 14]."""
+        """The observations: float32 [games, PLAYERS, 14]."""
         place = self.place
         ball = np.broadcast_to(self.ball[:, None], place.shape)
         speed = np.broadcast_to(10.0 * self.speed[:, None], place.shape)
@@ -149,7 +148,7 @@ class SoccerScene(Scene):
         return np.concatenate(turned, axis=2, dtype=np.float32)
 
     def _batches(self, over: BoolArray, goal: FloatArray, cut: BoolArray, last: FloatArray) -> list[StepBatch]:
-        """``goal`` [games]: 1 into the end of team 1, -1 into that of team 0; ``last``: seen by those who end."""
+        """``goal`` [games]: 1 in team 1's goal, -1 in team 0's; ``last``: observations before a new game starts."""
         now = self._observe()
         batches = []
         for team, spec in enumerate(_SPECS):
@@ -182,15 +181,15 @@ class SoccerScene(Scene):
 
 
 def strong(spec: BehaviorSpec, obs: Observations, mask: BoolArray | None) -> Actions:
-    """A player by rule: who is nearer runs behind the ball and drives it at the goal, the other covers their own.
+    """A scripted player: the nearer agent goes behind the ball and drives it to the goal, the other defends its goal.
 
-    For ``tau-train match tau_trainer.headless.scenes.soccer:strong``; it sees what a policy sees.
+    For ``tau-train match tau_trainer.headless.scenes.soccer:strong``. It has the same observations as a policy.
     """
     place, ball, way, mate = (obs[0][:, begin : begin + 2] for begin in (0, 2, 4, 8))
     aim = np.array([END, 0.0]) - ball
     aim /= np.linalg.norm(aim, axis=1, keepdims=True)
     behind = way - aim * 0.8 * REACH
-    # Before the ball one would kick it home: around it first.
+    # In front of the ball, an agent would kick it to its own goal, so it walks around the ball first.
     before = (way * aim).sum(axis=1) < 0.0
     beside = np.stack((-aim[:, 1], aim[:, 0]), axis=1)
     turned = (way * beside).sum(axis=1) > 0.0

@@ -1,8 +1,9 @@
 """ML-Agents' Sorter: visit the numbered tiles of a round room in ascending order.
 
-Between 1 and ``num_tiles`` tiles with different numbers of 1 to 20 hang on the wall, in 20 places. Touching the lowest
-that was not visited yet pays +1, another one of those -1 and ends the episode, as does the last; each decision costs
-0.001 (0.0002 in each of Unity's five steps). Visited tiles do nothing. An episode is cut after 1,000 decisions.
+Between 1 and ``num_tiles`` tiles with different numbers from 1 to 20 hang on the wall, in 20 places. Touching the
+lowest unvisited tile pays +1; touching another unvisited tile pays -1 and ends the episode. The last tile ends the
+episode too. Each decision costs 0.001 (0.0002 in each of Unity's five steps). Visited tiles do nothing. An episode is
+truncated after 1,000 decisions.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from tau_trainer.headless.scenes.rays import forward
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, IndexArray, Observations
 
 MOST_TILES = 20
-"""Tiles in a room at most, numbers that they may bear, and places for them."""
+"""Largest number of tiles in a room, highest number on a tile, and number of places on the wall."""
 RADIUS = 10.0
-"""Of the room, in metres."""
+"""Radius of the room, in metres."""
 REACH = 1.0
-"""Distance to the wall, in metres, at which an agent touches a tile there."""
+"""Distance to the wall at which an agent touches a tile, in metres."""
 TILE_DEGREES = 7.0
-"""Half the width of a tile, of the 9 degrees that there are."""
+"""Half the width of a tile; a place on the wall has a half-width of 9 degrees."""
 STRIDE = 1.0
 TURN = float(np.deg2rad(20.0))
 STEP_REWARD = -0.001
 _SCALE = 20.0
-"""Metres that are seen as 1."""
+"""Metres that the observations show as 1."""
 
 _SPEC = BehaviorSpec(
     "Sorter?team=0",
@@ -40,14 +41,14 @@ _BOTH_WAYS = np.array([0.0, 1.0, -1.0])
 
 
 class SorterScene(LockstepScene):
-    """See the module's text.
+    """See the module's docstring.
 
-    Observations: a row for each tile, in no order that means anything, [20, 23]: the number one-hot, the way to it (x
-    and z, 20 m are 1), whether it was visited; absent tiles are rows of zeros. And 4 floats: place (x, z; 20 m are 1)
-    and heading (x, z). Action, three branches: nothing, forward, back; nothing, right, left (which wins over the
-    first); nothing, turn left, turn right. A stride is 1 m, a turn 20 degrees.
+    Observations: a row for each tile, [20, 23], in an order without meaning: the number, one-hot; the tile's offset (x
+    and z, 20 m are 1); whether it was visited. Absent tiles are rows of zeros. And 4 floats: position (x, z; 20 m are
+    1) and heading (x, z). Action, three branches: nothing, forward, back; nothing, right, left (takes precedence over
+    the first branch); nothing, turn left, turn right. A step is 1 m, a turn 20 degrees.
 
-    Environment parameters: ``num_tiles``, the maximum number of tiles, drawn for each episode; ``max_decisions``.
+    Environment parameters: ``num_tiles``, the largest number of tiles, drawn for each episode; ``max_decisions``.
     """
 
     def __init__(self, *, agents: int = 16, seed: int = 0, max_decisions: int = 1000) -> None:
@@ -55,16 +56,19 @@ class SorterScene(LockstepScene):
         self._place = np.zeros((agents, 2))
         self._heading = np.zeros(agents)
         self._number = np.zeros((agents, MOST_TILES), np.intp)
-        """Of the tile in each row, from 0."""
+        """Number of the tile in each row, from 0."""
         self._slot = np.zeros((agents, MOST_TILES), np.intp)
-        """Place on the wall of the tile in each row, clockwise from straight ahead."""
+        """Place on the wall of the tile in each row, counted clockwise from straight ahead."""
         self._there = np.zeros((agents, MOST_TILES), np.bool_)
         self._visited = np.zeros((agents, MOST_TILES), np.bool_)
         self._one_hot = np.eye(MOST_TILES, dtype=np.float32)
         self._wall = RADIUS * forward(np.arange(MOST_TILES) * (2.0 * np.pi / MOST_TILES))
 
     def begin(self, index: IndexArray) -> None:
-        """In the middle, looking ahead, among new tiles. Raises SettingsError for a senseless ``num_tiles``."""
+        """Place the agents in the middle, looking ahead, and draw new tiles.
+
+        Raises SettingsError if ``num_tiles`` is out of range.
+        """
         most = self.parameters.draw("num_tiles", 2.0, len(index)).astype(np.intp)
         if np.any((most < 1) | (most > MOST_TILES)):
             raise SettingsError(f"Environment parameter `num_tiles` is {most.min()}; give 1 to {MOST_TILES}.")
@@ -78,7 +82,7 @@ class SorterScene(LockstepScene):
         self._heading[index] = 0.0
 
     def advance(self, actions: Actions) -> Played:
-        """Walk, turn, touch."""
+        """Move and turn the agents; pay for touched tiles."""
         ahead, aside, turn = (_BOTH_WAYS.take(branch, mode="clip") for branch in actions.discrete.T)
         sideways = aside != 0.0
         course = self._heading + np.where(sideways, np.pi / 2.0, 0.0)
@@ -96,14 +100,14 @@ class SorterScene(LockstepScene):
         return (STEP_REWARD + right - wrong).astype(np.float32), over
 
     def _slot_at(self, at_wall: BoolArray) -> IndexArray:
-        """The place on the wall that each agent touches; -1 for none."""
+        """The place on the wall that each agent touches; -1 if it touches none."""
         turns = np.arctan2(self._place[:, 0], self._place[:, 1]) * (MOST_TILES / (2.0 * np.pi))
         slot = np.rint(turns)
         near = at_wall & (np.abs(turns - slot) <= TILE_DEGREES * MOST_TILES / 360.0)
         return np.where(near, slot.astype(np.intp) % MOST_TILES, -1)
 
     def observe(self) -> Observations:
-        """See the class's text."""
+        """See the class's docstring."""
         tiles = np.empty((self.agents, MOST_TILES, MOST_TILES + 3), np.float32)
         tiles[..., :MOST_TILES] = self._one_hot[self._number]
         tiles[..., MOST_TILES:-1] = (self._wall[self._slot] - self._place[:, None]) / _SCALE

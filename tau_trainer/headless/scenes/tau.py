@@ -1,4 +1,7 @@
-"""The Tau task: see a prompt's embedding, answer with a vector, be paid for closeness to the answer's (tau.md 5)."""
+"""The Tau task: see a prompt's embedding, and answer with a vector. The closer to the answer's, the higher the reward.
+
+tau.md 5 describes it.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +28,24 @@ _SPLITS: tuple[SplitName, SplitName] = ("train", "evaluation")
 
 @dataclass(frozen=True, slots=True)
 class TauRules:
-    """What may change while the scene runs; every field is an environment parameter too (tau.md 5.4)."""
+    """Settings that can change while the scene runs; every field is also an environment parameter (tau.md 5.4)."""
 
     reward: str | None = None
     """Reward formula; None: the profile's. Environment parameter ``reward_type``, by number."""
     columns: int | None = None
-    """How many leading components count; None: all."""
+    """Number of leading components that count; None: all."""
     threshold: float = DEFAULT_THRESHOLD
-    """Error below which a component counts as right."""
+    """Error below which a component counts as correct."""
     max_decisions: int = 2500
-    """Decisions in an episode; the end is a truncation."""
+    """Number of decisions in an episode; it then ends as a truncation."""
     reward_threshold: float = -100.0
-    """An episode whose reward falls to this ends."""
+    """An episode ends if its reward falls to this value."""
     faithful_terminal: bool = False
-    """Report both ends as real ends, as Tau does."""
+    """If true, report both kinds of ends as terminal, as Tau does."""
     split: SplitName = "train"
 
     def updated(self, parameters: EnvironmentParameters) -> TauRules:
-        """These rules with the environment parameters that are set. Raises SettingsError for a senseless number."""
+        """These rules, changed by the environment parameters that are set. Raises SettingsError for a wrong number."""
         rules = self
         if "reward_type" in parameters:
             rules = replace(rules, reward=reward_name_by_index(parameters.get("reward_type", 0.0)))
@@ -60,10 +63,11 @@ class TauRules:
 
 
 class TauScene(LockstepScene):
-    """Agents that answer prompts, one prompt a decision, drawn with replacement and independent of their actions.
+    """Agents that answer prompts, one in each decision. Prompts are drawn with replacement, regardless of the actions.
 
-    Observation: the prompt's embedding, 384 floats; with ``target_sensor`` also the sensor ``target`` with the answer's
-    vector, which a trainer can pay by and must hide from its policy. Actions: the profile's size, clipped to [-1, 1].
+    Observation: the prompt's embedding, 384 floats. If ``target_sensor`` is true, also the sensor ``target`` with the
+    answer's vector: a trainer can compute rewards from it, and must hide it from its policy. Actions: as many numbers
+    as the profile has, clipped to [-1, 1].
     """
 
     def __init__(
@@ -90,15 +94,15 @@ class TauScene(LockstepScene):
         self._follow(self._settings)
 
     def update(self, parameters: EnvironmentParameters) -> None:
-        """See :meth:`Scene.update`. Raises SettingsError for a senseless number."""
+        """See :meth:`Scene.update`. Raises SettingsError for a wrong number."""
         self._follow(self._settings.updated(parameters))
 
     def begin(self, index: IndexArray) -> None:
-        """A new episode is bookkeeping only: the next prompt would have come anyway."""
+        """Reset the counts of the episode; :meth:`turn` draws the next prompt with or without a new episode."""
         self._earned[index] = 0.0
 
     def turn(self) -> None:
-        """Draw every agent's next prompt, uniformly with replacement."""
+        """Draw the next prompt of every agent, uniformly with replacement."""
         row = (self.random.uniform()[0] * len(self._rows)).astype(np.intp)
         self._prompt = self._rows.prompts[row]
         self._answer = self._rows.answer_index[row]
@@ -117,7 +121,7 @@ class TauScene(LockstepScene):
         return reward.astype(np.float32), over
 
     def observe(self) -> Observations:
-        """See the class's text."""
+        """See the class's docstring."""
         if self._target_sensor:
             return self._target, self._prompt
         return (self._prompt,)
@@ -127,7 +131,7 @@ class TauScene(LockstepScene):
         return self._stats.take()
 
     def _follow(self, rules: TauRules) -> None:
-        """Play by ``rules`` from the next decision on."""
+        """Use ``rules`` from the next decision on."""
         _check(rules, self._profile)
         rules = replace(rules, threshold=self._profile.threshold(rules.threshold))
         self._rows = self._dataset.split(rules.split)
@@ -139,12 +143,12 @@ class TauScene(LockstepScene):
 
 
 def open_dataset(data: str | None) -> TauDataset:
-    """The data set named on the command line; None is the packaged one. Raises DataError."""
+    """Load the data set named on the command line; None: the packaged one. Raises DataError."""
     return load_dataset(None if data is None else Path(data))
 
 
 def resolve_profile(name: str, parameters: EnvironmentParameters) -> Profile:
-    """The profile to play: the environment parameter ``profile`` where it is set, else the one called ``name``.
+    """The profile to play: the one of the environment parameter ``profile`` if it is set, else the one named ``name``.
 
     Raises SettingsError.
     """

@@ -1,4 +1,4 @@
-"""Statistics of the Tau scene: one report for every thousand rewards, over all agents (tau.md 5.5)."""
+"""Statistics of the Tau scene: one report for each thousand rewards of all agents (tau.md 5.5)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tau_trainer.specs import Aggregation, Float64Array, FloatArray, IntArray
 from tau_trainer.tau.decoding import nearest
 
 INTERVAL = 1000
-"""Rewards in one report, as in Tau's own log."""
+"""Number of rewards in one report, as in Tau's own log."""
 MOST_PAIRS = 64
-"""Agents with a statistic of their own: thousands of keys would drown a dashboard."""
+"""Largest number of agents with a statistic of their own: thousands of keys would flood a dashboard."""
 
 
 class TauStats:
-    """Collects whole steps and turns them into statistics when ``INTERVAL`` rewards are together."""
+    """Collects steps, and computes statistics from them for every ``INTERVAL`` rewards."""
 
     def __init__(self, agents: int, targets: FloatArray) -> None:
         self._targets = targets
@@ -28,7 +28,7 @@ class TauStats:
         self._ready: list[Stat] = []
 
     def add(self, output: FloatArray, answer: IntArray, reward: Float64Array, threshold: float) -> None:
-        """Take note of one step: output [agents, A], right answer [agents], reward [agents]."""
+        """Record one step: output [agents, A], correct answer [agents], reward [agents]."""
         step = self._used
         self._output[step] = output
         self._answer[step] = answer
@@ -39,7 +39,7 @@ class TauStats:
             self._used = 0
 
     def take(self) -> list[Stat]:
-        """Statistics that are ready; each is given out once."""
+        """New statistics since the last call."""
         ready, self._ready = self._ready, []
         return ready
 

@@ -1,13 +1,15 @@
-"""ML-Agents' Wall Jump: get over a wall to the goal behind it, with the help of a block where the wall is high.
+"""ML-Agents' Wall Jump: get over a wall to the goal behind it. If the wall is high, use a block to climb it.
 
-A platform of 21 m by 21 m with a wall across, a goal behind the wall and a block of 3 m by 3 m, 2 m high, before it.
-An agent jumps 2.75 m, so a high wall asks for the block: push it to the wall, jump on it, jump over. With each episode
-an agent meets no wall (one in five), a small one (one in five) or a big one, and plays the behavior ``SmallWallJump``
-or ``BigWallJump`` for it. Reaching the goal pays +1, the fall of the agent or the block from the platform -1; both end
-the episode. Every other decision costs 0.0025 (0.0005 in each of Unity's five steps); after 400 an episode is cut.
+A platform of 21 m by 21 m with a wall across it, a goal behind the wall, and a block of 3 m by 3 m, 2 m high, in front
+of it. An agent jumps 2.75 m, so for a high wall it must push the block to the wall, jump on it, and jump over. In each
+episode an agent has no wall (one in five), a small one (one in five; both with the behavior ``SmallWallJump``) or a big
+one (behavior ``BigWallJump``). Reaching the goal pays +1; the fall of the agent or the block from the platform pays -1;
+both end the episode. Every other decision costs 0.0025 (0.0005 in each of Unity's five steps). An episode is truncated
+after 400 decisions.
 
-As in Unity the heights of walls are scales of a box in the ground: a wall of 4 stands 1.5 m above it, one of 8 3.5 m.
-Bodies are boxes that do not turn; sizes and places are Unity's, speeds are rounded to whole decisions.
+As in Unity, the height of a wall is the scale of a box that is partly in the ground: a wall of scale 4 is 1.5 m high,
+one of 8 is 3.5 m high. Bodies are boxes that do not turn. Sizes and positions are Unity's; speeds are rounded to whole
+decisions.
 """
 
 from __future__ import annotations
@@ -20,29 +22,29 @@ from tau_trainer.headless.scenes.rays import distances, fan, forward, ray_values
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, Float64Array, IndexArray, Observations
 
 STACK = 6
-"""Observations that are seen at once, the newest last."""
+"""Number of stacked observations, the latest last."""
 EDGE = 10.5
-"""Half the platform's width; it reaches from ``BACK_EDGE`` to ``FRONT_EDGE`` along z. Metres, as all that follows."""
+"""Half the platform's width, in metres, as all lengths below. Along z it is from ``BACK_EDGE`` to ``FRONT_EDGE``."""
 BACK_EDGE, FRONT_EDGE = -14.5, 6.5
 WALL_NEAR, WALL_FAR = -2.73, -1.23
-"""Where the wall begins and ends, along z."""
+"""Position of the two sides of the wall, along z."""
 GOAL_LOW, GOAL_HIGH = (4.37, 0.93), (8.37, 4.93)
 """Corners of the goal, x and z."""
 GOAL_TOP = 5.0
 HALF_AGENT, HALF_BLOCK, BLOCK_TOP = 0.5, 1.5, 2.0
 BLOCK_GAP = 2.0
-"""How far from the wall a block may stand at first."""
+"""Largest distance of a block from the wall at the start."""
 RUN = 0.8
-"""Way of one decision ahead or back, on the ground, in the air, and behind the block; sideways it is 0.6 of it."""
+"""Way of one decision ahead or back: on the ground, in the air, and while pushing the block. Sideways: 0.6 of it."""
 RISE, RISING = 1.375, 2
-"""Rise of a jump per decision in metres, and the number of decisions that it rises; then it falls."""
+"""Height that a jump gains in a decision, and number of decisions for which it rises before it falls."""
 FALL = 1.0
-"""Growth of the fall from one decision to the next."""
+"""Increase of the speed of a fall in each decision."""
 TURN = float(np.deg2rad(30.0))
 STEP_REWARD = -0.0025
 RAYS = 7
 LENGTH, RAY_RADIUS = 20.0, 0.45
-"""Of the rays, in metres. Unity casts spheres of 0.5 m, and leaves out what they touch at the start."""
+"""Of the rays, in metres. Unity casts spheres of 0.5 m, and ignores things that they touch at the start."""
 TAGS = ("wall", "goal", "block")
 
 _RAY_SIZE = RAYS * (len(TAGS) + 2)
@@ -53,7 +55,7 @@ _SENSORS = (
 )
 _ACTIONS = ActionSpec(discrete_branches=(3, 3, 3, 2))
 SMALL, BIG = 0, 1
-"""Behaviors by number."""
+"""Indices of the behaviors."""
 _SPECS = tuple(BehaviorSpec(f"{name}?team=0", _SENSORS, _ACTIONS) for name in ("SmallWallJump", "BigWallJump"))
 _FAN = fan(RAYS // 2, 90.0)
 _TAG = np.arange(len(TAGS))[None]
@@ -62,14 +64,14 @@ _TOUCH = HALF_AGENT + HALF_BLOCK
 
 
 class WallJumpScene(LockstepScene):
-    """See the module's text.
+    """See the module's docstring.
 
-    Observations, each stacked six times (74 floats at once): seven rays upwards, of 5 values each (wall, goal, block,
-    nothing hit, distance), seven level ones, place (x, y, z; 20 m are 1) and whether the agent stands. Action, four
-    branches: nothing, forward, back; nothing, turn left, turn right; nothing, left, right (which wins over the first);
-    nothing, jump.
+    Observations, each stacked six times (74 floats in one step): seven rays upwards with 5 values each (wall, goal,
+    block, nothing hit, distance), seven level rays, the position (x, y, z; 20 m are 1) and whether the agent stands.
+    Action, four branches: nothing, forward, back; nothing, turn left, turn right; nothing, left, right (takes
+    precedence over the first branch); nothing, jump.
 
-    Environment parameters, drawn for each episode: ``no_wall_height``, ``small_wall_height``, ``big_wall_height``;
+    Environment parameters: ``no_wall_height``, ``small_wall_height`` and ``big_wall_height``, drawn for each episode;
     and ``max_decisions``.
     """
 
@@ -77,17 +79,17 @@ class WallJumpScene(LockstepScene):
         super().__init__(_SPECS, agents, seed, max_decisions)
         self.place = np.zeros((agents, 2))
         self.height = np.zeros(agents)
-        """Of the agent's feet above the ground."""
+        """Height of the agent's feet above the ground."""
         self.block = np.zeros((agents, 2))
         self.wall = np.zeros(agents)
-        """Of the wall's top above the ground; 0: none."""
+        """Height of the wall above the ground; 0: no wall."""
         self._heading = np.zeros(agents)
         self._fall = np.zeros(agents)
         self._rising = np.zeros(agents, np.intp)
         self._frames = tuple(np.zeros((agents, STACK, spec.size // STACK), np.float32) for spec in _SENSORS)
 
     def begin(self, index: IndexArray) -> None:
-        """Behind the block, looking at a new wall."""
+        """Place the agents behind the block, facing a new wall."""
         x, block_x, block_z, kind = self.random.uniform(index, 4)
         self.place[index] = np.stack([18.0 * (x - 0.5), np.full(len(index), -12.0)], axis=1)
         block_z = WALL_NEAR - HALF_BLOCK - BLOCK_GAP * block_z
@@ -105,7 +107,7 @@ class WallJumpScene(LockstepScene):
             frames[index, -1] = seen[index]
 
     def advance(self, actions: Actions) -> Played:
-        """Turn, jump, walk, push, fall; end in the goal or beside the platform."""
+        """Turn and move the agents, push blocks, and fall; end episodes in the goal or off the platform."""
         ahead, turn, aside, jump = actions.discrete.T
         self._heading -= TURN * _BOTH_WAYS.take(turn, mode="clip")
         self._rising[self._standing() & (jump == 1)] = RISING
@@ -126,7 +128,7 @@ class WallJumpScene(LockstepScene):
         return reward.astype(np.float32), over
 
     def _walk(self, ahead: Float64Array, aside: Float64Array) -> None:
-        """Move the agents, and the blocks that they walk into."""
+        """Move the agents and the blocks that they push."""
         sideways = aside != 0.0
         course = self._heading + np.where(sideways, np.pi / 2.0, 0.0)
         way = RUN * np.where(sideways, aside, ahead)
@@ -140,12 +142,12 @@ class WallJumpScene(LockstepScene):
         self.place = place
 
     def _push(self, place: Float64Array, before: Float64Array) -> None:
-        """Where ``place`` [n, 2] lies in a block, move the block on and ``place`` out of it, along one axis."""
+        """If ``place`` [n, 2] is in a block, move the block away and ``place`` out of it, along one axis."""
         into = ((np.abs(place - self.block) < _TOUCH).all(axis=1)) & (self.height < BLOCK_TOP)
         agent = np.flatnonzero(into)
         if not len(agent):
             return
-        axis = np.abs(before[agent] - self.block[agent]).argmax(axis=1)  # the side that it came from
+        axis = np.abs(before[agent] - self.block[agent]).argmax(axis=1)  # the axis along which the agent came
         side = np.sign(before[agent, axis] - self.block[agent, axis])
         self.block[agent, axis] = place[agent, axis] - side * _TOUCH
         most = np.where(self.wall[agent] > 0.0, WALL_NEAR - HALF_BLOCK, np.inf)
@@ -153,7 +155,7 @@ class WallJumpScene(LockstepScene):
         place[agent, axis] = self.block[agent, axis] + side * _TOUCH
 
     def _support(self) -> Float64Array:
-        """Height of what is under each agent's feet."""
+        """Height of the surface under each agent's feet."""
         over_block = (np.abs(self.place - self.block) < _TOUCH).all(axis=1)
         z = self.place[:, 1]
         over_wall = (z > WALL_NEAR - HALF_AGENT) & (z < WALL_FAR + HALF_AGENT)
@@ -164,7 +166,7 @@ class WallJumpScene(LockstepScene):
         return standing
 
     def _look(self) -> Observations:
-        """What there is to see now, unstacked: [n, 35], [n, 35], [n, 4]."""
+        """Current observations, unstacked: [n, 35], [n, 35], [n, 4]."""
         block_low, block_high = self.block - HALF_BLOCK, self.block + HALF_BLOCK
         n = self.agents
         low = np.stack([np.tile((-EDGE, WALL_NEAR), (n, 1)), np.tile(GOAL_LOW, (n, 1)), block_low], axis=1) - RAY_RADIUS
@@ -183,18 +185,18 @@ class WallJumpScene(LockstepScene):
         )
 
     def _look_on(self) -> None:
-        """Put what there is to see now last on the stacks."""
+        """Append the current observations to the stacks."""
         for frames, seen in zip(self._frames, self._look(), strict=True):
             frames[:, :-1] = frames[:, 1:]
             frames[:, -1] = seen
 
     def observe(self) -> Observations:
-        """See the class's text."""
+        """See the class's docstring."""
         return tuple(frames.reshape(self.agents, -1).copy() for frames in self._frames)
 
 
 def _beside(place: NDArray[np.float64]) -> BoolArray:
-    """Which of the places [n, 2] are not above the platform."""
+    """True for the places [n, 2] that are not above the platform."""
     x, z = place.T
     beside: BoolArray = (np.abs(x) > EDGE) | (z < BACK_EDGE) | (z > FRONT_EDGE)
     return beside
