@@ -70,8 +70,8 @@ class NormalizedNumbers(NamedTuple):
     first: torch.Tensor
     """int64 [b]: first column of each branch."""
     tau: float
-    pace: float
-    """Speed of the logarithms of entropy coefficients, as a multiple of the weights' speed."""
+    pace: torch.Tensor
+    """[1 + b]: speed of the logarithms of entropy coefficients, as a multiple of the weights' speed."""
     least: torch.Tensor
     """[1 + b]: lower bounds of these logarithms."""
     policy_pace: float
@@ -321,9 +321,9 @@ def compute_normalized_gradient(
     return torch.cat((single, 0.5 * (error * weighted).mean(dim=[1, 2]), q.mean(dim=[0, 1])))
 
 
-def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: float, least: torch.Tensor) -> None:
+def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, least: torch.Tensor) -> None:
     """Move logarithms of entropy coefficients ``pace`` times as far as the step did, but not below ``least``."""
-    torch.maximum(torch.add(before, logarithms - before, alpha=pace), least, out=logarithms)
+    torch.maximum(torch.addcmul(before, logarithms - before, pace), least, out=logarithms)
 
 
 def slow(policy: list[torch.Tensor], before: list[torch.Tensor], step: int, least: float, half: float) -> None:

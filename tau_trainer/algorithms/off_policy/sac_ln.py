@@ -11,9 +11,9 @@
   follows differences between Qs that are smaller than their errors, and becomes worse after it has learned everything.
 - Ours: the learning rate of a policy with continuous actions falls to a share of the Qs' (two time scales, Konda and
   Tsitsiklis 2000). Without it the policy of a solved task drifts faster than the Qs learn, since they are nearly flat.
-- Ours: entropy coefficients move ten times as fast as weights, those of branches down to a tenth of that floor.
-  Otherwise, with few gradient steps, the policy acts at random long after it has learned better, because it is paid
-  for entropy, which is never below 0 for a branch.
+- Ours: entropy coefficients of branches move ten times as fast, down to a tenth of that floor. Otherwise, with few
+  gradient steps, the policy acts at random long after it has learned better, because it is paid for the entropy of a
+  branch, which is never below 0.
 - Continuous actions, branches, levels, masks, hybrid actions, memory, weights of prioritized transitions: as in
   :mod:`.sac`; the target too uses the expectation over a branch's values.
 """
@@ -51,8 +51,8 @@ from tau_trainer.models.soft_actor_critic import NormalizedSoftActorCritic
 if TYPE_CHECKING:
     from tau_trainer.settings import SACLNHyperparameters
 
-COEFFICIENT_PACE = 10.0
-"""Speed of the logarithms of entropy coefficients, as a multiple of the weights' speed."""
+BRANCH_PACE = 10.0
+"""Speed of the logarithms of branches' entropy coefficients, as a multiple of the weights' speed."""
 BRANCH_LEAST = 0.1
 """Floor of branches' entropy coefficients, as a share of ``least_entcoef``."""
 POLICY_PACE = 0.15
@@ -139,8 +139,8 @@ class SACLN(OffPolicy):
         choices = self.network.action.choices
         branches, continuous = choices.discrete_branches, bool(choices.continuous_size)
         least = math.log(max(self._own.least_entcoef, 1e-8))
-        each = [least] * continuous + [least + math.log(BRANCH_LEAST)] * len(branches)
-        self._least = torch.tensor(each, device=self.device)  # [1 + b]
+        each = [(1.0, least)] * continuous + [(BRANCH_PACE, least + math.log(BRANCH_LEAST))] * len(branches)
+        self._pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
         self._policy_pace = POLICY_PACE if continuous else 1.0
         self._branches = list(branches)
         self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
@@ -192,7 +192,7 @@ class SACLN(OffPolicy):
         """The numbers of the hand-written step."""
         size, tau = self.network.action.choices.continuous_size, self._own.tau
         shared = self._branches, self._gammas, self._aims, self._begins
-        paces = COEFFICIENT_PACE, self._least, self._policy_pace, POLICY_STEPS
+        paces = self._pace, self._least, self._policy_pace, POLICY_STEPS
         return NormalizedNumbers(size, *shared, tau, *paces, learning_rate)
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
@@ -207,7 +207,7 @@ class SACLN(OffPolicy):
         policy = [parameter.data for parameter in self.network.parameters()]
         before, policy_before = logarithms.clone(), [parameter.clone() for parameter in policy]
         self.parameters.descend(learning_rate)
-        hasten(logarithms, before, COEFFICIENT_PACE, self._least)
+        hasten(logarithms, before, self._pace, self._least)
         slow(policy, policy_before, taken, self._policy_pace, POLICY_STEPS)
         self._follow(self._own.tau)
         return torch.cat(
