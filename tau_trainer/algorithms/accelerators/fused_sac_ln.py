@@ -74,10 +74,6 @@ class NormalizedNumbers(NamedTuple):
     """[1 + b]: speed of the logarithms of entropy coefficients, as a multiple of the weights' speed."""
     least: torch.Tensor
     """[1 + b]: lower bounds of these logarithms."""
-    policy_pace: float
-    """Share of the Qs' learning rate to which the policy's falls; 1: it does not."""
-    policy_steps: float
-    """Gradient steps after which it has fallen to a half."""
     learning_rate: float
 
 
@@ -326,23 +322,6 @@ def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, l
     torch.maximum(torch.addcmul(before, logarithms - before, pace), least, out=logarithms)
 
 
-def slow(policy: list[torch.Tensor], before: list[torch.Tensor], step: int, least: float, half: float) -> None:
-    """Take back a part of a policy's gradient step: its learning rate falls with the number of steps.
-
-    With an optimizer that divides by the size of gradients, a part of the step is the step of a smaller learning rate.
-
-    Args:
-        policy: parameters after the step.
-        before: the same before it.
-        step: number of steps taken earlier.
-        least: share of the learning rate that remains.
-        half: steps after which the share is 0.5.
-    """
-    share = max(least, 1.0 / (1.0 + float(step) / half))
-    for place in range(len(policy)):
-        policy[place].lerp_(before[place], 1.0 - share)
-
-
 def run_normalized_steps(
     numbers: NormalizedNumbers,
     networks: NormalizedNetworks,
@@ -354,18 +333,13 @@ def run_normalized_steps(
     """A gradient step for each row of ``statistics`` [steps, 5 + S], from as many minibatches of ``drawn``."""
     steps, optimizer, target = statistics.size(0), networks.optimizer, networks.target
     size, taken = noise.size(1) // steps, int(optimizer.step.item())  # read once: reading it at every step costs more
-    weights, slower = networks.weights, numbers.policy_pace < 1.0
-    policy = weights.body_weight + weights.body_bias + [weights.action_weight, weights.action_bias]
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
         batch, part = minibatch(drawn, begin, end), noise[:, begin:end]
         statistics[index] = compute_normalized_gradient(numbers, networks, space, batch, part)
-        before = weights.log_coefficients.clone()
-        policy_before = [parameter.clone() for parameter in policy] if slower else policy
+        before = networks.weights.log_coefficients.clone()
         optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
-        hasten(weights.log_coefficients, before, numbers.pace, numbers.least)
-        if slower:
-            slow(policy, policy_before, taken + index, numbers.policy_pace, numbers.policy_steps)
+        hasten(networks.weights.log_coefficients, before, numbers.pace, numbers.least)
         for place in range(len(target.all)):
             target.all[place].lerp_(target.source[place], numbers.tau)
     optimizer.step.add_(steps)

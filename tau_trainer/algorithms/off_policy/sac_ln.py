@@ -9,8 +9,6 @@
   the size changes, the Qs' heads are rescaled and give the same values as before (van Hasselt et al. 2016, PopArt).
 - Ours: the entropy coefficient does not fall below ``least_entcoef``, in that unit. Without this floor the policy
   follows differences between Qs that are smaller than their errors, and becomes worse after it has learned everything.
-- Ours: the learning rate of a policy with continuous actions falls to a share of the Qs' (two time scales, Konda and
-  Tsitsiklis 2000). Without it the policy of a solved task drifts faster than the Qs learn, since they are nearly flat.
 - Ours: entropy coefficients of branches move ten times as fast, down to a tenth of that floor. Otherwise, with few
   gradient steps, the policy acts at random long after it has learned better, because it is paid for the entropy of a
   branch, which is never below 0.
@@ -28,7 +26,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, NormalizedNumbers, hasten, slow
+from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, NormalizedNumbers, hasten
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
@@ -55,10 +53,6 @@ BRANCH_PACE = 10.0
 """Speed of the logarithms of branches' entropy coefficients, as a multiple of the weights' speed."""
 BRANCH_LEAST = 0.1
 """Floor of branches' entropy coefficients, as a share of ``least_entcoef``."""
-POLICY_PACE = 0.15
-"""Share of the Qs' learning rate to which that of a policy with continuous actions falls."""
-POLICY_STEPS = 2000.0
-"""Gradient steps after which it has fallen to a half."""
 _STATE = "return_scale."
 
 
@@ -141,7 +135,6 @@ class SACLN(OffPolicy):
         least = math.log(max(self._own.least_entcoef, 1e-8))
         each = [(1.0, least)] * continuous + [(BRANCH_PACE, least + math.log(BRANCH_LEAST))] * len(branches)
         self._pace, self._least = torch.tensor(each, device=self.device).T.contiguous()  # [1 + b] each
-        self._policy_pace = POLICY_PACE if continuous else 1.0
         self._branches = list(branches)
         self._aims = torch.tensor([DISCRETE_TARGET * math.log(size) for size in branches], device=self.device)
         self._begins = torch.tensor(
@@ -192,8 +185,7 @@ class SACLN(OffPolicy):
         """The numbers of the hand-written step."""
         size, tau = self.network.action.choices.continuous_size, self._own.tau
         shared = self._branches, self._gammas, self._aims, self._begins
-        paces = self._pace, self._least, self._policy_pace, POLICY_STEPS
-        return NormalizedNumbers(size, *shared, tau, *paces, learning_rate)
+        return NormalizedNumbers(size, *shared, tau, self._pace, self._least, learning_rate)
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
@@ -203,12 +195,10 @@ class SACLN(OffPolicy):
             # All use the weights before the step, so one backward and one step serve all.
             (found.policy + found.q.sum() + found.coefficients).backward()  # type: ignore[no-untyped-call]
         self.ranks.mean(self.parameters.optimizer.gradient)  # losses are means over rows, all ranks have equally many
-        logarithms, taken = self.module.log_coefficients.data, int(self.parameters.optimizer.step.item())
-        policy = [parameter.data for parameter in self.network.parameters()]
-        before, policy_before = logarithms.clone(), [parameter.clone() for parameter in policy]
+        logarithms = self.module.log_coefficients.data
+        before = logarithms.clone()
         self.parameters.descend(learning_rate)
         hasten(logarithms, before, self._pace, self._least)
-        slow(policy, policy_before, taken, self._policy_pace, POLICY_STEPS)
         self._follow(self._own.tau)
         return torch.cat(
             (torch.stack((found.policy, found.coefficients, found.entropy)), found.q, found.values)

@@ -144,32 +144,6 @@ def test_coefficients_of_branches_move_ten_times_as_fast(fused: bool) -> None:
     assert moved.tolist() == pytest.approx([0.01, 0.1, 0.1], rel=1e-3)
 
 
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize(("taken", "share"), [(0, 1.0), (2000, 0.5), (10**6, 0.15)])
-def test_a_policy_with_continuous_actions_learns_ever_more_slowly(taken: int, share: float, fused: bool) -> None:
-    moved: dict[float, list[torch.Tensor]] = {}
-    for pace in (1.0, 0.15):
-        learner = sac_ln(HYBRID, sac_ln_settings(), fused=fused)
-        assert learner._policy_pace == 0.15
-        learner._policy_pace = pace
-        learner.parameters.optimizer.step.fill_(taken)
-        before = [parameter.detach().clone() for parameter in learner.module.parameters()]
-        with torch.no_grad():
-            learner.learn(random_batch(learner)[0], 1, 0.01)
-        each = zip(learner.module.named_parameters(), before, strict=True)
-        parts: dict[bool, list[torch.Tensor]] = {True: [], False: []}
-        for (name, parameter), kept in each:
-            parts[name.startswith("network.")].append((parameter.detach() - kept).flatten())
-        moved[pace] = [torch.cat(parts[True]), torch.cat(parts[False])]
-    torch.testing.assert_close(moved[0.15][0], share * moved[1.0][0], rtol=1e-3, atol=1e-6)
-    torch.testing.assert_close(moved[0.15][1], moved[1.0][1], rtol=0.0, atol=0.0)
-    assert float(moved[1.0][0].abs().max()) > 0.0
-
-
-def test_a_policy_of_branches_alone_learns_as_fast_as_its_qs() -> None:
-    assert sac_ln(KINDS["discrete"])._policy_pace == 1.0
-
-
 def test_what_is_reported() -> None:
     learner = sac_ln(HYBRID, sac_ln_settings(signals=TWO_STREAMS, steps_per_update=2.0))
     collector = trained(learner, rounds=1)
