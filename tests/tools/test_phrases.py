@@ -9,8 +9,8 @@ import pytest
 
 from tools import phrases
 
-CEILINGS = {"strings": 83, "docs": 161, "docstrings and comments": 776}
-"""Lowered by whoever comes below them, never raised."""
+CEILINGS = {"strings": 3, "docs": 0, "docstrings and comments": 0}
+"""Never raised. The three strings are names in files and models."""
 
 
 def test_phrases_that_newcomers_stumble_over_do_not_come_back() -> None:

@@ -234,9 +234,9 @@ class ActorManager(ParallelTrainer, Steward):
     """
 
     def __init__(self, plan: RunPlan, pool: LearnerPool, overseer: Overseer, places: Places | None = None) -> None:
-        """As many actors as ``async_trainer.actors`` says, so many at a time as the plan does; nothing is started.
+        """Prepare ``async_trainer.actors`` actors, of which as many run at once as the plan says; starts nothing.
 
-        ``places``: where they run; None: here.
+        ``places``: where they run; None: on this machine.
         """
         self.board = board = Board(plan, pool, overseer, self, self._expected, places)
         self.evaluator = Evaluator(board)
