@@ -123,7 +123,8 @@ def message(*images: bytes) -> Any:
 
 SAID = (
     "sensor 'StackingSensor_size3_Grid' of behavior 'Food?team=0' stacks images of more than 3 channels, "
-    "and the files of its empty, oldest frames are missing (bug 5790 of com.unity.ml-agents before 4.1); they are read as zeros"
+    "and the files of its empty, oldest frames are missing (bug 5790 of com.unity.ml-agents before 4.1); "
+    "they are read as zeros"
 )
 
 
