@@ -104,9 +104,7 @@ HALF = FILES[2][: len(FILES[2]) // 2]
 )
 def test_what_is_no_stack_with_empty_frames_is_refused(mapping: list[int], data: bytes) -> None:
     decoder = ImageDecoder((15, *SIZE), mapping)
-    with pytest.raises(
-        ImageError, match=r"^PNG files of \d+ channels where its (channel mapping|shape) speaks of (15|18)$"
-    ):
+    with pytest.raises(ImageError, match=r"^PNG files of \d+ channels, but its (channel mapping|shape) has (15|18)$"):
         decoder.decode([data])
     assert not decoder.filled
 
@@ -122,9 +120,8 @@ def message(*images: bytes) -> Any:
 
 
 SAID = (
-    "sensor 'StackingSensor_size3_Grid' of behavior 'Food?team=0' stacks images of more than 3 channels, "
-    "and the files of its empty, oldest frames are missing (bug 5790 of com.unity.ml-agents before 4.1); "
-    "they are read as zeros"
+    "sensor 'StackingSensor_size3_Grid' of behavior 'Food?team=0' stacks images of more than 3 channels, and the files "
+    "of its empty, oldest frames are missing (bug 5790 of com.unity.ml-agents before 4.1); they are read as zeros"
 )
 
 
@@ -147,8 +144,8 @@ def test_a_message_that_is_wrong_is_refused_with_its_agent() -> None:
     with pytest.raises(DecodeError) as raised:
         decoder.decode(message(GREY * 2 + FILES[2], GREY + FILES[2]).SerializeToString(), spec)
     assert str(raised.value) == (
-        "behavior 'Food?team=0': sensor 'StackingSensor_size3_Grid' of agent 1 sent PNG files of 9 channels where its "
-        "channel mapping speaks of 18"
+        "behavior 'Food?team=0': sensor 'StackingSensor_size3_Grid' of agent 1 sent PNG files of 9 channels, but its "
+        "channel mapping has 18"
     )
 
 

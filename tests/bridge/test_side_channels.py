@@ -110,7 +110,7 @@ def test_stats_round_trip(key: str, value: float, aggregation: Aggregation) -> N
 @pytest.mark.parametrize(
     ("parse", "payload", "sentence"),
     [
-        (parse_stat, string("k") + struct.pack("<fi", 1.0, 9), "'k' asks for aggregation 9"),
+        (parse_stat, string("k") + struct.pack("<fi", 1.0, 9), "'k' has aggregation 9"),
         (parse_environment_parameter, string("k") + struct.pack("<i", 2), "'k' has unknown kind 2"),
         (parse_environment_parameter, string("k") + struct.pack("<iii", 1, 0, 3), r"\(sampler 3\)"),
     ],

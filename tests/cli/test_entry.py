@@ -51,7 +51,7 @@ def test_the_package_runs_as_a_module() -> None:
         (["parallel", "a", "b"], "Unexpected argument: b; see: tau-train parallel --help"),
         (["evaluate"], "RUN requires an argument; see: tau-train evaluate --help"),
         (["data", "concat", "a.json"], "--output requires an argument; see: tau-train data concat --help"),
-        (["xyzzy"], "find, sweep and others; see: tau-train --help"),
+        (["xyzzy"], "find and others; see: tau-train --help"),
         (["data", "concatt"], 'Unknown command "concatt". Did you mean "concat"?'),
     ],
 )

@@ -181,5 +181,5 @@ def test_biases_widths_and_values_begin_at_zero() -> None:
 
 def test_what_this_version_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     unplug(monkeypatch)
-    with pytest.raises(SettingsError, match="nothing named 'lstm' among the memories"):
+    with pytest.raises(SettingsError, match="'lstm' is not one of the memories"):
         make_network(VECTORS, memory=MEMORY)

@@ -102,6 +102,6 @@ def test_recorders_are_those_that_are_named_and_all_of_other_packages(
             rest == [settings, tmp_path / "results" / f"it{len(recorders)}"] for rest in ([*row[1:]] for row in made)
         )
     again = {"checkpoint_settings.run_id": "none", "checkpoint_settings.results_dir": str(tmp_path / "results")}
-    with pytest.raises(SettingsError, match="nothing named 'mlfow' among the recorders; known: mlflow, wandb"):
+    with pytest.raises(SettingsError, match="'mlfow' is not one of the recorders; known: mlflow, wandb"):
         start(load_settings(None, {**again, "recorders": ["mlfow"]}), "", 0, begin)
     assert not (tmp_path / "results" / "none").exists()

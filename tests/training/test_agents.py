@@ -531,5 +531,7 @@ def test_a_behavior_that_was_changed_before_its_engine_began_again(bench: Bench)
     bench.trainer.abandon()
     bench.respond(step(vector_spec(), [1, 2]), spec=vector_spec())
     changed = vector_spec(4)
-    with pytest.raises(SettingsError, match="behavior 'Agent' has other sensors or actions than before its engine beg"):
+    with pytest.raises(
+        SettingsError, match="behavior 'Agent' has other sensors or actions than before its engine restarted"
+    ):
         bench.respond(step(changed, [1, 2]), spec=changed)

@@ -101,7 +101,7 @@ def test_pairs_are_as_many_actors_so_many_at_a_time(tmp_path: Path, cluster: Clu
     with pytest.raises(SettingsError, match=r"^parallel does not run in lock_step on a cluster; remove"):
         placed(load_settings("tau3", given | {"async_trainer.mode": "lock_step"}), "parallel")
     computed = load_settings("tau3", given | {"env_settings.env_path": "batched:tau", "tau.policy": "independent"})
-    with pytest.raises(SettingsError, match=r"^--env batched:tau is one computation on this machine; leave"):
+    with pytest.raises(SettingsError, match=r"^--env batched:tau is one computation on this machine; remove"):
         make_plan("parallel", computed, tmp_path)
 
 

@@ -160,7 +160,7 @@ class Learner(Sink):
         lost = self.memory.lost if here else made - self.progress.samples
         if lost and (made >= enough if enough else 2 * lost > made):
             return (
-                f"{lost:,} of {made:,} decisions have no outcome, because their agents vanished without an end or "
+                f"{lost:,} of {made:,} decisions have no outcome, because their agents vanished without an end, or "
                 f"their engine was lost or closed, and the others did not fill {missing}; end an agent's episode "
                 "before it is removed, raise max_steps or lower buffer_size"
             )

@@ -61,7 +61,7 @@ class PairsCollector(Collector):
         self.overseer = RunOverseer(plan, run, machines)
         """Answers the pairs."""
         self.actors: ActorManager | None = None
-        """The actors that play in processes of their own; None: there are none."""
+        """The actors in separate processes; None: there are none."""
         if plan.asynchronous:
             places = machines.place if machines is not None else None
             self.actors = ActorManager(plan, self.overseer.pool, self.overseer, places)
@@ -111,7 +111,7 @@ class PairsCollector(Collector):
     @property
     @override
     def max_steps(self) -> int:
-        """Of the whole run; pairs that have not begun have no learner of their own yet."""
+        """Status of the whole run. Pairs that have not started have no own learner yet."""
         pairs, most = self.parallel.pairs, sum(learner.progress.max_steps for learner in self.learners)
         if self.plan.shared or not self.learners:
             return most
@@ -159,12 +159,12 @@ class PairsCollector(Collector):
         return tuple(self._pair(pair) for pair in self.parallel.pairs)
 
     def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
-        """Its mean reward is of a decision where a task counts those, else of an episode."""
+        """Status of a pair. Its mean reward is per decision if the task counts those, else per episode."""
         names = self.plan.task.keys if self.plan.task is not None else None
         rewards = [learner.progress.rewards for learner in self.overseer.pool.of_pair(pair.id)]
 
         def mean(key: str) -> float | None:
-            """Over its behaviors."""
+            """The mean over its behaviors."""
             known = [value for of_learner in rewards if (value := of_learner.of_pair(pair.id, key)) is not None]
             return sum(known) / len(known) if known else None
 
@@ -297,31 +297,31 @@ class PairsCollector(Collector):
             better = self.learners  # they are one moment
         for learner in self.learners:
             if learner not in better:
-                text = f"'{learner.name}' is no better than in its newest checkpoint, which stays that (save_best_only)"
+                text = f"'{learner.name}' is no better than in its latest checkpoint, which is kept (save_best_only)"
                 run.hub.event("checkpoint", behavior=learner.name, step=learner.decisions, message=text)
         better = [learner for learner in better if not checkpointer.saved(learner)]
         if better:
             await checkpointer.save(better, self.parallel.pairs, models=not run.hurried.is_set())
 
     async def _save_early(self) -> None:
-        """Write what was learned before the last policies are played: who asked for the end may not wait for that."""
+        """Save before the last policies are played, because the user may not wait for that."""
         checkpointer = self.overseer.checkpointer
         due = [learner for learner in self.learners if checkpointer.stale(learner) and checkpointer.better(learner)]
         await checkpointer.save(due, self.parallel.pairs)
 
     def _tell_of_absent(self) -> None:
-        """Say which behaviors the settings name that no environment has shown."""
+        """Warn of behaviors in the settings that no environment has shown."""
         shown = {learner.spec.short_name for learner in self.learners}
         absent = [f"'{name}'" for name in self.plan.settings.behaviors if name not in shown]
         if absent:
             met = ", ".join(f"'{name}'" for name in sorted(shown)) or "none"
             self.run.hub.warning(
-                f"behaviors of the settings that never appeared: {', '.join(absent)}; those that did: {met}; correct a "
-                "name that is misspelt, or leave it out"
+                f"behaviors of the settings that never appeared: {', '.join(absent)}; those that did: {met}; correct "
+                "or remove the names that do not match"
             )
 
     async def _validate_last(self, learner: Learner) -> None:
-        """What is saved and exported is the best of all, the last among them. What goes wrong here costs no run."""
+        """Validate the last policy, so that the best is chosen from all. A failure here does not end the run."""
         if self.run.hurried.is_set() or self.overseer.examiner is None:
             return
         try:
@@ -336,7 +336,7 @@ class PairsCollector(Collector):
         return self._loop.run(self._conclude())
 
     async def _conclude(self) -> Conclusion:
-        """What the policies are worth, and which are exported."""
+        """Scores of the policies, and the policies to export."""
         candidates = await self._evaluate()
         best = best_of(candidates)
         scores = best.evaluation if best is not None else None
@@ -351,14 +351,14 @@ class PairsCollector(Collector):
         )
 
     def _chosen(self, candidates: Sequence[Candidate]) -> dict[str, str]:
-        """What is exported of each learner, in words; of independent policies only the best is named."""
+        """The exported policy of each learner, in words; of independent policies, only the best is named."""
         best = best_of(candidates)
         named = candidates if self.plan.shared or best is None else [best]
         learners = self.overseer.pool.learners
         return {chosen.name: chosen.described() for chosen in named if learners[chosen.name].algorithm.exports}
 
     def _more(self, name: str) -> list[str]:
-        """A sentence where the learner of that name has made its decisions and would have got more right with more."""
+        """An advice if the learner of that name has made all its decisions and its accuracy still rose."""
         learner = next(learner for learner in self.learners if learner.name == name)
         if not (learner.progress.over and still_rises(learner.judge.accuracies)):
             return []
@@ -366,7 +366,7 @@ class PairsCollector(Collector):
         return [f"Validation accuracy still rose at the end, so more decisions would help: --max-steps {twice}."]
 
     async def _evaluate(self) -> list[Candidate]:
-        """Every learner's policies, with their scores where the task has an evaluation."""
+        """Every learner's policies, with their scores if the task has an evaluation."""
         examiner = None if self.run.hurried.is_set() else self.overseer.examiner
         wanted, tell = self.plan.settings.checkpoint_settings.export, self.run.callbacks.tell
         candidates = []
@@ -384,7 +384,7 @@ class PairsCollector(Collector):
         return candidates
 
     def _exports(self, candidates: Sequence[Candidate]) -> list[Export]:
-        """Every policy under its learner's name; of independent ones the best under the behavior's name too, first."""
+        """Every policy under its learner's name; the best of independent ones also under the behavior's name, first."""
 
         def export(candidate: Candidate, name: str) -> Export:
             scored = candidate.policies[candidate.exported]
@@ -398,7 +398,7 @@ class PairsCollector(Collector):
         return first + [export(candidate, candidate.name) for candidate in candidates]
 
     def _accuracies(self) -> Mapping[str, Any]:
-        """What ``evaluation.json`` says of every pair."""
+        """The part of ``evaluation.json`` on every pair."""
         return {
             str(pair.id): {
                 "decisions": pair.trainer.decisions,

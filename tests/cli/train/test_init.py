@@ -124,9 +124,9 @@ def test_force_writes_over_a_file_and_quiet_says_nothing(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("init", "init config.yaml: exists already; choose another folder, or add --force"),
-        ("init there --env gym:CartPole-v1", "there/CartPole-v1.yaml: exists already"),
-        ("init there --env editor", "there/Walker.yaml: exists already"),
+        ("init", "init config.yaml: already exists; choose another folder, or add --force"),
+        ("init there --env gym:CartPole-v1", "there/CartPole-v1.yaml: already exists"),
+        ("init there --env editor", "there/Walker.yaml: already exists"),
         ("init my.yaml", "my.yaml: init takes a folder"),
         ("init my.yml", "my.yml: init takes a folder"),
         ("init file", "file: init takes a folder"),
@@ -182,7 +182,7 @@ def test_ctrl_c_writes_nothing(
     monkeypatch.setattr(FirstLook, "run", pressed)
     assert main(["init", "new", "--env", "game"]) == 130
     said = capsys.readouterr()
-    assert said.err == "stopping; nothing is written (press again to leave at once)\n" + (
+    assert said.err == "stopping; nothing is written (press Ctrl-C again to quit at once)\n" + (
         "error: stopped before anything was to be saved\n"
     )
     assert said.out == ""

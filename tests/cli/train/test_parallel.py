@@ -81,7 +81,7 @@ def test_quiet_and_json_leave_stdout_alone(training: Any, flag: str, capsys: pyt
         ("--env attach:3 --pairs 4", "--pairs 4: --env attach:3 sets how many engines may connect, and each is a pair"),
         ("--env editor --set tau.pairs=2", "--pairs 2: there is only one Unity editor"),
         ("--run-id ../x", "--run-id must be a plain folder name"),
-        ("nosuch.yaml", "nosuch.yaml: no such file; check the path, or take a shipped one:"),
+        ("nosuch.yaml", "nosuch.yaml: no such file; check the path, or use a shipped one:"),
         ("--resume --force", "--resume and --force contradict each other; give one of them"),
         ("--set seed", "--set seed: must be KEY=VALUE, such as env_settings.seed=1"),
         ("--set tau.pears=1", "--set tau.pears: unknown key; did you mean pairs?"),

@@ -168,7 +168,7 @@ def test_pairs_play_the_engine_that_parallel_would(tuned: Tuned) -> None:
         ("sweep pole.yaml --cluster nowhere", "--cluster must be local"),
         (
             "sweep pole.yaml --set sweep.space={hyperparameters.betta:{choice:[1]}}",
-            "sweep.space: hyperparameters.betta is",
+            "sweep.space: hyperparameters.betta: unknown key",
         ),
         (
             "sweep pole.yaml --set sweep.space={hyperparameters.beta:{uniform:[-1,1]}}",

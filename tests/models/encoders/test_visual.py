@@ -17,7 +17,7 @@ def test_the_smallest_images_are_read(name: str) -> None:
 @pytest.mark.parametrize(("height", "width"), [(19, 84), (84, 19)])
 def test_smaller_ones_are_refused_with_sensor_size_and_remedy(height: int, width: int) -> None:
     said = (
-        rf"^sensor 'camera' sends images of {height} x {width} pixels \(height x width\), and vis_encode_type simple "
+        rf"^sensor 'camera' sends images of {height} x {width} pixels \(height x width\), but vis_encode_type simple "
         r"needs at least 20 a side; make the sensor's images larger or choose another vis_encode_type \(.* resnet 15,"
     )
     with pytest.raises(SettingsError, match=said):
