@@ -71,19 +71,21 @@ def _models(run: RunRecord) -> Iterator[tuple[str, object]]:
 
 
 def _resume(run: RunRecord) -> Iterator[tuple[str, object]]:
-    """The command that started the run, with ``--resume``; nothing without a checkpoint."""
-    words = run.provenance.get("command")
-    program, *given = [str(word) for word in words] if isinstance(words, list) and words else [""]
+    """The command that resumes the run; nothing without a checkpoint.
+
+    All settings come from the run's folder, so no flag of the recorded command is repeated: another machine may have
+    written it.
+    """
     if not run.checkpoints:
         return
-    if Path(program).stem != "tau-train" or given[:1] not in (["learn"], ["parallel"], ["batch"]):
+    words = run.provenance.get("command")
+    program, command = [str(word) for word in [*words, "", ""][:2]] if isinstance(words, list) else ["", ""]
+    if Path(program).stem != "tau-train" or command not in ("learn", "parallel", "batch"):
         yield "resume", "Start the run as before, with the same run-id, and ask for it to be resumed."
         return
-    kept = [word for word in given if word not in ("--resume", "--force")]
-    if not any(word.partition("=")[0] == "--run-id" for word in kept):
-        kept += ["--run-id", run.name]
+    given = ["--run-id", run.folder.name, "--results-dir", run.folder.parent.as_posix()]
     further = ", with a larger --max-steps" if run.outcome == "completed" else None
-    yield "resume", join([element("code", shlex.join(["tau-train", *kept, "--resume"])), further])
+    yield "resume", join([element("code", shlex.join(["tau-train", command, "--resume", *given])), further])
 
 
 def provenance(runs: Sequence[RunRecord]) -> Markup:

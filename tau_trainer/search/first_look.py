@@ -33,12 +33,12 @@ _TOO_SLOW = "The game was too slow to be measured in that time; `tau-train advis
 
 
 class FirstLook:
-    """Plays a game on one engine, with actions by chance, and learns a little from what it shows.
+    """Plays a game on one engine with random actions, and learns a little from the experience.
 
     Args:
         settings: with the environment, and a seed.
-        seconds: half of them for playing, half for learning; the engine takes its time to start besides.
-        say: told sentences for the person who watches.
+        seconds: half of them for playing, half for learning; the start of the engine does not count.
+        say: called with sentences for the user.
     """
 
     def __init__(self, settings: RunSettings, seconds: float, say: Say = lambda text: None) -> None:
@@ -47,15 +47,15 @@ class FirstLook:
         self._costs: Costs | None = None
 
     def stop(self) -> None:
-        """End what is under way. Call from any thread."""
+        """End playing or learning. Call from any thread."""
         self.stopped = True
         if self._costs is not None:
             self._costs.stop()
 
     def run(self, tell: Tell = lambda *_: None) -> list[Announced]:
-        """The behaviors with what suits them; if it was stopped, those that were seen until then.
+        """The behaviors with suitable trainer types; if it was stopped, the behaviors seen so far.
 
-        The engine has ended when this returns or raises. ``tell`` hears how it goes.
+        The engine has ended when this returns or raises. ``tell`` receives the progress.
 
         Raises TauError: the game cannot be played, or no agent asked for a decision.
         """

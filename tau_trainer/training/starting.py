@@ -50,7 +50,7 @@ _PICTURES = 50_000
 _ENCODERS = ("simple", "match3", "fully_connected")
 """Image encoders, from the usual one to the one that reads the smallest images."""
 _COLUMN = 38
-"""Width of what stands before a comment, if it is not longer."""
+"""Column of comments, unless the value is longer."""
 _LONGEST_KEY = 1000
 """Characters; YAML reads longer ones only after a question mark."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]*")
@@ -190,13 +190,13 @@ def starting_text(settings: RunSettings, behaviors: Sequence[Announced]) -> str:
 
 
 def read_starting(text: str) -> RunSettings:
-    """The settings that a :func:`starting_text` is. Raises SettingsError where ``learn`` would refuse it."""
+    """The settings in a :func:`starting_text`. Raises SettingsError if ``learn`` would refuse them."""
     name = "the new file"
     return read_advised(parse_document(text, name).data, name)
 
 
 def _head(behavior: Announced) -> Iterator[str]:
-    """What was seen of a behavior, and its key."""
+    """The comment about a behavior, and its key."""
     yield f"  # Seen: {behavior.described()}."
     if behavior.why:
         yield f"  # {_shown(behavior.why)}"
@@ -212,7 +212,7 @@ def _plain(section: Section) -> dict[str, Any]:
 
 
 def _values(behavior: Announced, *, rivals: bool) -> dict[str, Any]:
-    """The section of a behavior: the defaults of its trainer type, but for what fits it better."""
+    """The section of a behavior: the defaults of its trainer type, changed to fit the behavior."""
     usual = trainer_type(behavior.trainer).settings.model_validate({})
     values = _plain(usual)
     numbers, network = values["hyperparameters"], values["network_settings"]
@@ -260,7 +260,7 @@ def _sizes(behavior: Announced, usual: TrainerSettings) -> dict[str, int]:
 
 
 def _environment(settings: RunSettings) -> dict[str, dict[str, Any]]:
-    """What is played: what flags said, and the most used keys."""
+    """The environment: values of flags, and the most used keys."""
     env, path = settings.env_settings, settings.env_settings.env_path or ""
     engine = settings.engine_settings
     found = {
@@ -279,7 +279,7 @@ def _environment(settings: RunSettings) -> dict[str, dict[str, Any]]:
 
 
 def _given(section: Section) -> dict[str, Any]:
-    """What flags said of a section; the seed is left to each run."""
+    """Values of a section that flags set; each run draws its own seed."""
     said = section.model_fields_set - {"seed"}
     return section.model_dump(mode="json", include=said, exclude_none=True)
 
@@ -311,7 +311,7 @@ def _at(values: Any, path: Iterable[str]) -> Any:
 
 
 def _shown(text: str) -> str:
-    """``text`` as one line that an editor, a terminal and YAML only show."""
+    """``text`` as one line without characters that control an editor, a terminal or YAML."""
     return "".join(map(_character, text))
 
 

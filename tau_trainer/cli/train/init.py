@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from tau_trainer.training.starting import Announced
 
 _NO_GAME = "config"
-"""What the file is called that is for any game."""
+"""Name of the file for any game."""
 _LEAST_S = 0.1
 
 
 def init(
-    folder: Annotated[Path, Parameter(help="Folder for the file; it is made if it is missing. [default: .]")] = Path(),
+    folder: Annotated[
+        Path, Parameter(help="Folder for the file; it is created if it does not exist. [default: .]")
+    ] = Path(),
     /,
     *,
     seconds: Annotated[
@@ -71,7 +73,7 @@ def init(
 
 
 def _target(folder: Path, name: str, force: bool) -> Path:
-    """The file. Raises SettingsError where it cannot be written."""
+    """The file. Raises SettingsError if it cannot be written."""
     a_file = any(place.exists() and not place.is_dir() for place in (folder, *folder.parents))
     if a_file or folder.suffix in (".yaml", ".yml"):
         raise SettingsError(f"{folder}: init takes a folder, and names the file in it after the game; name a folder")
@@ -83,7 +85,7 @@ def _look(settings: RunSettings, seconds: float, output: OutputFlags) -> list[An
     """The behaviors of the game. Raises TauError, and KeyboardInterrupt if it was stopped."""
     from tau_trainer.search.first_look import FirstLook
 
-    # With the editor the user has to be told when to press Play, however little is to be shown.
+    # The editor's user must know when to press Play, even with --quiet.
     silent = (output.quiet or output.json) and not settings.env_settings.awaited
     looking = FirstLook(settings, seconds, (lambda _: None) if silent else show_status)
     try:
