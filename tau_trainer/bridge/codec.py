@@ -148,15 +148,6 @@ def parse_engine_message(data: bytes) -> EngineMessage:
     return result
 
 
-def objection(message: bytes) -> str | None:
-    """Why a first message is not from an engine; None if it is."""
-    try:
-        introduced = parse_engine_message(message).initialization is not None
-    except DecodeError as error:
-        return str(error)
-    return None if introduced else "its first message is not an introduction"
-
-
 def encode_initialization(initialization: TrainerInitialization) -> bytes:
     """The trainer's reply to an engine's first message."""
     message = UnityMessage()

@@ -10,25 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tau_trainer.bridge.codec import (
-    EngineMessage,
-    TrainerCodec,
-    TrainerInitialization,
-    encode_close,
-    encode_initialization,
-    objection,
-    parse_engine_message,
-)
+from tau_trainer.bridge.codec import EngineMessage
+from tau_trainer.bridge.dialect import Codec, Dialect
 from tau_trainer.bridge.launcher import EngineOptions, EngineProcess, LaunchSpec
-from tau_trainer.bridge.package import Package, order_of
-from tau_trainer.bridge.protocol import (
-    COMMUNICATION_VERSION,
-    OLD_PACKAGE_VERSION,
-    PACKAGE_VERSION,
-    STATUS_OK,
-    Command,
-    understood,
-)
+from tau_trainer.bridge.package import Package
+from tau_trainer.bridge.protocol import STATUS_OK, Command
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.errors import (
     EngineDisconnectedError,
@@ -90,10 +76,10 @@ class Engine:
         self._launch = launch
         self._options = options = options or EngineOptions()
         self._on_event = on_event
-        self._codec = TrainerCodec()
-        self._codec.notes = self.package.notes
+        self._codec: Codec | None = None
+        """Known once the engine has introduced itself."""
         self._server = options.server()
-        self._server.objection = objection
+        self._server.objection = Dialect.objection
         self._server.on_stranger = self._refused
         self._watcher: asyncio.Task[None] | None = None
         how = "" if options.tls is None else " with TLS (which ML-Agents' own client cannot)"
@@ -102,7 +88,7 @@ class Engine:
     @property
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """The behaviors seen so far, by full name."""
-        return self._codec.specs
+        return {} if self._codec is None else self._codec.specs
 
     @property
     def notes(self) -> list[str]:
@@ -148,29 +134,21 @@ class Engine:
         self._on_event(f"{stranger}; still waiting for {self._name}")
 
     async def _handshake(self) -> None:
-        first = parse_engine_message(await self._receive())
-        engine = first.initialization
-        assert engine is not None  # or the server would have refused it
-        api, version = engine.communication_version, engine.package_version
-        if not understood(api):
-            raise VersionError(
-                f"{self._name}: package {version or 'of unknown version'} uses communicator API {api}, this "
-                f"trainer {COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
-            )
-        self.package.introduced(version, api, order_of(version, self._options.image_order, self._options.flat_sensors))
-        self._codec.legacy_actions = not engine.capabilities.hybrid_actions
-        self._codec.images = self.package.images
-        reply = TrainerInitialization(
-            self._options.seed + self.index,
-            package_version=OLD_PACKAGE_VERSION if self.package.old else PACKAGE_VERSION,
-            num_areas=self._options.num_areas,
-        )
+        first = await self._message()
+        try:
+            self.package, self._codec, answer = self._dialect.meet(first, self._options, self.index)
+        except VersionError as error:
+            raise VersionError(f"{self._name}: {error}") from None
         self._wait.stage, self._wait.stranger = _HANDSHAKE, None
-        self._server.reply(encode_initialization(reply))
-        self._check(parse_engine_message(await self._receive()))
-        self.channels.send_engine_configuration(self._options.configuration)
-        if self._options.trainer is not None and self.index == 0 and engine.capabilities.training_analytics:
-            self.channels.send_training_environment(self._options.trainer)
+        if answer is not None:
+            self._server.reply(answer)
+            self._check(await self._message())
+        engine, trainer = first.initialization, self._options.trainer
+        if self._dialect.side_channels:
+            self.channels.send_engine_configuration(self._options.configuration)
+            analytics = engine is not None and engine.capabilities.training_analytics
+            if trainer is not None and self.index == 0 and analytics:
+                self.channels.send_training_environment(trainer)
 
     async def reset(self, parameters: Mapping[str, float | Sampler] | None = None) -> list[StepBatch]:
         """Send environment parameters, restart all episodes, and return the first step of every behavior.
@@ -179,7 +157,7 @@ class Engine:
         """
         self.channels.send_environment_parameters(parameters or {})
         self._wait.stage = "ask for a decision"
-        self._server.reply(self._codec.reply(Command.RESET, {}, self.channels.take()))
+        self._reply(Command.RESET, {})
         return await self.next()
 
     def tell(self, parameters: Mapping[str, float | Sampler]) -> None:
@@ -198,12 +176,18 @@ class Engine:
     def answer(self, actions: Mapping[str, Actions]) -> None:
         """The first half of :meth:`step`: the engine continues, and you can do other work until :meth:`next`."""
         self._wait.stage = "answer a step"
-        self._server.reply(self._codec.reply(Command.STEP, actions, self.channels.take()))
+        self._reply(Command.STEP, actions)
+
+    def _reply(self, command: Command, actions: Mapping[str, Actions]) -> None:
+        assert self._codec is not None
+        said = self.channels.take()
+        self._server.reply(self._codec.reply(command, actions, said if self._dialect.side_channels else b""))
 
     async def next(self) -> list[StepBatch]:
         """The second half of :meth:`step`: the next step of every behavior. Raises the same errors."""
-        message = parse_engine_message(await self._receive())
+        message = await self._message()
         self._check(message)
+        assert self._codec is not None
         self.exchanges += 1
         if message.side_channel:
             self.channels.receive(message.side_channel)
@@ -222,6 +206,14 @@ class Engine:
             if self._options.may_leave:
                 raise EngineStoppedError(f"{self._name} has left the game")
             raise EngineLeftError(f"{self._name} closed the session unexpectedly (status {message.status})")
+
+    @property
+    def _dialect(self) -> Dialect:
+        return self._server.dialect
+
+    async def _message(self) -> EngineMessage:
+        """The engine's next message."""
+        return self._dialect.parse(await self._receive())
 
     def _next_message(self) -> asyncio.Future[bytes]:
         self._wait.message, self._wait.since = self._server.receive(), time.monotonic()
@@ -317,7 +309,7 @@ class Engine:
         if not self._server.owes_reply and self._watcher is not None and alive:
             await self._await_last_call(timeout_s)
         while self._server.owes_reply:
-            self._server.reply(encode_close())
+            self._server.reply(self._dialect.farewell())
         await self._server.stop()
         if self.process is not None:
             await self.process.stop(timeout_s)

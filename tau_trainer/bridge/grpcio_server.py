@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 
-from tau_trainer.bridge.http2 import MAX_MESSAGE
+from tau_trainer.bridge.dialect import BY_METHOD, Dialect
+from tau_trainer.bridge.http2 import MAX_MESSAGE, NO_METHOD
 from tau_trainer.bridge.ports import check_address
-from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import NO_ENGINE, TAKEN, Request, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import PortInUseError
@@ -29,12 +30,15 @@ class _Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Handlers for calls, without serializers: bytes in, bytes out."""
 
     def __init__(self, exchange: Callable[..., object], decline: Callable[..., object]) -> None:
-        self._exchange = grpc.unary_unary_rpc_method_handler(exchange)
+        self._exchanges = {
+            method: grpc.unary_unary_rpc_method_handler(partial(exchange, dialect))
+            for method, dialect in BY_METHOD.items()
+        }
         self._others = grpc.stream_stream_rpc_method_handler(decline)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         """The handler for the engine's method, or for all others."""
-        return self._exchange if handler_call_details.method == METHOD else self._others
+        return self._exchanges.get(handler_call_details.method, self._others)
 
 
 def _address(peer: str) -> str:
@@ -82,13 +86,16 @@ class GrpcioServer(Server):
         credentials = grpc.ssl_server_credentials([(self._tls.key, self._tls.certificate)])
         return int(server.add_secure_port(f"{host}:{port}", credentials))
 
-    async def _exchange(self, message: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+    async def _exchange(
+        self, dialect: Dialect, message: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
+    ) -> bytes:
         """Handle an engine's call: pass on its message and wait for the answer."""
-        objection = self.objection(message) if self._engine is None else None
+        objection = self.objection(dialect, message) if self._engine is None else None
         if objection is not None:
             self._turned_away(_address(context.peer()), objection)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, NO_ENGINE)
-        self._engine = self._engine or context.peer()
+        if self._engine is None:
+            self._engine, self.dialect = context.peer(), dialect
         if context.peer() != self._engine:
             await context.abort(grpc.StatusCode.UNAVAILABLE, TAKEN)
         self._stay()
@@ -105,10 +112,9 @@ class GrpcioServer(Server):
 
     async def _decline(self, _: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         """Handle a call of another method, which is not from an engine."""
-        why = f"the only method is {METHOD}"
         if self._engine is None:
-            self._turned_away(_address(context.peer()), why)
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, why)
+            self._turned_away(_address(context.peer()), NO_METHOD)
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, NO_METHOD)
 
     def _stay(self) -> None:
         """The engine is still connected."""

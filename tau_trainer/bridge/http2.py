@@ -34,7 +34,7 @@ from tau_trainer.bridge.frames import (
     literal,
     unwrap,
 )
-from tau_trainer.bridge.protocol import METHOD
+from tau_trainer.bridge.protocol import METHOD, METHODS
 
 MAX_MESSAGE: Final = 2**28
 """Maximum bytes of a message: a step of 3,000 agents with a color camera of 84 x 84. gRPC's default of 4 MiB is too
@@ -42,7 +42,8 @@ small, and without a limit anyone who can reach the port could fill the memory."
 _MOST_CALLS: Final = 4
 """Maximum simultaneous calls. An engine makes one, and can cancel it to say goodbye with another."""
 _SETTINGS: Final = {MAX_CONCURRENT_STREAMS: _MOST_CALLS, MAX_FRAME_SIZE: 2**20}
-_PATH: Final = METHOD.encode()
+NO_METHOD: Final = f"the only method is {METHOD}"
+"""Why a call of another method is refused."""
 _HEAD: Final = 4
 """Bytes of the first frame that contain its kind."""
 INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED, UNAVAILABLE = b"3", b"8", b"12", b"14"
@@ -71,6 +72,8 @@ class Connection(Endpoint):
         """
         self.declined: str | None = None
         """Why the last call that was not an engine's was refused."""
+        self.method = ""
+        """The path of the last call that was an engine's."""
         self._paths = _Paths()
         self._held = 0
         self._calls: list[Call] = []
@@ -127,9 +130,12 @@ class Connection(Endpoint):
             self._out += frame(RST_STREAM, 0, stream, struct.pack(">I", REFUSED_STREAM))
             return
         self._streams[stream] = Stream(self._initial_window, body=bytearray())
-        if path != _PATH:
-            self._decline(stream, _UNIMPLEMENTED, f"the only method is {METHOD}")
-        elif ended:
+        method = "" if path is None else path.decode("latin-1")
+        if method not in METHODS:
+            self._decline(stream, _UNIMPLEMENTED, NO_METHOD)
+            return
+        self.method = method
+        if ended:
             self._on_data(stream, b"", ended=True)
 
     def _on_data(self, stream: int, payload: bytes | bytearray, *, ended: bool) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tau_trainer.bridge.dialect import UNITY, Dialect
 from tau_trainer.bridge.server import EngineServer, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import LaunchError
@@ -85,6 +86,8 @@ class LaunchSpec:
     """Folder for ``Player-<i>.log`` files."""
     environment: dict[str, str] = field(default_factory=dict)
     """Added to this process's environment variables."""
+    dialect: Dialect = UNITY
+    """Whose flags they take."""
     bound: bool = False
     """Whether engines end with the thread that starts them, however it ends (Linux only)."""
 
@@ -107,16 +110,12 @@ class LaunchSpec:
         return self.log_folder.resolve() / f"Player-{index}.log"
 
     def argv(self, port: int, index: int) -> list[str]:
-        """The whole command line, flags in ML-Agents' order."""
-        log = self.log_file(index)
+        """The whole command line, in ML-Agents' order."""
         bound = self.bound and sys.platform == "linux"
         return [
             *([sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid())] if bound else []),
             *self.program,
-            *(["-nographics", "-batchmode"] if self.no_graphics else []),
-            "--mlagents-port",
-            str(port),
-            *(["-logFile", str(log)] if log else []),
+            *self.dialect.arguments(self, port, index),
             *self.env_args,
         ]
 

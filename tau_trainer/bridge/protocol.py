@@ -24,6 +24,8 @@ SERVICE: Final = "communicator_objects.UnityToExternalProto"
 METHOD_NAME: Final = "Exchange"
 METHOD: Final = f"/{SERVICE}/{METHOD_NAME}"
 """HTTP/2 path of the only unary call."""
+METHODS: Final = (METHOD,)
+"""The same of all dialects over gRPC."""
 STATUS_OK: Final = 200
 STATUS_CLOSE: Final = 400
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from tau_trainer.bridge.dialect import BY_METHOD, UNITY, Dialect
 from tau_trainer.bridge.http2 import INVALID_ARGUMENT, MAX_MESSAGE, UNAVAILABLE, Connection
 from tau_trainer.bridge.ports import has_ipv6, port_taken
 from tau_trainer.errors import EngineDisconnectedError, PortInUseError
@@ -67,7 +68,9 @@ class Server(ABC):
         self._unread: deque[Request] = deque()
         self._read: deque[Request] = deque()
         self._broken: str | None = None
-        self.objection: Callable[[bytes], str | None] = lambda message: None
+        self.dialect: Dialect = UNITY
+        """The engine's; known from its first message on."""
+        self.objection: Callable[[Dialect, bytes], str | None] = lambda dialect, message: None
         """Why a caller with this first message is not an engine; None: it is one."""
         self.on_stranger: Callable[[str, str], None] = lambda peer, why: None
         """Called for each refused caller before the engine's first call, with address and port, and the reason."""
@@ -199,7 +202,8 @@ class EngineServer(Server):
     def called(self, link: _Link, stream: int, message: bytes) -> None:
         """Handle a complete call. The first valid introduction is the engine's."""
         if self._engine is None:
-            objection = self.objection(message)
+            self.dialect = BY_METHOD[link.method]
+            objection = self.objection(self.dialect, message)
             if objection is not None:
                 self._turned_away(link.peer, objection)
                 link.refuse(stream, NO_ENGINE, INVALID_ARGUMENT)
@@ -275,6 +279,11 @@ class _Link(asyncio.Protocol):
         if declined is not None:
             self._server.declined(self, declined)
         self._write()
+
+    @property
+    def method(self) -> str:
+        """The path of its last call."""
+        return self._connection.method
 
     def trust(self) -> None:
         """Mark this as the engine's connection: its messages can be large."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from tau_trainer.bridge.dialect import Dialect
 from tau_trainer.bridge.frames import (
     DATA,
     END_HEADERS,
@@ -112,7 +113,7 @@ def test_a_server_belongs_to_the_first_that_calls(new_server: NewServer) -> None
     serve(new_server, play)
 
 
-def introduces(message: bytes) -> str | None:
+def introduces(dialect: Dialect, message: bytes) -> str | None:
     return None if message == b"engine" else "it is not the engine"
 
 

@@ -1,0 +1,138 @@
+"""The dialects of engines: how one kind of engine introduces itself, speaks on the wire, and is started.
+
+:class:`~tau_trainer.bridge.engine.Engine` and everything above it are the same for all dialects.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from typing_extensions import override
+
+from tau_trainer.bridge.codec import (
+    EngineMessage,
+    TrainerCodec,
+    TrainerInitialization,
+    encode_close,
+    encode_initialization,
+    parse_engine_message,
+)
+from tau_trainer.bridge.package import Package, order_of
+from tau_trainer.bridge.protocol import (
+    COMMUNICATION_VERSION,
+    METHOD,
+    OLD_PACKAGE_VERSION,
+    PACKAGE_VERSION,
+    Command,
+    understood,
+)
+from tau_trainer.errors import DecodeError, VersionError
+from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
+
+if TYPE_CHECKING:
+    from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
+
+
+class Codec(Protocol):
+    """The trainer's end of one engine: messages to and from arrays."""
+
+    specs: dict[str, BehaviorSpec]
+    """The behaviors seen so far, by full name."""
+    unsettled: dict[str, tuple[str, ...]]
+    """By behavior, the sensors whose image order is a guess."""
+
+    def steps(self, message: EngineMessage) -> list[StepBatch]:
+        """Arrays of every behavior with agents in ``message``. Raises DecodeError."""
+
+    def reply(self, command: Command, actions: Mapping[str, Actions], side_channel: bytes = b"") -> bytes:
+        """The answer with these actions, in the order of the agents that asked."""
+
+
+class Dialect(ABC):
+    """One kind of engine."""
+
+    game: str
+    """Its name, for messages."""
+    side_channels: bool = False
+    """Whether it can be sent environment parameters, the time scale and the window's size."""
+
+    @abstractmethod
+    def parse(self, data: bytes) -> EngineMessage:
+        """Read the envelope of a message. Raises DecodeError."""
+
+    def objection(self, data: bytes) -> str | None:
+        """Why a first message is not from an engine; None if it is."""
+        try:
+            introduced = self.parse(data).initialization is not None
+        except DecodeError as error:
+            return str(error)
+        return None if introduced else "its first message is not an introduction"
+
+    @abstractmethod
+    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> tuple[Package, Codec, bytes | None]:
+        """Its package, a codec, and the answer to its introduction ``first``.
+
+        None instead of an answer: the first reset answers it. Raises VersionError, as the end of a sentence about the
+        engine.
+        """
+
+    @abstractmethod
+    def farewell(self) -> bytes:
+        """The answer that ends the connection."""
+
+    @abstractmethod
+    def arguments(self, launch: LaunchSpec, port: int, index: int) -> list[str]:
+        """The flags of a build, without the user's own."""
+
+
+class Unity(Dialect):
+    """Games with com.unity.ml-agents, and the headless engine."""
+
+    game = "Unity"
+    side_channels = True
+
+    @override
+    def parse(self, data: bytes) -> EngineMessage:
+        return parse_engine_message(data)
+
+    @override
+    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> tuple[Package, Codec, bytes | None]:
+        engine = first.initialization
+        assert engine is not None  # or the server would have refused it
+        api, version = engine.communication_version, engine.package_version
+        if not understood(api):
+            raise VersionError(
+                f"package {version or 'of unknown version'} uses communicator API {api}, this trainer "
+                f"{COMMUNICATION_VERSION}; use com.unity.ml-agents 2.0 to 4.x in the project"
+            )
+        package, codec = Package(), TrainerCodec()
+        package.introduced(version, api, order_of(version, options.image_order, options.flat_sensors))
+        codec.legacy_actions = not engine.capabilities.hybrid_actions
+        codec.images, codec.notes = package.images, package.notes
+        reply = TrainerInitialization(
+            options.seed + index,
+            package_version=OLD_PACKAGE_VERSION if package.old else PACKAGE_VERSION,
+            num_areas=options.num_areas,
+        )
+        return package, codec, encode_initialization(reply)
+
+    @override
+    def farewell(self) -> bytes:
+        return encode_close()
+
+    @override
+    def arguments(self, launch: LaunchSpec, port: int, index: int) -> list[str]:
+        log = launch.log_file(index)
+        return [
+            *(["-nographics", "-batchmode"] if launch.no_graphics else []),
+            "--mlagents-port",
+            str(port),
+            *(["-logFile", str(log)] if log else []),
+        ]
+
+
+UNITY: Final = Unity()
+BY_METHOD: Final[Mapping[str, Dialect]] = {METHOD: UNITY}
+"""Dialects over gRPC, by the HTTP/2 path of their only unary call: it tells them apart before the first message."""
