@@ -213,6 +213,10 @@ class Replay:
         count = min(most, self._size)
         return (self._next - 1 - np.arange(count)) % max(self._size, 1)  # the newest first
 
+    def where(self, name: str) -> Rows:
+        """Places of the rows in which a bool column is true, [m], ascending."""
+        return np.flatnonzero(self._table[name][: self._size])
+
     def take(self, places: Rows) -> dict[str, NDArray[Any]]:
         """Copies of the rows in ``places`` [n]: ``[n, *shape]`` per column, and the next values of followed ones."""
         rows = {column.name: self._table[column.name].take(places, axis=0) for column in self.columns}

@@ -99,7 +99,8 @@ class BatchedDQNHyperparameters(DQNHyperparameters):
 
     @model_validator(mode="after")
     def _what_tensors_have(self) -> Self:
-        self.refuse("{key} is not supported on tensors; remove it", "prioritized", "hindsight", "n_step", "noisy")
+        text = "{key} is not supported on tensors; remove it"
+        self.refuse(text, "prioritized", "terminal_share", "hindsight", "n_step", "noisy")
         if self.exploration.type == "boltzmann_gumbel":
             text = "exploration.type boltzmann_gumbel is not supported on tensors; remove it"
             raise PydanticCustomError("tensors", text)

@@ -166,10 +166,18 @@ class OffPolicyHyperparameters(Hyperparameters):
     """Save the replay buffer in checkpoints, so that a resumed run continues with it."""
     prioritized: PrioritizedSettings | None = None
     """Sample transitions by their errors (prioritized replay); null = uniformly."""
+    terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.0
+    """Share of each minibatch that is drawn from decisions that ended an episode, not from all; 0 = none."""
     n_step: PositiveInt = 1
     """Number of rewards that a target sums before it adds a value (n-step return)."""
     hindsight: HindsightSettings | None = None
     """Also learn from other goals (hindsight replay); null = only from the original goals."""
+
+    @model_validator(mode="after")
+    def _drawn_one_way(self) -> Self:
+        if self.prioritized is not None:
+            self.refuse("{key} has no effect with prioritized, which draws by errors; remove one", "terminal_share")
+        return self
 
     @property
     def auto(self) -> bool:
@@ -206,7 +214,7 @@ class OfflineHyperparameters(OffPolicyHyperparameters):
     def _nothing_is_collected(self) -> Self:
         collecting = "buffer_size", "buffer_init_steps", "steps_per_update", "save_replay_buffer"
         text = "{key} has no effect for a trainer that learns only from recordings; remove it"
-        self.refuse(text, *collecting, "prioritized", "n_step", "hindsight")
+        self.refuse(text, *collecting, "prioritized", "terminal_share", "n_step", "hindsight")
         return self
 
 
@@ -250,6 +258,8 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
     """Share of the new weights in every target update."""
     init_entcoef: NaturalFloat = 0.1
     """Entropy coefficient at the start, in units of the size of returns."""
+    terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.15
+    """Share of each minibatch that is drawn from decisions that ended an episode, not from all; 0 = none."""
     least_entcoef: NaturalFloat = 0.01
     """Minimum of the entropy coefficient."""
 
@@ -366,5 +376,5 @@ class MADDPGHyperparameters(DDPGHyperparameters):
     @model_validator(mode="after")
     def _even_and_one_step(self) -> Self:
         text = "{key} is not supported by maddpg, which samples moments of whole groups; remove it"
-        self.refuse(text, "n_step", "prioritized", "hindsight")
+        self.refuse(text, "n_step", "prioritized", "terminal_share", "hindsight")
         return self

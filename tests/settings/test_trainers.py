@@ -45,7 +45,7 @@ OUR_OWN = {
     "optimizer",
     "weight_decay",
 }
-OUR_OWN |= {"prioritized", "n_step", "hindsight", "net_arch", "opponents", "layer_statistics"}
+OUR_OWN |= {"prioritized", "terminal_share", "n_step", "hindsight", "net_arch", "opponents", "layer_statistics"}
 PPO = {
     "batch_size": 1024,
     "buffer_size": 10240,

@@ -95,11 +95,22 @@ class Replayed(GradientAlgorithm):
     def draw(self, minibatches: int) -> Transitions:
         """Draw ``minibatches`` minibatches, one after another, each uniformly and with replacement.
 
-        For recurrent networks: sequences whose first transitions are drawn that way, cut at the end of the minibatch.
+        ``terminal_share`` of each comes from the transitions that ended an episode, at most as many as there are: no
+        value is bootstrapped for them, so they keep the values before an end from drifting with the others.
+
+        For recurrent networks: sequences whose first transitions are drawn uniformly, cut at the end of the minibatch.
         """
-        rows = minibatches * self.numbers.batch_size  # transitions
+        size = self.numbers.batch_size
+        rows = minibatches * size  # transitions
         if self.recurrence is None:
-            return self._taken(self._drawn(rows))
+            places, ends = self._drawn(rows), _NOBODY
+            if self.numbers.terminal_share:
+                ends = self.replay.where("terminated")
+            share = min(int(self.numbers.terminal_share * size), len(ends))  # of each minibatch
+            if share:
+                chosen = torch.randint(len(ends), (minibatches, share), generator=self.generator).numpy()
+                places.reshape(minibatches, size)[:, :share] = ends[chosen]  # a view
+            return self._taken(places)
         sequences = [
             # As many as needed if all had full length.
             self.replay.walk(self._drawn(rows // self.recurrence.sequence_length), self.recurrence.sequence_length)

@@ -38,7 +38,10 @@ NETWORK = "network"
 """Name of the policy among the players."""
 NUMBERS = "rho.json"
 PICTURE = "rho.png"
-_NOT_ASKED = {"reward_signal_steps_per_update", "prioritized", "n_step", "hindsight", "noisy", "layer_statistics"}
+_NOT_ASKED = {
+    *("reward_signal_steps_per_update", "prioritized", "terminal_share", "n_step", "hindsight", "noisy"),
+    "layer_statistics",
+}
 """Hyperparameters that training on tensors does not read, or that do not change the result of learning."""
 _KNOWN = {"host": HOSTS, "agent": AGENTS}
 _MARKS = {"host": ("random", "zeillinger", NETWORK), "agent": ("random", "choose_first", NETWORK)}

@@ -109,6 +109,30 @@ def test_an_actor_hands_over_as_many_as_it_is_told_to() -> None:
     assert learner.ready(Counters(0, 0, push=2 * AGENTS)) is not None
 
 
+def test_a_share_of_each_minibatch_is_ends_but_no_more_than_there_are() -> None:
+    learner = sac(CONTINUOUS, settings(batch_size=16, terminal_share=0.25))
+    trained(learner, rounds=3)
+    rows = rows_of(learner)
+    ends = {tuple(row) for row in rows["input_0"][rows["terminated"]]}
+    assert len(ends) >= 4
+
+    def drawn() -> tuple[Any, Any]:
+        batch = learner.draw(100)
+        return (batch.goes_on[:, 0] == 0.0).reshape(100, 16).numpy(), batch.inputs[0].reshape(100, 16, -1).numpy()
+
+    ended, seen = drawn()
+    assert ended[:, :4].all()
+    assert {tuple(row) for row in seen[:, :4].reshape(400, -1)} == ends
+    assert abs(ended[:, 4:].mean() - rows["terminated"].mean()) < 0.05  # drawn like all others
+    terminated = learner.replay._table["terminated"]
+    terminated[np.flatnonzero(terminated)[2:]] = False
+    ended, _ = drawn()
+    assert ended[:, :2].all()
+    assert not ended[:, 2:4].all()
+    terminated[:] = False
+    assert not drawn()[0].any()
+
+
 def test_only_the_newest_are_kept() -> None:
     learner = sac(CONTINUOUS, settings(buffer_size=100))
     collector = trained(learner, rounds=4)
