@@ -1,0 +1,61 @@
+using System;
+using System.IO;
+using System.Linq;
+
+namespace Tau.Trainer
+{
+    /// <summary>The numbers of a run now, from its `status.json`.</summary>
+    public sealed class RunStatus
+    {
+        private RunStatus(JsonNode file)
+        {
+            JsonNode run = file["run"];
+            Process = (int)(file["pid"].Number ?? 0);
+            Outcome = file["outcome"].Text;
+            Decisions = (long)(run["decisions"].Number ?? 0);
+            MaxDecisions = (long)(run["max_decisions"].Number ?? 0);
+            Speed = run["decisions_per_second"].Number ?? 0;
+            SecondsLeft = run["eta_s"].Number;
+            Message = run["message"].Text;
+            MeanReward = run["behaviors"].Items.Select(each => each["mean_reward"].Number).FirstOrDefault();
+        }
+
+        /// <summary>Number of the trainer's process.</summary>
+        public int Process { get; }
+
+        /// <summary>How the run ended; null: it has not.</summary>
+        public string Outcome { get; }
+
+        /// <summary>Decisions so far.</summary>
+        public long Decisions { get; }
+
+        /// <summary>Where the run ends; 0: unknown.</summary>
+        public long MaxDecisions { get; }
+
+        /// <summary>Decisions per second.</summary>
+        public double Speed { get; }
+
+        /// <summary>Seconds until the end; null: unknown.</summary>
+        public double? SecondsLeft { get; }
+
+        /// <summary>Mean reward of the first behavior; null: no episode has ended.</summary>
+        public double? MeanReward { get; }
+
+        /// <summary>What the run waits for, if someone must act; null: nothing.</summary>
+        public string Message { get; }
+
+        /// <summary>The status of the run in this folder; null if there is none yet.</summary>
+        public static RunStatus Read(string folder)
+        {
+            try
+            {
+                JsonNode file = JsonNode.Read(File.ReadAllText(Path.Combine(folder, "status.json")));
+                return file["run"].Fields.Count > 0 ? new RunStatus(file) : null;
+            }
+            catch (Exception error) when (error is IOException || error is UnauthorizedAccessException)
+            {
+                return null;
+            }
+        }
+    }
+}
