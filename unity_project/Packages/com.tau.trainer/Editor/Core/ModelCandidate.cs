@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Globalization;
 using System.IO;
 using System.Linq;
 
@@ -32,6 +33,11 @@ namespace Tau.Trainer
 
         /// <summary>Whether the trainer chose it at the end of the run.</summary>
         public bool Final { get; }
+
+        /// <summary>Behavior, decisions and reward, in words.</summary>
+        public string Description => Behavior + ", decision " + Step.ToString("N0", CultureInfo.InvariantCulture)
+            + (Reward == null ? string.Empty : ", reward " + Reward.Value.ToString("0.000", CultureInfo.InvariantCulture))
+            + (Final ? ", chosen at the end" : string.Empty);
 
         /// <summary>
         /// The best model of a behavior whose file exists; null if there is none. That is what the trainer chose at the

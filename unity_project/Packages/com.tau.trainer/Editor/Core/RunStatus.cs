@@ -1,4 +1,5 @@
 using System;
+using System.Globalization;
 using System.IO;
 using System.Linq;
 
@@ -7,6 +8,8 @@ namespace Tau.Trainer
     /// <summary>The numbers of a run now, from its `status.json`.</summary>
     public sealed class RunStatus
     {
+        private static readonly CultureInfo Plain = CultureInfo.InvariantCulture;
+
         private RunStatus(JsonNode file)
         {
             JsonNode run = file["run"];
@@ -56,6 +59,21 @@ namespace Tau.Trainer
             {
                 return null;
             }
+        }
+
+        /// <summary>Decisions, mean reward, speed and time left, in words.</summary>
+        public override string ToString()
+        {
+            string limit = MaxDecisions > 0 ? " of " + MaxDecisions.ToString("N0", Plain) : string.Empty;
+            string text = Decisions.ToString("N0", Plain) + limit + " decisions, "
+                + Speed.ToString("N0", Plain) + " a second";
+            if (MeanReward != null)
+            {
+                text += ", mean reward " + MeanReward.Value.ToString("0.000", Plain);
+            }
+            return SecondsLeft == null || Outcome != null
+                ? text
+                : text + ", " + TimeSpan.FromSeconds(Math.Min(SecondsLeft.Value, 1e9)).ToString("d\\.hh\\:mm\\:ss", Plain) + " left";
         }
     }
 }

@@ -38,6 +38,22 @@ namespace Tau.Trainer
         /// <summary>Whether the trainer waits for Play, and was not answered yet.</summary>
         public bool WantsPlay => State.Phase == RunPhase.Waiting && _session["played"].Length == 0;
 
+        /// <summary>Whether Play was pressed for it, it has ended, and Play was not left yet.</summary>
+        public bool WantsLeave => HasEnded && _session["played"] == "yes";
+
+        /// <summary>The lines of the watch: phase, decisions, reward, speed, time left, last warning.</summary>
+        public string Summary(string name)
+        {
+            var lines = new List<string> { name + ": " + State.Phase + (State.Outcome == null ? "" : ", " + State.Outcome) };
+            RunStatus now = Status;
+            if (now != null)
+            {
+                lines.Add(now.ToString());
+            }
+            lines.AddRange(new[] { now?.Message, State.LastWarning }.Where(line => line != null));
+            return string.Join("\n", lines);
+        }
+
         /// <summary>Starts a run.</summary>
         /// <param name="tauTrain">The file of `tau-train`.</param>
         /// <param name="folder">Working directory: the Unity project.</param>
@@ -87,6 +103,13 @@ namespace Tau.Trainer
         public void Played()
         {
             _session["played"] = "yes";
+            _session.Save();
+        }
+
+        /// <summary>Remembers that Play was left at its end, so that a later Play is the user's own.</summary>
+        public void Left()
+        {
+            _session["played"] = "over";
             _session.Save();
         }
 
