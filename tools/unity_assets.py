@@ -73,6 +73,8 @@ def meta_text(path: Path, folder: bool) -> str:
     head = f"fileFormatVersion: 2\nguid: {guid_of(path)}\n"
     if folder:
         return head + "folderAsset: yes\nDefaultImporter:\n" + _PLAIN
+    if path.name == "package.json":
+        return head + "PackageManifestImporter:\n" + _PLAIN
     return head + _IMPORTERS.get(path.suffix.lower(), "DefaultImporter:\n" + _PLAIN)
 
 

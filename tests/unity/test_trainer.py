@@ -147,6 +147,7 @@ def test_a_run_from_waiting_to_a_model_in_use(desk: Desk, player: Path) -> None:
         assert "saving, evaluating; press again to skip" in done["said"]
         assert done["said"][-1].startswith("The run is cancelled. Exported: ")
         assert done["run"] == ["my settings-01, resumable True, cancelled"]
+        assert done["leaves Play"] == ["True, later False, ended True"]
         model = desk.project / "Assets" / "Models" / "TauAgent.onnx"
         assert (done["model"], done["final"], done["offered again"]) == ([str(model)], ["True, early False"], ["False"])
         assert unity_check(model, SPEC) == []

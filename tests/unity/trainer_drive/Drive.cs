@@ -91,6 +91,11 @@ namespace Tau.Trainer.Drive
             Console.WriteLine("final: " + model.Final + ", early " + early.Final);
             run.Used(model);
             Console.WriteLine("offered again: " + (run.Offer(Behavior) != null));
+            bool leaves = run.WantsLeave;
+            run.Left();
+            TrainerRun later = TrainerRun.TakeOver(State);
+            later.Poll();
+            Console.WriteLine("leaves Play: " + leaves + ", later " + later.WantsLeave + ", ended " + later.HasEnded);
             RunEntry entry = RunList.Read(Path.GetDirectoryName(run.Folder)).Single();
             Console.WriteLine("run: " + entry.Id + ", resumable " + entry.CanResume + ", " + entry.Status.Outcome);
         }

@@ -12,7 +12,8 @@ namespace Tau.Trainer.Editor
 
         private static readonly Color[] Colors =
         {
-            new Color(0.25f, 0.6f, 1f), new Color(1f, 0.6f, 0.2f), new Color(0.4f, 0.8f, 0.4f), new Color(0.9f, 0.4f, 0.7f),
+            new Color(0.25f, 0.6f, 1f), new Color(1f, 0.6f, 0.2f),
+            new Color(0.4f, 0.8f, 0.4f), new Color(0.9f, 0.4f, 0.7f),
         };
 
         private IReadOnlyDictionary<string, List<(double Step, double Reward)>> _curves;

@@ -50,8 +50,8 @@ namespace Tau.Trainer.Editor
         }
 
         /// <summary>
-        /// Imports a model into a folder of the project and assigns it to all agents of its behavior, with Undo. The field
-        /// is found by its name, because the type of models differs between versions of ML-Agents.
+        /// Imports a model into a folder of the project and assigns it to all agents of its behavior, with Undo. The
+        /// field is found by its name, because the type of models differs between versions of ML-Agents.
         /// </summary>
         /// <exception cref="TrainerException">It cannot be imported.</exception>
         public static int Use(ModelCandidate model, string folder)

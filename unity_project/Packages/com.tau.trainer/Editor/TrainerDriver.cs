@@ -10,8 +10,8 @@ using UnityEngine;
 namespace Tau.Trainer.Editor
 {
     /// <summary>
-    /// Follows the run of this project, also without a window: presses Play when the trainer waits, and leaves it at the
-    /// end. Each reload of the C# domain makes a new driver, which takes the run over.
+    /// Follows the run of this project, also without a window: presses Play when the trainer waits, and leaves it at
+    /// the end. Each reload of the C# domain makes a new driver, which takes the run over.
     /// </summary>
     [InitializeOnLoad]
     internal static class TrainerDriver

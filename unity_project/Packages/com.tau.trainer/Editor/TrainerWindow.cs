@@ -186,7 +186,8 @@ namespace Tau.Trainer.Editor
             _train = new Button(() => Start(new LearnOptions())) { text = "Train in the editor" };
             _resume = new Button(() => Resume(run.value.Trim())) { text = "Resume" };
             _build = new Button(() => Build(engines.value)) { text = "Build and train" };
-            _stop = new Button(() => TrainerDriver.Try(() => TrainerDriver.Run?.Stop())) { text = "Stop, save and export" };
+            _stop = new Button(() => TrainerDriver.Try(() => TrainerDriver.Run?.Stop())) { text = "Stop" };
+            _stop.tooltip = "Saves and exports. Click again to save without waiting.";
             return Section("Train", Row(_train, _resume, _stop), run, engines, Row(_build));
         }
 
@@ -205,7 +206,8 @@ namespace Tau.Trainer.Editor
             if (entry == null)
             {
                 string which = run.Length == 0 ? "no run" : "no run " + run;
-                TrainerDriver.Say("There is " + which + " with a checkpoint in " + TrainerDriver.Results + ": start one.");
+                string where = " with a checkpoint in " + TrainerDriver.Results;
+                TrainerDriver.Say("There is " + which + where + ": start one.");
                 return;
             }
             Start(new LearnOptions { RunId = entry.Id, Resume = true });
@@ -218,7 +220,8 @@ namespace Tau.Trainer.Editor
                 TrainerDriver.Say("Engines is `" + engines + "`: write a number from 1 up.");
                 return;
             }
-            string[] scenes = EditorBuildSettings.scenes.Where(scene => scene.enabled).Select(scene => scene.path).ToArray();
+            IEnumerable<EditorBuildSettingsScene> wanted = EditorBuildSettings.scenes.Where(scene => scene.enabled);
+            string[] scenes = wanted.Select(scene => scene.path).ToArray();
             if (scenes.Length == 0)
             {
                 TrainerDriver.Say("No scene is in the build: add your scene in the Build Settings.");
@@ -227,7 +230,8 @@ namespace Tau.Trainer.Editor
             BuildTarget target = EditorUserBuildSettings.activeBuildTarget;
             string ending = target == BuildTarget.StandaloneWindows64 ? ".exe"
                 : target == BuildTarget.StandaloneOSX ? ".app" : ".x86_64";
-            string player = Path.Combine(TrainerDriver.Project, "Builds", "TauTrainer", Application.productName + ending);
+            string name = Application.productName + ending;
+            string player = Path.Combine(TrainerDriver.Project, "Builds", "TauTrainer", name);
             BuildReport report = BuildPipeline.BuildPlayer(
                 new BuildPlayerOptions { scenes = scenes, locationPathName = player, target = target });
             if (report.summary.result != BuildResult.Succeeded)

@@ -117,7 +117,8 @@ namespace Tau.Trainer
             string who = Place + " (" + Name + ")";
             if (FixedType != null)
             {
-                yield return who + " does not train, because its Behavior Type is " + FixedType + ": set it to Default.";
+                yield return who + " does not train, because its Behavior Type is " + FixedType
+                    + ": set it to Default.";
             }
             if (!HasAgent)
             {

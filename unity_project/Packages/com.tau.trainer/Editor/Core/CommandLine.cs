@@ -31,7 +31,8 @@ namespace Tau.Trainer
         /// <summary>A text that is split into exactly these arguments.</summary>
         public static string Join(IEnumerable<string> arguments, ArgumentRules rules)
         {
-            return string.Join(" ", arguments.Select(rules == ArgumentRules.Shell ? (Func<string, string>)Shell : Windows));
+            Func<string, string> quote = rules == ArgumentRules.Shell ? (Func<string, string>)Shell : Windows;
+            return string.Join(" ", arguments.Select(quote));
         }
 
         private static string Shell(string argument)

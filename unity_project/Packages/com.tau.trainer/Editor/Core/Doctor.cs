@@ -27,7 +27,8 @@ namespace Tau.Trainer
 
         /// <summary>Asks `tau-train`.</summary>
         /// <exception cref="TrainerException">It does not work.</exception>
-        public static async Task<Doctor> AskAsync(string tauTrain, string folder, string results, CancellationToken token)
+        public static async Task<Doctor> AskAsync(
+            string tauTrain, string folder, string results, CancellationToken token)
         {
             string[] words = { "doctor", "--json", "--results-dir=" + results };
             ToolResult done = await Tool.RunAsync(tauTrain, words, folder, _ => { }, token).ConfigureAwait(false);

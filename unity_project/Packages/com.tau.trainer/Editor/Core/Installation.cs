@@ -23,7 +23,8 @@ namespace Tau.Trainer
         };
 
         /// <summary>The file of `tau-train`.</summary>
-        /// <param name="chosen">What the user chose: the file, or the folder of a virtual environment; or empty.</param>
+        /// <param name="chosen">What the user chose: the file, or the folder of a virtual environment; or
+        /// empty.</param>
         /// <param name="environments">Folders of virtual environments in which to look before PATH.</param>
         /// <exception cref="TrainerException">There is none.</exception>
         public static string Find(string chosen, IEnumerable<string> environments, Machine machine)
@@ -37,7 +38,9 @@ namespace Tau.Trainer
                 ?? throw new TrainerException("tau-train was not found: click Install, or choose its path.");
         }
 
-        /// <summary>Makes a virtual environment and installs a package in it; returns the file of `tau-train`.</summary>
+        /// <summary>
+        /// Makes a virtual environment and installs a package in it; returns the file of `tau-train`.
+        /// </summary>
         /// <param name="folder">The environment; if it exists, it is used.</param>
         /// <param name="package">What pip installs: a name, a path, or an address of a repository.</param>
         /// <param name="say">Gets the lines of the log, on another thread.</param>

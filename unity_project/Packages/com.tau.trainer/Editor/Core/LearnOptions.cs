@@ -27,7 +27,9 @@ namespace Tau.Trainer
         /// <summary>Number of processes of the build.</summary>
         public int Engines { get; set; } = 1;
 
-        /// <summary>The arguments of `tau-train`. Values are bound to their flags, so that none is read as one.</summary>
+        /// <summary>
+        /// The arguments of `tau-train`. Values are bound to their flags, so that none is read as one.
+        /// </summary>
         /// <param name="log">File for its output.</param>
         public IReadOnlyList<string> Arguments(string log)
         {

@@ -29,7 +29,8 @@ namespace Tau.Trainer
                 using (var file = new FileStream(_path, FileMode.Open, FileAccess.Read, Anyone))
                 {
                     file.Seek(_at, SeekOrigin.Begin);
-                    for (int count = file.Read(block, 0, block.Length); count > 0; count = file.Read(block, 0, block.Length))
+                    int count;
+                    while ((count = file.Read(block, 0, block.Length)) > 0)
                     {
                         _at += count;
                         Split(block, count, lines);

@@ -24,7 +24,8 @@ namespace Tau.Trainer
         public IReadOnlyList<string> Folders { get; }
 
         /// <summary>
-        /// This computer: PATH, then the usual folders, because programs that macOS starts from the Dock get a short PATH.
+        /// This computer: PATH, then the usual folders, because programs that macOS starts from the Dock get a short
+        /// PATH.
         /// </summary>
         public static Machine Here()
         {

@@ -35,9 +35,16 @@ namespace Tau.Trainer
         public bool Final { get; }
 
         /// <summary>Behavior, decisions and reward, in words.</summary>
-        public string Description => Behavior + ", decision " + Step.ToString("N0", CultureInfo.InvariantCulture)
-            + (Reward == null ? string.Empty : ", reward " + Reward.Value.ToString("0.000", CultureInfo.InvariantCulture))
-            + (Final ? ", chosen at the end" : string.Empty);
+        public string Description
+        {
+            get
+            {
+                CultureInfo plain = CultureInfo.InvariantCulture;
+                string reward = Reward == null ? string.Empty : ", reward " + Reward.Value.ToString("0.000", plain);
+                string end = Final ? ", chosen at the end" : string.Empty;
+                return Behavior + ", decision " + Step.ToString("N0", plain) + reward + end;
+            }
+        }
 
         /// <summary>
         /// The best model of a behavior whose file exists; null if there is none. That is what the trainer chose at the
@@ -54,8 +61,9 @@ namespace Tau.Trainer
         }
 
         /// <summary>
-        /// Copies the model into a folder and returns the new path. The name is the one that the trainer gave the behavior's
-        /// files, which every system accepts; it does not change from checkpoint to checkpoint, so that references stay.
+        /// Copies the model into a folder and returns the new path. The name is the one that the trainer gave the
+        /// behavior's files, which every system accepts; it does not change from checkpoint to checkpoint, so that
+        /// references stay.
         /// </summary>
         /// <exception cref="TrainerException">It cannot be copied.</exception>
         public string CopyTo(string folder)

@@ -27,8 +27,8 @@ namespace Tau.Trainer
     }
 
     /// <summary>
-    /// What the lines of `--json` say of a run, from its start to now. Lines are described in docs/output.md; unknown ones
-    /// are ignored.
+    /// What the lines of `--json` say of a run, from its start to now. Lines are described in docs/output.md; unknown
+    /// ones are ignored.
     /// </summary>
     public sealed class RunState
     {

@@ -8,6 +8,8 @@ namespace Tau.Trainer
     /// <summary>The numbers of a run now, from its `status.json`.</summary>
     public sealed class RunStatus
     {
+        private const double LongestSeconds = 1e9;
+
         private static readonly CultureInfo Plain = CultureInfo.InvariantCulture;
 
         private RunStatus(JsonNode file)
@@ -71,9 +73,13 @@ namespace Tau.Trainer
             {
                 text += ", mean reward " + MeanReward.Value.ToString("0.000", Plain);
             }
-            return SecondsLeft == null || Outcome != null
-                ? text
-                : text + ", " + TimeSpan.FromSeconds(Math.Min(SecondsLeft.Value, 1e9)).ToString("d\\.hh\\:mm\\:ss", Plain) + " left";
+            if (SecondsLeft == null || Outcome != null)
+            {
+                return text;
+            }
+            TimeSpan left = TimeSpan.FromSeconds(Math.Min(SecondsLeft.Value, LongestSeconds));
+            string hours = Math.Floor(left.TotalHours).ToString("0", Plain);
+            return text + ", " + hours + left.ToString("\\:mm\\:ss", Plain) + " left";
         }
     }
 }

@@ -7,8 +7,8 @@ using System.Linq;
 namespace Tau.Trainer
 {
     /// <summary>
-    /// What must survive a reload of the C# domain or a restart of the editor: the process, where it writes, and what was
-    /// already done for it.
+    /// What must survive a reload of the C# domain or a restart of the editor: the process, where it writes, and what
+    /// was already done for it.
     /// </summary>
     public sealed class SessionFile
     {

@@ -7,8 +7,8 @@ using System.Globalization;
 namespace Tau.Trainer
 {
     /// <summary>
-    /// A process that outlives this one's objects: it writes to a file instead of a pipe, and is found again by its number
-    /// and its start, because numbers are used again.
+    /// A process that outlives this one's objects: it writes to a file instead of a pipe, and is found again by its
+    /// number and its start, because numbers are used again.
     /// </summary>
     public sealed class TrainerProcess
     {

@@ -7,8 +7,8 @@ using System.Linq;
 namespace Tau.Trainer
 {
     /// <summary>
-    /// A run in a process of its own. Another object, in another domain or process, can take it over, because everything
-    /// about it is in files. Call all methods in one thread.
+    /// A run in a process of its own. Another object, in another domain or process, can take it over, because
+    /// everything about it is in files. Call all methods in one thread.
     /// </summary>
     public sealed class TrainerRun
     {
@@ -44,7 +44,8 @@ namespace Tau.Trainer
         /// <summary>The lines of the watch: phase, decisions, reward, speed, time left, last warning.</summary>
         public string Summary(string name)
         {
-            var lines = new List<string> { name + ": " + State.Phase + (State.Outcome == null ? "" : ", " + State.Outcome) };
+            string outcome = State.Outcome == null ? string.Empty : ", " + State.Outcome;
+            var lines = new List<string> { name + ": " + State.Phase + outcome };
             RunStatus now = Status;
             if (now != null)
             {
@@ -74,7 +75,9 @@ namespace Tau.Trainer
             return new TrainerRun(session, process);
         }
 
-        /// <summary>The run that an earlier domain or process started in this session; null if there was none.</summary>
+        /// <summary>
+        /// The run that an earlier domain or process started in this session; null if there was none.
+        /// </summary>
         public static TrainerRun TakeOver(string state)
         {
             var session = new SessionFile(FileIn(state));
@@ -99,7 +102,9 @@ namespace Tau.Trainer
             return said;
         }
 
-        /// <summary>Remembers that Play was pressed for it. Save this before entering Play, which reloads the domain.</summary>
+        /// <summary>
+        /// Remembers that Play was pressed for it. Save this before entering Play, which reloads the domain.
+        /// </summary>
         public void Played()
         {
             _session["played"] = "yes";
@@ -114,8 +119,8 @@ namespace Tau.Trainer
         }
 
         /// <summary>
-        /// Ends the run as Ctrl-C does: the trainer saves, evaluates and exports. Called again: it only saves. Before the
-        /// trainer has said anything there is nothing to save, and it is killed.
+        /// Ends the run as Ctrl-C does: the trainer saves, evaluates and exports. Called again: it only saves. Before
+        /// the trainer has said anything there is nothing to save, and it is killed.
         /// </summary>
         /// <exception cref="TrainerException">The request cannot be written.</exception>
         public void Stop()
