@@ -37,7 +37,7 @@ namespace Tau.Trainer
                 case 'f':
                     return Word("false", new JsonNode(false));
                 case 'n':
-                    return Word("null", Missing);
+                    return Word("null", JsonNode.Missing);
                 default:
                     return Digits();
             }
