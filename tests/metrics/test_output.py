@@ -86,6 +86,7 @@ def test_every_line_is_what_the_page_says(folder: Path) -> None:
     assert {record["schema"] for record in records} == {SCHEMA}
     assert f"version {SCHEMA} of" in PAGE
     assert records[-1]["type"] == "result"
+    assert records[-1]["models"] == [str(folder / "Basic.onnx")]
 
 
 def test_the_log_has_the_same_lines(folder: Path) -> None:

@@ -176,3 +176,18 @@ def test_the_file_stop_before_a_run_has_begun_leaves_nothing(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         begun(tmp_path, begin)
     assert not (tmp_path / "results").exists()
+
+
+def test_a_saved_run_that_is_played_hears_no_file(tmp_path: Path) -> None:
+    @contextmanager
+    def begin(run: Run) -> Iterator[Collector]:
+        yield Counting(run)
+
+    session = begun(tmp_path, begin)
+    session.wait(HANG_S)
+    folder = session.folder
+    file = folder / "run_logs" / "stop"
+    stop(folder)
+    played = begun(tmp_path, begin, **{"checkpoint_settings.inference": "true"})
+    played.wait(HANG_S)
+    assert file.exists()

@@ -93,6 +93,7 @@ namespace Tau.Trainer.Tests
                     new ModelCandidate("B", place.Write("B.onnx"), 9, 100.0, true),
                 };
                 Assert.Equal(3L, ModelCandidate.Best(models, "A").Step);
+                Assert.Equal(3L, ModelCandidate.Best(models.Reverse(), "A").Step);
                 Assert.Equal(4L, ModelCandidate.Best(models.Skip(3), "A").Step);
                 Assert.True(ModelCandidate.Best(models, "C") == null);
                 var final = new ModelCandidate("A", place.Write("A.onnx", "final"), 2, -1.0, true);
@@ -142,10 +143,10 @@ namespace Tau.Trainer.Tests
                 var session = new SessionFile(place["a/session.json"]);
                 Assert.Equal(0, session.Process);
                 session.Process = 12;
-                session["run"] = place.Folder;
+                session["run"] = place.Folder + "\ud800";
                 session.Save();
                 var again = new SessionFile(place["a/session.json"]);
-                Assert.Equal((12, place.Folder, string.Empty), (again.Process, again["run"], again["none"]));
+                Assert.Equal((12, place.Folder + "\ud800", string.Empty), (again.Process, again["run"], again["none"]));
                 place.Write("broken", "{\"process\": ");
                 Assert.Equal(0, new SessionFile(place["broken"]).Process);
                 Assert.True(TrainerRun.TakeOver(place["empty"]) == null);
