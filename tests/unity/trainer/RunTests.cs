@@ -30,7 +30,8 @@ namespace Tau.Trainer.Tests
                 + "\"errors\":[\"pair 1 fell.\"]}";
             Assert.Equal("The run is cancelled. Exported. pair 1 fell.", state.Take(Result));
             Assert.Equal(RunPhase.Ended, state.Phase);
-            Assert.True(state.Ended() == null && state.Outcome == "cancelled");
+            Assert.True(state.Take("error: pair 1 fell.") == null && state.Ended() == null);
+            Assert.Equal("cancelled", state.Outcome);
         }
 
         [Test]

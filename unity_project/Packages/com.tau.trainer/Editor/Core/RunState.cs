@@ -63,6 +63,10 @@ namespace Tau.Trainer
         /// <summary>Takes the next line in; returns a sentence for the person who watches, or null.</summary>
         public string Take(string line)
         {
+            if (Phase == RunPhase.Ended)
+            {
+                return null; // after the result, its errors are repeated for people
+            }
             if (!line.StartsWith("{", StringComparison.Ordinal))
             {
                 return Say(line);
