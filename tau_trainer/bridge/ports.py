@@ -99,7 +99,7 @@ def engine_ports(count: int, base_port: int | None = None) -> list[int]:
 
 
 def holder(port: int) -> str | None:
-    """Who listens on ``port``: ``python, process 123``; None if nobody does, or if the system does not tell."""
+    """Who listens on ``port``: ``python, process 123``; None if no program does, or if the system does not tell."""
     with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
         if platform.system() == "Linux":
             return _of_proc(port, Path("/proc"))
