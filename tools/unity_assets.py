@@ -1,4 +1,4 @@
-"""Write the Unity project's generated files: a `.meta` file for every asset.
+"""Write the Unity project's generated files: a `.meta` file for every asset, also in the packages inside the project.
 
 Run it in the checkout with Python 3.11 or later; nothing else needs to be installed::
 
@@ -73,6 +73,8 @@ def meta_text(path: Path, folder: bool) -> str:
     head = f"fileFormatVersion: 2\nguid: {guid_of(path)}\n"
     if folder:
         return head + "folderAsset: yes\nDefaultImporter:\n" + _PLAIN
+    if path.name == "package.json":
+        return head + "PackageManifestImporter:\n" + _PLAIN
     return head + _IMPORTERS.get(path.suffix.lower(), "DefaultImporter:\n" + _PLAIN)
 
 
@@ -82,8 +84,8 @@ def hidden(name: str) -> bool:
 
 
 def assets(project: Path) -> list[Path]:
-    """Every file and folder in `Assets` that Unity imports, except `.meta` files, in the order of their paths."""
-    return sorted(path for path in _walk(project / "Assets") if path.suffix != ".meta")
+    """Every file and folder that Unity imports, except `.meta` files, in the order of their paths."""
+    return sorted(path for path in _walk_all(project) if path.suffix != ".meta")
 
 
 def findings(project: Path) -> list[Finding]:
@@ -149,7 +151,7 @@ def fill(project: Path) -> int:
 
 
 def _left_over(project: Path) -> Iterator[Finding]:
-    for meta in sorted(path for path in _walk(project / "Assets") if path.suffix == ".meta"):
+    for meta in sorted(path for path in _walk_all(project) if path.suffix == ".meta"):
         if not meta.with_suffix("").exists():
             path = meta.relative_to(project)
             yield Finding(path, f"leftover: {path.stem} does not exist", "removed", None)
@@ -177,6 +179,11 @@ def _metas(project: Path) -> Iterator[Finding]:
             text = meta_text(loser, (project / loser).is_dir())
             loser_meta = loser.with_name(loser.name + ".meta")
             yield Finding(loser_meta, f"has the GUID of {owner.as_posix()}", "rewritten", text.encode())
+
+
+def _walk_all(project: Path) -> Iterator[Path]:
+    for root in (project / "Assets", *(file.parent for file in (project / "Packages").glob("*/package.json"))):
+        yield from _walk(root)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

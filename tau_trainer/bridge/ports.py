@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import errno
+import platform
 import socket
+import subprocess
 import sys
+from pathlib import Path
 
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import PortInUseError
 
 _HIGHEST = 65535
 _SEARCH = 2000
+_LOOK_S = 10.0
+_LISTENING = "0A"
+"""State of a socket in Linux's tables."""
 _ANOTHER = "choose another --base-port, or omit the flag to use free ports"
 
 
@@ -88,3 +96,49 @@ def engine_ports(count: int, base_port: int | None = None) -> list[int]:
             if len(ports) == count:
                 return ports
     raise PortInUseError(f"fewer than {count} free ports between {BASE_PORT} and {BASE_PORT + _SEARCH}; end other runs")
+
+
+def holder(port: int) -> str | None:
+    """Who listens on ``port``: ``python, process 123``; None if no program does, or if the system does not tell."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
+        if platform.system() == "Linux":
+            return _of_proc(port, Path("/proc"))
+        if platform.system() == "Windows":
+            number = of_netstat(_output("netstat", "-ano"), port)
+            listed = [] if number is None else _output("tasklist", "/FI", f"PID eq {number}", "/FO", "CSV", "/NH")
+            return None if number is None else f"{next(csv.reader(listed))[0]}, process {number}"
+        return of_lsof(_output("lsof", "-nP", f"-iTCP:{port}", "-sTCP:LISTEN", "-Fpc"))
+    return None
+
+
+def of_netstat(lines: list[str], port: int) -> int | None:
+    """The process that listens on ``port`` according to ``netstat -ano``, whatever its language."""
+    rows = [row for row in map(str.split, lines) if len(row) >= 4 and row[0].upper() == "TCP"]
+    found = (row for row in rows if row[1].endswith(f":{port}") and row[2].endswith(":0"))
+    return next((int(row[-1]) for row in found), None)
+
+
+def of_lsof(lines: list[str]) -> str | None:
+    """The first process in the output of ``lsof -Fpc``: a line for its number, and one for its name."""
+    fields = {line[:1]: line[1:] for line in reversed(lines)}
+    return f"{fields['c']}, process {fields['p']}" if {"c", "p"} <= fields.keys() else None
+
+
+def _output(*command: str) -> list[str]:
+    done = subprocess.run(command, capture_output=True, timeout=_LOOK_S, stdin=subprocess.DEVNULL, check=False)
+    return done.stdout.decode("utf-8", "replace").splitlines()
+
+
+def _of_proc(port: int, proc: Path) -> str | None:
+    """The same from Linux's tables: the socket of the port, then the process that has it open."""
+    sockets = set()
+    for table in ("tcp", "tcp6"):
+        for row in map(str.split, (proc / "net" / table).read_text().splitlines()[1:]):
+            if row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port:
+                sockets.add(f"socket:[{row[9]}]")
+    for link in proc.glob("[0-9]*/fd/*") if sockets else ():
+        with contextlib.suppress(OSError):  # other users' processes, and those that end meanwhile
+            if str(link.readlink()) in sockets:
+                folder = link.parents[1]
+                return f"{(folder / 'comm').read_text().strip()}, process {folder.name}"
+    return None

@@ -105,6 +105,10 @@ _HEADLESS = """Run the headless engine alone, for any trainer.
 
 Accepts a Unity build's flags and the scenes' own, such as --scene tau --mlagents-port 5004. With --write-build DIR, \
 it writes a launcher that mlagents-learn --env accepts as a build. `tau-train headless --help` lists all flags."""
+_DOCTOR = """Check that training can work here: Python, torch, packages, ports, results folder.
+
+Prints what it found, with a remedy for each problem. Put the output into a bug report. Exit code: 0 if there is no \
+problem, 1 otherwise."""
 _CHECK_ENV = """Test a batched environment for mistakes.
 
 Plays it with random actions and checks shapes, types, masks, random numbers, resets, and that copies do not influence \
@@ -136,6 +140,7 @@ _COMMANDS = (
     ("play", "tau_trainer.cli.look.play:play_command", _RESULT, _PLAY),
     ("match", "tau_trainer.cli.look.match:match_command", _RESULT, _MATCH),
     ("hub", "tau_trainer.cli.look.hub:app", _RESULT, _HUB),
+    ("doctor", "tau_trainer.cli.parts.doctor:doctor", _PARTS, _DOCTOR),
     ("headless", "tau_trainer.cli.parts.headless:headless", _PARTS, _HEADLESS),
     ("check-env", "tau_trainer.cli.parts.check_env:check_env_command", _PARTS, _CHECK_ENV),
     ("cluster", "tau_trainer.cli.parts.cluster:app", _PARTS, _CLUSTER),

@@ -270,6 +270,9 @@ class OutputFlags:
 
     quiet: Annotated[bool, Parameter(help="Show only errors.")] = False
     json: Annotated[bool, Parameter(help="Print one JSON object per line to stdout.")] = False
+    log: Annotated[
+        Path | None, Parameter(help="Write all output to FILE instead, errors included.", metavar="FILE")
+    ] = None
     debug: Annotated[Switch, Parameter(help="Show tracebacks."), Sets("debug")] = None
 
 

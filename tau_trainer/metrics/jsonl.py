@@ -21,6 +21,10 @@ from tau_trainer.shown import shown
 FILE_NAME = "log.jsonl"
 _SNAPSHOT_S = 1.0
 """Between two lines of type ``snapshot``."""
+SCHEMA = 1
+"""Version of these lines and of ``status.json``, described in docs/output.md.
+
+It rises when a field is removed or changes its meaning; new fields, types and kinds do not raise it."""
 
 
 class JsonRecorder(Recorder):
@@ -95,6 +99,7 @@ def summary_record(summary: Summary) -> dict[str, Any]:
     """``time, elapsed, behavior, step, decisions_per_second, eta, training, values, statistics, pairs``."""
     return {
         "type": "summary",
+        "schema": SCHEMA,
         "time": round(summary.time, 3),
         "elapsed": round(summary.elapsed_s, 3),
         "behavior": summary.behavior,
@@ -112,6 +117,7 @@ def event_record(event: Event) -> dict[str, Any]:
     """``time, elapsed, kind`` and the event's own fields."""
     return {
         "type": "event",
+        "schema": SCHEMA,
         "time": round(event.time, 3),
         "elapsed": round(event.elapsed_s, 3),
         "kind": event.kind,
@@ -122,7 +128,7 @@ def event_record(event: Event) -> dict[str, Any]:
 def snapshot_record(snapshot: RunSnapshot) -> dict[str, Any]:
     """Every field of the snapshot; of its pairs those that change while they train."""
     pairs = [_fields(pair, *_PAIR) for pair in snapshot.pairs]
-    return {"type": "snapshot", **asdict(snapshot), "pairs": pairs}
+    return {"type": "snapshot", "schema": SCHEMA, **asdict(snapshot), "pairs": pairs}
 
 
 def result_record(result: RunReport) -> dict[str, Any]:
@@ -130,7 +136,7 @@ def result_record(result: RunReport) -> dict[str, Any]:
     scores = {name: result.score(name) for name in ("reward", "accuracy", "accuracy_train")}
     behaviors = [{**asdict(each), "games": [games.record for games in each.games]} for each in result.behaviors]
     left = {**_fields(result, *_LEFT), "behaviors": behaviors}
-    return {"type": "result", **_fields(result, *_ENDED), **scores, **left}
+    return {"type": "result", "schema": SCHEMA, **_fields(result, *_ENDED), **scores, **left}
 
 
 _PAIR = (
@@ -144,7 +150,7 @@ _PAIR = (
     "error",
 )
 _ENDED = ("run_id", "command", "outcome", "decisions", "wall_seconds", "decisions_per_second", "verdict")
-_LEFT = ("baselines", "behaviors", "files", "errors")
+_LEFT = ("baselines", "behaviors", "models", "files", "errors")
 
 
 def _fields(value: object, *names: str) -> dict[str, Any]:

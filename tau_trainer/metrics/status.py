@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from tau_trainer.errors import DataError
 from tau_trainer.files import atomic_write_text, reason
+from tau_trainer.metrics.jsonl import SCHEMA
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.timers import Clock
@@ -36,6 +37,8 @@ class Status:
     outcome: str | None
     """How it ended; None: it is still running."""
     run: RunSnapshot
+    schema: int = SCHEMA
+    """Version of this file's fields; files of earlier versions have none."""
 
     def sentence(self, now: float) -> str:
         """How new that is; ``now``: seconds since 1970."""

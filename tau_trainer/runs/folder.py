@@ -189,6 +189,11 @@ class RunFolder:
         return self.path / "status.json"
 
     @property
+    def stop_request(self) -> Path:
+        """``run_logs/stop``: another program makes this file to end the run, as one Ctrl-C does."""
+        return self.engine_logs / "stop"
+
+    @property
     def failed_start(self) -> Path:
         """Folder next to the run's folder with the engines' logs of a run that failed to start."""
         return self.path.with_name(f"{self.path.name}.failed-start")

@@ -117,8 +117,10 @@ def last_number(folder: Path) -> int:
     return max((0, *(entry.moment.number for name in learner_names(folder) for entry in scan(folder, name))))
 
 
-def write_model(run: Path, name: str, step: int, write: Callable[[Path], object]) -> None:
+def write_model(run: Path, name: str, step: int, write: Callable[[Path], object]) -> Path:
     """Write ``<run>/<Name>/<Name>-<step>.onnx`` of a checkpoint, as ML-Agents does; delete those of deleted ones.
+
+    Returns its path.
 
     ``write``: writes the model to a path; raises TauError if it cannot.
     """
@@ -128,4 +130,5 @@ def write_model(run: Path, name: str, step: int, write: Callable[[Path], object]
         if old.name not in kept:
             with contextlib.suppress(OSError):
                 old.unlink()
-    write(folder / f"{file}-{step}.onnx")
+    write(model := folder / f"{file}-{step}.onnx")
+    return model

@@ -231,6 +231,8 @@ class Run:
                 failures.append(str(error))
             else:
                 models[model.name] = path
+                facts = {"behavior": model.name, "step": model.steps, "reward": model.reward}
+                self.hub.event("exported", **facts, model=str(path))
         return models, failures
 
     def _draw(self) -> None:

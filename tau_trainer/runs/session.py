@@ -59,6 +59,7 @@ class Session:
         self._ended = threading.Event()
         """Set once the run has ended completely."""
         self._leaving, self._left = threading.Lock(), False
+        self._stop_asked()  # an earlier process may have ended before it saw the file
         self._thread = threading.Thread(target=self._work, name=f"run {run.run_id}", daemon=True)
 
     def _work(self) -> None:
@@ -101,7 +102,8 @@ class Session:
         try:
             self._thread.start()
             while not self._begun.wait(_POLL_S):
-                pass
+                if self._stop_asked():
+                    raise KeyboardInterrupt
         except BaseException:  # Ctrl-C
             self._given_up = True
             self._run.asked.set()  # no message about saving: there is nothing to save
@@ -113,6 +115,16 @@ class Session:
             raise
         if not self._has_begun and self._failure is not None:
             raise self._failure
+
+    def _stop_asked(self) -> bool:
+        """Whether another program has made the file that asks the run to end; deletes the file."""
+        if self.plays:  # which writes nothing, and may share the folder with a process that trains
+            return False
+        try:
+            self._run.folder.stop_request.unlink()
+        except OSError:  # there is none, or its writer (Windows) still has it open
+            return False
+        return True
 
     @property
     def running(self) -> bool:
@@ -128,13 +140,15 @@ class Session:
         self._run.stop(at_once=at_once)
 
     def wait(self, timeout: float | None = None) -> RunReport:
-        """Wait for the end; returns the run's report.
+        """Wait for the end; returns the run's report. Meanwhile the file ``run_logs/stop`` asks for it, like Ctrl-C.
 
         Raises TauError if nothing could be trained, TimeoutError after ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._thread.is_alive():
             self._thread.join(_POLL_S)
+            if self._stop_asked():
+                self.cancel()
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"run '{self.run_id}' has not ended within {timeout:g} s")
         if self._failure is not None:

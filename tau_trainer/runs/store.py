@@ -71,7 +71,7 @@ class Store:
         """
         self._number += 1
         moment = Moment(self.checkpoints, self._number, [kept.name for kept in policies])
-        written: dict[str, Path] = {}
+        written: dict[str, tuple[Path, float | None]] = {}
         begun: list[Kept] = []
         try:
             for kept in policies:
@@ -89,10 +89,11 @@ class Store:
                 self._callbacks.soon("on_save_end", SaveInfo(kept.name, kept.steps, error=sentence))
             return False
         for kept in policies:
-            path = written[kept.name]
-            self._settle(kept, path, models)
+            path, reward = written[kept.name]
+            model = self._settle(kept, path, models)
             self.failures.pop(kept.name, None)
-            self._hub.event("checkpoint", behavior=kept.name, step=kept.steps, path=str(path))
+            facts = {"behavior": kept.name, "step": kept.steps, "path": str(path), "reward": reward}
+            self._hub.event("checkpoint", **facts, model=None if model is None else str(model))
             self._callbacks.soon("on_save_end", SaveInfo(kept.name, kept.steps, path))
         self.write_status()
         return True
@@ -104,21 +105,28 @@ class Store:
         except TauError as error:
             self._hub.warning(str(error))
 
-    def _write(self, moment: Moment, kept: Kept) -> Path:
+    def _write(self, moment: Moment, kept: Kept) -> tuple[Path, float | None]:
+        """The checkpoint's folder, and the mean reward that it states."""
         if kept.laps is not None:
             kept.laps.begin()
-        path = moment.write(kept.name, kept.steps, *kept.state())
+        tensors, content = kept.state()
+        path = moment.write(kept.name, kept.steps, tensors, content)
         if kept.laps is not None:
             kept.laps.lap("checkpoint")
-        return path
+        return path, content.get("learner", {}).get("mean_reward")
 
-    def _settle(self, kept: Kept, path: Path, models: bool) -> None:
-        """Once its moment is complete, remove the checkpoints that it replaces, and write its model."""
+    def _settle(self, kept: Kept, path: Path, models: bool) -> Path | None:
+        """Once its moment is complete, remove the checkpoints that it replaces, and write its model; returns its path.
+
+        None: there is no model, or it could not be written.
+        """
+        model = None
         retire(self.checkpoints, kept.name, path, kept.keep)
         if models and kept.model is not None:
             try:
-                write_model(self.folder, kept.name, kept.steps, kept.model)
+                model = write_model(self.folder, kept.name, kept.steps, kept.model)
             except TauError as error:
                 self._hub.warning(f"the model of checkpoint {path.name} was not written: {error}")
         if kept.laps is not None:
             kept.laps.lap("model")
+        return model

@@ -89,3 +89,17 @@ def test_a_machine_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not is_free(probe.getsockname()[1])
         port = probe.getsockname()[1]
     assert is_free(port)
+
+
+def test_programs_that_list_sockets_are_read() -> None:
+    said = """
+      Proto  Lokale Adresse         Remoteadresse          Status           PID
+      TCP    0.0.0.0:15004          0.0.0.0:0              ABHÖREN          3
+      TCP    127.0.0.1:5004         127.0.0.1:9999         HERGESTELLT      4
+      TCP    [::1]:5004             [::]:0                 ABHÖREN          1234
+      UDP    0.0.0.0:5004           *:*                                     5
+    """.splitlines()
+    assert ports.of_netstat(said, 5004) == 1234
+    assert ports.of_netstat(said, 5005) is None
+    assert ports.of_lsof(["p77", "cPython Launcher", "f5"]) == "Python Launcher, process 77"
+    assert ports.of_lsof([]) is None

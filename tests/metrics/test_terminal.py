@@ -56,7 +56,7 @@ def test_json_goes_to_the_stream(result: RunReport) -> None:
     stream = io.StringIO()
     with MetricsHub([terminal_recorder("json", stream=stream)]) as hub:
         hub.result(result)
-    assert stream.getvalue().startswith('{"type":"result","run_id":"tau-01"')
+    assert stream.getvalue().startswith('{"type":"result","schema":1,"run_id":"tau-01"')
 
 
 def test_quiet_writes_errors_to_stderr(result: RunReport, capsys: pytest.CaptureFixture[str]) -> None:

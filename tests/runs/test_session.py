@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,10 @@ import pytest
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import JsonLines, Recorder
-from tau_trainer.runs.collector import Collector
+from tau_trainer.runs.collector import Collector, Conclusion
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
-from tau_trainer.runs.session import start
+from tau_trainer.runs.session import Session, start
 from tau_trainer.settings import load_settings
 from tests.runs.test_run import Counting
 from tests.waiting import HANG_S
@@ -105,3 +105,89 @@ def test_recorders_are_those_that_are_named_and_all_of_other_packages(
     with pytest.raises(SettingsError, match="'mlfow' is not one of the recorders; known: mlflow, wandb"):
         start(load_settings(None, {**again, "recorders": ["mlfow"]}), "", 0, begin)
     assert not (tmp_path / "results" / "none").exists()
+
+
+def stop(folder: Path) -> None:
+    (folder / "run_logs").mkdir(exist_ok=True)
+    (folder / "run_logs" / "stop").touch()
+
+
+def begun(tmp_path: Path, begin: Callable[[Run], AbstractContextManager[Collector]], **more: str) -> Session:
+    chosen = {"checkpoint_settings.run_id": "it", "checkpoint_settings.results_dir": str(tmp_path / "results"), **more}
+    return start(load_settings(None, chosen), "", 0, begin, recorders=lambda folder: [JsonLines(folder / "log.jsonl")])
+
+
+class Endless(Counting):
+    """Collects until it is asked to end."""
+
+    done = False
+
+    def advance(self) -> bool:
+        super().advance()
+        return not self.run.asked.wait(0.01)
+
+    def conclude(self) -> Conclusion:
+        return Conclusion()
+
+
+def test_the_file_stop_ends_a_run_as_ctrl_c_does_and_again_at_once(tmp_path: Path) -> None:
+    @contextmanager
+    def begin(run: Run) -> Iterator[Collector]:
+        yield Endless(run)
+
+    session = begun(tmp_path, begin)
+    stop(session.folder)
+    assert session.wait(HANG_S).outcome == "cancelled"
+    assert session._run.asked.is_set()
+    assert not session._run.hurried.is_set()
+    assert not (session.folder / "run_logs" / "stop").exists()
+    stop(session.folder)
+    assert session._stop_asked()
+    session.cancel()
+    assert session._run.hurried.is_set()
+
+
+def test_a_file_stop_that_an_earlier_process_left_ends_nothing(tmp_path: Path) -> None:
+    @contextmanager
+    def begin(run: Run) -> Iterator[Collector]:
+        yield Endless(run)
+
+    session = begun(tmp_path, begin)
+    stop(session.folder)
+    session.wait(HANG_S)
+    stop(session.folder)
+    again = begun(tmp_path, begin, **{"checkpoint_settings.resume": "true"})
+    try:
+        assert not (again.folder / "run_logs" / "stop").exists()
+        with pytest.raises(TimeoutError):
+            again.wait(0.5)
+    finally:
+        again.cancel()
+        again.wait(HANG_S)
+
+
+def test_the_file_stop_before_a_run_has_begun_leaves_nothing(tmp_path: Path) -> None:
+    @contextmanager
+    def begin(run: Run) -> Iterator[Collector]:
+        stop(run.folder.path)
+        assert run.asked.wait(HANG_S)
+        yield Counting(run)
+
+    with pytest.raises(KeyboardInterrupt):
+        begun(tmp_path, begin)
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_saved_run_that_is_played_hears_no_file(tmp_path: Path) -> None:
+    @contextmanager
+    def begin(run: Run) -> Iterator[Collector]:
+        yield Counting(run)
+
+    session = begun(tmp_path, begin)
+    session.wait(HANG_S)
+    folder = session.folder
+    file = folder / "run_logs" / "stop"
+    stop(folder)
+    played = begun(tmp_path, begin, **{"checkpoint_settings.inference": "true"})
+    played.wait(HANG_S)
+    assert file.exists()

@@ -45,6 +45,19 @@ def test_fills_a_bare_project(project: Path) -> None:
     assert not list(project.rglob("*.tmp"))
 
 
+def test_a_package_inside_the_project_is_filled_too(project: Path) -> None:
+    package = project / "Packages" / "com.some.package"
+    for name in ("package.json", "Editor/Window.cs"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("{}\n")
+    (project / "Packages" / "manifest.json").write_text("{}\n")
+    assert run(project) == 0
+    found = {path.relative_to(project / "Packages").as_posix() for path in (project / "Packages").rglob("*.meta")}
+    names = {"package.json.meta", "Editor.meta", "Editor/Window.cs.meta"}
+    assert found == {f"com.some.package/{name}" for name in names}
+    assert "PackageManifestImporter:" in (package / "package.json.meta").read_text()
+
+
 def test_a_second_run_changes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(project)
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}

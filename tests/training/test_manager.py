@@ -177,6 +177,7 @@ def test_waiting_for_the_editor_ends_at_once_and_leaves_nothing(
     given |= {"checkpoint_settings.results_dir": str(results), "checkpoint_settings.run_id": "run"}
     session = begin(load_settings("3DBall", given), memory, "learn")
     until(lambda: any(event.kind == "waiting" for event in memory.events))
+    assert next(event.fields["engine"] for event in memory.events if event.kind == "waiting") == "editor"
     time.sleep(0.1)
     session.cancel()
     report = session.wait(HANG_S)

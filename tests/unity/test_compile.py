@@ -99,7 +99,8 @@ def test_the_generation_that_is_tested_is_the_one_of_the_manifest(asmdefs: list[
 
 
 def test_every_script_belongs_to_an_assembly(unity_scripts: list[Path]) -> None:
-    assert sorted(unity_scripts) == sorted((UNITY_PROJECT / "Assets").rglob("*.cs"))
+    found = [path for top in ("Assets", "Packages") for path in (UNITY_PROJECT / top).rglob("*.cs")]
+    assert sorted(unity_scripts) == sorted(found)
 
 
 def test_an_engine_type_in_the_core_fails(toolchain: Toolchain, asmdefs: list[Asmdef], tmp_path: Path) -> None:
@@ -140,6 +141,15 @@ MISSPELT: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     ),
     "of .NET": ("Tau.Core", [(r"\bMath\.Abs\(", "Math.Asb(", "CS0117")]),
     "of the editor": ("Tau.Editor", [(r"\bAssetDatabase\.Refresh\(", "AssetDatabase.Refersh(", "CS0117")]),
+    "of the window": (
+        "Tau.Trainer.Editor",
+        [
+            (r"\.EnterPlaymode\(", ".EnterPlayMode(", "CS0117"),  # of the editor
+            (r"\.painter2D\b", ".painter", "CS1061"),  # of UI Toolkit
+            (r"\.BehaviorName\b", ".BehaviourName", "CS1061"),  # of ML-Agents
+            (r"\.TakeOver\(", ".Takeover(", "CS0117"),  # of the package's core
+        ],
+    ),
 }
 """By assembly, words that one compilation finds: the compiler looks into methods only where the rest is right."""
 
@@ -150,7 +160,7 @@ def test_misspelt_members_fail_the_build(
 ) -> None:
     """The real scripts with some words misspelt are refused at each of them; untouched, they were accepted."""
     assembly, words = MISSPELT[name]
-    target = Target(UNITY_2022, in_editor=assembly == "Tau.Editor")
+    target = Target(UNITY_2022, in_editor=assembly.endswith(".Editor"))
     build = building(target)
     assert not wrong(build.results.values()), "the untouched scripts do not compile"
     (asmdef,) = (each for each in asmdefs if each.name == assembly)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tau_trainer import __version__
 from tau_trainer.cli.app import build_app
 from tools._unity.editors import Wanted
 from tools.csharp import Asmdef, read_project
@@ -22,10 +23,12 @@ from tools.unity_build import TARGETS
 
 ASSETS = PROJECT / "Assets"
 SETTINGS = PROJECT / "ProjectSettings"
+PACKAGE = PROJECT / "Packages" / "com.tau.trainer"
 SCRIPTS = sorted((ASSETS / "Tau").rglob("*.cs"))
+PACKAGED = sorted(PACKAGE.rglob("*.cs"))
 TEXTS = sorted(
     path
-    for path in [*PROJECT.iterdir(), *SETTINGS.iterdir(), *(PROJECT / "Packages").iterdir(), *ASSETS.rglob("*")]
+    for path in [*PROJECT.iterdir(), *SETTINGS.iterdir(), *(PROJECT / "Packages").rglob("*"), *ASSETS.rglob("*")]
     if path.is_file() and path.suffix not in (".npz", ".onnx", ".tau", ".unity")
 )
 PACKAGES = {"Unity.ML-Agents", "Unity.InferenceEngine", "Unity.Sentis"}
@@ -153,7 +156,7 @@ def assemblies() -> dict[str, Asmdef]:
 
 def test_assemblies_refer_to_what_exists_and_never_upwards() -> None:
     found = assemblies()
-    assert set(found) == {"Tau.Core", "Tau.Runtime", "Tau.Editor"}
+    assert set(found) == {"Tau.Core", "Tau.Runtime", "Tau.Editor", "Tau.Trainer.Core", "Tau.Trainer.Editor"}
     for asmdef in found.values():
         assert set(asmdef.references) <= {*found, *PACKAGES}
         assert asmdef.path.stem == asmdef.name
@@ -161,10 +164,14 @@ def test_assemblies_refer_to_what_exists_and_never_upwards() -> None:
     assert "Tau.Editor" not in found["Tau.Runtime"].references
     assert found["Tau.Editor"].editor
     assert not found["Tau.Runtime"].editor
+    assert found["Tau.Trainer.Core"].references == (), "the package works in every project"
+    assert set(found["Tau.Trainer.Editor"].references) == {"Tau.Trainer.Core", "Unity.ML-Agents"}
+    assert all(asmdef.editor for name, asmdef in found.items() if name.startswith("Tau.Trainer."))
 
 
-def test_the_core_knows_no_engine() -> None:
-    core = assemblies()["Tau.Core"]
+@pytest.mark.parametrize("name", ["Tau.Core", "Tau.Trainer.Core"])
+def test_the_core_knows_no_engine(name: str) -> None:
+    core = assemblies()[name]
     assert not core.engine
     guilty = [path.name for path in core.sources if "UnityEngine" in path.read_text(encoding="utf-8")]
     assert core.sources
@@ -173,11 +180,19 @@ def test_the_core_knows_no_engine() -> None:
 
 def test_every_script_belongs_to_an_assembly() -> None:
     owned = {path for asmdef in assemblies().values() for path in asmdef.sources}
-    assert owned == set(SCRIPTS)
+    assert owned == {*SCRIPTS, *PACKAGED}
 
 
 KIND = r"(?:class|struct|enum|interface)"
 TYPE = re.compile(rf"^    (?:public|internal) (?:(?:abstract|sealed|static|readonly) )*{KIND} (\w+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", PACKAGED, ids=inside)
+def test_a_script_of_the_package_is_in_the_namespace_of_its_folder(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    namespace = "Tau.Trainer" if path.parent.name == "Core" else "Tau.Trainer.Editor"
+    assert re.findall(r"^namespace ([\w.]+)$", text, re.MULTILINE) == [namespace]
+    assert path.stem in TYPE.findall(text)
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=inside)
@@ -199,9 +214,9 @@ def test_the_core_is_read_in_an_evening() -> None:
 
 def test_scripts_are_short_and_their_lines_too() -> None:
     wrong = []
-    for path in SCRIPTS:
+    for path in (*SCRIPTS, *PACKAGED):
         lines = path.read_text(encoding="utf-8").splitlines()
-        wrong += [f"{inside(path)}: {len(lines)} lines"] * (len(lines) > 250)
+        wrong += [f"{inside(path)}: {len(lines)} lines"] * (len(lines) > (400 if path.stem == "TrainerWindow" else 250))
         wrong += [
             f"{inside(path)}:{number}: {len(line)} columns" for number, line in enumerate(lines, 1) if len(line) > 120
         ]
@@ -233,6 +248,33 @@ def test_the_readme_lists_every_flag_of_a_build() -> None:
     options = (ASSETS / "Tau" / "Core" / "Commands" / "TauOptions.cs").read_text(encoding="utf-8")
     readme = (PROJECT / "README.md").read_text(encoding="utf-8")
     assert set(flag.findall(readme)) == set(flag.findall(options))
+
+
+# --- the package
+
+
+def test_the_package_works_in_other_projects() -> None:
+    manifest = json.loads((PACKAGE / "package.json").read_text(encoding="utf-8"))
+    assert (manifest["name"], manifest["unity"], manifest["license"]) == (PACKAGE.name, "2022.3", "MIT")
+    assert manifest["version"] == __version__
+    assert f"## [{__version__}]" in (PACKAGE / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert manifest["dependencies"]["com.unity.ml-agents"] == "2.0.0"
+    assert all(name.startswith("com.unity.") for name in manifest["dependencies"])
+    assert (PACKAGE / "LICENSE.md").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    kinds = {path.suffix for path in PACKAGE.rglob("*") if path.is_file()}
+    assert kinds == {".cs", ".asmdef", ".json", ".md", ".meta"}, "no native code, and nothing compiled"
+
+
+def test_the_window_is_where_documents_say() -> None:
+    window = (PACKAGE / "Editor" / "TrainerWindow.cs").read_text(encoding="utf-8")
+    assert re.findall(r'\[MenuItem\("([^"]+)"\)\]', window) == ["Window/Tau Trainer"]
+    sections = re.findall(r'Section\("([^"]+)"', window)
+    readme = (PACKAGE / "README.md").read_text(encoding="utf-8")
+    assert sections
+    assert [section for section in sections if f"\n| {section} |" not in readme] == []
+    guide = (ROOT / "docs" / "guides" / "unity.md").read_text(encoding="utf-8")
+    assert "*Window → Tau Trainer*" in guide
+    assert len(re.findall(r"^\d+\. \[ \] ", guide, re.MULTILINE)) == 12
 
 
 # --- the workflow

@@ -97,12 +97,12 @@ class Target:
 
 
 def read_project(project: Path = UNITY_PROJECT) -> list[Asmdef]:
-    """All assemblies of a project, each after its references.
+    """All assemblies of a project and of the packages in it, each after its references.
 
     Raises:
         SetupError: a file is not an assembly definition, or the references are circular.
     """
-    paths = sorted((project / "Assets").rglob("*.asmdef"))
+    paths = sorted(path for top in ("Assets", "Packages") for path in (project / top).rglob("*.asmdef"))
     folders = {path.parent for path in paths}
     found = {asmdef.name: asmdef for asmdef in (_read(path, folders) for path in paths)}
     ordered: dict[str, Asmdef] = {}
@@ -121,11 +121,13 @@ def read_project(project: Path = UNITY_PROJECT) -> list[Asmdef]:
 
 
 def engine_modules(assemblies: Path, project: Path = UNITY_PROJECT) -> list[Path]:
-    """The engine assemblies that a project's scripts can use, according to the modules in its manifest."""
-    manifest = json.loads((project / "Packages" / "manifest.json").read_text(encoding="utf-8"))
-    modules = {name.rpartition(".")[2] for name in manifest["dependencies"] if name.startswith("com.unity.modules.")}
-    wanted = {f"{name}module" for name in modules} | {name.lower() for name in (*_ALWAYS_THERE, *_OF_ML_AGENTS)}
-    return [path for path in sorted(assemblies.glob("UnityEngine.*.dll")) if path.name[12:-4].lower() in wanted]
+    """The engine assemblies that a project's scripts can use: the modules in its manifest and in its own packages'."""
+    packages = project / "Packages"
+    files = [packages / "manifest.json", *sorted(packages.glob("*/package.json"))]
+    wanted = [name for file in files for name in json.loads(file.read_text(encoding="utf-8"))["dependencies"]]
+    modules = {name.rpartition(".")[2] for name in wanted if name.startswith("com.unity.modules.")}
+    allowed = {f"{name}module" for name in modules} | {name.lower() for name in (*_ALWAYS_THERE, *_OF_ML_AGENTS)}
+    return [path for path in sorted(assemblies.glob("UnityEngine.*.dll")) if path.name[12:-4].lower() in allowed]
 
 
 def compile_project(

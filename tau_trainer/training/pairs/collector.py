@@ -212,7 +212,8 @@ class PairsCollector(Collector):
     @override
     def announce(self) -> None:
         if self.plan.source.invitation is not None:
-            self.run.hub.event("waiting", message=self.plan.source.invitation)
+            engine = "any" if self.plan.settings.env_settings.attached else "editor"
+            self.run.hub.event("waiting", message=self.plan.source.invitation, engine=engine)
 
     @override
     def advance(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,17 @@ def test_who_names_actors_wants_them(training: Any) -> None:
     assert (training.settings.execution, training.settings.async_trainer.actors) == ("async", 2)
     assert main([*words, "--execution", "sync"]) == 0
     assert training.settings.execution == "sync"
+
+
+def test_all_output_goes_to_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    log = tmp_path / "ü 'log'.txt"
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    monkeypatch.setattr(sys, "stderr", sys.stderr)
+    assert main(["learn", str(tmp_path / "none.yaml"), "--log", str(log)]) == 2
+    sys.stdout.close()
+    assert log.read_text("utf-8").startswith("error: ")
+    assert "none.yaml" in log.read_text("utf-8")
+    monkeypatch.undo()
+    assert capfd.readouterr() == ("", "")
+    assert main(["learn", "Basic", "--log", str(tmp_path)]) == 2
+    assert "--log" in capfd.readouterr().err

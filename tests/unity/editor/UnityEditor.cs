@@ -1,8 +1,11 @@
 // What the project's scripts use of UnityEditor, written from Unity's documentation: no player brings that assembly.
+// Everything here exists in Unity 2022.3 and in Unity 6.
 using System;
 using UnityEditor.Build.Reporting;
 using UnityEngine;
 using UnityEngine.SceneManagement;
+using UnityEngine.UIElements;
+using Object = UnityEngine.Object;
 
 namespace UnityEditor
 {
@@ -44,6 +47,24 @@ namespace UnityEditor
 
     public sealed class EditorApplication
     {
+        public delegate void CallbackFunction();
+
+        public static CallbackFunction update;
+
+        public static event Action quitting { add { } remove { } }
+
+        public static bool isPlaying { get; set; }
+
+        public static bool isPlayingOrWillChangePlaymode => default;
+
+        public static bool isCompiling => default;
+
+        public static double timeSinceStartup => default;
+
+        public static void EnterPlaymode() { }
+
+        public static void ExitPlaymode() { }
+
         public static void Exit(int returnValue) { }
     }
 
@@ -53,12 +74,16 @@ namespace UnityEditor
 
         public static void Refresh() { }
 
+        public static Object LoadMainAssetAtPath(string assetPath) => default;
+
         public static void ImportAsset(string path, ImportAssetOptions options) { }
     }
 
     public sealed class EditorUtility
     {
         public static string OpenFilePanel(string title, string directory, string extension) => default;
+
+        public static void OpenWithDefaultApp(string fileName) { }
 
         public static bool DisplayDialog(string title, string message, string ok, string cancel) => default;
     }
@@ -68,6 +93,8 @@ namespace UnityEditor
         public EditorBuildSettingsScene(string path, bool enabled) { }
 
         public string path { get; set; }
+
+        public bool enabled { get; set; }
     }
 
     public sealed class EditorBuildSettings
@@ -75,9 +102,64 @@ namespace UnityEditor
         public static EditorBuildSettingsScene[] scenes { get; set; }
     }
 
+    public class EditorUserBuildSettings
+    {
+        public static BuildTarget activeBuildTarget => default;
+    }
+
+    public sealed class EditorUserSettings
+    {
+        public static string GetConfigValue(string name) => default;
+
+        public static void SetConfigValue(string name, string value) { }
+    }
+
+    public class EditorWindow : ScriptableObject
+    {
+        public VisualElement rootVisualElement => default;
+
+        public static T GetWindow<T>(string title)
+            where T : EditorWindow => default;
+    }
+
+    public class SerializedObject : IDisposable
+    {
+        public SerializedObject(Object obj) { }
+
+        public SerializedProperty FindProperty(string propertyPath) => default;
+
+        public bool ApplyModifiedProperties() => default;
+
+        public void Dispose() { }
+    }
+
+    public class SerializedProperty
+    {
+        public Object objectReferenceValue { get; set; }
+    }
+
+    public class Undo
+    {
+        public static void SetCurrentGroupName(string name) { }
+    }
+
+    public static class AssemblyReloadEvents
+    {
+        public delegate void AssemblyReloadCallback();
+
+        public static event AssemblyReloadCallback beforeAssemblyReload { add { } remove { } }
+    }
+
+    [AttributeUsage(AttributeTargets.Class)]
+    public class InitializeOnLoadAttribute : Attribute
+    {
+    }
+
     [AttributeUsage(AttributeTargets.Method, AllowMultiple = true)]
     public sealed class MenuItem : Attribute
     {
+        public MenuItem(string itemName) { }
+
         public MenuItem(string itemName, bool isValidateFunction, int priority) { }
     }
 }
