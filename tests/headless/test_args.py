@@ -38,6 +38,7 @@ def test_unknown_arguments_are_kept_aside() -> None:
         (["--step-ms", "nan"], "--step-ms"),
         (["--scene", "chess"], "--scene.*chess.*balance"),
         (["--fault", "boredom"], "--fault"),
+        (["--dialect", "cryengine"], "--dialect.*cryengine.*unity.*unreal.*godot"),
         (["--tau-profile", "tau5"], "--tau-profile"),
         (["--tau-reward", "sigmoid"], "--tau-reward"),
     ],
@@ -46,6 +47,11 @@ def test_a_wrong_value_of_a_known_flag_is_one_sentence(arguments: list[str], mes
     with pytest.raises(SettingsError, match=message) as caught:
         parse_args(arguments)
     assert "\n" not in str(caught.value)
+
+
+def test_it_stands_for_unity_unless_another_engine_is_named() -> None:
+    assert parse_args([]).dialect == "unity"
+    assert parse_args(["--dialect", "godot"]).dialect == "godot"
 
 
 def test_tau_flags_make_the_rules() -> None:
