@@ -161,7 +161,9 @@ def _parser() -> _Parser:
 def _add_build_flags(add: _Add) -> None:
     for flag in _IGNORED:
         add(f"-{flag}", action="store_true", help="accepted and ignored")
-    add("--mlagents-port", "-mlAgentPort", dest="port", metavar="N", type=_whole(1, 65535), help="the trainer's port")
+    port = functools.partial(add, dest="port", metavar="N", type=_whole(1, 65535))
+    port("--mlagents-port", help="the trainer's port")
+    port("-mlAgentPort", help="the same, as Unreal's builds take it: -mlAgentPort=N")
     add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log file (default: stderr)")
 
 
