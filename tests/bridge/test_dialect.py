@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,16 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.codec import TrainerCodec, parse_engine_message
+from tau_trainer.bridge.codec import EngineInitialization, TrainerCodec, parse_engine_message
 from tau_trainer.bridge.dialect import UNITY, UNREAL, Codec
+from tau_trainer.bridge.engine import Engine
 from tau_trainer.bridge.engine_codec import decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
-from tau_trainer.bridge.protocol import UNREAL_WIRE, Command
-from tau_trainer.errors import VersionError
+from tau_trainer.bridge.protocol import UNREAL_METHOD, UNREAL_WIRE, Command
+from tau_trainer.errors import EngineStoppedError, VersionError
+from tau_trainer.headless.link import TrainerLink
 from tau_trainer.settings import EngineSettings
-from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
 from tests.bridge import oracle
+from tests.bridge.conftest import free_port
 from tests.bridge.oracle import Agent, action_message, assert_equal, engine_message, expected
+from tests.waiting import HANG_S
 
 NAME = "Ball?team=1"
 SPEC = BehaviorSpec(
@@ -132,6 +138,35 @@ def test_settings_that_cannot_be_sent_are_named() -> None:
 def test_both_dialects_end_with_the_same_bytes() -> None:
     assert oracle.UNREAL.UnityMessage.FromString(UNREAL.farewell()).header.status == 400
     assert UNREAL.farewell() == UNITY.farewell()
+
+
+def test_an_unreal_editor_is_called_so_and_receives_no_parameters() -> None:
+    port = free_port()
+
+    def game() -> None:
+        hello = EngineInitialization(communication_version="1.0.0")
+        with contextlib.closing(TrainerLink(port, UNREAL_METHOD)) as link:
+            link.connect(encode_engine_message(initialization=hello, wire=UNREAL_WIRE), HANG_S)
+            link.exchange(encode_engine_message(wire=UNREAL_WIRE))
+            for _ in range(2):
+                link.exchange(engine_message([(SPEC, AGENTS)], oracle.UNREAL))
+            link.goodbye()  # Stop in the editor
+
+    async def main() -> None:
+        engine = Engine(0, port, None, EngineOptions(timeout_s=HANG_S))
+        playing = asyncio.create_task(asyncio.to_thread(game))
+        try:
+            await engine.start()
+            for _ in range(2):
+                await engine.reset({"gravity": 3.0, "seed": 1.0})
+            assert engine.notes == ["gravity, seed: no effect, because Unreal games receive no parameters"]
+            with pytest.raises(EngineStoppedError, match=r"^the Unreal editor stopped the game$"):
+                await engine.step({NAME: Actions.zeros(SPEC.actions, 2)})
+        finally:
+            await engine.kill()
+            await playing
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("hidden", [False, True])
