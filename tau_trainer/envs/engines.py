@@ -59,7 +59,8 @@ class EngineSource:
         elif env.attached:
             first, *_, last = *self._ports, self._ports[-1]  # they are consecutive
             where = f"port {first}" if first == last else f"ports {first} to {last}"
-            self.invitation = f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
+            flag = "--mlagents-port PORT (Unreal: -mlAgentPort=PORT)"
+            self.invitation = f"waiting for engines to join on {where}: start one a port, with {flag}"
         self.warnings = (*_exposure(self._options), *_other_port(settings, editor))
         self._playable = Playable()
 
