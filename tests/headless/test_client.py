@@ -27,6 +27,7 @@ from tau_trainer.bridge.side_channels import (
     STATS,
     Sampler,
     SamplerKind,
+    Stat,
     engine_configuration_payloads,
     environment_parameter_payload,
     joined,
@@ -431,7 +432,10 @@ class Replies:
         return self._replies.pop(0)
 
 
-def test_as_a_game_of_unreal_it_obeys_no_command_without_actions_and_has_no_statistics() -> None:
+def test_as_a_game_of_unreal_it_obeys_no_command_without_actions_and_has_no_statistics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tau_trainer.headless.scenes.tau.TauScene.stats", lambda _: [Stat("goals", 1.0)])
     codec = TrainerCodec(UNREAL_WIRE)
     reset = encode_reply(Command.RESET, wire=UNREAL_WIRE)
     heard = encode_reply(Command.RESET, {"TauAgent?team=0": b""}, wire=UNREAL_WIRE)
