@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tau_trainer.bridge.dialect import UNITY, Dialect
+from tau_trainer.bridge.dialect import UNITY, UNREAL, Dialect
 from tau_trainer.bridge.server import EngineServer, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import LaunchError
 from tau_trainer.settings import HEADLESS_PREFIX, EngineSettings
+from tau_trainer.settings.engines import UNREAL_PREFIX, plays_unreal
 
 _SUFFIXES = (".app", ".exe", ".x86_64", ".x86")
 _KILL_AFTER_S = 5.0
@@ -34,7 +35,7 @@ if os.getppid() == int(sys.argv[1]):
 
 
 def resolve_executable(path: str | Path, platform: str = sys.platform) -> Path:
-    """Find the program that ``--env`` names, by ML-Agents' rules. Raises LaunchError.
+    """Find the program that ``--env`` names, by ML-Agents' rules, and Unreal's .sh on Linux. Raises LaunchError.
 
     The path can omit the platform's suffix or have another platform's. On macOS it names an ``.app`` bundle; on Windows
     it can name the build's folder.
@@ -47,7 +48,7 @@ def resolve_executable(path: str | Path, platform: str = sys.platform) -> Path:
             return file.resolve()
     if files:
         raise LaunchError(f"{files[0]} is not executable; allow it with: chmod +x '{files[0]}'")
-    raise LaunchError(f"no program found at '{path}'; give --env the path of a Unity build, or headless:tau")
+    raise LaunchError(f"no program found at '{path}'; give --env the path of a build, or headless:tau")
 
 
 def _candidates(stem: Path, given: Path, platform: str) -> list[Path]:
@@ -65,7 +66,7 @@ def _candidates(stem: Path, given: Path, platform: str) -> list[Path]:
             *(p for p in programs if not p.name.startswith("UnityCrashHandler")),
             given,
         ]
-    return [with_suffix(".x86_64"), with_suffix(".x86"), given, stem]
+    return [with_suffix(".x86_64"), with_suffix(".x86"), given, stem, with_suffix(".sh")]
 
 
 def _says_something(line: str) -> bool:
@@ -93,7 +94,7 @@ class LaunchSpec:
 
     @staticmethod
     def of(env: str, **settings: object) -> LaunchSpec:
-        """For the value of ``--env``: a build's path or ``headless:SCENE``. Raises LaunchError."""
+        """For the value of ``--env``: a build's path, ``unreal:PATH`` or ``headless:SCENE``. Raises LaunchError."""
         if env.startswith(HEADLESS_PREFIX):
             program = (sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", env.removeprefix(HEADLESS_PREFIX))
             package = str(Path(__file__).resolve().parents[2])
@@ -101,7 +102,9 @@ class LaunchSpec:
             # One thread each: engines share the machine with the trainer and with other engines.
             variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
             return LaunchSpec(program, environment=variables, **settings)  # type: ignore[arg-type]
-        return LaunchSpec((str(resolve_executable(env)),), **settings)  # type: ignore[arg-type]
+        build = str(resolve_executable(env.removeprefix(UNREAL_PREFIX)))
+        dialect = UNREAL if plays_unreal(env) or plays_unreal(build) else UNITY
+        return LaunchSpec((build,), dialect=dialect, **settings)  # type: ignore[arg-type]
 
     def log_file(self, index: int) -> Path | None:
         """The log file of engine ``index``; None if the user named one or there is no folder."""
@@ -143,7 +146,7 @@ class EngineOptions:
     flat_sensors: tuple[str, ...] = ()
     """Sensors whose images are always in the order of their shape, for any :attr:`image_order`."""
     attached: bool = False
-    """Whether an engine that this program does not start is a game that joins; else it is the Unity editor."""
+    """Whether an engine that this program does not start is a game that joins; else it is the editor."""
     fixed_port: bool = True
     """Whether the port is fixed; else another one is used if it is taken."""
 

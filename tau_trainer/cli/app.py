@@ -26,7 +26,7 @@ Each pair is an agent and its trainer, with its own engine. All files of the run
 Press Ctrl-C once to finish, save and export; press it twice to save and quit."""
 _LEARN = """Train the behaviors of an ML-Agents file.
 
-Flags and keys mean the same as in mlagents-learn. Without --env, it waits for the Unity editor: press Play when it \
+Flags and keys mean the same as in mlagents-learn. Without --env, it waits for the editor: press Play when it \
 asks you to."""
 _BATCH = """Train the policies of an environment whose copies are tensors on one device.
 
@@ -103,7 +103,7 @@ each side. Prints how often each player won, drew and lost, with a 95 % interval
 _HUB = "Push a run to the Hugging Face Hub, or pull one from it."
 _HEADLESS = """Run the headless engine alone, for any trainer.
 
-Accepts a Unity build's flags and the scenes' own, such as --scene tau --mlagents-port 5004. With --write-build DIR, \
+Accepts a build's flags and the scenes' own, such as --scene tau --mlagents-port 5004. With --write-build DIR, \
 it writes a launcher that mlagents-learn --env accepts as a build. `tau-train headless --help` lists all flags."""
 _DOCTOR = """Check that training can work here: Python, torch, packages, ports, results folder.
 

@@ -231,13 +231,15 @@ def played(env: str | None) -> str:
     With the editor, ML-Agents' default.
     """
     from tau_trainer.settings import ATTACH, EDITOR
+    from tau_trainer.settings.engines import UNREAL_PREFIX
 
-    kind, *places = (env or EDITOR).split(":")
+    env = (env or EDITOR).removeprefix(UNREAL_PREFIX)
+    kind, *places = env.split(":")
     if kind in (EDITOR, ATTACH):
         return DEFAULT_RUN
     if places and len(kind) > 1:  # one letter is a drive on Windows
         return places[-1].rpartition(".")[2] or DEFAULT_RUN
-    return Path(env or "").stem or DEFAULT_RUN
+    return Path(env).stem or DEFAULT_RUN
 
 
 def _note_deprecated(legacy: LegacyFlags) -> None:
@@ -249,7 +251,7 @@ def _note_deprecated(legacy: LegacyFlags) -> None:
 
 
 def _a_pair_for_each_engine(settings: RunSettings, *, chosen: bool) -> RunSettings:
-    """One pair for the Unity editor, or one for each engine that may connect, whatever the file says.
+    """One pair for the editor, or one for each engine that may connect, whatever the file says.
 
     A number of pairs on the command line raises SettingsError.
     """
@@ -263,7 +265,7 @@ def _a_pair_for_each_engine(settings: RunSettings, *, chosen: bool) -> RunSettin
         )
     if chosen:
         raise SettingsError(
-            f"--pairs {settings.tau.pairs}: there is only one Unity editor; leave --pairs out, set the number of "
+            f"--pairs {settings.tau.pairs}: there is only one editor; leave --pairs out, set the number of "
             "agents in the editor with --agents, or name a build with --env"
         )
     return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": env.engines})})

@@ -29,7 +29,7 @@ _FAREWELL_S = 1.0
 
 
 class EngineSource:
-    """The engines of a run: Unity builds, scenes of the headless engine, games that join, or the Unity editor."""
+    """The engines of a run: builds, scenes of the headless engine, games that join, or the editor."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class EngineSource:
         self._env = env
         editor = env.env_path is None
         if editor and count > 1:
-            raise SettingsError(f"there is only one Unity editor; to use {count} engines, name a build with --env")
+            raise SettingsError(f"there is only one editor; to use {count} engines, name a build with --env")
         self._launch = [
             None if env.awaited else _launch(settings, i, log_folder, engine_args, bound=only is not None)
             for i in range(count)
@@ -55,11 +55,12 @@ class EngineSource:
         self._options = _engine_options(settings, editor)
         self.invitation: str | None = None
         if editor:
-            self.invitation = f"waiting for the Unity editor on port {self._ports[0]}: press Play in the editor"
+            self.invitation = f"waiting for the editor on port {self._ports[0]}: press Play in the editor"
         elif env.attached:
             first, *_, last = *self._ports, self._ports[-1]  # they are consecutive
             where = f"port {first}" if first == last else f"ports {first} to {last}"
-            self.invitation = f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
+            flag = "--mlagents-port PORT (Unreal: -mlAgentPort=PORT)"
+            self.invitation = f"waiting for engines to join on {where}: start one a port, with {flag}"
         self.warnings = (*_exposure(self._options), *_other_port(settings, editor))
         self._playable = Playable()
 
@@ -281,7 +282,7 @@ def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = N
             return engine_ports(1, EDITOR_PORT)
         except PortInUseError:
             raise PortInUseError(
-                f"port {EDITOR_PORT}, where the Unity editor connects, is taken by another program; "
+                f"port {EDITOR_PORT}, where the editor connects, is taken by another program; "
                 "end it: it may be another trainer that waits for the editor"
             ) from None
     base = settings.env_settings.base_port
@@ -297,7 +298,7 @@ def _other_port(settings: RunSettings, editor: bool) -> tuple[str, ...]:
     port = settings.env_settings.base_port
     if not editor or port in (BASE_PORT, EDITOR_PORT):
         return ()
-    return (f"--base-port {port} has no effect: the Unity editor always connects to port {EDITOR_PORT}",)
+    return (f"--base-port {port} has no effect: the editor always connects to port {EDITOR_PORT}",)
 
 
 def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:

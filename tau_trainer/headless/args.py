@@ -1,6 +1,6 @@
-"""The command line of the headless engine: the flags of a Unity build and those of the scenes.
+"""The command line of the headless engine: the flags of a build of Unity or Unreal, and those of the scenes.
 
-Like a Unity build, the engine ignores unknown arguments; a wrong value for a known flag is an error.
+Like such a build, the engine ignores unknown arguments; a wrong value for a known flag is an error.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class HeadlessOptions:
     port: int | None = None
     log_file: Path | None = None
     scene: str = "tau"
+    dialect: Literal["unity", "unreal", "godot"] = "unity"
     agents: int | None = None
     seed: int | None = None
     max_decisions: int | None = None
@@ -61,6 +62,8 @@ class HeadlessOptions:
         return Fault(FaultKind(kind) if kind else None, self.fault_after, self.fault_seconds, self.fault_once)
 
 
+_IGNORED = ("nographics", "batchmode", "nullrhi", "unattended", "stdout", "FullStdOutLogOutput")
+"""Flags of Unity's and Unreal's builds for what this engine always does."""
 _FILES = ("--tau-data", "--report-file", "--fault-once")
 
 
@@ -71,7 +74,7 @@ def parse_args(arguments: Sequence[str]) -> HeadlessOptions:
     """
     known, unknown = _parser().parse_known_args(list(arguments))
     values = vars(known)
-    for ignored in ("nographics", "batchmode"):
+    for ignored in _IGNORED:
         values.pop(ignored)
     return HeadlessOptions(**values, unknown=tuple(unknown))
 
@@ -147,7 +150,7 @@ def _parser() -> _Parser:
         description="Play a scene for a trainer that uses ML-Agents' protocol, as a Unity build does.",
         allow_abbrev=False,
     )
-    _add_build_flags(parser.add_argument_group("a Unity build's flags").add_argument)
+    _add_build_flags(parser.add_argument_group("a build's flags").add_argument)
     _add_scene_flags(parser.add_argument_group("scene").add_argument)
     _add_fault_flags(parser.add_argument_group("faults on purpose").add_argument)
     _add_tau_flags(parser.add_argument_group("scene tau").add_argument)
@@ -156,15 +159,18 @@ def _parser() -> _Parser:
 
 
 def _add_build_flags(add: _Add) -> None:
-    add("-nographics", action="store_true", help="accepted and ignored; the engine draws nothing")
-    add("-batchmode", action="store_true", help="accepted and ignored")
-    add("--mlagents-port", dest="port", metavar="N", type=_whole(1, 65535), help="the trainer's port")
+    for flag in _IGNORED:
+        add(f"-{flag}", action="store_true", help="accepted and ignored")
+    port = functools.partial(add, dest="port", metavar="N", type=_whole(1, 65535))
+    port("--mlagents-port", help="the trainer's port")
+    port("-mlAgentPort", help="the same, as Unreal's builds take it: -mlAgentPort=N")
     add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log file (default: stderr)")
 
 
 def _add_scene_flags(add: _Add) -> None:
     add("--scene", choices=SCENES, help="scene to play (default: %(default)s)")
     usual = ", ".join(f"{scene} {agents}" for scene, agents in USUAL_AGENTS.items())
+    add("--dialect", choices=("unity", "unreal", "godot"), help="engine to stand for (default: %(default)s)")
     add("--agents", metavar="N", type=_whole(1, MOST_AGENTS), help=f"number of agents (default: {usual})")
     add("--seed", metavar="S", type=_whole(), help="random seed (default: the trainer's)")
     add("--max-decisions", metavar="N", type=_whole(0), help="decisions until an episode is truncated; 0: no limit")

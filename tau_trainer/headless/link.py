@@ -23,8 +23,8 @@ class TrainerGoneError(Exception):
 class TrainerLink:
     """Calls to the trainer that listens on ``localhost:<port>``."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, method: str = METHOD) -> None:
+        self._port, self._method = port, method
         self._connection: Http2Connection | None = None
 
     def close(self) -> None:
@@ -40,7 +40,7 @@ class TrainerLink:
         deadline = time.monotonic() + seconds
         while self._connection is None:
             try:
-                self._connection = Http2Connection(_HOST, self._port, METHOD)
+                self._connection = Http2Connection(_HOST, self._port, self._method)
             except OSError as error:
                 if time.monotonic() >= deadline:
                     raise EngineError(
@@ -75,5 +75,5 @@ class TrainerLink:
         """The connection; a new one if the old one accepts no more calls. Raises OSError."""
         if self._connection is None or not self._connection.usable:
             self.close()
-            self._connection = Http2Connection(_HOST, self._port, METHOD)
+            self._connection = Http2Connection(_HOST, self._port, self._method)
         return self._connection

@@ -58,10 +58,10 @@ def _run(options: HeadlessOptions) -> None:
         raise SettingsError("the trainer's port is missing; give it with `--mlagents-port N`.")
     check_scene(options)
     _catch_terminate()
-    from tau_trainer.headless.client import HeadlessEngine
+    from tau_trainer.headless.client import WIRES, HeadlessEngine
     from tau_trainer.headless.link import TrainerLink
 
-    with contextlib.closing(TrainerLink(options.port)) as link:
+    with contextlib.closing(TrainerLink(options.port, WIRES[options.dialect].method)) as link:
         _log.info("connecting to the trainer on localhost:%d", options.port)
         engine = HeadlessEngine(link, options)
         gc.freeze()  # later collections can skip the modules that are loaded by now

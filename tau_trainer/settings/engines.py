@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -11,11 +12,13 @@ from pydantic_core import PydanticCustomError
 from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, Text, Whole
 
 EDITOR = "editor"
-"""An env_path that means the Unity editor, like no env_path."""
+"""An env_path that means the editor, like no env_path."""
 ATTACH = "attach"
 """``attach:MAX``: wait for up to MAX engines, which something else starts, one per port."""
 HEADLESS_PREFIX = "headless:"
 """Prefix of an env_path that names a scene of the headless engine."""
+UNREAL_PREFIX = "unreal:"
+"""Prefix of an env_path that names an Unreal build, for builds that :func:`plays_unreal` does not recognise."""
 HEADLESS_SCENES = (
     "tau",
     "balance",
@@ -31,6 +34,8 @@ HEADLESS_SCENES = (
     "faulty",
 )
 """Scenes of the headless engine."""
+SENT = ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
+"""Keys of ``engine_settings`` that are sent to the game."""
 Port = Annotated[Whole, Field(ge=1, le=65535)]
 """A TCP port."""
 MOST_ENGINES = 1000
@@ -43,11 +48,28 @@ Int32 = Annotated[Whole, Field(le=2**31 - 1)]
 """A whole number of 32 bits, as it is sent to the engine."""
 
 
+def plays_unreal(env_path: str) -> bool:
+    """Whether this env_path is an Unreal build, by its name or by what lies beside it.
+
+    A packaged game has the folders ``Engine`` and ``<project>/Content`` beside its program, on macOS in the bundle's
+    ``Contents/UE``; the program itself can also be meant (``<project>/Binaries/<platform>/<program>``). A Unity build
+    has a folder ``<name>_Data`` instead.
+    """
+    if env_path.startswith(UNREAL_PREFIX):
+        return True
+    path = Path(env_path).expanduser().absolute()
+    if (path.parent / f"{path.stem}_Data").is_dir():
+        return False
+    bundle = path.with_suffix(".app") / "Contents" / "UE"
+    roots = (path.parent, *path.parents[3:4], bundle, path.parent.parent / "UE")
+    return any((root / "Engine").is_dir() and any(root.glob("*/Content")) for root in roots)
+
+
 class EnvSettings(Section):
     """``env_settings``: the engine's program, the number of engines, and restarts after failures."""
 
     env_path: Text | None = None
-    """A build, ``headless:SCENE``, or ``attach:MAX``; None = the Unity editor, which connects to port 5004."""
+    """A build, ``headless:SCENE``, or ``attach:MAX``; None = the editor, which connects to port 5004."""
     env_args: tuple[str, ...] | None = None
     """Arguments to pass to the engine."""
     base_port: Port = 5005
@@ -78,6 +100,8 @@ class EnvSettings(Section):
                 said = f"attach:MAX needs a number of engines from 1 to {MOST_ENGINES:,}, not '{most}'"
                 raise PydanticCustomError("attach", "{said}", {"said": said})
             return f"{ATTACH}:{most or 1}"
+        if value == UNREAL_PREFIX:
+            raise PydanticCustomError("unreal", "unreal:PATH needs the path of a build")
         if not value.startswith(HEADLESS_PREFIX):
             return value
         scene = value.removeprefix(HEADLESS_PREFIX)
@@ -96,7 +120,7 @@ class EnvSettings(Section):
 
     @property
     def awaited(self) -> bool:
-        """Whether this program does not start the engines: the Unity editor, or ``attach:MAX``."""
+        """Whether this program does not start the engines: the editor, or ``attach:MAX``."""
         return self.env_path is None or self.attached
 
     @property
@@ -116,7 +140,7 @@ class EnvSettings(Section):
         if self.env_path is None and self.num_envs > 1:
             raise PydanticCustomError(
                 "editor_is_one",
-                "num_envs is {count}, but there is only one Unity editor; name a build with env_path (--env), "
+                "num_envs is {count}, but there is only one editor; name a build with env_path (--env), "
                 "or use num_envs 1",
                 {"count": self.num_envs},
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
-from tau_trainer.settings.engines import HEADLESS_PREFIX
+from tau_trainer.settings.engines import HEADLESS_PREFIX, SENT, plays_unreal
 from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters, POCAHyperparameters
 from tau_trainer.settings.parameters import Curriculum, Lesson
 from tau_trainer.settings.problems import Problems, did_you_mean
@@ -155,7 +155,6 @@ _ENGINE = (
 _REPLAYED = ("channel_capacity", "samples_per_update", "max_policy_lag", "sync_interval")
 _IMAGES = ("image_order", "flat_sensors")
 _PLAYER = ("no_graphics", "no_graphics_monitor")
-_SCREEN = ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
 
 
 def pace(settings: TrainerSettings) -> dict[str, int]:
@@ -257,16 +256,21 @@ class Outlook:
         path = self._settings.env_settings.env_path
         if path is None:
             unused = tuple(key for key in _ENGINE if key != "base_port")
-            yield from self._unused("the Unity editor", env_settings=unused, engine_settings=_PLAYER)
-            yield from self._unused("the Unity editor, which always connects to port 5004", env_settings=("base_port",))
+            yield from self._unused("the editor", env_settings=unused, engine_settings=_PLAYER)
+            yield from self._unused("the editor, which always connects to port 5004", env_settings=("base_port",))
         elif self._settings.env_settings.attached:
             unused = tuple(key for key in _ENGINE if key != "base_port")
             yield from self._unused("attach:MAX", env_settings=unused, engine_settings=_PLAYER)
         elif path.startswith(HEADLESS_PREFIX):
-            yield from self._unused("the headless engine", engine_settings=_PLAYER + _SCREEN)
+            yield from self._unused("the headless engine", engine_settings=_PLAYER + SENT)
         elif path.startswith("gym:"):
-            yield from self._unused("Gymnasium", env_settings=("base_port",), engine_settings=_PLAYER + _SCREEN)
+            yield from self._unused("Gymnasium", env_settings=("base_port",), engine_settings=_PLAYER + SENT)
             yield from self._unused("Gymnasium", collection=_IMAGES)
+        elif plays_unreal(path):
+            for name in self._settings.environment_parameters or {}:
+                yield ("environment_parameters", name), "has no effect: an Unreal game receives no parameters"
+            yield from self._unused("Unreal games, which receive no settings", engine_settings=SENT)
+            yield from self._unused("Unreal games, which send no pictures", collection=_IMAGES)
         for place, lesson, last in self._lessons():
             if last and lesson.completion_criteria is not None:
                 yield (*place, "completion_criteria"), "has no effect in the last lesson"

@@ -107,7 +107,7 @@ class RunPlan:
         path = self.settings.env_settings.env_path
         if self.settings.env_settings.attached:
             return "engines that connect"
-        return "the Unity editor" if path is None else path if ":" in path else Path(path).name
+        return "the editor" if path is None else path if ":" in path else Path(path).name
 
     @property
     def subject(self) -> str:

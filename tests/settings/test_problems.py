@@ -223,9 +223,13 @@ CASES = {
         "env_settings: {env_path: 'attach:3', num_envs: 2}",
         "env_settings: num_envs is 2, but attach:3 sets the number of engines; leave num_envs out",
     ),
+    "an Unreal build without its path": (
+        "env_settings: {env_path: 'unreal:'}",
+        "env_settings.env_path: unreal:PATH needs the path of a build",
+    ),
     "several engines in the editor": (
         "env_settings: {num_envs: 2}",
-        "env_settings: num_envs is 2, but there is only one Unity editor; name a build with env_path (--env), "
+        "env_settings: num_envs is 2, but there is only one editor; name a build with env_path (--env), "
         "or use num_envs 1",
     ),
     "no areas": ("env_settings: {num_areas: 0}", "env_settings.num_areas must be at least 1, not 0"),

@@ -214,9 +214,7 @@ def test_without_a_game_the_file_has_the_defaults() -> None:
     assert text == starting_text(played(seed=3), []), "the seed is left to each run"
     assert settings == load_settings(None)
     assert settings.default_settings == PPOTrainerSettings()
-    assert (
-        text.count("\n# Without env_settings.env_path, `learn` waits until you press Play in the Unity editor.\n") == 1
-    )
+    assert text.count("\n# Without env_settings.env_path, `learn` waits until you press Play in the editor.\n") == 1
 
 
 @pytest.mark.parametrize("text", [starting_text(played(), []), of_scene("soccer")[2]])
@@ -249,6 +247,7 @@ def test_what_flags_say_of_the_game_is_in_the_file() -> None:
     [
         ("game", ("num_envs: 1 ", "time_scale: 20.0 "), ("num_areas", "Without env_settings")),
         ("headless:balance", ("num_envs: 1 ",), ("num_areas", "time_scale")),
+        ("unreal:Game", ("num_envs: 1 ",), ("num_areas", "time_scale")),
         ("gym:CartPole-v1", ("num_areas: 1 ",), ("num_envs", "time_scale")),
         (None, ("# Without env_settings.env_path", "time_scale: 20.0 "), ("num_envs", "num_areas")),
         ("attach:3", ("env_path: attach:3 ", "time_scale: 20.0 "), ("num_envs", "num_areas")),

@@ -93,7 +93,7 @@ def test_deprecated_flags_are_accepted_with_a_warning(training: Any, capsys: pyt
     ("words", "sentence"),
     [
         ("--num-envs 0 --env x", "--num-envs must be at least 1, not 0"),
-        ("--num-envs 2", "env_settings: num_envs is 2, but there is only one Unity editor; name a build"),
+        ("--num-envs 2", "env_settings: num_envs is 2, but there is only one editor; name a build"),
         ("--num-areas 0", "--num-areas must be at least 1, not 0"),
         ("--inference --force", "--inference plays an existing run, and --force would replace it"),
         ("--torch-device gpu", "--torch-device must be cpu, cuda, cuda:N, mps or xpu, not 'gpu'"),
@@ -144,6 +144,7 @@ def test_a_run_is_called_after_its_file_or_what_it_plays_with_a_number(training:
         ("--env gym:ALE/Pong-v5", "ALE_Pong-v5"),
         ("--env pettingzoo:mpe2.simple_spread_v3", "simple_spread_v3"),
         ("--env games/Tower.x86_64", "Tower"),
+        ("--env unreal:games/Ball.exe", "Ball"),
         ("--env editor", "ppo"),
         ("", "ppo-2"),
         ("--force", "ppo-2"),
