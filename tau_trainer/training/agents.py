@@ -306,7 +306,7 @@ class AgentTrainer:
         gone = [name for name, role in self._roles.items() if role.agent.learner is learner]
         self.decisions -= sum(self._roles.pop(name).decisions for name in gone)
 
-    async def wait_for_learners(self) -> None:
-        """Wait until every learner has taken the experience that it needs, before the environment gets its answer."""
+    async def hand_over(self) -> None:
+        """Hand over the experience of all behaviors; wait as long as their agents would act too far ahead."""
         for role in self._roles.values():
-            await role.agent.wait_for_learner()
+            await role.agent.hand_over()

@@ -238,7 +238,7 @@ def test_behaviors_have_their_own_agents(bench: Bench) -> None:
     assert bench.trainer.decisions == 3
     bench.trainer.record()
     assert bench.trainer.decisions == 3, "a step is recorded once"
-    asyncio.run(bench.trainer.wait_for_learners())
+    asyncio.run(bench.trainer.hand_over())
     assert [learner.waits for learner in bench.learners.values()] == [1, 1]
 
 

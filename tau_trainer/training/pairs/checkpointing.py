@@ -200,7 +200,7 @@ class Checkpointer:
             learner.name: (learner.policy.version, _best_version(learner), learner.decisions) for learner in learners
         }
         kept = [self._kept(learner, common) for learner in learners]
-        if await learners[-1].updates.in_thread(partial(self._store.save, kept, models=models)):
+        if await learners[-1].in_thread(partial(self._store.save, kept, models=models)):
             for name, facts in now.items():
                 self._saved_versions[name], self._saved_best[name], self._saved_steps[name] = facts
 
@@ -217,12 +217,12 @@ class Checkpointer:
             export_onnx(learner.policy, learner.spec, path)
 
         exports, keep = model if learner.algorithm.exports else None, learner.settings.keep_checkpoints
-        return Kept(learner.name, learner.decisions, state, exports, keep, learner.updates.laps)
+        return Kept(learner.name, learner.decisions, state, exports, keep, learner.laps)
 
     async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
         """A deterministic run's checkpoint: all learners at once, after all updates; engines must restart after it."""
         for learner in learners:
-            await learner.updates.drain()
+            await learner.drain()
             learner.memory.clear()
         self.generation += 1
         await self.save(learners, pairs)

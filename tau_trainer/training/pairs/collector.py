@@ -261,10 +261,10 @@ class PairsCollector(Collector):
             await self.actors.join(at_once=at_once)
         for learner in self.learners:
             if at_once:
-                learner.updates.give_up()
-            await learner.updates.drain()
-            if learner.updates.error is not None and not self.parallel.failures:
-                self.run.error = learner.updates.error
+                learner.give_up()
+            await learner.drain()
+            if learner.error is not None and not self.parallel.failures:
+                self.run.error = learner.error
         if self.actors is not None:
             if self.run.asked.is_set() and not at_once:
                 await self._save_early()
@@ -325,7 +325,7 @@ class PairsCollector(Collector):
         if self.run.hurried.is_set() or self.overseer.examiner is None:
             return
         try:
-            scores = await learner.updates.in_thread(learner.judge.validate_last, learner.policy)
+            scores = await learner.in_thread(learner.judge.validate_last, learner.policy)
             self.run.hub.add_all(learner.name, scores)
         except Exception as error:
             name = type(error).__name__
@@ -376,7 +376,7 @@ class PairsCollector(Collector):
             policy = learner.name, learner.policy.version, learner.decisions
             if examiner is not None:
                 tell("on_evaluation_begin", EvaluationInfo(*policy))
-            candidates.append(await learner.updates.in_thread(work))
+            candidates.append(await learner.in_thread(work))
             if examiner is not None:
                 found = candidates[-1].evaluation
                 scores = {} if found is None else {"accuracy": found.accuracy, "reward": found.reward}

@@ -20,7 +20,8 @@ from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.door import Door
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.pool import LearnerPool, Watcher
+from tau_trainer.training.learning.loop import Watcher
+from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.checkpointing import Checkpointer
 from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
@@ -198,11 +199,11 @@ class RunOverseer(Overseer, Watcher):
     async def evaluate(self, pair: AgentTrainerPair) -> None:
         """Score the pair's current policy."""
         for learner in self.pool.of_pair(pair.id):
-            await learner.updates.drain()
+            await learner.drain()
             if self.examiner is not None:
                 policy = learner.name, learner.policy.version, learner.decisions
                 self.run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*policy))
-                scores = await learner.updates.in_thread(self.examiner.quick_scores, learner.policy)
+                scores = await learner.in_thread(self.examiner.quick_scores, learner.policy)
                 self.run.callbacks.tell("on_evaluation_end", EvaluationInfo(*policy, scores))
                 if keys.VALIDATION_ACCURACY in scores:
                     self.accuracies[pair.id] = scores[keys.VALIDATION_ACCURACY]

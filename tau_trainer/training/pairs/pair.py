@@ -147,7 +147,7 @@ class AgentTrainerPair:
         if self._lessons.goes_on:
             self._lessons.check()
         self._laps.lap("answer and record")
-        await self.trainer.wait_for_learners()
+        await self.trainer.hand_over()
         self._laps.lap("wait for the learner")
         if not self.finished:
             await self._decide(self.environment.next())

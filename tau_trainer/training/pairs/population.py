@@ -216,7 +216,7 @@ class PopulationTrainer(ParallelTrainer):
         for pair in self._learning:
             statistics = {name: values[pair.id] for name, values in numbers.items()}
             self._members[pair.id].stats = statistics | {keys.TRAIN_SECONDS: share, keys.POLICY_AGE: 0.0}
-        await asyncio.gather(*(learner.learn(_NOTHING) for learner in learners))
+        await asyncio.gather(*(learner.update(_NOTHING) for learner in learners))
         self._laps.lap("policies and validation")
 
     async def _fail_frozen(self) -> None:

@@ -55,7 +55,7 @@ def learned(learner: Learner, decisions: int) -> None:
     """As if an update had been made."""
     learner.progress.decisions = decisions
     learner.algorithm.version += 1
-    learner.updates.policy = learner.algorithm.snapshot()
+    learner.policy = learner.algorithm.snapshot()
 
 
 def test_due_at_multiples_of_the_interval_once_something_was_learned(
@@ -450,8 +450,8 @@ def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_pat
 
     async def learn_and_save() -> None:
         collect(learner, 1)
-        await learner.wait_for_learner()
-        await learner.updates.drain()
+        await learner.hand_over()
+        await learner.drain()
         learner.progress.decisions = 100
         await checkpointer.save([learner], pairs(100))
 

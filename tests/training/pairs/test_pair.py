@@ -79,7 +79,7 @@ class FakeTrainer:
         self.log.append("record")
         self.decisions += 10
 
-    async def wait_for_learners(self) -> None:
+    async def hand_over(self) -> None:
         self.log.append("wait")
 
     def abandon(self) -> None:
