@@ -11,7 +11,6 @@ from tau_trainer.algorithms import Algorithm, Setup
 from tau_trainer.columns import Arrays
 from tau_trainer.evaluation.candidates import BEST, stored_best
 from tau_trainer.settings import OffPolicyHyperparameters
-from tau_trainer.specs import FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning.budget import Filling
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner
@@ -49,39 +48,6 @@ class Learner(UpdateLoop):
             return "learning and acting take turns"
         holds = isinstance(self.handle, LocalLearner) and self.algorithm.holds_lock
         return "learning in a thread (collection.learner) would hold up acting" if holds else ""
-
-    @property
-    def decisions(self) -> int:
-        """Decisions made for it so far, including earlier sessions of a resumed run."""
-        return self.progress.decisions
-
-    def count(self, decisions: int) -> None:
-        """Count decisions; write a summary if one is due."""
-        progress, before = self.progress, self.done
-        progress.decisions += decisions
-        if self.done and not before:
-            progress.rest()
-            return
-        if progress.decisions >= progress.next_summary:
-            self.flush()
-        if before:
-            progress.hub.rest(self.name)
-
-    def ended(self, returns: FloatArray) -> None:
-        """Count the returns [k] of episodes that ended, as any sink does; this may reach the criterion."""
-        if not self.done and self.judge.returns.add(returns.tolist()):
-            self.stopped = True
-            self.progress.rest()
-            self.progress.hub.event(
-                "criterion",
-                behavior=self.name,
-                step=self.decisions,
-                message=self.judge.returns.sentence(self.name, self.decisions),
-            )
-
-    def flush(self) -> None:
-        """Write a summary now."""
-        self.progress.flush(training=not self.done)
 
     def why_never(self, *, here: bool) -> str:
         """Why it was never updated, as the end of a sentence; ``here``: its agents act in this process."""

@@ -32,7 +32,7 @@ from tau_trainer.metrics import Laps, MetricsHub, keys
 from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, UpdateInfo
 from tau_trainer.settings import OffPolicyHyperparameters
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.budget import Filling
 from tau_trainer.training.learning.handles import LearnerHandle
@@ -136,7 +136,40 @@ class UpdateLoop(Sink):
     @property
     def done(self) -> bool:
         """Whether it has reached max_steps or its criterion. Its policy keeps acting."""
-        return self.stopped or self.progress.over
+        return self.stopped or self.progress.decisions >= self.progress.max_steps
+
+    @property
+    def decisions(self) -> int:
+        """Decisions made for it so far, including earlier sessions of a resumed run."""
+        return self.progress.decisions
+
+    def count(self, decisions: int) -> None:
+        """Count decisions; write a summary if one is due."""
+        progress, before = self.progress, self.done
+        progress.decisions += decisions
+        if self.done and not before:
+            progress.rest()
+            return
+        if progress.decisions >= progress.next_summary:
+            self.flush()
+        if before:
+            progress.hub.rest(self.name)
+
+    def ended(self, returns: FloatArray) -> None:
+        """Count the returns [k] of episodes that ended, as any sink does; this may reach the criterion."""
+        if not self.done and self.judge.returns.add(returns.tolist()):
+            self.stopped = True
+            self.progress.rest()
+            self.progress.hub.event(
+                "criterion",
+                behavior=self.name,
+                step=self.decisions,
+                message=self.judge.returns.sentence(self.name, self.decisions),
+            )
+
+    def flush(self) -> None:
+        """Write a summary now."""
+        self.progress.flush(training=not self.done)
 
     async def hand_over(self) -> None:
         """Hand over experience that is enough for an update; wait as long as agents would act too far ahead.

@@ -73,7 +73,7 @@ def actors_of(session: Session) -> list[ActorPair]:
 
 
 def playing(session: Session) -> bool:
-    return all(actor.trainer.state is PairState.TRAINING and actor.trainer.decisions for actor in actors_of(session))
+    return all(actor.state is PairState.TRAINING and actor.tally.decisions for actor in actors_of(session))
 
 
 def pids_of(session: Session) -> list[int]:
@@ -216,9 +216,9 @@ def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatc
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     until(lambda: any("actor 0 ended by SIGKILL" in warning for warning in memory.warnings))
-    before, after = victim.trainer.decisions, other.trainer.decisions
-    until(lambda: other.trainer.decisions > after)
-    until(lambda: victim.trainer.decisions > before)
+    before, after = victim.tally.decisions, other.tally.decisions
+    until(lambda: other.tally.decisions > after)
+    until(lambda: victim.tally.decisions > before)
     assert victim.process.pid not in (None, pid)
     assert victim.process.restarts == 1
     again = victim.process.pid
@@ -272,8 +272,8 @@ def test_a_stopped_one_is_ended_and_replaced(tmp_path: Path, monkeypatch: pytest
     os.kill(pid, signal.SIGSTOP)
     until(lambda: any("actor 0 showed no life for 1 s" in warning for warning in memory.warnings))
     assert gone(pid)
-    before = victim.trainer.decisions
-    until(lambda: victim.trainer.decisions > before)
+    before = victim.tally.decisions
+    until(lambda: victim.tally.decisions > before)
     session.cancel()
     assert session.wait(WAIT_S).exit_code == 0
 
