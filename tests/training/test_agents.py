@@ -239,6 +239,15 @@ def test_behaviors_have_their_own_agents(bench: Bench) -> None:
     assert [learner.waits for learner in bench.learners.values()] == [1, 1]
 
 
+def test_a_behavior_that_is_forgotten_has_done_nothing(bench: Bench) -> None:
+    other = vector_spec(name="Other?team=1")
+    for spec in (SPEC, other):
+        bench.respond(step(spec, [1]), spec=spec)
+        bench.respond(step(spec, [1, 2], terminals=ended(spec, [1], [1.0])), spec=spec)
+    bench.trainer.forget(bench.of(other).learner)
+    assert (bench.trainer.tally.decisions, bench.trainer.tally.episodes) == (3, {"Agent": 1})
+
+
 def test_abandon_forgets_open_episodes(bench: Bench) -> None:
     bench.respond(step(SPEC, [1, 2]))
     bench.decide(step(SPEC, [1, 2], 3.0))

@@ -1,4 +1,4 @@
-"""The learner of one behavior: its loop, its counters, and its state in checkpoints."""
+"""The learner of one behavior: its loop, what it starts from, and its state in checkpoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tau_trainer.training.learning.parameters_only import whole
 
 
 class Learner(UpdateLoop):
-    """Learns one behavior: its loop, its counters, and its state in checkpoints.
+    """Learns one behavior: its loop, what it starts from, and its state in checkpoints.
 
     Attributes:
         remembers: whether the experience of the run that it continues is still there.

@@ -1,7 +1,8 @@
 """The loop of a learner: from experience to newer weights that act.
 
-1. Pairs play and fill the memory (:mod:`tau_trainer.training.pairs.pair`). After every step, each of them calls
-   :meth:`UpdateLoop.hand_over`. If the algorithm finds enough experience, the work of one update joins the queue.
+1. Pairs play and fill the memory (:mod:`tau_trainer.training.pairs.pair`); their decisions are counted, and a summary
+   is written where one is due. After every step, each of them calls :meth:`UpdateLoop.hand_over`. If the algorithm
+   finds enough experience, the work of one update joins the queue.
 2. The pair waits there for as long as its agents would act too far ahead of learning (:mod:`.age_bound`).
 3. As long as work waits, one update follows another. In the learner's thread, the algorithm learns, publishes weights
    in between, and the policy is validated. If there is time until the next work, gradient steps fill it

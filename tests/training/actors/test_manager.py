@@ -199,6 +199,7 @@ def test_actors_reach_a_criterion_and_callbacks_hear_of_what_they_played(tmp_pat
     assert report.decisions < 50_000
     assert any(event.kind == "criterion" for event in memory.events)
     assert len(ended) >= 30
+    assert report.pairs[0].episodes == len(ended)
     assert {info.pair for info in ended} == {0}
     assert all(info.length == 10 and info.behavior == "Count-v0" for info in ended)
     assert scored

@@ -299,6 +299,17 @@ def test_agents_act_with_the_policy_so_far_unless_they_take_turns(
     assert first not in acted_with
 
 
+def test_work_of_others_is_published_where_they_say(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, published = make(most=1), list[Policy]()
+    monkeypatch.setattr(learner, "_publish", lambda policy: pytest.fail("nobody acts here"))
+    collect(learner)
+    work = learner.algorithm.ready(Counters(0, 0))
+    assert work is not None
+    run(lambda: learner.update(work, published.append))
+    assert {policy.version for policy in published} == {1}
+    assert learner.policy.version == 1
+
+
 def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an update takes longer than filling a buffer, what is collected at its begin would only be older."""
     learner = make(most=1)

@@ -217,6 +217,19 @@ def test_begin_anew(script: list[Exception | None], seen: str) -> None:
     assert trainer.abandoned >= 1
 
 
+def test_decisions_are_dropped_with_an_environment_that_cannot_be_ended() -> None:
+    class Stubborn(FakeEnvironment):
+        async def kill(self) -> None:
+            raise OSError("no window to close")
+
+    pair, trainer = pair_of(Stubborn())
+    asyncio.run(pair.initialize())
+    assert pair.met
+    with pytest.raises(OSError, match="no window"):
+        asyncio.run(pair.kill())
+    assert (trainer.abandoned, pair.met) == (1, {})
+
+
 def test_metrics() -> None:
     pair, _ = pair_of(FakeEnvironment())
     asyncio.run(live(pair))
