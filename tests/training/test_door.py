@@ -71,7 +71,7 @@ class Run:
     def joins(self, seat: int, *shown: BehaviorSpec) -> Guest:
         """A game for a port that is open; it is not started."""
         pair = pairs_of(self.session).parallel.pairs[seat]
-        until(lambda: pair.absent == f"no engine has joined on port {self.port + seat}")
+        until(lambda: pair.environment.absent == f"no engine has joined on port {self.port + seat}")
         return self._join(self.port + seat, *shown)
 
     def completes(self, decisions: int = 1000) -> None:

@@ -185,6 +185,14 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     assert sum(later["pairs"].values()) == later["decisions"] > learner["decisions"]
 
 
+def test_an_actor_that_is_asked_to_end_is_looked_after_at_once() -> None:
+    woken = list[bool]()
+    actor = ActorPair.__new__(ActorPair)
+    actor.process = cast(Any, SimpleNamespace(wake=lambda: woken.append(actor.finishing)))
+    actor.finish()
+    assert woken == [True]
+
+
 def test_actors_reach_a_criterion_and_callbacks_hear_of_what_they_played(tmp_path: Path) -> None:
     ended, scored = list[EpisodeInfo](), list[EvaluationInfo]()
     hears = LambdaCallback(on_episode_end=ended.append, on_evaluation_end=scored.append)
