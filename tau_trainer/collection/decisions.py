@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tau_trainer.algorithms import Algorithm
 from tau_trainer.collection.rows import RowTable
 from tau_trainer.columns import ColumnTable, Rows
 from tau_trainer.errors import SettingsError
@@ -206,8 +207,28 @@ class ExperienceSink(Protocol):
     def ended(self, returns: FloatArray) -> None:
         """Count the undiscounted returns [k], those of groups included, of episodes that ended, in this order."""
 
-    async def wait_for_learner(self) -> None:
-        """Hand over experience that is ready, and wait if learning is behind."""
+    async def hand_over(self) -> None:
+        """Hand over experience that is enough for an update; wait as long as agents would act too far ahead."""
+
+
+class Sink:
+    """The collecting side of an algorithm, which every :class:`ExperienceSink` has: its memory, and rows for agents.
+
+    Attributes:
+        algorithm: the instance that collects.
+        memory: holds the experience.
+    """
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm = algorithm
+        self.memory: Memory = algorithm.memory
+        self._rows = 0
+
+    def new_rows(self, count: int) -> Rows:
+        """Rows in the memory for ``count`` more agents."""
+        rows = np.arange(self._rows, self._rows + count)
+        self._rows += count
+        return rows
 
 
 class TauAgent:
@@ -291,9 +312,9 @@ class TauAgent:
         """
         return acted
 
-    async def wait_for_learner(self) -> None:
-        """Let the learner take the experience that it needs; wait if learning is behind."""
-        await self.learner.wait_for_learner()
+    async def hand_over(self) -> None:
+        """Hand over experience; see :meth:`ExperienceSink.hand_over`."""
+        await self.learner.hand_over()
 
     def let_go(self) -> Rows:
         """Release the rows of agents that have vanished without an end, and return them; usually none.

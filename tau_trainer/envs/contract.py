@@ -34,17 +34,8 @@ class OnEvent(Protocol):
         """``restart``: only if an environment is restarted; the number of its restarts so far, including this one."""
 
 
-class Environment(Protocol):
-    """One game, with any number of agents of any number of behaviors.
-
-    Usage: call ``await start(parameters)``, then ``answer(actions)`` and ``await next()`` in turn. After an
-    EngineError, ``await recover(error)`` returns the first step of a new game or raises. If the parameters change, call
-    ``tell(parameters)`` before the next answer. End with ``await close()`` or ``await kill()``.
-    """
-
-    @property
-    def specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviors seen so far, by full name."""
+class Watched(Protocol):
+    """What is seen of a pair's environment, wherever it is."""
 
     @property
     def exchanges(self) -> int:
@@ -61,6 +52,19 @@ class Environment(Protocol):
     @property
     def absent(self) -> str | None:
         """Why nothing happens until a person continues the game (for example, it is paused); None while it runs."""
+
+
+class Environment(Watched, Protocol):
+    """One game, with any number of agents of any number of behaviors.
+
+    Usage: call ``await start(parameters)``, then ``answer(actions)`` and ``await next()`` in turn. After an
+    EngineError, ``await recover(error)`` returns the first step of a new game or raises. If the parameters change, call
+    ``tell(parameters)`` before the next answer. End with ``await close()`` or ``await kill()``.
+    """
+
+    @property
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviors seen so far, by full name."""
 
     async def start(self, parameters: Parameters) -> list[StepBatch]:
         """Start it and return the first step of every behavior. Raises EngineError."""

@@ -12,7 +12,7 @@ from tau_trainer.metrics.games import Games
 
 
 class PairState(enum.StrEnum):
-    """State of an AgentTrainer; users read the value."""
+    """State of a pair; users read the value."""
 
     IDLE = "Idle"
     """Made, waiting for the semaphore."""
@@ -39,7 +39,6 @@ class PairMetrics:
     id: int
     """Number of the pair, from 0."""
     state: PairState
-    """Where its AgentTrainer stands."""
     decisions: int = 0
     """Decisions of its agents, earlier runs that were resumed included."""
     mean_reward: float | None = None

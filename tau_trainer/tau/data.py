@@ -24,7 +24,7 @@ from tau_trainer.specs import FloatArray
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.encoder import TextEncoder
 from tau_trainer.tau.profiles import Profile
-from tau_trainer.tau.schema import Message, Pair, Problem, Prompts, TauFile, places, read_tau_file, text_key
+from tau_trainer.tau.schema import Example, Message, Problem, Prompts, TauFile, places, read_tau_file, text_key
 from tau_trainer.tau.targets import targets
 from tau_trainer.tau.vectors import read_vectors, vectors_path, write_vectors
 
@@ -251,7 +251,7 @@ def build_targets(path: Path | None, profile: Profile, output: Path) -> TargetsR
 
 def _conflicts(file: TauFile) -> Iterator[str]:
     """Prompts with more than one answer, in the order of the file, each answer with its first place."""
-    answers: dict[str, dict[str, Pair]] = {}
+    answers: dict[str, dict[str, Example]] = {}
     for message in file.training + file.evaluation:
         for pair in message.pairs():
             answers.setdefault(text_key(pair.prompt), {}).setdefault(text_key(pair.answer), pair)

@@ -16,7 +16,7 @@ import numpy as np
 
 from tau_trainer.errors import DataError
 from tau_trainer.specs import FloatArray, IntArray
-from tau_trainer.tau.schema import Pair, Problem, places, read_tau_file, row_list, text_key
+from tau_trainer.tau.schema import Example, Problem, places, read_tau_file, row_list, text_key
 from tau_trainer.tau.vectors import VectorTable, read_vectors, vectors_path
 
 _Array = TypeVar("_Array", FloatArray, IntArray)
@@ -145,7 +145,7 @@ def _load(path: Path, _json_stamp: tuple[int, int] | None, _vector_stamp: tuple[
     return TauDataset(str(path), table.encoder, answers, vectors, known, *splits, tuple(skipped))
 
 
-def _with_embedding(pairs: Sequence[Pair], table: VectorTable, skipped: list[Problem]) -> list[Pair]:
+def _with_embedding(pairs: Sequence[Example], table: VectorTable, skipped: list[Problem]) -> list[Example]:
     usable = []
     for pair in pairs:
         missing = [text for text in (pair.prompt, pair.answer) if text not in table]
@@ -158,7 +158,7 @@ def _with_embedding(pairs: Sequence[Pair], table: VectorTable, skipped: list[Pro
     return usable
 
 
-def _vocabulary(training: Sequence[Pair], evaluation: Sequence[Pair]) -> tuple[tuple[str, ...], int]:
+def _vocabulary(training: Sequence[Example], evaluation: Sequence[Example]) -> tuple[tuple[str, ...], int]:
     """Distinct answers as first written, training answers first; punctuation and blanks inside stay as they are."""
     seen = {text_key(pair.answer): pair.answer for pair in reversed(training)}
     later = {text_key(pair.answer): pair.answer for pair in reversed(evaluation)}
@@ -167,7 +167,7 @@ def _vocabulary(training: Sequence[Pair], evaluation: Sequence[Pair]) -> tuple[t
     return (*known, *unseen), len(known)
 
 
-def _validation_rows(evaluation: Sequence[Pair], known: Set[str]) -> set[str]:
+def _validation_rows(evaluation: Sequence[Example], known: Set[str]) -> set[str]:
     """Keys of the validation prompts: half of those whose answer is ``known``, and half of the others.
 
     It is the half with the smaller SHA-256, so that an additional row moves at most one other row.
@@ -181,7 +181,7 @@ def _validation_rows(evaluation: Sequence[Pair], known: Set[str]) -> set[str]:
     return chosen
 
 
-def _split(name: SplitName, pairs: Sequence[Pair], table: VectorTable, index: dict[str, int]) -> TauSplit:
+def _split(name: SplitName, pairs: Sequence[Example], table: VectorTable, index: dict[str, int]) -> TauSplit:
     prompt_text = tuple(pair.prompt for pair in pairs)
     return TauSplit(
         name,

@@ -44,7 +44,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Example:
     """One user text and the answer to it."""
 
     prompt: str
@@ -67,9 +67,9 @@ class Message:
     section: SectionName
     row: int
 
-    def pairs(self) -> tuple[Pair, ...]:
-        """One :class:`Pair` for every couple of turns."""
-        return tuple(Pair(user, agent, self.domain, self.section, self.row) for user, agent in self.turns)
+    def pairs(self) -> tuple[Example, ...]:
+        """One :class:`Example` for every couple of turns."""
+        return tuple(Example(user, agent, self.domain, self.section, self.row) for user, agent in self.turns)
 
     def to_json(self) -> dict[str, Any]:
         """The message in Tau's format."""
@@ -90,7 +90,7 @@ class TauFile:
     """Number of rows in ``training_data`` and ``evaluation_data``, malformed ones included."""
     problems: tuple[Problem, ...]
 
-    def unique_pairs(self) -> tuple[list[Pair], list[Pair], list[Problem]]:
+    def unique_pairs(self) -> tuple[list[Example], list[Example], list[Problem]]:
         """Training and evaluation pairs without repeated prompts, and every fault, those of the rows included."""
         problems, prompts = list(self.problems), Prompts()
         training = prompts.unique_pairs(self.training, problems)
@@ -249,13 +249,13 @@ class Prompts:
     near: set[str] = field(default_factory=set)
     """The :func:`near_key` of every training prompt."""
 
-    def unique_pairs(self, messages: Iterable[Message], problems: list[Problem]) -> list[Pair]:
+    def unique_pairs(self, messages: Iterable[Message], problems: list[Problem]) -> list[Example]:
         """Pairs of ``messages`` whose prompts are new; adds a problem for every row that lost one.
 
         A message whose first user text repeats is dropped as a whole, as Tau does; a repeated later text drops its
         couple.
         """
-        pairs: list[Pair] = []
+        pairs: list[Example] = []
         for message in messages:
             for position, pair in enumerate(message.pairs()):
                 fault = self._fault(pair)
@@ -269,7 +269,7 @@ class Prompts:
                     break
         return pairs
 
-    def _fault(self, pair: Pair) -> tuple[ProblemKind, str] | None:
+    def _fault(self, pair: Example) -> tuple[ProblemKind, str] | None:
         key = text_key(pair.prompt)
         if key in self.seen:
             leak = pair.section == "evaluation_data" and self.seen[key] == "training_data"
@@ -278,7 +278,7 @@ class Prompts:
             return "near-leak", "is a training prompt but for punctuation"
         return None
 
-    def _add(self, pair: Pair) -> None:
+    def _add(self, pair: Example) -> None:
         self.seen[text_key(pair.prompt)] = pair.section
         if pair.section == "training_data":
             self.near.add(near_key(pair.prompt))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -14,13 +15,12 @@ from tau_trainer.collection.decisions import ExperienceSink, TauAgent
 from tau_trainer.columns import GROUP, Rows
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
 from tau_trainer.memory import Known
-from tau_trainer.metrics import MetricsHub, PairState, TaskKeys, keys
+from tau_trainer.metrics import MetricsHub, TaskKeys, keys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.runs.callbacks import NOBODY, Callbacks, EpisodeInfo
 from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, StepBatch, Terminals
-from tau_trainer.training.pairs.states import allowed
 
 OnEpisodes = Callable[[str, FloatArray], None]
 """Called with a behavior's short name and the undiscounted returns [k] of its episodes that ended."""
@@ -28,6 +28,16 @@ _NOTHING: FloatArray = np.zeros(0, np.float32)
 _NOBODY: Rows = np.zeros(0, np.intp)
 _MOMENTS: Final = count(1)
 """Numbers of messages about a behavior. Unique in a process: all that feed one memory run in the same process."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a pair has done."""
+
+    decisions: int = 0
+    """Number of decisions of its agents, including those of earlier runs that were resumed."""
+    episodes: Counter[str] = field(default_factory=Counter)
+    """Number of episodes that ended, by learner."""
 
 
 @dataclass(slots=True)
@@ -91,9 +101,8 @@ class AgentTrainer:
     """Answers every step of one environment: rewards, episodes and experience of all its behaviors.
 
     Attributes:
-        state: its state in the life cycle; see :class:`~tau_trainer.training.pairs.states.PairState`.
-        decisions: number of decisions of its agents, including those of earlier runs that were resumed.
-        error: one sentence once it has failed.
+        id: the number of its pair.
+        tally: of its pair.
     """
 
     def __init__(
@@ -112,9 +121,7 @@ class AgentTrainer:
         ``on_episodes``: called for every episode that ends. ``callbacks``: called for episodes that begin and end.
         """
         self.id = number
-        self.state = PairState.IDLE
-        self.decisions = 0
-        self.error: str | None = None
+        self.tally = Tally()
         self._make_agent = make_agent
         self._make_rewarder = make_rewarder
         self._hub = hub
@@ -123,25 +130,6 @@ class AgentTrainer:
         self._callbacks = callbacks
         self._roles: dict[str, _Role] = {}
         self._answered: list[_Answered] = []
-
-    def enter(self, state: PairState) -> None:
-        """Change to ``state``.
-
-        Raises RuntimeError for a transition that is not allowed (Completed to Training, for example).
-        """
-        if not allowed(self.state, state):
-            raise RuntimeError(f"an AgentTrainer cannot go from {self.state.value} to {state.value}")
-        self.state = state
-        self._hub.event("pair", pair=self.id, state=state.value)
-
-    def episodes_of(self, learner: ExperienceSink) -> list[EpisodeScores]:
-        """Episodes of the behaviors that ``learner`` learns from."""
-        return [role.episodes for role in self._roles.values() if role.agent.learner is learner]
-
-    @property
-    def episodes(self) -> int:
-        """Number of episodes that ended."""
-        return sum(role.episodes.episodes for role in self._roles.values())
 
     async def decide(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec]) -> dict[str, Actions]:
         """The actions of every behavior, in the order in which its agents asked. The environment waits only for this.
@@ -216,7 +204,7 @@ class AgentTrainer:
         role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, paid))
         if not role.agent.remember(rows, role.known(batch, paid, moment), batch, decision):
             return
-        self.decisions += len(rows)
+        self.tally.decisions += len(rows)
         role.decisions += len(rows)
         if "on_episode_begin" in self._callbacks.wanted:
             begun = EpisodeInfo(role.agent.learner.name, self.id, role.agent.learner.decisions)
@@ -234,6 +222,7 @@ class AgentTrainer:
         others = role.others(ended.group_reward, paid)
         returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)
         name = role.agent.learner.name
+        self.tally.episodes[name] += len(returns["own"])
         groups = np.where(ended.group_id[acted] != 0, returns["group"], np.nan) if role.group_paid else _NOTHING
         # As in ML-Agents, the group's return is reported by the agents that see the group's end, not by those that left
         # before.
@@ -304,9 +293,10 @@ class AgentTrainer:
         Call while no pair plays.
         """
         gone = [name for name, role in self._roles.items() if role.agent.learner is learner]
-        self.decisions -= sum(self._roles.pop(name).decisions for name in gone)
+        self.tally.decisions -= sum(self._roles.pop(name).decisions for name in gone)
+        del self.tally.episodes[learner.name]
 
-    async def wait_for_learners(self) -> None:
-        """Wait until every learner has taken the experience that it needs, before the environment gets its answer."""
+    async def hand_over(self) -> None:
+        """Hand over the experience of all behaviors; wait as long as their agents would act too far ahead."""
         for role in self._roles.values():
-            await role.agent.wait_for_learner()
+            await role.agent.hand_over()

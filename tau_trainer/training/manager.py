@@ -151,7 +151,7 @@ def _starting(plan: RunPlan) -> str:
         return f"preparing {plan.pairs} pairs as one computation ({plan.environment}), seed {plan.seed}"
     of = f" of {plan.pairs}" if plan.max_concurrent < plan.pairs else ""
     engines = f"starting {plan.max_concurrent}{of} engine{'s' if plan.pairs > 1 else ''} ({plan.environment})"
-    return f"{f'preparing for {plan.environment}' if plan.source.invitation else engines}, seed {plan.seed}"
+    return f"{f'preparing for {plan.environment}' if plan.invitation else engines}, seed {plan.seed}"
 
 
 def _called(settings: SettingsT) -> SettingsT:

@@ -13,8 +13,7 @@ import numpy as np
 
 from tau_trainer import plugins
 from tau_trainer.bridge.demonstrations import demonstration_files
-from tau_trainer.envs import Environment, EnvironmentSource, open_source
-from tau_trainer.envs.contract import OnEvent, OnStat
+from tau_trainer.envs import EnvironmentSource, open_source
 from tau_trainer.errors import DataError, SettingsError, TauError
 from tau_trainer.files import memory_bytes
 from tau_trainer.metrics.trackers.tracker import Tracker
@@ -43,20 +42,6 @@ _STALL_FACTOR = 3.0
 _STALL_LEAST_S = 120.0
 
 
-class NoEngines:
-    """An :class:`EnvironmentSource` that makes no environments.
-
-    The policies of a population bring their own environment, and a node of a cluster makes its own.
-    """
-
-    invitation: str | None = None
-    warnings: tuple[str, ...] = ()
-
-    def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> Environment:
-        """Never called."""
-        raise AssertionError("there are no engines here")
-
-
 @dataclass(frozen=True, slots=True)
 class RunPlan:
     """Everything about a run that follows from its settings, known before anything starts."""
@@ -71,8 +56,8 @@ class RunPlan:
     """If True, all pairs feed one learner per behavior; otherwise each pair has its own."""
     deterministic: bool
     seed: int
-    source: EnvironmentSource
-    """Makes each pair's environment."""
+    source: EnvironmentSource | None
+    """Makes each pair's environment; None: a population brings its own, and a node of a cluster makes its own."""
     log_folder: Path
     """Folder in which engines and learners' processes can write logs."""
     parameters: Mapping[str, AnyParameter]
@@ -100,6 +85,17 @@ class RunPlan:
     def lock_step(self) -> bool:
         """Whether actors and learning take turns, so that the same seed gives the same run."""
         return self.asynchronous and self.settings.async_trainer.mode == "lock_step"
+
+    @property
+    def invitation(self) -> str | None:
+        """What the user must do so that the run starts, as a sentence; None: nothing."""
+        return None if self.source is None else self.source.invitation
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings to show before the run starts."""
+        known = () if self.source is None else self.source.warnings
+        return known if self.task is None else (*known, *self.task.warnings)
 
     @property
     def environment(self) -> str:
@@ -211,9 +207,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         shared=shared,
         deterministic=settings.collection.deterministic or population,
         seed=env.seed,
-        source=NoEngines()
-        if population or elsewhere
-        else open_source(settings, pairs + spare, log_folder, engine_args),
+        source=None if population or elsewhere else open_source(settings, pairs + spare, log_folder, engine_args),
         log_folder=log_folder,
         parameters=parameters,
         origins=None if again else Origins(settings),

@@ -137,8 +137,8 @@ def test_a_killed_actor_and_a_node_that_dies_cost_what_was_not_pushed(connection
     actors = actors_at_work.actors_of(session)
 
     def all_go_on() -> None:
-        before = [actor.trainer.decisions for actor in actors]
-        until(lambda: all(actor.trainer.decisions > n for actor, n in zip(actors, before, strict=True)))
+        before = [actor.tally.decisions for actor in actors]
+        until(lambda: all(actor.tally.decisions > n for actor, n in zip(actors, before, strict=True)))
 
     try:
         victim = actors[0]

@@ -194,13 +194,14 @@ class Stage:
         return stage
 
 
-def launched(stage: Stage, source: EnvironmentSource, count: int) -> list[SceneEngine]:
+def launched(stage: Stage, source: EnvironmentSource | None, count: int) -> list[SceneEngine]:
     """The first engines as they would be started; none gets any further."""
 
     async def refuse(engine: SceneEngine) -> None:
         raise EngineExitedError(f"engine {engine.index} ended")
 
     async def start() -> list[SceneEngine]:
+        assert source is not None
         workers = [source.make(index, lambda stat: None, lambda message, restart=0: None) for index in range(count)]
         for worker in workers:
             with contextlib.suppress(EngineExitedError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
 from tau_trainer.training.learning.handles import LocalLearner
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.updates import Shared
+from tau_trainer.training.learning.loop import Shared, Watcher
 from tests.training.fakes import ppo_settings, vector_spec
 
 SPEC = vector_spec()
@@ -38,13 +39,12 @@ def make_learner(
     setup = Setup(SPEC, ppo_settings(**settings), seed)
     algorithm = make_algorithm(setup)
     handle = LocalLearner(algorithm)
-    return Learner(
-        name,
-        setup,
-        algorithm,
-        handle,
-        Shared(hub, executor, validator, most, after=after),
-    )
+    return Learner(name, setup, algorithm, handle, Shared(hub, executor, validator, most, watcher=watching(after)))
+
+
+def watching(updated: Any) -> Watcher | None:
+    """Awaits ``updated`` with a learner's name after each of its updates, and does nothing else."""
+    return None if updated is None else cast(Watcher, SimpleNamespace(updated=updated))
 
 
 def collect(learner: Learner, rollouts: int = 1, reward: float = 1.0) -> None:
@@ -125,7 +125,7 @@ class FakeLearner:
     def ended(self, returns: Any) -> None:
         self.returns += returns.tolist()
 
-    async def wait_for_learner(self) -> None:
+    async def hand_over(self) -> None:
         self.waits += 1
 
     def taken(self) -> Rollout:

@@ -11,7 +11,7 @@ from tau_trainer.collection.decisions import Actor, DecisionBatcher, TauAgent
 from tau_trainer.columns import Rows
 from tau_trainer.errors import NonFiniteError, SettingsError
 from tau_trainer.memory import Known
-from tau_trainer.metrics import MetricsHub, PairState, TaskKeys
+from tau_trainer.metrics import MetricsHub, TaskKeys
 from tau_trainer.metrics import keys as names
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
@@ -118,7 +118,7 @@ def test_rewards_follow_their_agents(bench: Bench) -> None:
     bench.respond(step(SPEC, [5, 9], [0.0, 0.0]))
     bench.respond(step(SPEC, [9, 5], [2.0, 1.0]))
     assert bench.of().of("acted") == [([0, 1], [[0.0], [0.0]]), ([1, 0], [[2.0], [1.0]])]
-    assert bench.trainer.decisions == 4
+    assert bench.trainer.tally.decisions == 4
 
 
 def test_actions_come_in_the_order_of_the_agents(bench: Bench) -> None:
@@ -132,7 +132,7 @@ def test_ends_come_before_the_next_episode(bench: Bench) -> None:
     bench.respond(step(SPEC, [1, 2], 1.0))
     bench.respond(step(SPEC, [1], 0.0, ended(SPEC, [1, 2], [5.0, 6.0], truncated=True)))
     assert bench.of().told[-2:] == [("ended", [0, 1], [[5.0], [6.0], True, True]), ("acted", [0], [[0.0]])]
-    assert bench.trainer.episodes == 2
+    assert bench.trainer.tally.episodes == {"Agent": 2}
     assert bench.learners[SPEC.name].returns == [6.0, 7.0]
     bench.respond(step(SPEC, [7]))
     assert bench.of().told[-1][1] == [1], "agent 2 ended and did not ask again: its row is free"
@@ -229,17 +229,23 @@ def test_behaviors_have_their_own_agents(bench: Bench) -> None:
     other = vector_spec(name="Other?team=1", actions=ActionSpec(0, (2,)))
     steps = [step(SPEC, [1]), step(other, [1, 2], terminals=ended(other, [2], [1.0]))]
     asyncio.run(bench.trainer.decide(steps, {SPEC.name: SPEC, other.name: other}))
-    assert bench.trainer.decisions == 0, "the engine gets its answer first"
+    assert bench.trainer.tally.decisions == 0, "the engine gets its answer first"
     assert bench.of().told == bench.of(other).told == []
     bench.trainer.record()
-    learners = [cast(Learner, bench.learners[name]) for name in (SPEC.name, other.name)]
-    assert [len(bench.trainer.episodes_of(learner)) for learner in learners] == [1, 1]
-    assert bench.trainer.episodes_of(learners[0]) != bench.trainer.episodes_of(learners[1])
-    assert bench.trainer.decisions == 3
+    assert bench.trainer.tally.decisions == 3
     bench.trainer.record()
-    assert bench.trainer.decisions == 3, "a step is recorded once"
-    asyncio.run(bench.trainer.wait_for_learners())
+    assert bench.trainer.tally.decisions == 3, "a step is recorded once"
+    asyncio.run(bench.trainer.hand_over())
     assert [learner.waits for learner in bench.learners.values()] == [1, 1]
+
+
+def test_a_behavior_that_is_forgotten_has_done_nothing(bench: Bench) -> None:
+    other = vector_spec(name="Other?team=1")
+    for spec in (SPEC, other):
+        bench.respond(step(spec, [1]), spec=spec)
+        bench.respond(step(spec, [1, 2], terminals=ended(spec, [1], [1.0])), spec=spec)
+    bench.trainer.forget(bench.of(other).learner)
+    assert (bench.trainer.tally.decisions, bench.trainer.tally.episodes) == (3, {"Agent": 1})
 
 
 def test_abandon_forgets_open_episodes(bench: Bench) -> None:
@@ -247,18 +253,10 @@ def test_abandon_forgets_open_episodes(bench: Bench) -> None:
     bench.decide(step(SPEC, [1, 2], 3.0))
     bench.trainer.abandon()
     bench.trainer.record()
-    assert bench.trainer.decisions == 2, "what was answered and not recorded is lost with the engine"
+    assert bench.trainer.tally.decisions == 2, "what was answered and not recorded is lost with the engine"
     bench.respond(step(SPEC, [], terminals=ended(SPEC, [1], [1.0])))
-    assert bench.trainer.episodes == 0
+    assert bench.trainer.tally.episodes.total() == 0
     assert bench.learners[SPEC.name].returns == []
-
-
-def test_states_go_one_way(bench: Bench, hub: MetricsHub, memory: Memory) -> None:
-    bench.trainer.enter(PairState.PREPARING)
-    with pytest.raises(RuntimeError, match="from Preparing to Completed"):
-        bench.trainer.enter(PairState.COMPLETED)
-    hub.drain(5.0)
-    assert memory.states(3) == ["Preparing"]
 
 
 # --- its TauAgents ----------------------------------------------------------------------------------------------------
@@ -465,7 +463,7 @@ def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyP
     meets(1, 2, reward=7.0)
     assert learner.rows == 3, "whoever comes back gets a row that is free"
     assert learner.policy.counted[-2:] == [[20, 0], [21, 1]], "and has no past"
-    assert trainer.episodes == 0
+    assert trainer.tally.episodes.total() == 0
     meets(1, reward=0.0)
     asyncio.run(trainer.decide([step(SPEC, [1], 0.0, ended(SPEC, [2], [1.0]))], {SPEC.name: SPEC}))
     trainer.record()

@@ -160,7 +160,7 @@ def test_the_first_that_plays_is_right_until_it_leaves_before_the_first_update(j
         right = play(run.joins(1, RIGHT), 30)
         assert not right.ended
         until(lambda: len(run.warnings) == 3)
-        made = sum(pair.trainer.decisions for pair in pairs_of(run.session).parallel.pairs)
+        made = sum(pair.tally.decisions for pair in pairs_of(run.session).parallel.pairs)
         assert 30 <= made <= 31, "what was done for the other does not count"
         assert play(run.joins(0, WRONG), 1).ended == "sent away", "now it is the wrong one"
         right.told("play")

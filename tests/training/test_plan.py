@@ -64,7 +64,7 @@ def test_parallel_needs_a_task() -> None:
 def test_a_run_without_a_task_is_an_ordinary_one(tmp_path: Path) -> None:
     plan = make_plan("learn", load_settings(None, {"env_settings.env_path": "headless:basic"}), tmp_path)
     assert plan.task is None
-    assert plan.source.warnings == ()
+    assert plan.warnings == ()
 
 
 def test_the_editor_is_told_by_parameters_what_a_build_reads_on_its_command_line(tmp_path: Path) -> None:

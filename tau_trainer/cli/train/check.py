@@ -90,7 +90,7 @@ def examine(request: Request) -> Report:
     found = plan_problems(report.settings)
     try:
         plan = make_plan("learn", report.settings, Path())
-        report.warnings += plan.source.warnings
+        report.warnings += plan.warnings
     except TauError as error:
         found = found or [str(error)]
     report.problems += found

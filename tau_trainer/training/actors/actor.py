@@ -157,13 +157,13 @@ class _Actor(Overseer):
         return episodes.returns[:count]
 
     def _show(self) -> None:
-        self._trainer.parent.status[:2] = self.pair.environment.exchanges, self.pair.trainer.decisions
+        self._trainer.parent.status[:2] = self.pair.environment.exchanges, self.pair.tally.decisions
 
     def _hear(self, message: Message) -> None:
         """Handle a message of the trainer; belongs to the event loop."""
         kind, facts, _ = message
         if kind == "stop":
-            self.pair.finishing = True
+            self.pair.finish()
         if kind == "parameters":
             self._change(facts)
         else:

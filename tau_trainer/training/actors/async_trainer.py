@@ -18,7 +18,6 @@ from tau_trainer.memory import NO_TRANSITIONS, Work, gathered
 from tau_trainer.models import Policy
 from tau_trainer.remote.process import Publisher
 from tau_trainer.settings import AsyncTrainerSettings
-from tau_trainer.training.actors.figures import Figures
 from tau_trainer.training.actors.pace import Pace, Push, ReplayPace, RolloutPace
 from tau_trainer.training.learning.learner import Learner
 
@@ -55,8 +54,7 @@ class AsyncTrainer:
         self.learner = learner
         self.weights = weights
         self.pace: Pace = (RolloutPace if learner.algorithm.rollout_size else ReplayPace)(learner, settings)
-        self.recorded = Figures(learner.progress)
-        learner.progress.record, learner.progress.before_summary = self.recorded.means.add, self.recorded.record
+        self.recorded = learner.progress.gather()
         self._settings = settings
         self._steward = steward
         self._learned = learner.progress.opts, learner.progress.update_seconds
@@ -65,8 +63,6 @@ class AsyncTrainer:
         self._open = False
         self.publish()
         self._task = None if self._in_rounds else asyncio.create_task(self._run())
-        if self.pace.rollouts and not self._in_rounds:
-            learner.updates.shown = self._write
 
     @property
     def _in_rounds(self) -> bool:
@@ -91,7 +87,7 @@ class AsyncTrainer:
         if not rollouts:
             self._take(push)
         elif (bound := self.learner.bound).reached:
-            await bound.wait(lambda: self._open or self.learner.updates.error is not None)
+            await bound.wait(lambda: self._open or self.learner.error is not None)
 
     def _take(self, push: Push) -> None:
         self._queue.append(push)
@@ -161,8 +157,8 @@ class AsyncTrainer:
         return 0 if self.over else self.learner.progress.max_steps - self.learner.progress.decisions
 
     def _raise(self) -> None:
-        if self.learner.updates.error is not None:
-            raise self.learner.updates.error
+        if self.learner.error is not None:
+            raise self.learner.error
 
     # -- learning
 
@@ -196,7 +192,7 @@ class AsyncTrainer:
             while tasks:
                 await _one_of(tasks)
         except Exception as error:  # actors that push must get every error
-            self.learner.updates.error = self.learner.updates.error or error
+            self.learner.error = self.learner.error or error
         finally:
             self._end()
             self.open()
@@ -222,7 +218,8 @@ class AsyncTrainer:
 
     async def _learn(self, work: Work, pushes: Sequence[Push]) -> None:
         progress = self.learner.progress
-        await self.learner.learn(work)
+        # Actors get the policies in the middle of an update from a rollout, but not in lock step.
+        await self.learner.update(work, self._write if self.pace.rollouts and not self._in_rounds else None)
         self._take_out(pushes)
         # Count from the previous update's end: others may have ended while this one ran.
         (before, seconds), self._learned = self._learned, (progress.opts, progress.update_seconds)

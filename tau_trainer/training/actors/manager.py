@@ -1,7 +1,7 @@
 """Actors: pairs that play in processes of their own, and the ActorManager that starts, watches and joins them.
 
-To the code that runs pairs, an :class:`ActorPair` is a pair like any other: it has a state, decisions, episodes and an
-end. :mod:`.actor` does its work; here its messages arrive, and a process that dies is replaced within its budget.
+To the code that runs pairs, an :class:`ActorPair` is a :class:`.Pair` like any other. :mod:`.actor` does its work; here
+its messages arrive, and a process that dies is replaced within its budget.
 """
 
 from __future__ import annotations
@@ -9,86 +9,49 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
-from tau_trainer.collection.decisions import ExperienceSink, TauAgent
-from tau_trainer.envs import Environment
 from tau_trainer.errors import EngineError, sentence_of
-from tau_trainer.evaluation.episodes import EpisodeScores, earned
+from tau_trainer.evaluation.episodes import earned
 from tau_trainer.memory import Rollout, Work
-from tau_trainer.metrics import MetricsHub, PairMetrics, PairState
+from tau_trainer.metrics import PairMetrics, PairState
 from tau_trainer.remote.process import Message, Places
-from tau_trainer.rewards import EngineReward
 from tau_trainer.runs.callbacks import EpisodeInfo
-from tau_trainer.specs import Aggregation, FloatArray
+from tau_trainer.specs import Aggregation
 from tau_trainer.training.actors.actor import plain_parameters
 from tau_trainer.training.actors.async_trainer import AsyncTrainer, Steward
 from tau_trainer.training.actors.evaluator import Evaluator
 from tau_trainer.training.actors.link import ActorProcess, Board
 from tau_trainer.training.actors.pace import Push
 from tau_trainer.training.actors.rounds import RoundEnd
-from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
+from tau_trainer.training.pairs.pair import Overseer, Pair
 from tau_trainer.training.pairs.parallel import FINISH_S, ParallelTrainer
 from tau_trainer.training.plan import RunPlan
 
 
-class DistantTrainer(AgentTrainer):
-    """The trainer's view of an AgentTrainer whose agents act in another process."""
-
-    def __init__(self, index: int, hub: MetricsHub) -> None:
-        super().__init__(index, _plays_elsewhere, lambda spec: EngineReward(), hub)
-        self.by_learner: dict[str, EpisodeScores] = {}
-
-    def episodes_of(self, learner: ExperienceSink) -> list[EpisodeScores]:
-        """Episodes of the behavior of ``learner``."""
-        return [scores for name, scores in self.by_learner.items() if name == learner.name]
-
-    @property
-    def episodes(self) -> int:
-        """Number of episodes that ended."""
-        return sum(scores.episodes for scores in self.by_learner.values())
-
-    def ended(self, learner: Learner, returns: FloatArray) -> None:
-        """Count the returns [k], those of groups included, of episodes of the behavior of ``learner`` that ended."""
-        scores = self.by_learner.setdefault(learner.name, EpisodeScores())
-        scores.episodes += len(returns)
-        learner.ended(returns)
-
-
-def _plays_elsewhere(_: object) -> TauAgent:
-    raise AssertionError("an actor's agents are in its process")
-
-
-class ActorPair(AgentTrainerPair):
+class ActorPair(Pair):
     """One actor, from the trainer's point of view."""
 
     def __init__(self, board: Board, index: int) -> None:
-        self._finishing = False
         self.process = ActorProcess(board, index, board.plan.log_folder / f"Actor-{index}.log")
-        self._mirror = DistantTrainer(index, board.hub)
-        super().__init__(cast(Environment, self.process), self._mirror, board.overseer, board.overseer.lessons)
+        super().__init__(index, self.process, Tally(), board.overseer, board.overseer.lessons)
         self._board = board
         self._started: set[str] = set()
         self.seconds = 0.0
         """Seconds that it played; set when it has said goodbye."""
 
-    @property
-    def finishing(self) -> bool:
-        """Set from outside: the pair ends after its current exchange."""
-        return self._finishing
+    @override
+    def finish(self) -> None:
+        super().finish()
+        self.process.wake()
 
-    @finishing.setter
-    def finishing(self, value: bool) -> None:
-        self._finishing = value
-        if value:
-            self.process.wake()
-
+    @override
     async def initialize(self) -> None:
         """Start the process and, in its turn, the environment. Raises EngineError."""
         with self._start():
@@ -107,6 +70,7 @@ class ActorPair(AgentTrainerPair):
         await self.process.start(self._parameters_now, self._next)
         self.process.waits_for = f"actor {self.id} to play"
 
+    @override
     async def start(self) -> None:
         """Receive its pushes until it has made all its decisions."""
         while not self.finished:
@@ -119,6 +83,7 @@ class ActorPair(AgentTrainerPair):
             if self._told != self._lessons.version:
                 self.process.tell("parameters", self._changed())
 
+    @override
     async def stop(self) -> None:
         """Let it push its remaining experience, and end. If its process dies before that, this experience is lost."""
         if not self.process.running:  # in a resumed run it may have finished already, and was not started
@@ -131,6 +96,10 @@ class ActorPair(AgentTrainerPair):
             self._board.hub.warning(f"{sentence_of(error)} while it was ending", pair=self.id)
         self.leave()
         await self.process.end()
+
+    @override
+    async def kill(self) -> None:
+        await self.process.kill()
 
     @override
     def metrics(
@@ -198,7 +167,7 @@ class ActorPair(AgentTrainerPair):
 
     def _count(self, trainer: AsyncTrainer, facts: Mapping[str, Any]) -> None:
         self._record(facts)
-        self.trainer.decisions += facts["decisions"]
+        self.tally.decisions += facts["decisions"]
         trainer.count(facts["decisions"])
 
     def _record(self, facts: Mapping[str, Any]) -> None:
@@ -210,7 +179,8 @@ class ActorPair(AgentTrainerPair):
             hub.episode(behavior, self.id, returns, lengths, groups)
             learner = self._board.trainers[behavior].learner
             self._lessons.episodes(learner.spec.short_name, np.array(returns, np.float32))
-            self._mirror.ended(learner, earned(returns, groups))
+            self.tally.episodes[behavior] += len(returns)
+            learner.ended(earned(returns, groups))
             callbacks = self._board.pool.shared.callbacks
             if "on_episode_end" in callbacks.wanted:
                 for total, length in zip(returns, lengths, strict=True):
@@ -225,7 +195,7 @@ class ActorPair(AgentTrainerPair):
         return {"parameters": parameters, **versions}
 
 
-class ActorManager(ParallelTrainer, Steward):
+class ActorManager(ParallelTrainer[ActorPair], Steward):
     """Runs actors side by side: a :class:`ParallelTrainer` whose pairs play in processes of their own.
 
     ``run`` starts them, their environments one after another, and returns when all have ended; ``finish`` asks all to
@@ -240,8 +210,8 @@ class ActorManager(ParallelTrainer, Steward):
         """
         self.board = board = Board(plan, pool, overseer, self, self._expected, places)
         self.evaluator = Evaluator(board)
-        self._actors = [ActorPair(board, index) for index in range(board.own.actors)]
-        super().__init__(self._actors, board.plan.max_concurrent, board.hub, board.overseer)
+        actors = [ActorPair(board, index) for index in range(board.own.actors)]
+        super().__init__(actors, board.plan.max_concurrent, board.hub, board.overseer)
 
     @property
     def trainers(self) -> list[AsyncTrainer]:
@@ -250,7 +220,7 @@ class ActorManager(ParallelTrainer, Steward):
 
     def _expected(self) -> set[int]:
         """Actors that play or will play."""
-        return {pair.id for pair in self.pairs if not (pair.finished or pair.trainer.state.ended)}
+        return {pair.id for pair in self.pairs if not (pair.finished or pair.state.ended)}
 
     @override
     async def have_played(self, learner: Learner, opts: int) -> None:
@@ -262,7 +232,7 @@ class ActorManager(ParallelTrainer, Steward):
     @override
     def wake(self) -> None:
         """Let every actor's end check whether it has finished."""
-        for actor in self._actors:
+        for actor in self.pairs:
             actor.process.wake()
 
     def finish(self) -> None:
@@ -279,8 +249,9 @@ class ActorManager(ParallelTrainer, Steward):
             self.evaluator.stop()
         await super().cancel(grace_s)
 
-    async def _leave(self, pair: AgentTrainerPair, state: PairState) -> None:
-        self._actors[pair.id].leave()
+    @override
+    async def _leave(self, pair: Pair, state: PairState) -> None:
+        self.pairs[pair.id].leave()
         await super()._leave(pair, state)
         if self.board.rounds is not None:
             self.board.rounds.wake()
@@ -310,8 +281,8 @@ class ActorManager(ParallelTrainer, Steward):
     def figures(self) -> list[str]:
         """The figures that border's trainer prints at its end, for each behavior and each actor."""
         lines = [f"{trainer.learner.name}: {', '.join(trainer.figures)}" for trainer in self.trainers]
-        for actor in self._actors:
-            seconds, samples = actor.seconds, actor.trainer.decisions
-            speed = f"{samples / seconds:,.0f} samples/s, {seconds:.1f} s" if seconds else actor.trainer.state.value
+        for actor in self.pairs:
+            seconds, samples = actor.seconds, actor.tally.decisions
+            speed = f"{samples / seconds:,.0f} samples/s, {seconds:.1f} s" if seconds else actor.state.value
             lines.append(f"actor {actor.id}: {samples:,} samples, {speed}")
         return lines

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.collection.decisions import Actor
+from tau_trainer.collection.decisions import Actor, Sink
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Work
 from tau_trainer.settings import RunSettings, TrainerSettings
 from tau_trainer.specs import FloatArray
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.parent import TrainerLink
-from tau_trainer.training.learning.sink import Sink
 
 EVERYTHING = 1
 
@@ -82,7 +81,7 @@ class Pusher(Sink):
     def ended(self, returns: FloatArray) -> None:
         """Do nothing: the trainer counts the returns of all actors together."""
 
-    async def wait_for_learner(self) -> None:
+    async def hand_over(self) -> None:
         """Read newer weights; push transitions if there are enough, or before they get too old."""
         if self.left is None:
             return

@@ -1,72 +1,38 @@
-"""The learner of one behavior, as pairs see it: experience arrives, and newer policies act."""
+"""The learner of one behavior: its loop, what it starts from, and its state in checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.algorithms import Algorithm, Counters, Setup
-from tau_trainer.collection.decisions import Actor
+from tau_trainer.algorithms import Algorithm, Setup
 from tau_trainer.columns import Arrays
 from tau_trainer.evaluation.candidates import BEST, stored_best
-from tau_trainer.memory import Work
-from tau_trainer.metrics import keys
-from tau_trainer.models import Policy
 from tau_trainer.settings import OffPolicyHyperparameters
-from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training import behavior_json
-from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.budget import Filling
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner
-from tau_trainer.training.learning.judge import Judge
+from tau_trainer.training.learning.loop import Shared, UpdateLoop
 from tau_trainer.training.learning.opponents import PREFIX, Opponents
 from tau_trainer.training.learning.parameters_only import whole
-from tau_trainer.training.learning.progress import Progress
-from tau_trainer.training.learning.returns import EpisodeReturns
-from tau_trainer.training.learning.sink import Sink
-from tau_trainer.training.learning.updates import Shared, Updates
 
 
-class Learner(Sink):
-    """Learns one behavior. All methods belong to the event loop, except those that run in the learner's thread.
+class Learner(UpdateLoop):
+    """Learns one behavior: its loop, what it starts from, and its state in checkpoints.
 
     Attributes:
-        name: its key in metrics and files.
-        setup: what its algorithm was made from.
-        spec: the behavior with the sensors that the policy sees.
-        settings: of the behavior.
-        actor: what acts.
-        handle: where it learns.
-        progress: how far it has come.
-        judge: what its policies are worth.
-        bound: how far agents may act ahead.
-        updates: runs updates, and holds the newest policy.
-        stopped: whether it is done before max_steps.
         remembers: whether the experience of the run that it continues is still there.
         opponents: its opponents in self-play; None: no self-play.
     """
 
     def __init__(self, name: str, setup: Setup, algorithm: Algorithm, handle: LearnerHandle, shared: Shared) -> None:
         """Made untrained; ``algorithm`` collects, ``handle`` learns."""
-        super().__init__(algorithm)
-        self.name, self.setup, self.spec, self.settings = name, setup, setup.spec, setup.settings
-        self.stopped, self.remembers = False, True
-        settings, decisions = self.settings, setup.decisions
-        self.progress = Progress(
-            name, shared.hub, decisions, settings.summary_every(decisions), settings.reward_signals
-        )
-        self.progress.replays = isinstance(settings.hyperparameters, OffPolicyHyperparameters)
-        self.judge = Judge(self.progress, EpisodeReturns(settings), shared.validator, shared.callbacks)
-        self.bound = AgeBound(shared.max_policy_age, on_policy=algorithm.on_policy, abreast=handle.abreast)
-        rng = np.random.default_rng([setup.seed, 1])
-        self.actor = Actor(handle.policy(), rng, deterministic=settings.network_settings.deterministic)
-        self.updates = Updates(handle, self.actor, self.progress, self.judge, self.bound, shared)
-        self.handle = handle
+        super().__init__(name, setup, algorithm, handle, shared)
+        self.remembers = True
         self.opponents: Opponents | None = None
-        self.updates.filling = self._filling()
+        self.filling = self._filling()
 
     def _filling(self) -> Filling | None:
         """The filling for ``steps_per_update: auto``, from the current counters; None for other settings."""
@@ -83,78 +49,10 @@ class Learner(Sink):
         holds = isinstance(self.handle, LocalLearner) and self.algorithm.holds_lock
         return "learning in a thread (collection.learner) would hold up acting" if holds else ""
 
-    @property
-    def policy(self) -> Policy:
-        """The newest whole policy."""
-        return self.updates.policy
-
-    @property
-    def decisions(self) -> int:
-        """Decisions made for it so far, including earlier sessions of a resumed run."""
-        return self.progress.decisions
-
-    @property
-    def done(self) -> bool:
-        """Whether it has reached max_steps or its criterion. Its policy keeps acting."""
-        return self.stopped or self.progress.decisions >= self.progress.max_steps
-
-    def count(self, decisions: int) -> None:
-        """Count decisions; write a summary if one is due."""
-        progress, before = self.progress, self.done
-        progress.decisions += decisions
-        if self.done and not before:
-            progress.rest()
-            return
-        if progress.decisions >= progress.next_summary:
-            self.flush()
-        if before:
-            progress.hub.rest(self.name)
-
-    def ended(self, returns: FloatArray) -> None:
-        """Count the returns [k] of episodes that ended, as any sink does; this may reach the criterion."""
-        if not self.done and self.judge.returns.add(returns.tolist()):
-            self.stopped = True
-            self.progress.rest()
-            self.progress.hub.event(
-                "criterion",
-                behavior=self.name,
-                step=self.decisions,
-                message=self.judge.returns.sentence(self.name, self.decisions),
-            )
-
-    def flush(self) -> None:
-        """Write a summary now."""
-        self.progress.flush(training=not self.done)
-
-    async def wait_for_learner(self) -> None:
-        """Hand over work that is ready; wait only while the policy's age is at its bound.
-
-        Every pair calls this after it has recorded a step and before its environment gets the next answer. Once
-        learning has failed for good, it raises the error: NonFiniteError after several updates that met NaN,
-        LearnerError, or a defect.
-        """
-        if not self.done:
-            updates = self.updates.policy.version + self.bound.outstanding
-            work = self.algorithm.ready(Counters(self.progress.decisions, updates, idle=self.updates.idle))
-            if work is not None:
-                self.updates.hand_over(work)
-        if self.bound.outstanding and self.bound.reached:
-            held = await self.bound.wait(lambda: self.updates.error is not None)
-            if held is not None:
-                self.progress.hub.add(self.name, keys.HELD_SECONDS, held, Aggregation.SUM)
-        if self.updates.error is not None:
-            raise self.updates.error
-
-    async def learn(self, work: Work) -> None:
-        """One update from ``work`` of any collector. Raises the error that ended learning, as above."""
-        await self.updates.learn(work)
-        if self.updates.error is not None:
-            raise self.updates.error
-
     def why_never(self, *, here: bool) -> str:
         """Why it was never updated, as the end of a sentence; ``here``: its agents act in this process."""
         made, missing, enough = self.decisions, self.algorithm.missing, self.algorithm.rollout_size
-        if skipped := self.updates.skipped:
+        if skipped := self.skipped:
             met = "its only update met" if skipped == 1 else f"all its {skipped:,} updates met"
             return f"{met} NaN or infinity, and the weights were kept; the warnings say where"
         lost = self.memory.lost if here else made - self.progress.samples
@@ -190,7 +88,7 @@ class Learner(Sink):
         """Act with the algorithm's saved state; arrays of other policies are ignored."""
         known = {name: array for name, array in arrays.items() if not name.startswith((BEST, PREFIX))}
         self.handle.load(known, facts, fresh=fresh)
-        self.updates.take(self.handle.policy())
+        self.act_with(self.handle.policy())
 
     def play(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Act from now on as a saved learner would (its :meth:`state`), but without exploration."""
@@ -201,7 +99,7 @@ class Learner(Sink):
     def play_best(self) -> None:
         """Act from now on with the best policy, if validation chose one."""
         if self.judge.best is not None:
-            self.updates.take(self.judge.best.policy)
+            self.act_with(self.judge.best.policy)
 
     def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Restore a checkpoint."""
@@ -214,4 +112,4 @@ class Learner(Sink):
         self.actor.rng.bit_generator.state = values["acting_rng"]
         if self.opponents is not None and "self_play" in values:
             self.opponents.load(arrays, values["self_play"], self.algorithm.policy)
-        self.updates.filling = self._filling()
+        self.filling = self._filling()

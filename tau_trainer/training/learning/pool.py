@@ -7,7 +7,6 @@ import os
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -27,11 +26,11 @@ from tau_trainer.training.learning.group import LearnerGroup, Ranked
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
 from tau_trainer.training.learning.judge import Validator
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.loop import Shared, Watcher
 from tau_trainer.training.learning.opponents import Opponents
 from tau_trainer.training.learning.parameter_server import ParameterServer
 from tau_trainer.training.learning.process import LearnerProcess, Learning, RemoteLearner
 from tau_trainer.training.learning.self_play import SelfPlay
-from tau_trainer.training.learning.updates import Shared
 from tau_trainer.training.plan import RunPlan
 
 _MOST_THREADS = 4
@@ -39,16 +38,6 @@ _MOST_THREADS = 4
 
 As in ML-Agents, and half of the cores at most, because engines play at the same time.
 """
-
-
-class Watcher(Protocol):
-    """Watches learners: for example, to restore and to save them."""
-
-    def appears(self, learner: Learner) -> None:
-        """Called with every new learner before it is used; may restore it from a checkpoint."""
-
-    async def updated(self, name: str) -> None:
-        """Called after each update of a learner; the learner continues once this returns."""
 
 
 class LearnerPool:
@@ -73,7 +62,6 @@ class LearnerPool:
         self.batcher = DecisionBatcher()
         self.self_play = SelfPlay(hub)
         self._plan = plan
-        self._watcher = watcher
         self._workers = 1 if plan.shared else max(1, (os.cpu_count() or 2) - 1)
         self._served = plan.settings.strategy == "parameter_server" and not plan.inference
         self._teams: dict[str, set[int]] = {}
@@ -87,8 +75,7 @@ class LearnerPool:
             initializer=torch.set_num_threads,
             initargs=(1,),
         )
-        after = None if watcher is None else watcher.updated
-        self.shared = Shared(hub, self.executor, validator, plan.max_policy_age, callbacks, after)
+        self.shared = Shared(hub, self.executor, validator, plan.max_policy_age, callbacks, watcher)
         """The objects that all learners share."""
 
     def of_pair(self, pair: int) -> list[Learner]:
@@ -186,8 +173,8 @@ class LearnerPool:
         learner.judge.falls = algorithm.falls and comparable and not settings.save_best_only
         if settings.self_play is not None and not self._plan.inference:
             learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
-        if self._watcher is not None:
-            self._watcher.appears(learner)
+        if self.shared.watcher is not None:
+            self.shared.watcher.appears(learner)
         self._tell_steps(learner)
         self.shared.hub.begin(
             name,

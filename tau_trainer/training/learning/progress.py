@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.metrics.summary import Statistics
 from tau_trainer.training.learning.drowning import Drowning
+from tau_trainer.training.learning.figures import Figures
 from tau_trainer.training.learning.scores import LastRewards
 
 
@@ -27,8 +27,8 @@ class Progress:
         replays: whether it has a replay memory, so that gradient steps per decision are reported.
         steps_per_decision: gradient steps per decision between the two newest summaries; None: not reported.
         drowning: finds reward signals that are too large compared with the environment's.
-        record: called with the statistics of every update.
-        before_summary: called before every summary, to add values to it.
+        figures: gather the statistics of updates, until they are reported with a summary; None: they are reported as
+            they come.
         next_summary: number of decisions at which the next summary is due: every ``summary_freq``, and a few in every
         run.
     """
@@ -41,8 +41,7 @@ class Progress:
         self.update_seconds = self.policy_age = 0.0
         self.max_steps = max_steps
         self.rewards, self.drowning = LastRewards(), Drowning(streams)
-        self.record: Callable[[Mapping[str, float]], None] = partial(hub.add_all, name)
-        self.before_summary: Callable[[], None] = lambda: None
+        self.figures: Figures | None = None
         self.replays = False
         self.steps_per_decision: float | None = None
         self.name, self.hub = name, hub
@@ -68,7 +67,15 @@ class Progress:
             self.updates += 1
             self.policy_age = statistics.get(keys.POLICY_AGE, 0.0)
             self.opts += int(statistics.get(keys.MINIBATCHES, 0.0))
-            self.record(statistics)
+            if self.figures is None:
+                self.hub.add_all(self.name, statistics)
+            else:
+                self.figures.means.add(statistics)
+
+    def gather(self) -> Figures:
+        """Gather the statistics of updates from now on."""
+        self.figures = Figures(self)
+        return self.figures
 
     def rest(self) -> None:
         """Mark it as done. The last update's statistics come with the summary that ends the run."""
@@ -77,7 +84,8 @@ class Progress:
 
     def flush(self, *, training: bool) -> None:
         """Write a summary now."""
-        self.before_summary()
+        if self.figures is not None:
+            self.figures.record()
         (decisions, opts), self._summed = self._summed, (self.decisions, self.opts)
         if self.replays and self.opts and self.decisions > decisions:
             self.steps_per_decision = (self.opts - opts) / (self.decisions - decisions)

@@ -190,8 +190,8 @@ class TeamAgent(TauAgent):
         return counted
 
     @override
-    async def wait_for_learner(self) -> None:
-        await super().wait_for_learner()
+    async def hand_over(self) -> None:
+        await super().hand_over()
         self._play.advance()
 
 

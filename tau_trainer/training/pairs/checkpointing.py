@@ -21,7 +21,7 @@ from tau_trainer.training.learning import parameters_only
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import Pair
 from tau_trainer.training.plan import RunPlan
 
 
@@ -169,14 +169,12 @@ class Checkpointer:
         best = self._saved_best.get(learner.name) == _best_version(learner)
         return best and not self.stale(learner) and self._saved_steps.get(learner.name) == learner.decisions
 
-    async def save(
-        self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair], *, models: bool = True
-    ) -> None:
+    async def save(self, learners: Sequence[Learner], pairs: Sequence[Pair], *, models: bool = True) -> None:
         """Write these learners, in their thread; a failure is only a warning, because training continues.
 
         It is tried again when the next checkpoint is due, and at the end. ``models``: export their policies too.
         """
-        now, task = {pair.id: pair.trainer.decisions for pair in pairs}, self._plan.task
+        now, task = {pair.id: pair.tally.decisions for pair in pairs}, self._plan.task
         counts = {str(pair): decisions for pair, decisions in (self.pair_decisions | now).items()}
         common = {
             "pairs": counts,
@@ -200,7 +198,7 @@ class Checkpointer:
             learner.name: (learner.policy.version, _best_version(learner), learner.decisions) for learner in learners
         }
         kept = [self._kept(learner, common) for learner in learners]
-        if await learners[-1].updates.in_thread(partial(self._store.save, kept, models=models)):
+        if await learners[-1].in_thread(partial(self._store.save, kept, models=models)):
             for name, facts in now.items():
                 self._saved_versions[name], self._saved_best[name], self._saved_steps[name] = facts
 
@@ -217,12 +215,12 @@ class Checkpointer:
             export_onnx(learner.policy, learner.spec, path)
 
         exports, keep = model if learner.algorithm.exports else None, learner.settings.keep_checkpoints
-        return Kept(learner.name, learner.decisions, state, exports, keep, learner.updates.laps)
+        return Kept(learner.name, learner.decisions, state, exports, keep, learner.laps)
 
-    async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[AgentTrainerPair]) -> None:
+    async def save_generation(self, learners: Sequence[Learner], pairs: Sequence[Pair]) -> None:
         """A deterministic run's checkpoint: all learners at once, after all updates; engines must restart after it."""
         for learner in learners:
-            await learner.updates.drain()
+            await learner.drain()
             learner.memory.clear()
         self.generation += 1
         await self.save(learners, pairs)

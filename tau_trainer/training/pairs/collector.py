@@ -18,13 +18,10 @@ from tau_trainer.remote.process import Machines
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.run import Run
-from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.advice import hint
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.pairs.overseer import RunOverseer
-from tau_trainer.training.pairs.pair import AgentTrainerPair
-from tau_trainer.training.pairs.parallel import ParallelTrainer
-from tau_trainer.training.pairs.population import PopulationTrainer
+from tau_trainer.training.pairs.pair import Pair
 from tau_trainer.training.pairs.speeds import Speeds
 from tau_trainer.training.pairs.watchdog import watch
 from tau_trainer.training.plan import RunPlan
@@ -56,36 +53,14 @@ class PairsCollector(Collector):
         """The tasks that collect, supervise, and compute baselines."""
         if plan.task is not None:
             run.hub.task(plan.task.keys)
-        for sentence in (*plan.source.warnings, *(plan.task.warnings if plan.task is not None else ())):
+        for sentence in plan.warnings:
             run.hub.warning(sentence)
         self.overseer = RunOverseer(plan, run, machines)
         """Answers the pairs."""
-        self.actors: ActorManager | None = None
-        """The actors in separate processes; None: there are none."""
-        if plan.asynchronous:
-            places = machines.place if machines is not None else None
-            self.actors = ActorManager(plan, self.overseer.pool, self.overseer, places)
-            self.overseer.trainers = self.actors.board.trainers
-        self.parallel = self.actors or self._make_parallel()
-        for pair in self.parallel.pairs:
-            pair.trainer.decisions = self.overseer.checkpointer.pair_decisions.get(pair.id, 0)
-        self.overseer.pairs = self.parallel.pairs
-        self._speeds = Speeds(self.steps, [pair.trainer.decisions for pair in self.parallel.pairs])
+        self.actors, self.parallel = self.overseer.actors, self.overseer.parallel
+        self._speeds = Speeds(self.steps, [pair.tally.decisions for pair in self.parallel.pairs])
         self._looked_back = plan.command != "learn" or plan.inference or plan.asynchronous
         """Whether the hint about speed has been considered."""
-
-    def _make_parallel(self) -> ParallelTrainer:
-        plan, hub = self.plan, self.run.hub
-        if plan.population:
-            return PopulationTrainer(plan, hub, self.overseer.pool, self.overseer)
-        return ParallelTrainer(
-            [self.overseer.pair(index) for index in range(plan.pairs)],
-            plan.max_concurrent,
-            hub,
-            self.overseer,
-            deterministic=plan.deterministic,
-            playing=PairState.PLAYING if plan.inference else PairState.TRAINING,
-        )
 
     def close(self) -> None:
         """End the learners' threads and processes, and the event loop."""
@@ -106,7 +81,7 @@ class PairsCollector(Collector):
     @override
     def steps(self) -> int:
         """Decisions of all pairs, including earlier sessions of a resumed run and pairs that only those had."""
-        return self.overseer.gone + sum(pair.trainer.decisions for pair in self.parallel.pairs)
+        return self.overseer.gone + sum(pair.tally.decisions for pair in self.parallel.pairs)
 
     @property
     @override
@@ -120,7 +95,7 @@ class PairsCollector(Collector):
     @property
     @override
     def done(self) -> bool:
-        return all(pair.trainer.state is PairState.COMPLETED for pair in self.parallel.pairs)
+        return all(pair.state is PairState.COMPLETED for pair in self.parallel.pairs)
 
     @property
     @override
@@ -138,12 +113,11 @@ class PairsCollector(Collector):
         return tuple(self._behavior(learner) for learner in self.learners)
 
     def _behavior(self, learner: Learner) -> BehaviorSnapshot:
-        played = [scores.episodes for pair in self.parallel.pairs for scores in pair.trainer.episodes_of(learner)]
         return BehaviorSnapshot(
             name=learner.name,
             step=learner.decisions,
             max_steps=learner.progress.max_steps,
-            episodes=sum(played),
+            episodes=sum(pair.tally.episodes[learner.name] for pair in self.parallel.pairs),
             mean_reward=learner.progress.rewards.mean,
             mean_length=learner.progress.rewards.mean_length,
             mean_group_reward=learner.progress.rewards.group_mean,
@@ -158,7 +132,7 @@ class PairsCollector(Collector):
     def pairs(self) -> tuple[PairMetrics, ...]:
         return tuple(self._pair(pair) for pair in self.parallel.pairs)
 
-    def _pair(self, pair: AgentTrainerPair) -> PairMetrics:
+    def _pair(self, pair: Pair) -> PairMetrics:
         """Status of a pair. Its mean reward is per decision if the task counts those, else per episode."""
         names = self.plan.task.keys if self.plan.task is not None else None
         rewards = [learner.progress.rewards for learner in self.overseer.pool.of_pair(pair.id)]
@@ -206,14 +180,14 @@ class PairsCollector(Collector):
     @property
     @override
     def errors(self) -> Sequence[str]:
-        failed = [pair for pair in self.parallel.pairs if pair.trainer.error]
-        return [f"pair {pair.id}: {pair.trainer.error}" for pair in failed]
+        failed = [pair for pair in self.parallel.pairs if pair.error]
+        return [f"pair {pair.id}: {pair.error}" for pair in failed]
 
     @override
     def announce(self) -> None:
-        if self.plan.source.invitation is not None:
+        if self.plan.invitation is not None:
             engine = "any" if self.plan.settings.env_settings.attached else "editor"
-            self.run.hub.event("waiting", message=self.plan.source.invitation, engine=engine)
+            self.run.hub.event("waiting", message=self.plan.invitation, engine=engine)
 
     @override
     def advance(self) -> bool:
@@ -262,10 +236,10 @@ class PairsCollector(Collector):
             await self.actors.join(at_once=at_once)
         for learner in self.learners:
             if at_once:
-                learner.updates.give_up()
-            await learner.updates.drain()
-            if learner.updates.error is not None and not self.parallel.failures:
-                self.run.error = learner.updates.error
+                learner.give_up()
+            await learner.drain()
+            if learner.error is not None and not self.parallel.failures:
+                self.run.error = learner.error
         if self.actors is not None:
             if self.run.asked.is_set() and not at_once:
                 await self._save_early()
@@ -326,7 +300,7 @@ class PairsCollector(Collector):
         if self.run.hurried.is_set() or self.overseer.examiner is None:
             return
         try:
-            scores = await learner.updates.in_thread(learner.judge.validate_last, learner.policy)
+            scores = await learner.in_thread(learner.judge.validate_last, learner.policy)
             self.run.hub.add_all(learner.name, scores)
         except Exception as error:
             name = type(error).__name__
@@ -377,7 +351,7 @@ class PairsCollector(Collector):
             policy = learner.name, learner.policy.version, learner.decisions
             if examiner is not None:
                 tell("on_evaluation_begin", EvaluationInfo(*policy))
-            candidates.append(await learner.updates.in_thread(work))
+            candidates.append(await learner.in_thread(work))
             if examiner is not None:
                 found = candidates[-1].evaluation
                 scores = {} if found is None else {"accuracy": found.accuracy, "reward": found.reward}
@@ -402,7 +376,7 @@ class PairsCollector(Collector):
         """The part of ``evaluation.json`` on every pair."""
         return {
             str(pair.id): {
-                "decisions": pair.trainer.decisions,
+                "decisions": pair.tally.decisions,
                 "validation_accuracy": self.overseer.accuracies.get(pair.id),
             }
             for pair in self.parallel.pairs
@@ -426,9 +400,9 @@ class PairsCollector(Collector):
 
     def _look_back(self) -> None:
         """After a minute of play of the only pair, print a hint if other settings could be much faster."""
-        if self._looked_back or len(self.parallel.pairs) > 1:
+        if self._looked_back or len(self.overseer.here) > 1:
             return
-        lasted, waited = self.parallel.pairs[0].played_s
+        lasted, waited = self.overseer.here[0].played_s
         if lasted >= _A_MINUTE_S:
             self._looked_back = True
             said = hint(waited / lasted, self.plan.settings)

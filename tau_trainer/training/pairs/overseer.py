@@ -1,40 +1,46 @@
-"""The overseer of a run: decides for its pairs when they are done, sends them parameters, and saves their learners."""
+"""The overseer of a run: makes its pairs, decides when they are done, sends parameters, and saves their learners."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from typing_extensions import override
 
 from tau_trainer.bridge.side_channels import Stat
-from tau_trainer.envs import Environment, Parameters
+from tau_trainer.envs import EnvironmentSource, Parameters
 from tau_trainer.export import check_export
-from tau_trainer.metrics import keys
+from tau_trainer.metrics import PairState, keys
 from tau_trainer.remote.process import Machines
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.run import Run
 from tau_trainer.specs import Aggregation, BehaviorSpec
-from tau_trainer.training.actors.async_trainer import AsyncTrainer
+from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.learning.door import Door
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.pool import LearnerPool, Watcher
+from tau_trainer.training.learning.loop import Watcher
+from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.checkpointing import Checkpointer
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer, Pair
+from tau_trainer.training.pairs.parallel import ParallelTrainer
+from tau_trainer.training.pairs.population import PopulationTrainer
+from tau_trainer.training.pairs.turns import InTurn
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.task import Task
 
 
 class RunOverseer(Overseer, Watcher):
-    """Answers the pairs of a run. Belongs to the event loop.
+    """Makes the pairs of a run and answers them. Belongs to the event loop.
 
     Attributes:
         examiner: the task that evaluates policies; None: no evaluation.
-        pairs: all pairs of the run, once they are made.
-        trainers: the trainers that learn from actors, by learner.
+        parallel: runs all pairs: in this process, in processes of their own (actors), or as one computation (a
+            population).
+        actors: the same, if they play in processes of their own; None: they do not.
+        here: the pairs that play in this process.
         gone: decisions of pairs that only earlier sessions of this resumed run had.
         accuracies: on validation rows, of each pair's policy when it ended.
         export_checks: by learner, a check during learning whether its policy can be exported.
@@ -47,9 +53,6 @@ class RunOverseer(Overseer, Watcher):
         self.plan, self.run = plan, run
         examines = plan.task is not None and plan.task.evaluates and not plan.inference
         self.examiner: Task | None = plan.task if examines else None
-        self.pairs: tuple[AgentTrainerPair, ...] = ()
-        self._environments: list[Environment] = []
-        self.trainers: Mapping[str, AsyncTrainer] = {}
         self.accuracies: dict[int, float] = {}
         self.export_checks: dict[str, asyncio.Future[None]] = {}
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
@@ -60,20 +63,35 @@ class RunOverseer(Overseer, Watcher):
         self.checkpointer.prepare()
         self.door = Door(self.pool, self.checkpointer.behaviors, self.checkpointer.origin, self._forget)
         self._show_lessons()
-        earlier = self.checkpointer.pair_decisions
-        self.gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
         self._learns, self._all_alike = not plan.inference, plan.command == "learn"
+        self.here: list[AgentTrainerPair] = []
+        places = None if machines is None else machines.place
+        self.actors = ActorManager(plan, self.pool, self, places) if plan.asynchronous else None
+        self.parallel = self.actors or self._make_parallel()
+        earlier = self.checkpointer.pair_decisions
+        for pair in self.parallel.pairs:
+            pair.tally.decisions = earlier.get(pair.id, 0)
+        self.gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
 
     @property
     def learners(self) -> list[Learner]:
         """All learners so far."""
         return list(self.pool.learners.values())
 
-    def pair(self, index: int) -> AgentTrainerPair:
+    def _make_parallel(self) -> ParallelTrainer[Pair]:
+        plan, hub = self.plan, self.run.hub
+        if plan.population:
+            return PopulationTrainer(plan, hub, self.pool, self)
+        assert plan.source is not None
+        self.here += [self._pair(index, plan.source) for index in range(plan.pairs)]
+        kind = InTurn if plan.deterministic else ParallelTrainer
+        playing = PairState.PLAYING if plan.inference else PairState.TRAINING
+        return kind(self.here, plan.max_concurrent, hub, self, playing=playing)
+
+    def _pair(self, index: int, source: EnvironmentSource) -> AgentTrainerPair:
         """A pair that plays in this process."""
         plan, run = self.plan, self.run
-        environment = plan.source.make(index, partial(self._stat, index), partial(self.run.hub.warning, pair=index))
-        self._environments.append(environment)
+        environment = source.make(index, partial(self._stat, index), partial(self.run.hub.warning, pair=index))
         trainer = AgentTrainer(
             index,
             partial(self.pool.agent, index),
@@ -87,7 +105,7 @@ class RunOverseer(Overseer, Watcher):
         return AgentTrainerPair(environment, trainer, self, self.lessons if self._learns else None, timer)
 
     @override
-    def enough(self, pair: AgentTrainerPair) -> bool:
+    def enough(self, pair: Pair) -> bool:
         """Whether a pair has its share of the decisions (`parallel`), or all behaviors are done (`learn`).
 
         A run that only plays is never done. A learner that has reached its criterion is done too.
@@ -97,27 +115,28 @@ class RunOverseer(Overseer, Watcher):
         if not self._learns:
             return False
         if self._all_alike:
-            learners, trainers = self.pool.learners.values(), self.trainers.values()
+            learners = self.pool.learners.values()
+            trainers = () if self.actors is None else self.actors.board.trainers.values()
             over = all(trainer.over for trainer in trainers) if trainers else all(learner.done for learner in learners)
             return over and bool(learners)
         of_pair = self.pool.of_pair(pair.id)
         if any(learner.stopped for learner in of_pair) and all(learner.done for learner in of_pair):
             return True
-        return pair.trainer.decisions >= self.plan.quota(self.gone if self.plan.shared else 0)
+        return pair.tally.decisions >= self.plan.quota(self.gone if self.plan.shared else 0)
 
     @override
     def parameters(self, pair: int) -> Parameters:
         return {**self.lessons.parameters, **self.plan.fresh_seed(pair, self.generation)}
 
     @property
-    def generation(self) -> int:  # type: ignore[override]
-        """Number of times that all environments have restarted."""
+    @override
+    def generation(self) -> int:
         return self.checkpointer.generation
 
     @override
     def objection(self, pair: AgentTrainerPair) -> str | None:
         name, shown = self.pool.name, list(pair.environment.specs.values())
-        playing = {name(spec.short_name, other.id) for other in self.pairs for spec in other.met.values()}
+        playing = {name(spec.short_name, other.id) for other in self.here for spec in other.met.values()}
         return self.door.objection(pair.id, shown, playing, new=not pair.met)
 
     @override
@@ -128,7 +147,7 @@ class RunOverseer(Overseer, Watcher):
         """Drop a learner that has not learned and that no pair plays for."""
         self.pool.forget(learner)
         self.export_checks.pop(learner.name, None)
-        for pair in self.pairs:
+        for pair in self.here:
             pair.trainer.forget(learner)
 
     def _progress(self, behavior: str) -> float:
@@ -156,7 +175,7 @@ class RunOverseer(Overseer, Watcher):
         plan = self.plan
         if self.examiner is not None:
             self.examiner.check(learner.spec)
-        shown = {spec.short_name: None for environment in self._environments for spec in environment.specs.values()}
+        shown = {spec.short_name: None for pair in self.here for spec in pair.environment.specs.values()}
         self.checkpointer.register(learner, shown)
         if plan.inference:
             if plan.settings.checkpoint_settings.export == "best":
@@ -176,33 +195,33 @@ class RunOverseer(Overseer, Watcher):
         learner = self.pool.learners[name]
         alone = self._learns and not (self.plan.deterministic or self.plan.lock_step)
         if alone and self.checkpointer.due(learner):
-            await self.checkpointer.save([learner], self.pairs)
+            await self.checkpointer.save([learner], self.parallel.pairs)
 
     @override
     async def round_over(self) -> bool:
         due = any(self.checkpointer.due(learner) for learner in self.learners)
         if due:
-            await self.checkpointer.save_generation(self.learners, self.pairs)
+            await self.checkpointer.save_generation(self.learners, self.parallel.pairs)
         return due
 
     @override
     async def absent(self) -> None:
         """Save all learning, perhaps for today, so that the person can try it in the game."""
-        alone = all(pair.absent or pair.trainer.state.ended for pair in self.pairs)
+        alone = all(pair.absent or pair.state.ended for pair in self.parallel.pairs)
         if alone and self._learns and not self.plan.deterministic:  # their checkpoints depend on the seed alone
             kept = self.checkpointer
             learned = [learner for learner in self.learners if kept.stale(learner) and kept.better(learner)]
-            await kept.save(learned, self.pairs)
+            await kept.save(learned, self.parallel.pairs)
 
     @override
-    async def evaluate(self, pair: AgentTrainerPair) -> None:
+    async def evaluate(self, pair: Pair) -> None:
         """Score the pair's current policy."""
         for learner in self.pool.of_pair(pair.id):
-            await learner.updates.drain()
+            await learner.drain()
             if self.examiner is not None:
                 policy = learner.name, learner.policy.version, learner.decisions
                 self.run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*policy))
-                scores = await learner.updates.in_thread(self.examiner.quick_scores, learner.policy)
+                scores = await learner.in_thread(self.examiner.quick_scores, learner.policy)
                 self.run.callbacks.tell("on_evaluation_end", EvaluationInfo(*policy, scores))
                 if keys.VALIDATION_ACCURACY in scores:
                     self.accuracies[pair.id] = scores[keys.VALIDATION_ACCURACY]

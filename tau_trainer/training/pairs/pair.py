@@ -1,15 +1,19 @@
-"""AgentTrainerPair: one TauAgent with its AgentTrainer in one environment."""
+"""Pairs: what a run sees of one, and the pair that plays in this process, a TauAgent with its AgentTrainer."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 
+from typing_extensions import override
+
 from tau_trainer.envs import Environment, Parameters
+from tau_trainer.envs.contract import Watched
 from tau_trainer.errors import EngineError, EngineRefusedError, EngineStoppedError
-from tau_trainer.metrics import Laps, PairMetrics, Timer
+from tau_trainer.metrics import Laps, PairMetrics, PairState, Timer
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
-from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.agents import AgentTrainer, Tally
 from tau_trainer.training.lessons import Lessons
 
 _NO_PLAY = "start the environment", "wait for a person"
@@ -21,12 +25,15 @@ class Overseer:
 
     lessons: Lessons
     """Parameters of environments, and their changes."""
-    generation = 0
-    """Number of times that all environments have restarted."""
     evaluates = False
     """Whether the policy of a pair is scored when the pair has had its decisions."""
 
-    def enough(self, pair: AgentTrainerPair) -> bool:
+    @property
+    def generation(self) -> int:
+        """Number of times that all environments have restarted."""
+        return 0
+
+    def enough(self, pair: Pair) -> bool:
         """Whether a pair has made all its decisions."""
         return False
 
@@ -48,7 +55,7 @@ class Overseer:
     async def absent(self) -> None:
         """A person has stopped a game; awaited before its pair waits for that person to start it again."""
 
-    async def evaluate(self, pair: AgentTrainerPair) -> None:
+    async def evaluate(self, pair: Pair) -> None:
         """A pair that learns has made all its decisions."""
 
     async def round_over(self) -> bool:
@@ -59,53 +66,42 @@ class Overseer:
         return False
 
 
-class AgentTrainerPair:
-    """Plays one environment from its start to its last decision.
+class Pair(ABC):
+    """What a run sees of a pair, wherever it plays: in this process, in an actor's, as a member of a population.
 
-    Use: ``await initialize()``, ``await start()``, ``await stop()``; ``metrics()`` at any time. ``advance()`` is one
-    exchange, for callers that run several pairs in turn.
+    Use: ``await initialize()``, ``await start()``, ``await stop()``; ``kill()`` and ``metrics()`` at any time.
+
+    Attributes:
+        id: its number.
+        environment: what it plays, or what plays for it.
+        tally: what it has done.
+        state: its state in the life cycle, which its :class:`.ParallelTrainer` changes.
+        error: one sentence once it has failed.
+        goodbye: last message of an environment that has left and is not replaced, for example when a saved run is
+            played.
+        finishing: whether it ends after its current exchange.
+        starting: whether its environment is starting or restarting: ending the pair now loses nothing.
     """
 
     def __init__(
-        self,
-        environment: Environment,
-        trainer: AgentTrainer,
-        overseer: Overseer,
-        lessons: Lessons | None = None,
-        timer: Timer | None = None,
+        self, number: int, environment: Watched, tally: Tally, overseer: Overseer, lessons: Lessons | None = None
     ) -> None:
-        """``lessons``: send their changes to the environment during play. ``timer``: counts its time."""
-        self.id = trainer.id
-        self.trainer = trainer
-        self.environment = environment
-        self.finishing = False
-        """Set from outside: the pair ends after its current exchange."""
+        """``lessons``: send their changes to the environment during play."""
+        self.id = number
+        self.environment, self.tally = environment, tally
+        self.state = PairState.IDLE
+        self.error: str | None = None
         self.goodbye: str | None = None
-        """Last message of an environment that has left and is not replaced, for example when a saved run is played."""
-        self.met: dict[str, BehaviorSpec] = {}
-        """The behaviors of the environment that plays now, by full name; empty while nothing plays."""
-        self._stopped: str | None = None
-        """Message on how a person ended the game, until the person starts it again."""
-        self.starting = False
-        """Whether its environment is starting or restarting: ending the pair now loses nothing."""
+        self.finishing = self.starting = False
         self._overseer = overseer
         self._lessons = lessons or Lessons({})
-        self._timer = timer if timer is not None else Timer()
-        self._laps = Laps(self._timer)
         self._told = 0
         """Version of the lessons that the environment has received."""
-        self._actions: dict[str, Actions] = {}
 
     @property
     def absent(self) -> str | None:
         """Reason why nothing happens until a person starts or continues the game; None while it runs."""
-        return self._stopped or self.environment.absent
-
-    @property
-    def played_s(self) -> tuple[float, float]:
-        """Seconds that it has played, and those of them in which it waited for its environment."""
-        parts = {name: part.total for name, part in self._timer.parts.items() if name not in _NO_PLAY}
-        return sum(parts.values()), parts.get("wait for the environment", 0.0)
+        return self.environment.absent
 
     @property
     def complete(self) -> bool:
@@ -117,6 +113,98 @@ class AgentTrainerPair:
         """Whether there is nothing left to do."""
         return self.finishing or self.goodbye is not None or self.complete
 
+    def finish(self) -> None:
+        """End after the current exchange."""
+        self.finishing = True
+
+    @abstractmethod
+    async def initialize(self) -> None:
+        """Start its environment. Raises EngineError."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Play until this pair has made all its decisions. Raises EngineError, NonFiniteError."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Say goodbye to its environment and wait for its end."""
+
+    @abstractmethod
+    async def kill(self) -> None:
+        """End its environment at once; open decisions are lost."""
+
+    def metrics(
+        self,
+        mean_reward: float | None = None,
+        mean_group_reward: float | None = None,
+        success_rate: float | None = None,
+        validation_accuracy: float | None = None,
+    ) -> PairMetrics:
+        """Its progress so far, with values from summaries and evaluations."""
+        return PairMetrics(
+            id=self.id,
+            state=self.state,
+            decisions=self.tally.decisions,
+            episodes=self.tally.episodes.total(),
+            mean_reward=mean_reward,
+            mean_group_reward=mean_group_reward,
+            success_rate=success_rate,
+            restarts=self.environment.restarts,
+            validation_accuracy=validation_accuracy,
+            error=self.error,
+        )
+
+    @contextmanager
+    def _start(self) -> Iterator[None]:
+        self.starting = True
+        try:
+            yield
+        finally:
+            self.starting = False
+
+    def _parameters_now(self) -> Parameters:
+        self._told = self._lessons.version
+        return self._overseer.parameters(self.id)
+
+
+class AgentTrainerPair(Pair):
+    """Plays one environment from its start to its last decision, in this process.
+
+    ``advance()`` is one exchange, for callers that run several pairs in turn.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        trainer: AgentTrainer,
+        overseer: Overseer,
+        lessons: Lessons | None = None,
+        timer: Timer | None = None,
+    ) -> None:
+        """``lessons``: send their changes to the environment during play. ``timer``: counts its time."""
+        super().__init__(trainer.id, environment, trainer.tally, overseer, lessons)
+        self.trainer = trainer
+        self.environment: Environment = environment
+        self.met: dict[str, BehaviorSpec] = {}
+        """The behaviors of the environment that plays now, by full name; empty while nothing plays."""
+        self._stopped: str | None = None
+        """Message on how a person ended the game, until the person starts it again."""
+        self._timer = timer if timer is not None else Timer()
+        self._laps = Laps(self._timer)
+        self._actions: dict[str, Actions] = {}
+
+    @property
+    @override
+    def absent(self) -> str | None:
+        return self._stopped or self.environment.absent
+
+    @property
+    def played_s(self) -> tuple[float, float]:
+        """Seconds that it has played, and those of them in which it waited for its environment."""
+        parts = {name: part.total for name, part in self._timer.parts.items() if name not in _NO_PLAY}
+        return sum(parts.values()), parts.get("wait for the environment", 0.0)
+
+    @override
     async def initialize(self) -> None:
         """Start the environment and decide for its first observations. Raises EngineError."""
         self._laps.begin()
@@ -147,7 +235,7 @@ class AgentTrainerPair:
         if self._lessons.goes_on:
             self._lessons.check()
         self._laps.lap("answer and record")
-        await self.trainer.wait_for_learners()
+        await self.trainer.hand_over()
         self._laps.lap("wait for the learner")
         if not self.finished:
             await self._decide(self.environment.next())
@@ -207,16 +295,8 @@ class AgentTrainerPair:
             self._stopped = None
             self._laps.lap("wait for a person")
 
-    @contextmanager
-    def _start(self) -> Iterator[None]:
-        self.starting = True
-        try:
-            yield
-        finally:
-            self.starting = False
-
+    @override
     async def start(self) -> None:
-        """Play until this pair has made all its decisions."""
         while not self.finished:
             await self.advance()
 
@@ -226,33 +306,16 @@ class AgentTrainerPair:
         self._laps.begin()
         await self._decide(self.environment.reset(self._parameters_now()))
 
-    def _parameters_now(self) -> Parameters:
-        self._told = self._lessons.version
-        return self._overseer.parameters(self.id)
-
+    @override
     async def stop(self) -> None:
-        """Say goodbye to the environment and wait for its end."""
         self.trainer.abandon()
         self.met = {}
         await self.environment.close()
 
-    def metrics(
-        self,
-        mean_reward: float | None = None,
-        mean_group_reward: float | None = None,
-        success_rate: float | None = None,
-        validation_accuracy: float | None = None,
-    ) -> PairMetrics:
-        """Its progress so far, with values from summaries and evaluations."""
-        return PairMetrics(
-            id=self.id,
-            state=self.trainer.state,
-            decisions=self.trainer.decisions,
-            episodes=self.trainer.episodes,
-            mean_reward=mean_reward,
-            mean_group_reward=mean_group_reward,
-            success_rate=success_rate,
-            restarts=self.environment.restarts,
-            validation_accuracy=validation_accuracy,
-            error=self.trainer.error,
-        )
+    @override
+    async def kill(self) -> None:
+        try:
+            await self.environment.kill()
+        finally:
+            self.trainer.abandon()
+            self.met = {}

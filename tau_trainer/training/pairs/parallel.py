@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from tau_trainer.errors import sentence_of
 from tau_trainer.metrics import MetricsHub, PairState
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
+from tau_trainer.training.pairs.pair import Overseer, Pair
+from tau_trainer.training.pairs.states import allowed
 
 FINISH_S = 5.0
 """Seconds for pairs to finish their current exchange before they are cancelled."""
 
 
-class ParallelTrainer:
+PairT_co = TypeVar("PairT_co", bound=Pair, covariant=True)
+
+
+class ParallelTrainer(Generic[PairT_co]):
     """Runs pairs side by side, at most ``max_concurrent`` at a time.
 
     A pair holds the semaphore for its whole run, including the start and goodbye of its environment. A pair that fails
-    never stops another; its error is in its metrics. ``deterministic`` runs pairs in turn, one exchange each, in fixed
-    order.
+    never stops another; its error is in its metrics.
     """
 
     def __init__(
         self,
-        pairs: Sequence[AgentTrainerPair],
+        pairs: Sequence[PairT_co],
         max_concurrent: int,
         hub: MetricsHub,
         overseer: Overseer,
         *,
-        deterministic: bool = False,
         playing: PairState = PairState.TRAINING,
     ) -> None:
         """``playing``: the state of pairs that play."""
@@ -41,7 +42,6 @@ class ParallelTrainer:
         """The error that ended each failed pair."""
         self._max_concurrent = max_concurrent
         self._hub = hub
-        self._deterministic = deterministic
         self._playing = playing
         self._overseer = overseer
         self._running = 0
@@ -49,25 +49,24 @@ class ParallelTrainer:
         self._cancelled = False
 
     @property
-    def active(self) -> list[AgentTrainerPair]:
+    def active(self) -> list[PairT_co]:
         """Pairs that hold the semaphore now."""
-        return [
-            pair for pair in self.pairs if pair.trainer.state is not PairState.IDLE and not pair.trainer.state.ended
-        ]
+        return [pair for pair in self.pairs if pair.state is not PairState.IDLE and not pair.state.ended]
 
     async def run(self) -> None:
         """Run all pairs to their ends. Never raises an error of a pair."""
-        if self._deterministic:
-            self._tasks = [asyncio.create_task(self._in_turn())]
-        else:
-            semaphore = asyncio.Semaphore(self._max_concurrent)
-            self._tasks = [asyncio.create_task(self._alone(pair, semaphore)) for pair in self.pairs]
+        self._tasks = self._begin()
         results = await asyncio.gather(*self._tasks, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
                 raise result
 
-    async def _alone(self, pair: AgentTrainerPair, semaphore: asyncio.Semaphore) -> None:
+    def _begin(self) -> list[asyncio.Task[None]]:
+        """The tasks that run the pairs."""
+        semaphore = asyncio.Semaphore(self._max_concurrent)
+        return [asyncio.create_task(self._alone(pair, semaphore)) for pair in self.pairs]
+
+    async def _alone(self, pair: Pair, semaphore: asyncio.Semaphore) -> None:
         try:
             async with semaphore:
                 await self._live(pair)
@@ -81,12 +80,12 @@ class ParallelTrainer:
             if other.absent and other.complete:
                 task.cancel()
 
-    async def _live(self, pair: AgentTrainerPair) -> None:
+    async def _live(self, pair: Pair) -> None:
         """One pair's whole run."""
         if self._cancelled or pair.finishing:
             self._end(pair, PairState.CANCELLED)
             return
-        self._enter()
+        self._occupy()
         try:
             await self._prepare(pair)
             await pair.start()
@@ -98,61 +97,18 @@ class ParallelTrainer:
         finally:
             self._running -= 1
 
-    async def _in_turn(self) -> None:
-        """Run all pairs, one exchange each, in fixed order; the next pair joins when one leaves."""
-        waiting, active = deque(self.pairs), list[AgentTrainerPair]()
-        try:
-            while waiting or active:
-                while waiting and len(active) < self._max_concurrent:
-                    await self._join(waiting.popleft(), active)
-                for pair in tuple(active):
-                    await self._take_turn(pair, active, pair.advance)
-                if active and await self._overseer.round_over():
-                    for pair in tuple(active):
-                        await self._take_turn(pair, active, pair.begin_anew)
-        except asyncio.CancelledError:
-            for pair in self.pairs:
-                if not pair.trainer.state.ended:
-                    await self._leave(pair, PairState.CANCELLED)
-
-    async def _join(self, pair: AgentTrainerPair, active: list[AgentTrainerPair]) -> None:
-        if self._cancelled or pair.finishing:
-            self._end(pair, PairState.CANCELLED)
-            return
-        self._enter()
-        active.append(pair)
-        await self._take_turn(pair, active, partial(self._prepare, pair))
-
-    async def _take_turn(
-        self, pair: AgentTrainerPair, active: list[AgentTrainerPair], turn: Callable[[], Awaitable[None]]
-    ) -> None:
-        """Let ``pair`` take one turn, and end it when it has finished or failed."""
-        try:
-            if not pair.finished or pair.trainer.state is PairState.IDLE:
-                await turn()
-            if pair.finished:
-                self._quit(pair, active)
-                await self._conclude(pair)
-        except Exception as error:
-            self._quit(pair, active)
-            await self._fail(pair, error)
-
-    def _quit(self, pair: AgentTrainerPair, active: list[AgentTrainerPair]) -> None:
-        if pair in active:
-            active.remove(pair)
-            self._running -= 1
-
-    def _enter(self) -> None:
+    def _occupy(self) -> None:
+        """One more pair runs from now on."""
         self._running += 1
         self.peak = max(self.peak, self._running)
 
-    async def _prepare(self, pair: AgentTrainerPair) -> None:
-        pair.trainer.enter(PairState.PREPARING)
+    async def _prepare(self, pair: Pair) -> None:
+        self._enter(pair, PairState.PREPARING)
         if not pair.finished:  # in a resumed run it may be finished already
             await pair.initialize()
-        pair.trainer.enter(self._playing)
+        self._enter(pair, self._playing)
 
-    async def _conclude(self, pair: AgentTrainerPair) -> None:
+    async def _conclude(self, pair: Pair) -> None:
         """End a pair: it has made all its decisions, or was asked to end, or its environment has left for good."""
         early = not pair.complete and pair.goodbye is None
         if pair.goodbye is not None:
@@ -160,37 +116,41 @@ class ParallelTrainer:
         await pair.stop()
         if self._playing is PairState.TRAINING and not early:
             if self._overseer.evaluates:
-                pair.trainer.enter(PairState.EVALUATING)
+                self._enter(pair, PairState.EVALUATING)
             await self._overseer.evaluate(pair)
-        pair.trainer.enter(PairState.CANCELLED if early else PairState.COMPLETED)
+        self._enter(pair, PairState.CANCELLED if early else PairState.COMPLETED)
 
-    async def _fail(self, pair: AgentTrainerPair, error: Exception) -> None:
+    async def _fail(self, pair: Pair, error: Exception) -> None:
         self.failures[pair.id] = error
-        pair.trainer.error = sentence_of(error)
+        pair.error = sentence_of(error)
         await self._leave(pair, PairState.FAILED)
         if len(self.pairs) > 1:  # a single pair's failure is reported as the run's
-            self._hub.warning(f"pair {pair.id} failed: {pair.trainer.error}", pair=pair.id)
+            self._hub.warning(f"pair {pair.id} failed: {pair.error}", pair=pair.id)
 
-    async def _leave(self, pair: AgentTrainerPair, state: PairState) -> None:
+    async def _leave(self, pair: Pair, state: PairState) -> None:
         try:
-            await pair.environment.kill()
+            await pair.kill()
         except Exception as error:  # the environment is third-party code; the pair still ends
             self._hub.warning(
                 f"the environment of pair {pair.id} could not be ended: {sentence_of(error)}", pair=pair.id
             )
-        pair.trainer.abandon()
-        pair.met = {}
         self._end(pair, state)
 
-    @staticmethod
-    def _end(pair: AgentTrainerPair, state: PairState) -> None:
-        if not pair.trainer.state.ended:
-            pair.trainer.enter(state)
+    def _end(self, pair: Pair, state: PairState) -> None:
+        if not pair.state.ended:
+            self._enter(pair, state)
+
+    def _enter(self, pair: Pair, state: PairState) -> None:
+        """Change the state of a pair. Raises RuntimeError if its life cycle does not allow that."""
+        if not allowed(pair.state, state):
+            raise RuntimeError(f"a pair cannot go from {pair.state.value} to {state.value}")
+        pair.state = state
+        self._hub.event("pair", pair=pair.id, state=state.value)
 
     def finish(self) -> None:
         """Let every pair end after its current exchange; pairs that have not started never will."""
         for pair in self.pairs:
-            pair.finishing = True
+            pair.finish()
 
     async def cancel(self, grace_s: float = FINISH_S) -> None:
         """End all pairs and wait for them: those in an exchange may finish it within ``grace_s`` seconds.
@@ -208,8 +168,5 @@ class ParallelTrainer:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _starting(self) -> list[asyncio.Task[None]]:
-        """Tasks that wait for an environment to start. If pairs take turns, all share one task."""
-        starting = [pair.starting for pair in self.pairs]
-        if self._deterministic:
-            return self._tasks if any(starting) else []
-        return [task for task, waits in zip(self._tasks, starting, strict=True) if waits]
+        """Tasks that wait for an environment to start."""
+        return [task for task, pair in zip(self._tasks, self.pairs, strict=True) if pair.starting]

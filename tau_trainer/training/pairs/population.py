@@ -24,18 +24,17 @@ from tau_trainer.algorithms.batched import TensorRollout
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.columns import Arrays
-from tau_trainer.envs import Environment
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.errors import CheckpointError, NonFiniteError, sentence_of
 from tau_trainer.memory import Work
 from tau_trainer.metrics import Laps, MetricsHub, PairState, keys
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import FloatArray
-from tau_trainer.training.actors.manager import DistantTrainer
+from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.handles import MemberLearner
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
+from tau_trainer.training.pairs.pair import Overseer, Pair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.world import Payment, Played, World
 from tau_trainer.training.plan import RunPlan
@@ -44,30 +43,30 @@ _NOTHING = Work({})
 """Placeholder: the population has an update's work already."""
 
 
-class NoEnvironment:
-    """The pairs' environment, for the code that watches pairs: it never starts, fails or ends."""
+class MemberPair(Pair):
+    """A member of the population, which plays and learns for all of them at once."""
 
-    restarts = 0
-    waits_for: str | None = "the population"
-    absent: str | None = None
+    @override
+    async def initialize(self) -> None:
+        """Do nothing: it has no environment of its own."""
 
-    def __init__(self, moves: Callable[[], int]) -> None:
-        self._moves = moves
+    @override
+    async def start(self) -> None:
+        """Do nothing: it plays in the population's rounds."""
 
-    @property
-    def exchanges(self) -> int:
-        """A counter that grows as long as the population moves."""
-        return self._moves()
+    @override
+    async def stop(self) -> None:
+        """Do nothing: it plays in no later round."""
 
-    async def close(self) -> None:
-        """Do nothing: there is nothing to close."""
-
+    @override
     async def kill(self) -> None:
-        """Do nothing: there is nothing to end."""
+        """Do nothing: it plays in no later round."""
 
 
-class PopulationTrainer(ParallelTrainer):
+class PopulationTrainer(ParallelTrainer[MemberPair]):
     """Runs all pairs side by side: a :class:`ParallelTrainer` whose pairs are members of one population.
+
+    To the code that watches pairs, it is the environment of them all.
 
     Args:
         plan: of the run.
@@ -76,13 +75,15 @@ class PopulationTrainer(ParallelTrainer):
         overseer: answers the pairs.
     """
 
+    restarts = 0
+    waits_for = "the population"
+    absent = None
+
     def __init__(self, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, overseer: Overseer) -> None:
         self._stack: Population | None = None
-        self._mirrors = [DistantTrainer(index, hub) for index in range(plan.pairs)]
-        environment = cast(Environment, NoEnvironment(lambda: 0 if self._stack is None else self._stack.moves))
-        pairs = [AgentTrainerPair(environment, mirror, overseer) for mirror in self._mirrors]
+        pairs = [MemberPair(index, self, Tally(), overseer) for index in range(plan.pairs)]
         playing = PairState.PLAYING if plan.inference else PairState.TRAINING
-        super().__init__(pairs, plan.pairs, hub, overseer, deterministic=True, playing=playing)
+        super().__init__(pairs, plan.pairs, hub, overseer, playing=playing)
         assert plan.task is not None
         self._plan, self._pool, self._task = plan, pool, plan.task
         self._laps = Laps(hub.timers.part("population"))
@@ -96,20 +97,24 @@ class PopulationTrainer(ParallelTrainer):
         assert self._stack is not None
         return self._stack
 
+    @property
+    def exchanges(self) -> int:
+        """A counter that grows as long as the population moves."""
+        return 0 if self._stack is None else self._stack.moves
+
     @override
-    async def run(self) -> None:
-        self._tasks = [asyncio.create_task(self._all())]
-        await asyncio.gather(*self._tasks)
+    def _begin(self) -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(self._all())]
 
     async def _all(self) -> None:
         """The whole run of all pairs. An error that ends all of them is recorded for each."""
         self.peak = len(self.pairs)
         for pair in self.pairs:
-            pair.trainer.enter(PairState.PREPARING)
+            self._enter(pair, PairState.PREPARING)
         try:
-            self._begin()
+            self._make()
             for pair in self.pairs:
-                pair.trainer.enter(self._playing)
+                self._enter(pair, self._playing)
             await self._fail_frozen()
             while any(not pair.finished for pair in self.active):
                 await self._round()
@@ -118,14 +123,14 @@ class PopulationTrainer(ParallelTrainer):
         except Exception as error:
             for pair in self.active:
                 self.failures[pair.id] = error
-                pair.trainer.error = sentence_of(error)
+                pair.error = sentence_of(error)
                 self._end(pair, PairState.FAILED)
         finally:
             self._thread.shutdown()
             if self._stack is not None:
                 self._stack.close()
 
-    def _begin(self) -> None:
+    def _make(self) -> None:
         """Make the learners, and the stack and the copies of all. Raises SettingsError, DataError, CheckpointError."""
         spec, seed = self._task.batched_spec, self._plan.seed
         self._learners = [self._pool.learner(pair.id, spec) for pair in self.pairs]
@@ -175,7 +180,7 @@ class PopulationTrainer(ParallelTrainer):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
-    def _learning(self) -> list[AgentTrainerPair]:
+    def _learning(self) -> list[MemberPair]:
         """Pairs that are still learning."""
         return [pair for pair in self.active if not self._learners[pair.id].done]
 
@@ -216,7 +221,7 @@ class PopulationTrainer(ParallelTrainer):
         for pair in self._learning:
             statistics = {name: values[pair.id] for name, values in numbers.items()}
             self._members[pair.id].stats = statistics | {keys.TRAIN_SECONDS: share, keys.POLICY_AGE: 0.0}
-        await asyncio.gather(*(learner.learn(_NOTHING) for learner in learners))
+        await asyncio.gather(*(learner.update(_NOTHING) for learner in learners))
         self._laps.lap("policies and validation")
 
     async def _fail_frozen(self) -> None:
@@ -242,12 +247,12 @@ class PopulationTrainer(ParallelTrainer):
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _count(self, pair: AgentTrainerPair, played: Played, episodes: Mapping[str, FloatArray]) -> None:
+    def _count(self, pair: MemberPair, played: Played, episodes: Mapping[str, FloatArray]) -> None:
         """Decisions, scores and episodes of one pair."""
         rows = self._world.rows(pair.id)
-        learner, mirror, names = self._learners[pair.id], self._mirrors[pair.id], self._task.keys
+        learner, names = self._learners[pair.id], self._task.keys
         decisions = played.ended[:, rows].size
-        mirror.decisions += decisions
+        pair.tally.decisions += decisions
         for key, values in (
             (names.reward, [result.mean for result in played.results]),
             (names.success, [result.success for result in played.results]),
@@ -263,5 +268,6 @@ class PopulationTrainer(ParallelTrainer):
         self._hub.episode(learner.name, pair.id, returns, lengths)
         if len(returns):
             self._hub.add(learner.name, keys.episode_reward(EXTRINSIC), episodes["paid"][mine])
-        mirror.ended(learner, returns)
+        pair.tally.episodes[learner.name] += len(returns)
+        learner.ended(returns)
         learner.count(decisions)

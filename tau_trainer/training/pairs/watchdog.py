@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 
 from tau_trainer.errors import StalledError
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import Pair
 
 _LOOK_S = 1.0
 
 
-def who_waits(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> str:
+def who_waits(pairs: Sequence[Pair], learners: Sequence[Learner]) -> str:
     """One clause for every active pair and every learner that has work."""
     clauses = [f"pair {pair.id} waits for {pair.environment.waits_for or 'its learner'}" for pair in pairs]
     clauses += [f"learner '{learner.name}' is in an update" for learner in learners if learner.bound.outstanding]
@@ -21,7 +21,7 @@ def who_waits(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) ->
 
 
 async def watch(
-    pairs: Callable[[], Sequence[AgentTrainerPair]],
+    pairs: Callable[[], Sequence[Pair]],
     learners: Callable[[], Sequence[Learner]],
     stall_s: float,
     look_s: float = _LOOK_S,
@@ -44,7 +44,7 @@ async def watch(
             )
 
 
-def _progress(pairs: Sequence[AgentTrainerPair], learners: Sequence[Learner]) -> tuple[object, ...]:
+def _progress(pairs: Sequence[Pair], learners: Sequence[Learner]) -> tuple[object, ...]:
     """A value that changes as soon as anything has moved."""
-    moved = [(pair.id, pair.trainer.state, pair.environment.exchanges, pair.environment.restarts) for pair in pairs]
+    moved = [(pair.id, pair.state, pair.environment.exchanges, pair.environment.restarts) for pair in pairs]
     return (*moved, *(learner.policy.version for learner in learners))

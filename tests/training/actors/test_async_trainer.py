@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from tau_trainer.algorithms import Publish
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Known, Rollout, RolloutMemory, Work
 from tau_trainer.metrics import MetricsHub, keys
@@ -44,8 +45,9 @@ class FakeLearner:
         self.name = "Agent"
         self.policy = Policy(7)
         self.progress = Progress("Agent", MetricsHub(), 100, 1000)
-        self.progress.record = lambda statistics: None
-        self.updates = SimpleNamespace(error=None)
+        self.error: Exception | None = None
+        self.publish: Publish | None = None
+        """Of the newest update."""
         self.bound = AgeBound(1, on_policy=True)
         self.done = False
         self.remembers = True
@@ -55,19 +57,18 @@ class FakeLearner:
         self.free = asyncio.Event()
         self.free.set()
 
-    async def learn(self, work: Work) -> None:
+    async def update(self, work: Work, publish: Publish | None = None) -> None:
+        self.publish = publish
         await self.free.wait()
-        if self.updates.error is not None:
-            raise self.updates.error
+        if self.error is not None:
+            raise self.error
         rows, steps = len(Rollout(work)), 3 if self.algorithm.rollout_size else work.gradient_steps
         assert steps is not None
         self.versions = work["version"][1:].tolist() if rows else []
         self.taken.append((work.source if rows else None, rows, steps))
-        self.progress.opts += steps
-        self.progress.update_seconds += 0.002 * steps
         self.policy = Policy(self.policy.version + 1)
-        if steps:
-            self.progress.record({"Losses/Some": float(self.progress.opts), keys.MINIBATCHES: float(steps)})
+        statistics = {"Losses/Some": float(self.progress.opts + steps), keys.MINIBATCHES: float(steps)}
+        self.progress.took(0.002 * steps, statistics if steps else None)
 
     def count(self, decisions: int) -> None:
         self.progress.decisions += decisions
@@ -75,7 +76,8 @@ class FakeLearner:
 
     def flush(self) -> None:
         self.flushes += 1
-        self.progress.before_summary()
+        assert self.progress.figures is not None
+        self.progress.figures.record()
 
     @property
     def steps(self) -> list[int]:
@@ -321,7 +323,7 @@ def test_what_ends_learning_is_told_to_whoever_pushes() -> None:
         stage.learner.free.clear()
         waiting = [asyncio.create_task(stage.trainer.put(stage.push(5))) for _ in range(3)]
         await settle()
-        stage.learner.updates.error = NonFiniteError("NaN three times")
+        stage.learner.error = NonFiniteError("NaN three times")
         stage.learner.free.set()
         results = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), HANG_S)
         assert [type(one) for one in results] == [type(None), NonFiniteError, NonFiniteError]
@@ -445,15 +447,20 @@ def test_as_many_rollouts_are_learned_from_at_a_time_as_there_are_learners() -> 
     run(scenario())
 
 
-@pytest.mark.parametrize("mode", ["free", "lock_step"])
-def test_weights_are_shown_in_the_middle_of_an_update_but_in_lock_step(mode: str) -> None:
+@pytest.mark.parametrize(("mode", "rollout_size", "published"), [("free", 20, 9), ("free", 0, 7), ("lock_step", 20, 7)])
+def test_actors_get_policies_in_the_middle_of_an_update_from_a_rollout_but_in_lock_step(
+    mode: str, rollout_size: int, published: int
+) -> None:
     async def scenario() -> None:
-        stage = Stage(FakeLearner(rollout_size=20), mode=mode)
-        shown = getattr(stage.learner.updates, "shown", None)
-        assert (shown is None) == (mode == "lock_step")
-        if shown is not None:
-            shown(Policy(8))
-            assert stage.channel.read().version == 8
+        stage = Stage(FakeLearner(rollout_size=rollout_size, steps_per_update=1.0), mode=mode)
+        if mode == "lock_step":
+            await stage.trainer.take_in(stage.push(20), anew=False)
+        else:
+            await stage.trainer.put(stage.push(20))
+            await settle()
+        if stage.learner.publish is not None:
+            stage.learner.publish(cast(Any, Policy(9)))
+        assert stage.channel.read().version == published
 
     run(scenario())
 

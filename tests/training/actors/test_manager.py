@@ -73,7 +73,7 @@ def actors_of(session: Session) -> list[ActorPair]:
 
 
 def playing(session: Session) -> bool:
-    return all(actor.trainer.state is PairState.TRAINING and actor.trainer.decisions for actor in actors_of(session))
+    return all(actor.state is PairState.TRAINING and actor.tally.decisions for actor in actors_of(session))
 
 
 def pids_of(session: Session) -> list[int]:
@@ -185,6 +185,14 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     assert sum(later["pairs"].values()) == later["decisions"] > learner["decisions"]
 
 
+def test_an_actor_that_is_asked_to_end_is_looked_after_at_once() -> None:
+    woken = list[bool]()
+    actor = ActorPair.__new__(ActorPair)
+    actor.process = cast(Any, SimpleNamespace(wake=lambda: woken.append(actor.finishing)))
+    actor.finish()
+    assert woken == [True]
+
+
 def test_actors_reach_a_criterion_and_callbacks_hear_of_what_they_played(tmp_path: Path) -> None:
     ended, scored = list[EpisodeInfo](), list[EvaluationInfo]()
     hears = LambdaCallback(on_episode_end=ended.append, on_evaluation_end=scored.append)
@@ -199,6 +207,7 @@ def test_actors_reach_a_criterion_and_callbacks_hear_of_what_they_played(tmp_pat
     assert report.decisions < 50_000
     assert any(event.kind == "criterion" for event in memory.events)
     assert len(ended) >= 30
+    assert report.pairs[0].episodes == len(ended)
     assert {info.pair for info in ended} == {0}
     assert all(info.length == 10 and info.behavior == "Count-v0" for info in ended)
     assert scored
@@ -216,9 +225,9 @@ def test_a_killed_actor_is_named_at_once_and_replaced(tmp_path: Path, monkeypatc
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     until(lambda: any("actor 0 ended by SIGKILL" in warning for warning in memory.warnings))
-    before, after = victim.trainer.decisions, other.trainer.decisions
-    until(lambda: other.trainer.decisions > after)
-    until(lambda: victim.trainer.decisions > before)
+    before, after = victim.tally.decisions, other.tally.decisions
+    until(lambda: other.tally.decisions > after)
+    until(lambda: victim.tally.decisions > before)
     assert victim.process.pid not in (None, pid)
     assert victim.process.restarts == 1
     again = victim.process.pid
@@ -272,8 +281,8 @@ def test_a_stopped_one_is_ended_and_replaced(tmp_path: Path, monkeypatch: pytest
     os.kill(pid, signal.SIGSTOP)
     until(lambda: any("actor 0 showed no life for 1 s" in warning for warning in memory.warnings))
     assert gone(pid)
-    before = victim.trainer.decisions
-    until(lambda: victim.trainer.decisions > before)
+    before = victim.tally.decisions
+    until(lambda: victim.tally.decisions > before)
     session.cancel()
     assert session.wait(WAIT_S).exit_code == 0
 

@@ -212,7 +212,7 @@ def test_at_max_opts_a_round_is_taken_in_whole_and_is_the_last() -> None:
 def test_what_ends_learning_is_told_to_whoever_waits_and_whoever_comes() -> None:
     async def scenario() -> None:
         ring = Ring(0, 1)
-        ring.stages["Agent"].learner.updates.error = NonFiniteError("NaN three times")
+        ring.stages["Agent"].learner.error = NonFiniteError("NaN three times")
         results = await asyncio.gather(ring.brings(0), ring.brings(1), return_exceptions=True)
         assert [type(one) for one in results] == [NonFiniteError] * 2
         with pytest.raises(NonFiniteError):

@@ -36,7 +36,7 @@ def look(learner: Learner, decisions: int, *returns: float) -> None:
     learner.progress.decisions = decisions
     weights = {name: array + 1 for name, array in learner.policy.weights.items()}
     policy = learner.algorithm.policy(weights, learner.policy.version + 1)
-    learner.updates.take(policy)
+    learner.act_with(policy)
     assert learner.judge.validate_if_due(policy) == {}
 
 

@@ -39,8 +39,8 @@ def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
 async def learn(learner: Learner) -> None:
     """One rollout, and the update that it makes."""
     collect(learner)
-    await learner.wait_for_learner()
-    await learner.updates.drain()
+    await learner.hand_over()
+    await learner.drain()
 
 
 class Gate:
@@ -230,7 +230,7 @@ def test_nothing_is_learned_before_the_memory_is_full(make: Make) -> None:
 
     async def work() -> None:
         collect(learner, 0)
-        await learner.wait_for_learner()
+        await learner.hand_over()
 
     run(work)
     assert not learner.bound.outstanding
@@ -243,16 +243,16 @@ def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeyp
 
     async def work() -> None:
         collect(learner)
-        await asyncio.wait_for(learner.wait_for_learner(), HANG_S)
+        await asyncio.wait_for(learner.hand_over(), HANG_S)
         assert learner.bound.outstanding, "an update runs, and nobody waited for it"
         collect(learner)
-        waiting = asyncio.create_task(learner.wait_for_learner())
+        waiting = asyncio.create_task(learner.hand_over())
         await asyncio.sleep(0.05)
         assert not waiting.done(), "a second rollout may not pile up"
         assert gate.released == 0, "a rollout that is learned from is not written to"
         gate.open.set()
         await asyncio.wait_for(waiting, HANG_S)
-        await learner.updates.drain()
+        await learner.drain()
 
     run(work)
     assert gate.updates == gate.released == 2
@@ -273,11 +273,11 @@ def test_an_update_under_way_is_no_first_one_to_come(make: Make, monkeypatch: py
 
     async def work() -> None:
         collect(learner)
-        await learner.wait_for_learner()
-        await learner.wait_for_learner()
+        await learner.hand_over()
+        await learner.hand_over()
         gate.open.set()
-        await learner.updates.drain()
-        await learner.wait_for_learner()
+        await learner.drain()
+        await learner.hand_over()
 
     run(work)
     assert asked == [0, 1, 1]
@@ -291,12 +291,23 @@ def test_agents_act_with_the_policy_so_far_unless_they_take_turns(
     gate, first = Gate(learner, monkeypatch), learner.policy
     gate.open.set()
     acted_with: list[Policy] = []
-    monkeypatch.setattr(learner.updates, "_publish", acted_with.append)
+    monkeypatch.setattr(learner, "_publish", acted_with.append)
     run(lambda: learn(learner))
     assert gate.publishes == [publishes]
     assert bool(acted_with) == publishes
     assert learner.actor.policy is learner.policy
     assert first not in acted_with
+
+
+def test_work_of_others_is_published_where_they_say(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, published = make(most=1), list[Policy]()
+    monkeypatch.setattr(learner, "_publish", lambda policy: pytest.fail("nobody acts here"))
+    collect(learner)
+    work = learner.algorithm.ready(Counters(0, 0))
+    assert work is not None
+    run(lambda: learner.update(work, published.append))
+    assert {policy.version for policy in published} == {1}
+    assert learner.policy.version == 1
 
 
 def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,15 +322,15 @@ def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypat
         learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, now
         now += 2.5  # seconds that filling took, and a tenth more: agents fill the next in the last 2.75 of five
         collect(learner)
-        waiting = asyncio.create_task(learner.wait_for_learner())
+        waiting = asyncio.create_task(learner.hand_over())
         await asyncio.sleep(0.05)
         assert not waiting.done()
         now += 2.2
-        early = asyncio.create_task(learner.wait_for_learner())
+        early = asyncio.create_task(learner.hand_over())
         await asyncio.sleep(0.05)
         assert not early.done()
         now += 0.1
-        await asyncio.wait_for(learner.wait_for_learner(), HANG_S)
+        await asyncio.wait_for(learner.hand_over(), HANG_S)
         assert learner.bound.outstanding, "others that come later do not wait"
         gate.open.set()
         await asyncio.wait_for(asyncio.gather(waiting, early), HANG_S)  # an update that ends early ends the wait
@@ -372,7 +383,7 @@ def test_several_learn_abreast_and_the_newest_policy_acts(hub: MetricsHub, monke
     monkeypatch.setattr(learner.handle, "abreast", 2)
 
     async def work() -> None:
-        first, second = (asyncio.create_task(learner.learn(Work({}))) for _ in range(2))
+        first, second = (asyncio.create_task(learner.update(Work({}))) for _ in range(2))
         await asyncio.wait((first, second), return_when=asyncio.FIRST_COMPLETED)
         assert learner.policy.version == 2
         ends.set()
@@ -395,10 +406,10 @@ def test_nobody_waits_where_experience_of_an_older_policy_is_as_good(
     async def work() -> None:
         learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, age_bound._now() - 2.5
         collect(learner)
-        await asyncio.wait_for(learner.wait_for_learner(), HANG_S)
+        await asyncio.wait_for(learner.hand_over(), HANG_S)
         assert learner.bound.outstanding
         gate.open.set()
-        await learner.updates.drain()
+        await learner.drain()
 
     run(work)
 
@@ -408,20 +419,20 @@ def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(make: Make, m
     gate = Gate(learner, monkeypatch)
     now = 100.0
     monkeypatch.setattr(age_bound, "_now", lambda: now)
-    monkeypatch.setattr(learner.updates, "_take_over", lambda outcome: None)
+    monkeypatch.setattr(learner, "_report", lambda outcome: None)
 
     async def work() -> None:
         nonlocal now
         learner.bound._collecting_since = now
         collect(learner)
-        await learner.wait_for_learner()
+        await learner.hand_over()
         now += 2.0
         collect(learner)  # in two seconds, while the first update runs
-        waiting = asyncio.create_task(learner.wait_for_learner())
+        waiting = asyncio.create_task(learner.hand_over())
         await asyncio.sleep(0.05)
         now, learner.bound._last_update_seconds = 103.0, 5.0
         gate.open.set()
-        await asyncio.wait_for(asyncio.gather(waiting, learner.updates.drain()), HANG_S)
+        await asyncio.wait_for(asyncio.gather(waiting, learner.drain()), HANG_S)
         assert learner.bound._held_until == pytest.approx(103.0 + 5.0 - 1.1 * 2.0)
 
     run(work)
@@ -434,10 +445,10 @@ def test_where_filling_a_buffer_takes_longer_nobody_waits(make: Make, monkeypatc
     async def work() -> None:
         learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, age_bound._now() - 6.0
         collect(learner)
-        await asyncio.wait_for(learner.wait_for_learner(), HANG_S)
+        await asyncio.wait_for(learner.hand_over(), HANG_S)
         assert learner.bound.outstanding
         gate.open.set()
-        await learner.updates.drain()
+        await learner.drain()
 
     run(work)
 
@@ -448,7 +459,7 @@ def test_a_bound_of_zero_takes_turns(make: Make, monkeypatch: pytest.MonkeyPatch
 
     async def work() -> None:
         collect(learner)
-        waiting = asyncio.create_task(learner.wait_for_learner())
+        waiting = asyncio.create_task(learner.hand_over())
         await asyncio.sleep(0.05)
         assert not waiting.done()
         gate.open.set()
@@ -467,7 +478,7 @@ def test_time_in_which_several_pairs_wait_counts_once(
 
     async def work() -> None:
         collect(learner)
-        pairs = [asyncio.create_task(learner.wait_for_learner()) for _ in range(3)]
+        pairs = [asyncio.create_task(learner.hand_over()) for _ in range(3)]
         await asyncio.sleep(0.02)
         gate.open.set()
         await asyncio.gather(*pairs)
@@ -489,7 +500,7 @@ def test_one_nan_is_skipped_and_three_in_a_row_are_the_end(
             await learn(learner)
         collect(learner)
         with pytest.raises(NonFiniteError, match="the loss is NaN"):
-            await learner.wait_for_learner()
+            await learner.hand_over()
 
     run(work)
     hub.drain(5.0)
@@ -521,12 +532,12 @@ def test_a_real_nan_in_the_rewards_keeps_the_weights(make: Make) -> None:
 
     async def work() -> None:
         collect(learner, reward=float("nan"))
-        await learner.wait_for_learner()
+        await learner.hand_over()
 
     run(work)
     after = learner.state()[0]
     assert all(np.array_equal(after[name], values) for name, values in before.items())
-    assert learner.updates.error is None
+    assert learner.error is None
 
 
 def test_a_defect_reaches_those_who_wait(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -537,8 +548,8 @@ def test_a_defect_reaches_those_who_wait(make: Make, monkeypatch: pytest.MonkeyP
     async def work() -> None:
         collect(learner)
         with pytest.raises(RuntimeError, match="shapes differ"):
-            await learner.wait_for_learner()
-        await learner.updates.drain()
+            await learner.hand_over()
+        await learner.drain()
 
     run(work)
     assert not learner.bound.outstanding
@@ -552,16 +563,16 @@ def test_shutdown_gives_up_what_waits(make: Make, monkeypatch: pytest.MonkeyPatc
     async def work() -> None:
         for _ in range(2):
             collect(learner)
-            await learner.wait_for_learner()
+            await learner.hand_over()
         collect(learner)
-        waiting = asyncio.create_task(learner.wait_for_learner())
+        waiting = asyncio.create_task(learner.hand_over())
         await asyncio.sleep(0.02)
         assert not waiting.done()
-        learner.updates.give_up()
+        learner.give_up()
         await asyncio.wait_for(waiting, HANG_S)
         assert not gate.open.is_set(), "who waited is free before the update has come to its end"
         gate.open.set()
-        await learner.updates.drain()
+        await learner.drain()
 
     run(work)
     assert gate.updates == 1
@@ -582,8 +593,8 @@ def test_after_update_is_awaited_before_the_next(make: Make) -> None:
     async def work() -> None:
         for _ in range(3):
             collect(learner)
-            await learner.wait_for_learner()
-        await learner.updates.drain()
+            await learner.hand_over()
+        await learner.drain()
 
     run(work)
     assert versions == [1, 2, 3]

@@ -468,7 +468,7 @@ def test_what_waits_for_an_answer_as_the_turn_passes_on_is_taken_as_it_was_asked
         assert (play.learning, learner.decisions) == (1, 6)
         there.record()
         assert learner.decisions == 6, "nobody of it learns: one side asked as a ghost, the other is one now"
-        assert here.decisions + there.decisions == 6
+        assert here.tally.decisions + there.tally.decisions == 6
         assert isinstance(learner.memory, RolloutMemory)
         assert len(learner.memory.open_rows) == 3, "of the team that learned, until they are heard of again"
         await exchange(here)

@@ -22,20 +22,20 @@ from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.moments import Moment
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Store
+from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.checkpointing import Checkpointer
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import Pair
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
 from tests.training.learners import collect, make_learner
 
 
-def pairs(*decisions: int) -> list[AgentTrainerPair]:
-    trainers = [SimpleNamespace(decisions=count, episodes_of=lambda learner: []) for count in decisions]
-    return cast(list[AgentTrainerPair], [SimpleNamespace(id=i, trainer=one) for i, one in enumerate(trainers)])
+def pairs(*decisions: int) -> list[Pair]:
+    return cast(list[Pair], [SimpleNamespace(id=i, tally=Tally(count)) for i, count in enumerate(decisions)])
 
 
 def keeper(run: Path, hub: MetricsHub, *, resume: bool, together: bool = False) -> Checkpointer:
@@ -55,7 +55,7 @@ def learned(learner: Learner, decisions: int) -> None:
     """As if an update had been made."""
     learner.progress.decisions = decisions
     learner.algorithm.version += 1
-    learner.updates.policy = learner.algorithm.snapshot()
+    learner.policy = learner.algorithm.snapshot()
 
 
 def test_due_at_multiples_of_the_interval_once_something_was_learned(
@@ -450,8 +450,8 @@ def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_pat
 
     async def learn_and_save() -> None:
         collect(learner, 1)
-        await learner.wait_for_learner()
-        await learner.updates.drain()
+        await learner.hand_over()
+        await learner.drain()
         learner.progress.decisions = 100
         await checkpointer.save([learner], pairs(100))
 

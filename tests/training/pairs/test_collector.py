@@ -43,7 +43,7 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Aggregation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.updates import Updates
+from tau_trainer.training.learning.loop import UpdateLoop
 from tau_trainer.training.pairs import collector
 from tau_trainer.training.pairs.collector import PairsCollector
 from tau_trainer.training.pairs.overseer import RunOverseer
@@ -567,7 +567,7 @@ def test_a_defect_in_learning_is_no_silence(stage: Stage, tmp_path: Path, monkey
 
 def held_until_the_end(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> list[float]:
     """All updates but the first wait until the pair has ended, and then fail where there is an ``error``."""
-    ended, update, drain, calls = threading.Event(), PPO.update, Updates.drain, list[float]()
+    ended, update, drain, calls = threading.Event(), PPO.update, UpdateLoop.drain, list[float]()
 
     def held(self: PPO, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         calls.append(progress)
@@ -577,12 +577,12 @@ def held_until_the_end(monkeypatch: pytest.MonkeyPatch, error: Exception | None 
                 raise error
         return update(self, work, progress, publish)
 
-    async def drained(self: Updates) -> None:
+    async def drained(self: UpdateLoop) -> None:
         ended.set()
         await drain(self)
 
     monkeypatch.setattr(PPO, "update", held)
-    monkeypatch.setattr(Updates, "drain", drained)
+    monkeypatch.setattr(UpdateLoop, "drain", drained)
     return calls
 
 
@@ -607,7 +607,7 @@ def test_what_waits_for_the_learner_is_given_up_only_at_once(
     monkeypatch.setattr(ParallelTrainer.cancel, "__defaults__", (0.1,))
     calls = held_until_the_end(monkeypatch)
     session = begin(tau_settings(tmp_path, collection__max_policy_age=100, behaviors__TauAgent__max_steps=10_000))
-    until(lambda: len(calls) == 2 and len(pairs_of(session).learners[0].updates._queue) >= 3)
+    until(lambda: len(calls) == 2 and len(pairs_of(session).learners[0]._queue) >= 3)
     session.cancel(at_once=at_once)
     session.wait(HANG_S)
     assert (len(calls) == 2) == at_once

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,10 +10,12 @@ from typing import Any, cast
 import pytest
 
 from tau_trainer.metrics import MetricsHub, PairMetrics, PairState, TaskKeys, keys
+from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.scores import LastRewards
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.collector import PairsCollector
 from tau_trainer.training.pairs.overseer import RunOverseer
+from tau_trainer.training.pairs.pair import Pair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.speeds import Speeds
 from tau_trainer.training.plan import RunPlan
@@ -46,16 +49,12 @@ class FakePair:
         self.id = number
         self.state = PairState.TRAINING
         self.absent: str | None = None
-        self._scores = {id(learner): SimpleNamespace(episodes=2 + place) for place, learner in enumerate(learners)}
-        self.trainer = SimpleNamespace(decisions=decisions, episodes_of=self.episodes_of)
-
-    def episodes_of(self, learner: Any) -> list[Any]:
-        return [self._scores[id(learner)]] if id(learner) in self._scores else []
+        self.tally = Tally(decisions, Counter({learner.name: 2 + place for place, learner in enumerate(learners)}))
 
     def metrics(
         self, reward: float | None, group: float | None, success: float | None, accuracy: float | None
     ) -> PairMetrics:
-        found = PairMetrics(self.id, self.state, self.trainer.decisions, reward, success)
+        found = PairMetrics(self.id, self.state, self.tally.decisions, reward, success)
         return replace(found, mean_group_reward=group, validation_accuracy=accuracy)
 
 
@@ -63,14 +62,14 @@ class Shown(PairsCollector):
     """Pairs and learners that nothing has started."""
 
     def __init__(self, pairs: list[FakePair], learners: list[Any], task: Any = None) -> None:
-        self.parallel = cast(ParallelTrainer, SimpleNamespace(pairs=pairs))
+        self.parallel = cast(ParallelTrainer[Pair], SimpleNamespace(pairs=pairs))
         self.baselines, self.actors = None, None
         self_play = SimpleNamespace(table=lambda name: ())
         pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play)
         told = {"accuracies": {1: 0.25}, "lessons": Lessons({}), "pool": pool, "learners": learners, "gone": 0}
         self.overseer = cast(RunOverseer, SimpleNamespace(**told))
         self.plan = cast(RunPlan, SimpleNamespace(task=task, shared=True))
-        self._speeds = Speeds(self.steps, [pair.trainer.decisions for pair in pairs])
+        self._speeds = Speeds(self.steps, [pair.tally.decisions for pair in pairs])
 
 
 def test_a_game_that_a_person_has_stopped_is_the_message() -> None:
@@ -94,7 +93,7 @@ def test_a_pair_that_is_not_training_has_no_speed_and_no_share_in_the_runs() -> 
     pairs = [FakePair(i, [learner], 50) for i in range(2)]
     run = Shown(pairs, [learner])
     for pair in pairs:
-        pair.trainer.decisions += 10
+        pair.tally.decisions += 10
     pairs[1].state = PairState.COMPLETED
     first, second = run.pairs
     assert second.decisions_per_second == 0.0 < first.decisions_per_second

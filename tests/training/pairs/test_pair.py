@@ -8,11 +8,11 @@ import pytest
 
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.errors import EngineError, EngineExitedError, EngineStoppedError
-from tau_trainer.metrics import PairState, Timer
+from tau_trainer.metrics import Timer
 from tau_trainer.settings import RunSettings
-from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.agents import AgentTrainer, Tally
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer, Pair
 
 
 class FakeEnvironment:
@@ -64,9 +64,7 @@ class FakeTrainer:
 
     def __init__(self, log: list[str]) -> None:
         self.id = 4
-        self.state = PairState.TRAINING
-        self.decisions = self.episodes = self.abandoned = 0
-        self.error: str | None = None
+        self.tally, self.abandoned = Tally(), 0
         self.seen: list[str] = []
         self.log = log
 
@@ -77,9 +75,9 @@ class FakeTrainer:
 
     def record(self) -> None:
         self.log.append("record")
-        self.decisions += 10
+        self.tally.decisions += 10
 
-    async def wait_for_learners(self) -> None:
+    async def hand_over(self) -> None:
         self.log.append("wait")
 
     def abandon(self) -> None:
@@ -92,8 +90,8 @@ class Until(Overseer):
     def __init__(self, decisions: int, told: Callable[[int], Parameters]) -> None:
         self.most, self.told = decisions, told
 
-    def enough(self, pair: AgentTrainerPair) -> bool:
-        return pair.trainer.decisions >= self.most
+    def enough(self, pair: Pair) -> bool:
+        return pair.tally.decisions >= self.most
 
     def parameters(self, pair: int) -> Parameters:
         return self.told(pair)
@@ -123,7 +121,7 @@ def test_a_whole_life() -> None:
     asyncio.run(live(pair))
     turns = ["answer for first", "record", "wait", "next", *["answer for next", "record", "wait", "next"] * 2]
     assert environment.log == ["start 4", *turns[:-1], "close"], "what is asked last is not waited for"
-    assert (trainer.decisions, trainer.abandoned) == (30, 1)
+    assert (trainer.tally.decisions, trainer.abandoned) == (30, 1)
     played, waited = pair.played_s
     assert played > waited > 0.0
     assert pair.complete
@@ -219,8 +217,21 @@ def test_begin_anew(script: list[Exception | None], seen: str) -> None:
     assert trainer.abandoned >= 1
 
 
+def test_decisions_are_dropped_with_an_environment_that_cannot_be_ended() -> None:
+    class Stubborn(FakeEnvironment):
+        async def kill(self) -> None:
+            raise OSError("no window to close")
+
+    pair, trainer = pair_of(Stubborn())
+    asyncio.run(pair.initialize())
+    assert pair.met
+    with pytest.raises(OSError, match="no window"):
+        asyncio.run(pair.kill())
+    assert (trainer.abandoned, pair.met) == (1, {})
+
+
 def test_metrics() -> None:
-    pair, trainer = pair_of(FakeEnvironment())
+    pair, _ = pair_of(FakeEnvironment())
     asyncio.run(live(pair))
     told = pair.metrics(3.0, 1.0, 0.25, 0.5)
     assert (told.id, told.decisions) == (4, 30)
@@ -228,7 +239,7 @@ def test_metrics() -> None:
         3.0, 1.0, 0.25, 0.5,
     )  # fmt: skip
     assert pair.metrics().mean_reward is None
-    trainer.error = "lost"
+    pair.error = "lost"
     assert pair.metrics().error == "lost"
 
 

@@ -2,44 +2,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from tau_trainer.errors import EngineExitedError
 from tau_trainer.metrics import MetricsHub, PairState
-from tau_trainer.training.agents import AgentTrainer
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
+from tau_trainer.training.agents import Tally
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer, Pair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
+from tau_trainer.training.pairs.population import MemberPair
+from tau_trainer.training.pairs.turns import InTurn
 from tests.training.fakes import Memory
 from tests.waiting import HANG_S
 
 
-class FakePair:
+class FakePair(MemberPair):
     """A pair whose exchanges are short sleeps."""
 
-    def __init__(self, number: int, hub: MetricsHub, log: list[str], exchanges: int = 4, pause_s: float = 0.0) -> None:
-        self.id = number
-        self.trainer = AgentTrainer(number, cast(Any, None), cast(Any, None), hub)
-        self.environment = SimpleNamespace(kill=self._kill)
+    def __init__(self, number: int, overseer: Overseer, log: list[str], exchanges: int, pause_s: float) -> None:
+        super().__init__(number, cast(Any, None), Tally(), overseer)
         self.log = log
         self.left = exchanges
         self.pause_s = pause_s
-        self.finishing = self.starting = False
-        self.goodbye: str | None = None
-        self.absent: str | None = None
         self.fails_at: str | None = None
         self.fails_to_end = False
         self.running = False
 
     @property
-    def complete(self) -> bool:
-        return self.left <= 0
+    def absent(self) -> str | None:
+        return None
 
     @property
-    def finished(self) -> bool:
-        return self.finishing or self.complete
+    def complete(self) -> bool:
+        return self.left <= 0
 
     def _note(self, what: str) -> None:
         self.log.append(f"{what} {self.id}")
@@ -67,7 +63,7 @@ class FakePair:
         self._note("stop")
         self.running = False
 
-    async def _kill(self) -> None:
+    async def kill(self) -> None:
         self.log.append(f"kill {self.id}")
         self.running = False
         if self.fails_to_end:
@@ -78,19 +74,27 @@ class Team:
     """Pairs and their ParallelTrainer."""
 
     def __init__(
-        self, hub: MetricsHub, count: int, most: int, exchanges: int = 4, pause_s: float = 0.0, **more: Any
+        self,
+        hub: MetricsHub,
+        count: int,
+        most: int,
+        exchanges: int = 4,
+        pause_s: float = 0.0,
+        *,
+        deterministic: bool = False,
     ) -> None:
         self.log: list[str] = []
         self.overseer = Overseer()
-        self.pairs = [FakePair(i, hub, self.log, exchanges, pause_s) for i in range(count)]
-        self.parallel = ParallelTrainer(cast(list[AgentTrainerPair], self.pairs), most, hub, self.overseer, **more)
+        self.pairs = [FakePair(i, self.overseer, self.log, exchanges, pause_s) for i in range(count)]
+        kind = InTurn if deterministic else ParallelTrainer
+        self.parallel = kind(cast(list[AgentTrainerPair], self.pairs), most, hub, self.overseer)
 
     def run(self) -> None:
         asyncio.run(self.parallel.run())
 
     @property
     def states(self) -> list[str]:
-        return [pair.trainer.state.value for pair in self.pairs]
+        return [pair.state.value for pair in self.pairs]
 
 
 Make = Callable[..., Team]
@@ -161,7 +165,7 @@ def test_a_failing_pair_stops_no_other(make: Make, moment: str, deterministic: b
     team.run()
     assert team.states == ["Completed", "Failed", "Completed", "Completed"]
     assert isinstance(team.parallel.failures[1], EngineExitedError)
-    assert team.pairs[1].trainer.error == "engine 1 ended"
+    assert team.pairs[1].error == "engine 1 ended"
     assert "kill 1" in team.log
     assert not any(pair.running for pair in team.pairs)
 
@@ -174,7 +178,7 @@ def test_a_pair_whose_environment_cannot_even_be_ended_stops_no_other(
     team.pairs[1].fails_at, team.pairs[1].fails_to_end = "advance", True
     team.run()
     assert team.states == ["Completed", "Failed", "Completed"]
-    assert team.pairs[1].trainer.error == "engine 1 ended", "why it failed, not how it ended"
+    assert team.pairs[1].error == "engine 1 ended", "why it failed, not how it ended"
     hub.drain(5.0)
     assert any("internal error: OSError: no window to close" in warning for warning in memory.warnings)
 
@@ -197,8 +201,8 @@ def test_engines_begin_anew_where_the_round_says_so(make: Make) -> None:
 def test_each_pair_is_evaluated_as_it_ends(make: Make, *, evaluates: bool) -> None:
     evaluated: list[tuple[int, PairState]] = []
 
-    async def evaluate(pair: AgentTrainerPair) -> None:
-        evaluated.append((pair.id, pair.trainer.state))
+    async def evaluate(pair: Pair) -> None:
+        evaluated.append((pair.id, pair.state))
 
     team = make(2, 1)
     team.overseer.evaluates = evaluates
@@ -245,11 +249,18 @@ def test_cancel_ends_pairs_that_hang(make: Make, deterministic: bool) -> None:
 def test_a_pair_that_had_all_its_decisions_is_no_victim_of_a_cancel(make: Make) -> None:
     team = make(1, 1, exchanges=0)
     team.pairs[0].finishing = True
-    pair = cast(AgentTrainerPair, team.pairs[0])
-    pair.trainer.enter(PairState.PREPARING)
-    pair.trainer.enter(PairState.TRAINING)
-    asyncio.run(team.parallel._conclude(pair))
+    team.pairs[0].state = PairState.TRAINING
+    asyncio.run(team.parallel._conclude(team.pairs[0]))
     assert team.states == ["Completed"]
+
+
+def test_states_go_one_way(make: Make, hub: MetricsHub, memory: Memory) -> None:
+    team = make(1, 1)
+    team.parallel._enter(team.pairs[0], PairState.PREPARING)
+    with pytest.raises(RuntimeError, match="from Preparing to Completed"):
+        team.parallel._enter(team.pairs[0], PairState.COMPLETED)
+    hub.drain(5.0)
+    assert (memory.states(0), team.states) == (["Preparing"], ["Preparing"])
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

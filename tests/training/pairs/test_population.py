@@ -318,6 +318,7 @@ def test_a_pair_that_has_learned_enough_stands_elsewhere_and_the_others_go_on(
     monkeypatch.setattr(TauTask, "batched_env", _short_episodes)
     monkeypatch.setattr(Learner, "ended", enough)
     first = train(settings(tmp_path))
+    assert all(pair.episodes for pair in first.pairs)
     stood = [newest(first, pair) for pair in (0, 1)]
     assert stood[0].manifest["learner"]["decisions"] < stood[1].manifest["learner"]["decisions"]
     monkeypatch.setattr(Learner, "restore", restored)

@@ -10,7 +10,7 @@ from tau_trainer.errors import StalledError
 from tau_trainer.metrics import PairState
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.pairs import watchdog
-from tau_trainer.training.pairs.pair import AgentTrainerPair
+from tau_trainer.training.pairs.pair import Pair
 from tau_trainer.training.pairs.watchdog import watch, who_waits
 from tests.waiting import HANG_S
 
@@ -44,7 +44,7 @@ def fake_pair(number: int, *, awaited: bool) -> Any:
     return SimpleNamespace(
         id=number,
         absent=None,
-        trainer=SimpleNamespace(state=PairState.TRAINING),
+        state=PairState.TRAINING,
         environment=SimpleNamespace(waits_for=waits_for, exchanges=0, restarts=0),
     )
 
@@ -55,7 +55,7 @@ def fake_learner(*, idle: bool) -> Any:
 
 
 def test_who_waits_for_whom() -> None:
-    pairs = [cast(AgentTrainerPair, fake_pair(0, awaited=True)), cast(AgentTrainerPair, fake_pair(1, awaited=False))]
+    pairs = [cast(Pair, fake_pair(0, awaited=True)), cast(Pair, fake_pair(1, awaited=False))]
     assert who_waits(pairs, [cast(Learner, fake_learner(idle=False))]) == (
         "pair 0 waits for engine 0 to answer a step; pair 1 waits for its learner; learner 'TauAgent' is in an update"
     )
@@ -115,7 +115,7 @@ def test_any_movement_is_enough(clock: Clock, what: str) -> None:
             pair.environment.restarts += what == "restart"
             learner.policy.version += what == "update"
             if what == "state":
-                pair.trainer.state = PairState.PREPARING if turn % 2 == 0 else PairState.TRAINING
+                pair.state = PairState.PREPARING if turn % 2 == 0 else PairState.TRAINING
             await clock.pass_by(0.0)
         assert not watching.done()
         watching.cancel()

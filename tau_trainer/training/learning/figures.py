@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tau_trainer.metrics import keys
 from tau_trainer.specs import Aggregation, IntArray
-from tau_trainer.training.learning.progress import Progress
+
+if TYPE_CHECKING:
+    from tau_trainer.training.learning.progress import Progress
 
 
 @dataclass(slots=True)

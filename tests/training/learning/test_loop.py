@@ -18,11 +18,11 @@ from tau_trainer.memory import Rollout, Work
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
 from tau_trainer.settings import SACTrainerSettings
-from tau_trainer.training.learning import budget, updates
+from tau_trainer.training.learning import budget, loop
 from tau_trainer.training.learning.handles import LocalLearner
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.updates import Shared
-from tests.training.learners import SPEC, collect
+from tau_trainer.training.learning.loop import Shared
+from tests.training.learners import SPEC, collect, watching
 from tests.waiting import HANG_S
 
 FLOOR = 8
@@ -61,7 +61,7 @@ class Handle:
         """Whether checkpoints hold the replay memory."""
         self._policy = policy
         self.now = 0.0
-        monkeypatch.setattr(updates, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: self.now))
         monkeypatch.setattr(budget, "_now", lambda: self.now)
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
@@ -99,7 +99,9 @@ class Stage:
         weights = algorithm.weights()
         self.thread = ByHand()
         self.handle = Handle(lambda version: algorithm.policy(weights, version), monkeypatch)
-        self.learner = Learner("Agent", setup, algorithm, self.handle, Shared(hub, self.thread, after=after))
+        self.learner = Learner(
+            "Agent", setup, algorithm, self.handle, Shared(hub, self.thread, watcher=watching(after))
+        )
         self.game_s = 0.1
         """What an exchange takes."""
         self.waited = 0
@@ -110,7 +112,7 @@ class Stage:
         for _ in range(times):
             self.handle.now += self.game_s
             collect(self.learner, 0)
-            waiting = asyncio.create_task(self.learner.wait_for_learner())
+            waiting = asyncio.create_task(self.learner.hand_over())
             await settle()
             while not waiting.done():
                 self.waited += 1
@@ -245,7 +247,7 @@ def test_whoever_waits_for_the_learner_ends_the_filling(make: Make) -> None:
         await warm(stage)
         await stage.act()
         await stage.thread.turn()
-        waiting = asyncio.create_task(stage.learner.updates.drain())
+        waiting = asyncio.create_task(stage.learner.drain())
         await settle()
         assert not waiting.done(), "a block is under way"
         await stage.thread.turn()
@@ -281,7 +283,7 @@ def test_after_nan_the_learner_rests_until_there_is_something_new(make: Make) ->
         await stage.thread.turn()
         stage.handle.error = NonFiniteError("a loss is NaN")
         await stage.thread.turn()
-        assert (stage.learner.updates.skipped, stage.thread.waiting) == (1, [])
+        assert (stage.learner.skipped, stage.thread.waiting) == (1, [])
         stage.handle.error = None
         await stage.act(2)
         assert await stage.rest() > 1
@@ -365,4 +367,4 @@ def test_time_is_filled_where_acting_does_not_wait_for_it(
     shared = Shared(hub, ByHand(), max_policy_age=most)
     learner = Learner("Agent", made.setup, made.algorithm, LocalLearner(made.algorithm), shared)
     assert learner.unfilled == why
-    assert (learner.updates.filling is None) == bool(why)
+    assert (learner.filling is None) == bool(why)
