@@ -8,7 +8,6 @@ every value until the flush, and never waits for a recorder.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from array import array
@@ -134,11 +133,6 @@ class MetricsHub:
             if pair is not None:
                 _append(series, str(pair), key, value, aggregation)
 
-    def tell(self, behavior: str, key: str, count: int, mean: float, std: float) -> None:
-        """Add the mean and deviation of ``count`` values that were not kept one by one; once between two flushes."""
-        known = Statistics(Aggregation.AVERAGE, count, mean, std, math.nan, math.nan, mean * count, math.nan)
-        self.carry(behavior, {key: known})
-
     def pending(self, behavior: str, wanted: Sequence[str]) -> dict[str, Statistics]:
         """Of the keys that are ``wanted`` what there is since the last flush, for a checkpoint."""
         with self._lock:
@@ -148,7 +142,10 @@ class MetricsHub:
         return {key: known[key] for key in wanted if key in known and known[key].count}
 
     def carry(self, behavior: str, known: Mapping[str, Statistics]) -> None:
-        """Go on from :meth:`pending`: the next flush has ``known`` and what comes until then, as if they were one."""
+        """Add statistics of values that were not added one by one, once for each key between two flushes.
+
+        The next flush combines them with the values of the same key. A resumed run passes what :meth:`pending` gave.
+        """
         with self._lock:
             self._told.setdefault(behavior, {}).update(known)
 

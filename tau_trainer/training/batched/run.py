@@ -166,8 +166,7 @@ class CopiesCollector(Collector):
         for seat in playing.learning:
             if seat.name in ended:
                 episodes = ended[seat.name]
-                returns = episodes.ended, episodes.mean_return, episodes.return_deviation
-                hub.tell(seat.name, keys.CUMULATIVE_REWARD, *returns)
+                hub.carry(seat.name, {keys.CUMULATIVE_REWARD: episodes.returns})
                 hub.add(seat.name, keys.EPISODE_LENGTH, episodes.mean_length)
             numbers = {name: values.cpu().numpy() for name, values in seat.take_told().items()}
             if wrong := next((name for name, values in numbers.items() if not np.isfinite(values).all()), None):
