@@ -65,7 +65,7 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
                     or_dash(_at(run, policy, run.history.reward_key), signed),
                     or_dash(_at(run, policy, keys.GROUP_CUMULATIVE_REWARD), signed),
                     or_dash(policy.accuracy, percent),
-                    "-" if policy.best is None else f"of decision {policy.best:,}",
+                    "-" if policy.best is None else f"after {policy.best:,} decisions",
                     when(policy.created),
                     size(policy.size),
                 )

@@ -70,8 +70,9 @@ class SorterScene(LockstepScene):
         Raises SettingsError if ``num_tiles`` is out of range.
         """
         most = self.parameters.draw("num_tiles", 2.0, len(index)).astype(np.intp)
-        if np.any((most < 1) | (most > MOST_TILES)):
-            raise SettingsError(f"Environment parameter `num_tiles` is {most.min()}; give 1 to {MOST_TILES}.")
+        wrong = most[(most < 1) | (most > MOST_TILES)]
+        if len(wrong):
+            raise SettingsError(f"Environment parameter `num_tiles` is {wrong[0]}; give 1 to {MOST_TILES}.")
         draw = self.random.uniform(index, 1 + 2 * MOST_TILES)
         count = 1 + (draw[0] * most).astype(np.intp)
         self._there[index] = np.arange(MOST_TILES) < count[:, None]

@@ -240,7 +240,7 @@ class CopiesCollector(Collector):
         for seat in self.playing.learning if self.run.error is None else ():
             mean = found.get(seat.name, {}).get(keys.EPISODE_RETURN)
             worth = "" if mean is None else f", with mean reward {mean:.3f}"
-            chosen[seat.name] = f"the last policy, of decision {self.playing.steps_of(seat):,}{worth}"
+            chosen[seat.name] = f"the last policy, after {self.playing.steps_of(seat):,} decisions{worth}"
         files = self.evaluation.write_trace(self.run.folder.path)
         return Conclusion(exports, files=files, chosen=chosen)
 

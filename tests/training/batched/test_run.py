@@ -117,7 +117,9 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
     assert [one["steps"] for one in status["right"]["checkpoints"]] == [128, 256, 320]
     worth = summaries[-1]["values"]["Evaluation/Episode return"]
     assert report.verdict is not None
-    said = f"Exported of 'left': the last policy, of decision 320, with mean reward {worth:.3f}. Exported of 'right':"
+    said = (
+        f"Exported of 'left': the last policy, after 320 decisions, with mean reward {worth:.3f}. Exported of 'right':"
+    )
     assert report.verdict.startswith(said)
     final = status["left"]["final_checkpoint"]
     assert (final["steps"], final["reward"]) == (320, pytest.approx(worth))
