@@ -293,7 +293,7 @@ def test_a_recording_without_outcomes_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_algorithm_is_refused(tmp_path: Path) -> None:
     one, other = learner("iql", tmp_path, hybrid()), learner("awac", tmp_path, hybrid())
-    with pytest.raises(CheckpointError, match="algorithm is 'awac', behavior 'Hybrid' needs 'iql'"):
+    with pytest.raises(CheckpointError, match="trainer type is 'awac', behavior 'Hybrid' needs 'iql'"):
         one.load(*other.state(), fresh=False)
 
 

@@ -500,7 +500,7 @@ def test_a_summary_says_how_returns_are_spread(file: Path, monkeypatch: pytest.M
         add(scores, rewards, over, present)
 
     monkeypatch.setattr(Scores, "add", watched)
-    report = train(file, "spread", evaluation__episodes=0)
+    report = train(file, "spread", evaluation__episodes=0, evaluation__interval=0)
     for agent, policy in enumerate(("left", "right")):
         told = [
             record["statistics"][keys.CUMULATIVE_REWARD]
