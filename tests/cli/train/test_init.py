@@ -124,7 +124,7 @@ def test_force_writes_over_a_file_and_quiet_says_nothing(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("init", "error: config.yaml already exists; name another folder, or add --force to replace the file\n"),
+        ("init", "config.yaml already exists; name another folder, or add --force to replace the file"),
         ("init there --env gym:CartPole-v1", "error: there/CartPole-v1.yaml already exists; name another folder"),
         ("init there --env editor", "there/Walker.yaml already exists; name another folder"),
         ("init my.yaml", "my.yaml: init takes a folder"),
