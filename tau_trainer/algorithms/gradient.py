@@ -51,6 +51,8 @@ class GradientAlgorithm(Algorithm):
 
     name: str
     """Its ``trainer_type``, as stored in checkpoints."""
+    starts_from: tuple[str, ...] = ()
+    """Other trainer types whose weights a new run may start from, because their networks are the same."""
     network: ActorCritic
     """The network that acts."""
     parameters: FlatParameters
@@ -217,15 +219,19 @@ class GradientAlgorithm(Algorithm):
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         other = facts.get("optimizer", "adam") != self.facts()["optimizer"]
-        moments = not (other and fresh)  # another optimizer cannot use them
+        imitated = facts.get("algorithm") in self.starts_from
+        moments = not (fresh and (other or imitated))  # another optimizer, or another loss, cannot use them
         if not moments:
             facts = {**facts, "optimizer": self.facts()["optimizer"]}
+        if fresh and imitated:
+            facts = {**facts, "algorithm": self.name}
         older = {"streams": self.facts()["streams"], "optimizer": "adam"}  # some checkpoints are older than these facts
         for key, wanted in self.facts().items():
             if facts.get(key, older.get(key)) != wanted:
+                what = "trainer type" if key == "algorithm" else key.replace("_", " ")
                 raise CheckpointError(
-                    f"The checkpoint's {key.replace('_', ' ')} is {facts.get(key)!r}, behavior "
-                    f"'{self.spec.short_name}' needs {wanted!r}; use the settings that the run was started with."
+                    f"The checkpoint's {what} is {facts.get(key)!r}, behavior '{self.spec.short_name}' needs {wanted!r}"
+                    f"; use the settings that {'its' if fresh else 'the'} run was started with."
                 )
         random_state = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
         besides = [beside.backup() for beside in self._beside]

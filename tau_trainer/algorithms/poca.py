@@ -290,6 +290,7 @@ class POCA(PPO):
     """The learner of one behavior's groups. Raises SettingsError for rewards by component."""
 
     name = "poca"
+    starts_from = ()
     update_kind: type[GroupUpdate] = GroupUpdate
 
     def __init__(self, setup: Setup) -> None:

@@ -173,6 +173,7 @@ class PPO(OnPolicy):
     """
 
     name = "ppo"
+    starts_from = ("bc",)
     data_parallel = True
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:

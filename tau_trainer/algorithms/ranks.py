@@ -14,6 +14,7 @@ import socket
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -92,9 +93,16 @@ class Ranks:
 
     def add(self, values: torch.Tensor) -> torch.Tensor:
         """Sum of ``values`` over all ranks, in place; the same numbers on every rank."""
+        return self._reduced(values, dist.ReduceOp.SUM)
+
+    def lowest(self, values: torch.Tensor) -> torch.Tensor:
+        """The lowest of each number over all ranks, in place; the same numbers on every rank."""
+        return self._reduced(values, dist.ReduceOp.MIN)
+
+    def _reduced(self, values: torch.Tensor, how: Any) -> torch.Tensor:
         if not self.alone:
             try:
-                dist.all_reduce(values)
+                dist.all_reduce(values, how)
             except RuntimeError:
                 self.broken = True
                 raise

@@ -70,6 +70,8 @@ class Request:
         """The validated settings. Raises SettingsError."""
         from tau_trainer.settings.loading import load_form
 
+        if self.resumed:
+            self._check_trainer_types()
         return load_form(self.batched, self.config, self.overrides, self.lenient, self.flags)
 
     def read(self, warn: Callable[[str], None]) -> tuple[RunSettings, Problems]:
@@ -77,6 +79,20 @@ class Request:
         from tau_trainer.settings.loading import read_settings
 
         return read_settings(self.config, self.overrides, self.lenient, self.flags, warn, batched=self.batched)
+
+    def _check_trainer_types(self) -> None:
+        """Raises SettingsError if an override changes a ``trainer_type`` of the run to resume."""
+        from tau_trainer.settings.document import read_document
+        from tau_trainer.settings.loading import apply_overrides
+
+        assert self.config is not None
+        stored = read_document(self.config).data
+        for place, wanted in self.overrides.items():
+            if place.endswith(".trainer_type") and apply_overrides(stored, {place: wanted})[0] != stored:
+                raise SettingsError(
+                    f"{self.flags.get(place, place)}: the trainer type of a run cannot change when you resume it; "
+                    "leave this out, or start a new run with another --run-id"
+                )
 
     def check_kind(self, configuration: Path, flag: str) -> None:
         """Raises SettingsError if another command must resume the run with this file."""

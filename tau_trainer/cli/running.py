@@ -43,12 +43,12 @@ def train(command: RunKind, settings: RunSettings, shown: OutputFlags) -> int:
     return report.exit_code
 
 
-def writable(path: Path, force: bool, flag: str = "--output", other: str = "name") -> Path:
-    """``path`` if it can be written; messages name ``flag``, and ``other`` to choose. Raises SettingsError."""
+def writable(path: Path, force: bool, flag: str = "--output") -> Path:
+    """``path`` if it can be written; messages name ``flag``. Raises SettingsError."""
     if not path.parent.is_dir():
         raise SettingsError(f"{flag} {path}: the folder {path.parent} does not exist; make it first")
     if path.exists() and not force:
-        raise SettingsError(f"{flag} {path}: already exists; choose another {other}, or add --force")
+        raise SettingsError(f"{flag} {path}: already exists; choose another name, or add --force")
     return path
 
 

@@ -15,6 +15,9 @@ from tau_trainer.envs.batched import BatchedEnv, BatchedStep, State
 from tau_trainer.envs.faults import place_of
 from tau_trainer.errors import EngineError, TauError, is_out_of_memory
 
+UNSEEN = torch.finfo(torch.float32).max
+"""An extreme before any episode has ended; not infinity, which no checkpoint may contain."""
+
 
 class Scores:
     """Returns and lengths of episodes that ended, added up on the device, for each agent.
@@ -24,6 +27,8 @@ class Scores:
         lengths: float32 [E, A].
         sums: float64 [A, 4], if the device supports it: number of episodes that ended since :meth:`take`, and the sums
             of their returns, of the returns' squares, and of their lengths.
+        lowest: float32 [E, A], the lowest return of these episodes; :data:`UNSEEN` if none ended.
+        highest: float32 [E, A], the highest; ``-UNSEEN`` if none ended.
     """
 
     def __init__(self, env: BatchedEnv) -> None:
@@ -31,6 +36,8 @@ class Scores:
         self.returns, self.lengths = (torch.zeros(shape, device=env.device) for _ in range(2))
         exact = torch.float32 if env.device.type == "mps" else torch.float64  # not supported by Apple's GPUs
         self.sums = torch.zeros(env.num_agents, 4, dtype=exact, device=env.device)
+        self.lowest = torch.full(shape, UNSEEN, device=env.device)
+        self.highest = -self.lowest
 
     def add(self, rewards: torch.Tensor, ended: torch.Tensor, present: torch.Tensor) -> None:
         """Add one step: rewards float32 [E, A], and bool [E, A] whether episodes ended and agents were there."""
@@ -40,6 +47,8 @@ class Scores:
         returns = (self.returns * ends).to(self.sums.dtype)  # 0 for open episodes
         # [E, A, 4] summed over copies.
         self.sums += torch.stack((ends, returns, returns.square(), self.lengths * ends), dim=2).sum(dim=0)
+        self.lowest = torch.minimum(self.lowest, self.returns.where(ended, self.lowest))
+        self.highest = torch.maximum(self.highest, self.returns.where(ended, self.highest))
         self.returns *= 1.0 - ends  # ended ones restart at 0
         self.lengths *= 1.0 - ends
 
@@ -48,9 +57,16 @@ class Scores:
         taken, self.sums = self.sums, torch.zeros_like(self.sums)
         return taken
 
+    def take_extremes(self) -> torch.Tensor:
+        """Return the lowest and the negative highest return of each agent, float32 [2, A], and forget them."""
+        taken = torch.stack((self.lowest, -self.highest)).amin(dim=1)
+        self.lowest = torch.full_like(self.lowest, UNSEEN)
+        self.highest = -self.lowest
+        return taken
+
     def state(self) -> dict[str, torch.Tensor]:
         """The state to continue the count, by attribute."""
-        return {"returns": self.returns, "lengths": self.lengths, "sums": self.sums}
+        return {name: getattr(self, name) for name in ("returns", "lengths", "sums", "lowest", "highest")}
 
 
 Policies = Mapping[str, tuple[BatchedLearner, torch.Tensor]]

@@ -97,8 +97,8 @@ class ScoredPolicy:
         return None if self.rank == _UNKNOWN else self.rank[0]
 
     def named(self, name: str) -> str:
-        """``name`` with the policy's number of decisions: ``name, of decision 1,000``."""
-        return f"{name}, of decision {self.decisions:,}"
+        """``name`` with the policy's number of decisions: ``name, after 1,000 decisions``."""
+        return f"{name}, after {self.decisions:,} decisions"
 
     def or_kept(self, best: ScoredPolicy | None) -> ScoredPolicy | None:
         """The best so far: this policy if it is known to be better than ``best``, otherwise ``best``."""

@@ -1,9 +1,8 @@
-"""What is drawn of one run or of several: which scalars stand together, each as a mean, a band, and thin lines.
+"""The charts of one run or several: the scalars of each chart, with a mean, a band, and thin lines.
 
-A band says how far apart things are that should do the same. In order of what tells more: the lowest to the highest of
-several runs; the lowest to the highest of a run's pairs; if there is only one run with one pair, one standard deviation
-around the mean of the values behind each point, cut at the lowest and the highest value if the log has them. Nothing is
-smoothed.
+A band shows the spread of things that should be alike, by the best available measure: the lowest to the highest of
+several runs; the lowest to the highest of a run's pairs; for one run with one pair, one standard deviation around the
+mean of the values behind each point, cut at the lowest and the highest value if the log has them. Nothing is smoothed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tau_trainer.metrics.history import TEST_ACCURACY, TEST_REWARD, Curve, Histo
 REWARD, ACCURACY, SELF_PLAY, LESSONS = "Reward", "Accuracy", "Self-play", "Lessons"
 LOSSES, POLICY, UPDATES, GAME, SPEED = "Losses", "Policy", "Updates", "Environment", "Speed"
 GROUPS = (REWARD, ACCURACY, SELF_PLAY, LESSONS, LOSSES, POLICY, UPDATES, GAME, SPEED)
-"""In the order of the page."""
+"""Groups of charts, in the order of the page."""
 _PREFIXES = {
     keys.lesson_number(""): LESSONS,
     "Self-play/": SELF_PLAY,
@@ -33,7 +32,7 @@ _PREFIXES = {
 _EPISODES = (keys.CUMULATIVE_REWARD, keys.GROUP_CUMULATIVE_REWARD, keys.EPISODE_LENGTH)
 _REWARD_OF_SIGNAL = re.compile(r"Policy/.+ Reward")
 _NUMBERED = re.compile(r"\b(?P<what>Pair|Agent|Env|Area) \d+\b")
-"""Scalars that games send for each of their parts: one chart for all."""
+"""Scalars that games send for each of their parts; they share one chart."""
 _UNITS = {
     keys.CUMULATIVE_REWARD: "a finished episode",
     keys.GROUP_CUMULATIVE_REWARD: "a finished episode",
@@ -48,16 +47,16 @@ _UNITS = {
     keys.CLIP_FRACTION: "share of decisions",
 }
 _SCORES = {"reward": ("Mean reward", "a decision"), "accuracy": ("Accuracy and success", "")}
-"""Title and unit of charts that the baselines' scores stand in."""
+"""Title and unit of the charts that show the baselines' scores."""
 MOST_LINES = 8
-"""Thin lines in a chart; of more only the band is drawn."""
+"""Maximum of thin lines in a chart; if there are more, only the band is drawn."""
 MOST_BEHAVIORS = 12
-"""Thick lines in a chart; what is beyond is counted."""
+"""Maximum of thick lines in a chart; the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thick line, its band and what it is the mean of."""
+    """One thick line, its band, and the curves that it is the mean of."""
 
     name: str
     curve: Curve
@@ -69,13 +68,13 @@ class Line:
     color: int = 0
     """Number of its colour: the same in all charts of a run."""
     part: str = "pair"
-    """What the members are, if they are of one run."""
+    """Name of a member, if all are of one run."""
     dotted: bool = False
-    """Points with a thin line between: measured now and then."""
+    """True for a scalar that is rarely measured: points joined by a thin line."""
     star: bool = False
-    """A single point: the exported policy on test rows."""
+    """True for a single point: the exported policy on test rows."""
     behavior: str = ""
-    """Whose it is."""
+    """The behavior that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +85,14 @@ class Chart:
     """The scalar's name, as TensorBoard has it."""
     lines: tuple[Line, ...]
     band: str = ""
-    """What the band means, in words that follow ``Band:``; empty: there is none."""
+    """Meaning of the band, as words after ``Band:``; empty: there is no band."""
     unit: str = ""
     levels: Mapping[str, float] = field(default_factory=dict)
     """Baselines by name."""
     share: bool = False
     """Whether values are shares from 0 to 1."""
     left_out: int = 0
-    """Behaviors for which there is no room."""
+    """Number of behaviors without a line, because there is no room."""
 
 
 def charts(histories: Sequence[History]) -> dict[str, list[Chart]]:
@@ -119,7 +118,7 @@ def charts(histories: Sequence[History]) -> dict[str, list[Chart]]:
 
 
 def group_of(key: str, task: Mapping[str, str]) -> str:
-    """Where a scalar stands."""
+    """The group of a scalar."""
     if key in _EPISODES or _REWARD_OF_SIGNAL.fullmatch(key):
         return REWARD
     if key == task.get("aggregated"):
@@ -128,7 +127,7 @@ def group_of(key: str, task: Mapping[str, str]) -> str:
 
 
 def _combined(task: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Charts that show several scalars: group, names of the lines by key, and which of the baselines' scores."""
+    """Charts with several scalars: group, names of the lines by key, and the key of the baselines' score."""
     reward, success = task.get("reward", ""), task.get("success", "")
     yield (
         REWARD,
@@ -147,7 +146,7 @@ def _combined(task: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str], st
 
 
 def learning_charts(history: History) -> list[Chart]:
-    """What ``learning_curve.png`` shows: reward, of decisions where a task counts those, and whatever is binary."""
+    """The charts of ``learning_curve.png``: reward, of decisions if a task counts those, and binary values."""
     (_, rewards, score), (_, shares, accuracy) = _combined(history.task)
     if history.reward_key == keys.CUMULATIVE_REWARD:
         rewards, score = {keys.CUMULATIVE_REWARD: "training", keys.GROUP_CUMULATIVE_REWARD: "of groups"}, ""
@@ -185,7 +184,7 @@ def chart_of(histories: Sequence[History], names: Mapping[str, str], score: str 
 
 
 def _line(histories: Sequence[History], key: str, behavior: str, name: str) -> tuple[Line, str]:
-    """The line of one behavior, and what its band means."""
+    """The line of one behavior, and the meaning of its band."""
     having = [history for history in histories if behavior in history.overall(key)]
     curves = {history.run_id: history.overall(key)[behavior] for history in having}
     star, dotted = key in (TEST_ACCURACY, TEST_REWARD), key.startswith("Validation/")
@@ -221,7 +220,7 @@ def _line(histories: Sequence[History], key: str, behavior: str, name: str) -> t
 
 
 def _family(histories: Sequence[History], title: str, family: Sequence[str]) -> Chart:
-    """Scalars that differ in a number alone: their mean, and the lowest to the highest."""
+    """A chart of scalars whose names differ only in a number: their mean, and a band from lowest to highest."""
     lines = list[Line]()
     found = [history.overall(key) for history in histories for key in family]
     behaviors = dict.fromkeys(name for curves in found for name in curves)
@@ -246,7 +245,7 @@ def band(curves: Iterable[Curve], x: Sequence[float]) -> tuple[list[float], list
 
 
 def _filled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Without infinities, each replaced by the nearest number before it, or after it."""
+    """``values`` with each infinity replaced by interpolation between the nearest finite numbers."""
     whole = np.flatnonzero(np.isfinite(values))
     if not len(whole):
         return np.zeros_like(values)
@@ -254,7 +253,7 @@ def _filled(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def thin(curve: Curve, most: int) -> Curve:
-    """At most ``most`` points (4 or more) that show the same: the first, the last, and of each stretch the extremes."""
+    """At most ``most`` points (4 or more) with the same shape: first, last, and the extremes of each stretch."""
     count = len(curve.x)
     if count <= most:
         return curve

@@ -1,4 +1,4 @@
-"""How numbers look in a terminal."""
+"""Formats of numbers in a terminal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def format_count(count: int) -> str:
 
 
 def format_reward(reward: float | None) -> str:
-    """``0.812``; ``-`` for None and for what is not finite."""
+    """``0.812``; ``-`` for None, NaN and infinity."""
     return MISSING if reward is None or not math.isfinite(reward) else f"{reward:.3f}"
 
 
 def format_loss(loss: float) -> str:
-    """Three digits that count: ``0.0213``, ``1.38``, ``2.1e-05``."""
+    """Three significant digits: ``0.0213``, ``1.38``, ``2.1e-05``."""
     return f"{loss:.3g}"
 
 

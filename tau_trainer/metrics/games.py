@@ -1,4 +1,4 @@
-"""What came of games: wins, draws and losses, and how sure that is."""
+"""Results of games: wins, draws and losses, and their confidence interval."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class Games:
     drawn: int = 0
     lost: int = 0
     made: int | None = None
-    """Decisions behind the opponent, where it is an earlier version; None: it is another."""
+    """Decisions of the opponent, if it is an earlier version; None: it is not."""
     behavior: str | None = None
-    """Whose earlier version the opponent is, where that is another behavior's."""
+    """Behavior of the opponent, if it is an earlier version of another behavior."""
 
     @property
     def played(self) -> int:
-        """How many."""
+        """Number of games."""
         return self.won + self.drawn + self.lost
 
     @property
     def score(self) -> float | None:
-        """Share of the points, a draw counting half, 0 to 1; None: nothing was played."""
+        """Share of the points, 0 to 1; a draw counts half. None: no game was played."""
         return (self.won + self.drawn / 2) / self.played if self.played else None
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Within which the score would lie after very many such games, with a confidence of 95 %.
+        """Interval that contains the score after very many such games, with a confidence of 95 %.
 
-        Wilson's interval (1927) for a share. With draws it is wider than it need be, for they spread a score less.
+        Wilson's interval (1927) for a share. With draws it is wider than necessary, because draws spread a score less.
         """
         score, n = self.score, self.played
         if score is None:
@@ -51,7 +51,7 @@ class Games:
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def and_more(self, result: float, count: int = 1) -> Games:
-        """With ``count`` further games of one result: 1 won, 0.5 drawn, 0 lost."""
+        """These games and ``count`` more with one result: 1 won, 0.5 drawn, 0 lost."""
         kind = "won" if result > 0.5 else "lost" if result < 0.5 else "drawn"
         return replace(self, **{kind: getattr(self, kind) + count})
 
@@ -62,7 +62,7 @@ class Games:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As :data:`HEADINGS` say."""
+        """The cells of a row, in the order of :data:`HEADINGS`."""
         low, high = self.interval
         name = self.opponent if self.behavior is None else f"{self.behavior}: {self.opponent}"
         counts = map(format_count, (self.played, self.won, self.drawn, self.lost))

@@ -1,4 +1,4 @@
-"""What a run's ``log.jsonl`` says about learning, as curves."""
+"""Curves of a run's learning, read from its ``log.jsonl``."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from tau_trainer.metrics import keys
 from tau_trainer.metrics.jsonl import FILE_NAME, read_log
 
 INDEPENDENT = re.compile(r"(?P<behavior>.+)-pair(?P<pair>\d+)")
-"""How learners are named when each pair has a policy of its own."""
+"""Name of a learner if each pair has its own policy."""
 EVALUATION_NAME = "evaluation.json"
 NEW_START_S = 0.5
-"""By how much the clock of a log must go back for a new start; threads may swap what is milliseconds apart."""
+"""Seconds by which a log's clock must go back for a new start; threads may swap lines that are milliseconds apart."""
 _MOST_STEPS = 2**53
-"""A step beyond is damage: floats, which curves are made of, count no further."""
+"""A higher step is damage: the floats of curves cannot count further."""
 
 
 @dataclass(slots=True)
 class Curve:
-    """One line: ``y`` over ``x`` (decisions), of equal length, ``x`` never falling."""
+    """One line: ``y`` over ``x`` (decisions), of equal length; ``x`` never decreases."""
 
     x: list[float] = field(default_factory=list)
     y: list[float] = field(default_factory=list)
 
     def add(self, x: float, y: object) -> None:
-        """Append a point, in the place of one there; what is not a finite number is left out."""
+        """Append a point, or replace the last one if it has the same ``x``; skip values that are not finite numbers."""
         value = _number(y)
         if value is not None:
             if self.x and self.x[-1] == x:
@@ -43,7 +43,7 @@ class Curve:
             self.y.append(value)
 
     def cut(self, step: float) -> None:
-        """Forget the points beyond ``step``."""
+        """Remove the points after ``step``."""
         end = bisect_right(self.x, step)
         del self.x[end:], self.y[end:]
 
@@ -58,8 +58,7 @@ Line = tuple[str, str | None]
 class History:
     """Curves by key and line, and the scores of the baselines.
 
-    A run that was resumed from a checkpoint repeats some steps: what came after the checkpoint the first time is
-    forgotten, as training itself forgot it.
+    A resumed run repeats the steps after its checkpoint: their points from before the resume are removed.
     """
 
     run_id: str = ""
@@ -69,33 +68,33 @@ class History:
     steps: dict[str, int] = field(default_factory=dict)
     """The last step of each behavior."""
     task: dict[str, str] = field(default_factory=dict)
-    """What the task calls its scalars: ``reward`` of a decision, its ``success``."""
+    """The task's names of scalars, by role: ``reward`` of a decision, its ``success``."""
     deviations: dict[str, dict[Line, Curve]] = field(default_factory=dict)
-    """Standard deviation of the values behind each point, if there were several."""
+    """Standard deviation of the values that each point is the mean of."""
     lows: dict[str, dict[Line, Curve]] = field(default_factory=dict)
-    """The lowest of the values behind each point, if the log has it."""
+    """Lowest of these values, if the log has it."""
     highs: dict[str, dict[Line, Curve]] = field(default_factory=dict)
-    """The highest of them."""
+    """Highest of these values."""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     """Content of ``evaluation.json``; empty: none."""
     part: str = "engine"
-    """What the run has several of: ``pair`` if a task counts rewards of decisions, or if each has a policy."""
+    """Name of one part of the run: ``pair`` if a task counts rewards of decisions, or if each pair has a policy."""
     seconds: dict[str, Curve] = field(default_factory=dict)
-    """Of each behavior the time that a point took, all starts of the run together."""
+    """Seconds of training at each step, by behavior, summed over all starts of the run."""
 
     @classmethod
     def load(cls, run_dir: Path) -> History:
         """Read ``log.jsonl`` and, if it exists, ``evaluation.json``."""
         history = cls.from_records(read_log(run_dir / FILE_NAME))
         history.run_id = history.run_id or run_dir.resolve().name
-        # A damaged file costs its own points, not the picture.
+        # If the file is damaged, only its points are missing from the picture.
         with contextlib.suppress(OSError, ValueError):
             history.add_evaluation(parse_json((run_dir / EVALUATION_NAME).read_text(encoding="utf-8")))
         return history
 
     @classmethod
     def from_records(cls, records: Iterable[Mapping[str, Any]]) -> History:
-        """From records as :func:`~tau_trainer.metrics.jsonl.read_log` gives them; unknown ones are passed over."""
+        """From records of :func:`~tau_trainer.metrics.jsonl.read_log`; unknown ones are skipped."""
         history = cls()
         before, last = 0.0, 0.0  # seconds of earlier starts, and the clock of this one
         for record in records:
@@ -104,7 +103,7 @@ class History:
                 before, last = (before + last if elapsed < last - NEW_START_S else before), elapsed
             match record:
                 case {"type": "summary", "behavior": str(behavior), "step": int(step)} if step < _MOST_STEPS:
-                    history._cut(behavior, step)  # one more of the same step adds to it
+                    history._cut(behavior, step)  # a second record of the same step adds to the first
                     history._add_summary(behavior, step, record)
                     history.seconds.setdefault(behavior, Curve()).add(step, before + last)
                 case {"type": "event", "kind": "resumed", "fields": {"behavior": str(behavior), "step": int(step)}}:
@@ -124,7 +123,7 @@ class History:
 
     @property
     def reward_key(self) -> str:
-        """The scalar that says how well it goes: reward of a decision where a task counts those, else of an episode."""
+        """Key of the reward: of a decision if a task counts those, otherwise of an episode."""
         decided = self.task.get("reward", "")
         return decided if self.overall(decided) else keys.CUMULATIVE_REWARD
 
@@ -133,9 +132,9 @@ class History:
         return {line: curve for line, curve in self._lines(key) if line[1] is not None}
 
     def merge_independent(self) -> History:
-        """Where every behavior is one pair's own (``TauAgent-pair3``): those as pairs of one behavior, and their mean.
+        """If each pair has its own behavior (``TauAgent-pair3``): these as pairs of one behavior, with their mean.
 
-        The mean at a step is over the pairs that have got that far. Other histories come back as they are.
+        The mean at a step is over the pairs that have reached it. Other histories are returned unchanged.
         """
         matches = {behavior: INDEPENDENT.fullmatch(behavior) for behavior in self.steps}
         names = {match["behavior"] for match in matches.values() if match}
@@ -156,7 +155,7 @@ class History:
         return merged
 
     def over_time(self) -> History:
-        """The same with seconds in place of decisions; what has no time is left out."""
+        """The same with seconds instead of decisions; curves without times are left out."""
 
         def timed(lines: Mapping[Line, Curve]) -> dict[Line, Curve]:
             clocks = {line: self.seconds.get(line[0]) for line in lines}
@@ -197,7 +196,7 @@ class History:
                 self.baselines[str(name)] = {key: value for key, value in known.items() if value is not None}
 
     def add_evaluation(self, evaluation: object) -> None:
-        """What the exported policy gets on test rows, from the content of ``evaluation.json``."""
+        """Add the exported policy's scores on test rows, from the content of ``evaluation.json``."""
         self.evaluation = content = _mapping(evaluation)
         if not self.baselines:
             self._add_baselines(_mapping(content.get("baselines")))
@@ -222,24 +221,24 @@ class History:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """``value``, or nothing where a damaged log holds something else."""
+    """``value`` if it is a mapping, otherwise an empty one: the log may be damaged."""
     return value if isinstance(value, Mapping) else {}
 
 
 def _number(value: object) -> float | None:
-    """``value`` as a finite number; None where it is none."""
+    """``value`` as a float; None if it is not a finite number."""
     return float(value) if isinstance(value, int | float) and abs(value) <= sys.float_info.max else None
 
 
 def moving_mean(values: Sequence[float], window: int) -> list[float]:
-    """Of each value the mean of the ``window`` values around it, of fewer at both ends."""
+    """For each value, the mean of the ``window`` values around it; fewer at both ends."""
     known, before = np.asarray(values, float), window // 2
     after = window - before
     return [float(known[max(0, i - before) : i + after].mean()) for i in range(len(known))]
 
 
 def mean_curve(curves: Sequence[Curve]) -> Curve:
-    """Mean of curves at every ``x`` of any of them, linear in between, over those that reach so far."""
+    """Mean of curves at every ``x`` of any of them, interpolated linearly, over the curves that reach this ``x``."""
     if not curves:
         return Curve()
     grid = np.unique(np.concatenate([curve.x for curve in curves]))

@@ -1,4 +1,4 @@
-"""The one place where every number arrives.
+"""The metrics hub: all of a run's numbers arrive here.
 
 Collection (an asyncio loop, once an exchange) and learning (a thread) add values; the counter of decisions flushes
 every ``summary_freq`` of them; recorders are called on a thread of their own. Adding costs about a microsecond, keeps
@@ -8,7 +8,6 @@ every value until the flush, and never waits for a recorder.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from array import array
@@ -56,13 +55,13 @@ _SeriesByKey = dict[tuple[str | None, str], Series]
 
 @dataclass(slots=True)
 class _Behavior:
-    """Where a behavior stood at its last flush."""
+    """State of a behavior at its last flush."""
 
     step: int
     time: float
     max_steps: int = 0
     rested: float | None = None
-    """When it had had what was perhaps its last decision."""
+    """Time of the decision that was perhaps its last one."""
 
 
 class MetricsHub:
@@ -79,14 +78,14 @@ class MetricsHub:
         self._clock = clock
         self._started = clock()
         self.timers = timers if timers is not None else Timer()
-        """Where the run's time goes."""
+        """The run's time by part."""
         self._lock = threading.Lock()
         self._series: dict[str, _SeriesByKey] = {}
         self._told: dict[str, dict[str, Statistics]] = {}
         self._behaviors: dict[str, _Behavior] = {}
         self._kept: dict[str, float] = {}
         self.losses: list[str] = []
-        """A sentence for each recorder of files that could not write all it was given."""
+        """A sentence for each recorder that could not write all of its data."""
         self._dispatcher = Dispatcher(recorders, self._recorder_failed)
 
     @property
@@ -97,7 +96,7 @@ class MetricsHub:
     def begin(
         self, behavior: str, *, step: int = 0, max_steps: int = 0, hyperparameters: Mapping[str, Any] | None = None
     ) -> None:
-        """Announce a behavior: where its counter starts (after a resume: not at 0), where it ends, its settings.
+        """Announce a behavior: first step (after a resume, not 0), last step, and settings.
 
         Optional; without it, counting starts at 0 and there is no ETA.
         """
@@ -134,13 +133,8 @@ class MetricsHub:
             if pair is not None:
                 _append(series, str(pair), key, value, aggregation)
 
-    def tell(self, behavior: str, key: str, count: int, mean: float, std: float) -> None:
-        """Add the mean and deviation of ``count`` values that were not kept one by one; once between two flushes."""
-        known = Statistics(Aggregation.AVERAGE, count, mean, std, math.nan, math.nan, mean * count, math.nan)
-        self.carry(behavior, {key: known})
-
     def pending(self, behavior: str, wanted: Sequence[str]) -> dict[str, Statistics]:
-        """Of the keys that are ``wanted`` what there is since the last flush, for a checkpoint."""
+        """Statistics of the ``wanted`` keys since the last flush, for a checkpoint."""
         with self._lock:
             series, earlier = self._series.get(behavior, {}), self._told.get(behavior, {})
             found = {key: series[None, key].statistics() for key in wanted if (None, key) in series}
@@ -148,17 +142,20 @@ class MetricsHub:
         return {key: known[key] for key in wanted if key in known and known[key].count}
 
     def carry(self, behavior: str, known: Mapping[str, Statistics]) -> None:
-        """Go on from :meth:`pending`: the next flush has ``known`` and what comes until then, as if they were one."""
+        """Add statistics of values that were not added one by one, once for each key between two flushes.
+
+        The next flush combines them with the values of the same key. A resumed run passes what :meth:`pending` gave.
+        """
         with self._lock:
             self._told.setdefault(behavior, {}).update(known)
 
     def add_all(self, behavior: str, values: Mapping[str, float | ArrayLike], *, pair: PairId | None = None) -> None:
-        """Several keys at once, averaged: what an update returns."""
+        """Add several keys at once, averaged, such as the statistics of an update."""
         for key, value in values.items():
             self.add(behavior, key, value, pair=pair)
 
     def keep(self, key: str, value: float) -> None:
-        """Set a value that every summary of every behavior has from now on, until it is set again."""
+        """Set a value that is part of every summary of every behavior from now on."""
         with self._lock:
             self._kept[key] = value
 
@@ -179,12 +176,12 @@ class MetricsHub:
             self.add(behavior, keys.GROUP_CUMULATIVE_REWARD, known, Aggregation.HISTOGRAM, pair=pair)
 
     def rest(self, behavior: str) -> None:
-        """Perhaps no decision follows: then the time from here to the next flush says nothing of its speed."""
+        """Note that perhaps no decision follows: the time until the next flush then does not count for its speed."""
         with self._lock:
             self._behaviors.setdefault(behavior, _Behavior(0, self._started)).rested = self._clock()
 
     def flush(self, behavior: str, step: int, *, training: bool = True) -> Summary:
-        """Aggregate all values since the last flush, hand them to the recorders, and return them.
+        """Aggregate all values since the last flush, pass them to the recorders, and return them.
 
         :param step: decisions of this behavior so far.
         """
@@ -213,7 +210,7 @@ class MetricsHub:
         return summary
 
     def event(self, kind: str, **fields: Any) -> Event:
-        """Something happened once. A field ``message`` (one sentence) is shown to the person who watches."""
+        """Record an event. A field ``message`` (one sentence) is shown to the user."""
         event = Event(kind, self.elapsed, fields)
         self._dispatcher.put(event)
         return event
@@ -223,27 +220,27 @@ class MetricsHub:
         return self.event("warning", message=message, **fields)
 
     def task(self, names: keys.TaskKeys) -> Event:
-        """Say under which names a task counts the rewards of single decisions."""
+        """Record a task's names for the rewards of single decisions."""
         return self.event("task", reward=names.reward, success=names.success, aggregated=names.aggregated)
 
     def baselines(self, scores: Mapping[str, BaselineScore]) -> Event:
-        """Say what policies are compared with while they learn, by name."""
+        """Record the scores of the baselines, by name."""
         return self.event("baselines", values=dict(scores))
 
     def snapshot(self, snapshot: RunSnapshot) -> None:
-        """The run now, for the live table. Call as often as is convenient: recorders slow themselves down."""
+        """Pass on the run's current state, for the live table. Call it as often as you like: recorders skip some."""
         self._dispatcher.put(snapshot)
 
     def result(self, result: RunReport) -> None:
-        """The run has ended."""
+        """Pass on the report of a run that has ended."""
         self._dispatcher.put(result)
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Wait until the recorders have everything; False when ``timeout`` seconds were not enough."""
+        """Wait until the recorders have everything; False if ``timeout`` seconds were not enough."""
         return self._dispatcher.drain(timeout)
 
     def close(self) -> None:
-        """Hand the rest to the recorders and close them. Values that were never flushed are not written."""
+        """Pass the rest to the recorders and close them. Values that were never flushed are not written."""
         self._dispatcher.close()
 
     def __enter__(self) -> MetricsHub:

@@ -1,4 +1,4 @@
-"""``log.jsonl``: one JSON object a line, whole after any kill, read again for plots and by other programs."""
+"""``log.jsonl``: one JSON object on each line, complete even after a kill, for plots and other programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tau_trainer.shown import shown
 
 FILE_NAME = "log.jsonl"
 _SNAPSHOT_S = 1.0
-"""Between two lines of type ``snapshot``."""
+"""Seconds between two lines of type ``snapshot``."""
 SCHEMA = 1
 """Version of these lines and of ``status.json``, described in docs/output.md.
 
@@ -28,7 +28,7 @@ It rises when a field is removed or changes its meaning; new fields, types and k
 
 
 class JsonRecorder(Recorder):
-    """Writes summaries, events and the result, a line each."""
+    """Writes summaries, events and the result, each on a line."""
 
     def on_summary(self, summary: Summary) -> None:
         """Write a line of type ``summary``."""
@@ -47,9 +47,9 @@ class JsonRecorder(Recorder):
 
 
 class JsonLines(JsonRecorder):
-    """Appends them to a file. Flushed with every line.
+    """Appends lines to a file, and flushes after each.
 
-    A line that a kill cut short is closed with a line break on the next start, so that it spoils no other.
+    If a kill has cut the last line, the next start ends it with a line break, so that it damages no other line.
     """
 
     keeps = True
@@ -76,7 +76,7 @@ class JsonLines(JsonRecorder):
 
 
 class JsonStream(JsonRecorder):
-    """The same lines on a stream (``--json``), and ``snapshot`` lines, one a second at most."""
+    """Writes the same lines to a stream (``--json``), and at most one ``snapshot`` line a second."""
 
     shows = True
 
@@ -126,13 +126,13 @@ def event_record(event: Event) -> dict[str, Any]:
 
 
 def snapshot_record(snapshot: RunSnapshot) -> dict[str, Any]:
-    """Every field of the snapshot; of its pairs those that change while they train."""
+    """All fields of the snapshot; of its pairs, only those that change during training."""
     pairs = [_fields(pair, *_PAIR) for pair in snapshot.pairs]
     return {"type": "snapshot", "schema": SCHEMA, **asdict(snapshot), "pairs": pairs}
 
 
 def result_record(result: RunReport) -> dict[str, Any]:
-    """How a run ended, without what stands in evaluation.json."""
+    """The result of a run, without the content of evaluation.json."""
     scores = {name: result.score(name) for name in ("reward", "accuracy", "accuracy_train")}
     behaviors = [{**asdict(each), "games": [games.record for games in each.games]} for each in result.behaviors]
     left = {**_fields(result, *_LEFT), "behaviors": behaviors}

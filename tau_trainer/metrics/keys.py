@@ -12,7 +12,7 @@ CUMULATIVE_REWARD = "Environment/Cumulative Reward"
 GROUP_CUMULATIVE_REWARD = "Environment/Group Cumulative Reward"
 EPISODE_LENGTH = "Environment/Episode Length"
 EPISODE_REWARDS = (CUMULATIVE_REWARD, GROUP_CUMULATIVE_REWARD)
-"""Of an agent itself, and of its group."""
+"""Reward of an agent itself, and of its group."""
 
 ELO = "Self-play/ELO"
 
@@ -73,7 +73,7 @@ class TaskKeys:
 
 
 def share_of_time(part: str) -> str:
-    """``Perf/Share of Acting``, ...: of the time in which a batched run acted, stepped and learned, 0 to 1."""
+    """``Perf/Share of Acting``, ...: share of a batched run's time for acting, stepping or learning, 0 to 1."""
     return f"Perf/Share of {part.capitalize()}"
 
 
@@ -83,12 +83,12 @@ def episode_reward(stream: str) -> str:
 
 
 def return_size(stream: str) -> str:
-    """``Train/Extrinsic Return Size``, ...: the mean absolute sum of an episode's rewards, where streams compete."""
+    """``Train/Extrinsic Return Size``, ...: the mean absolute sum of an episode's rewards, to compare streams."""
     return f"Train/{stream.capitalize()} Return Size"
 
 
 def held_out(key: str) -> str:
-    """``Validation/Policy Loss``, ...: a loss on the episodes that nothing is learned from."""
+    """``Validation/Policy Loss``, ...: a loss on the episodes that were set aside."""
     return f"Validation/{key.rpartition('/')[2]}"
 
 
@@ -103,17 +103,17 @@ def value_estimate(stream: str) -> str:
 
 
 def baseline_estimate(stream: str) -> str:
-    """``Policy/Extrinsic Baseline Estimate``, ...: mean of what a stream is worth whatever an agent itself does."""
+    """``Policy/Extrinsic Baseline Estimate``, ...: mean estimate of a stream's value without the agent's own action."""
     return f"Policy/{stream.capitalize()} Baseline Estimate"
 
 
 def value(stream: str) -> str:
-    """``Policy/Extrinsic Value``, ...: the same, as SAC calls it."""
+    """``Policy/Extrinsic Value``, ...: the same under SAC's name."""
     return f"Policy/{stream.capitalize()} Value"
 
 
 def layer(parameter: str, what: str) -> str:
-    """``Layers/body.0.weight Mean``, ...: a statistic of one parameter of what is learned, or of its gradient."""
+    """``Layers/body.0.weight Mean``, ...: a statistic of a network's parameter, or of its gradient."""
     return f"Layers/{parameter} {what}"
 
 

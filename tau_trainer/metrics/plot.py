@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 CURVE_NAME = "learning_curve.png"
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Told apart by colour-blind eyes (Okabe & Ito 2008)."""
+"""Colours that colour-blind readers can distinguish (Okabe & Ito 2008)."""
 DARK = ("#00344F", "#6B2F00", "#004F3A", "#6B3A53", "#7A5400", "#1C5A75")
 """The same, darker: thin lines on top of thick ones."""
 GREY = "#6B6B6B"
 BAND_ALPHA = 0.16
 MAX_LEGEND, LEGEND_MARK = 120, 4
-"""Letters that fit above a panel, and those that a line's mark takes."""
+"""Number of characters that fit above a panel, and that a line's mark takes."""
 MAX_LEGEND_ROWS = 3
 LABEL_GAP = 0.055
 """Smallest distance between two baseline labels, as a share of the axis."""
@@ -37,7 +37,7 @@ LABEL_GAP = 0.055
 def plot_learning_curve(run_dir: Path) -> Path:
     """Draw ``<run_dir>/learning_curve.png`` from ``log.jsonl`` and ``evaluation.json``; returns its path.
 
-    A run without any summary gives a picture that says so. Raises TauError when the file cannot be written.
+    A run without any summary gives a picture that says so. Raises TauError if the file cannot be written.
     """
     return save_figure(draw(History.load(run_dir)), run_dir / CURVE_NAME)
 
@@ -60,7 +60,7 @@ def draw(history: History) -> Figure:
 
 
 def new_figure(title: str, panels: int) -> tuple[Figure, list[Axes]]:
-    """An empty picture, and its panels from top to bottom, which share their horizontal axis."""
+    """An empty picture and its panels, from top to bottom; they share the horizontal axis."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 1.6 + 2.6 * panels), dpi=120, layout="constrained", facecolor="white")
@@ -69,14 +69,14 @@ def new_figure(title: str, panels: int) -> tuple[Figure, list[Axes]]:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write it as PNG, whole or not at all. Raises TauError when the file cannot be written."""
+    """Write it as PNG, completely or not at all. Raises TauError if the file cannot be written."""
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     return atomic_write_bytes(path, picture.getvalue())
 
 
 def draw_line(axes: Axes, line: Line) -> None:
-    """Its members as thin dark lines on top of it, or its band; points that stand alone or are measured now and then.
+    """Draw a line with its band, or with its members as thin dark lines; single and rare values as points.
 
     A star is larger than a point, and on top of everything.
     """
@@ -126,7 +126,7 @@ def finish(axes: Axes, chart: Chart) -> None:
 
 
 def legend(axes: Axes) -> None:
-    """What each line is: above the panel, where it covers no curve; with many names inside it, in a column."""
+    """The legend: above the panel, so that it covers no curve; with many names, in a column inside it."""
     names = axes.get_legend_handles_labels()[1]
     widths = [len(name) + LEGEND_MARK for name in names]
     columns = len(names) if sum(widths) <= MAX_LEGEND else max(1, MAX_LEGEND // max(widths))
@@ -161,7 +161,7 @@ def _draw_baselines(axes: Axes, baselines: Mapping[str, float]) -> None:
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Move ascending ``places`` as little as a single sweep can, so that neighbours are at least ``gap`` apart.
+    """Move ascending ``places`` in one sweep, so that neighbours are at least ``gap`` apart.
 
     Groups that touch are centred on the mean of what they name.
     """

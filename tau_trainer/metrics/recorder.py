@@ -17,31 +17,31 @@ Item = Summary | Event | RunSnapshot | RunReport
 
 
 class Recorder:
-    """Receives everything the hub has, one call at a time, in order, from one thread. This one ignores all of it.
+    """Receives all data of the hub, one call at a time, in order, from one thread. This base class ignores it.
 
     An exception from any of these never stops a run: the hub warns once, through the other recorders, and continues.
     """
 
     keeps = False
-    """Whether it writes files that are to last: where it cannot, the run has lost something."""
+    """Whether it writes files to keep; if it fails, the run has lost data."""
 
     shows = False
-    """Whether it is what the person at the terminal sees: where it cannot write, nothing can be said there."""
+    """Whether it writes to the user's terminal; if it fails, no message can be shown there."""
 
     def on_summary(self, summary: Summary) -> None:
-        """Every ``summary_freq`` decisions of a behavior. None is ever left out."""
+        """Receive a summary: one for every ``summary_freq`` decisions of a behavior. None is skipped."""
 
     def on_event(self, event: Event) -> None:
-        """Something happened once. None is ever left out."""
+        """Receive an event. None is skipped."""
 
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
-        """The run now. When they come faster than they are handled, only the newest is delivered."""
+        """Receive the run's current state. If states arrive too fast, only the newest is delivered."""
 
     def on_result(self, result: RunReport) -> None:
-        """The run has ended. Comes last."""
+        """Receive the report of the ended run, which comes last."""
 
     def take(self, item: Item) -> None:
-        """Hand an item to the method for its kind."""
+        """Pass an item to the method for its kind."""
         match item:
             case Summary():
                 self.on_summary(item)
@@ -53,17 +53,17 @@ class Recorder:
                 self.on_result(item)
 
     def close(self) -> None:
-        """Write what is left and let go of files and of the terminal."""
+        """Write the rest, and release files and the terminal."""
 
 
 Failure = Callable[[Recorder, BaseException], None]
-"""Called at the first exception of a recorder, on the dispatcher's thread."""
+"""Called with the first exception of a recorder, on the dispatcher's thread."""
 
 
 class Dispatcher:
     """A queue and the thread that empties it.
 
-    Summaries, events and results are delivered in order, each exactly once. Of snapshots only the newest waits.
+    Summaries, events and results are delivered in order, each exactly once. Of snapshots, only the newest waits.
     """
 
     def __init__(self, recorders: Sequence[Recorder], on_failure: Failure) -> None:
@@ -93,7 +93,7 @@ class Dispatcher:
             self._changed.notify_all()
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Wait until all that was queued is delivered; False when ``timeout`` seconds were not enough."""
+        """Wait until all queued items are delivered; False if ``timeout`` seconds were not enough."""
         with self._changed:
             return self._changed.wait_for(self._idle, timeout)
 
@@ -118,7 +118,7 @@ class Dispatcher:
                 self._guarded(recorder, partial(recorder.take, item))
 
     def _next(self) -> Item | None:
-        """The next item, or None when closed and empty. A snapshot waits behind all else but the last result."""
+        """The next item; None if closed and empty. A snapshot comes after all others except the result."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()
@@ -134,7 +134,7 @@ class Dispatcher:
             return None
 
     def _guarded(self, recorder: Recorder, call: Callable[[], None]) -> None:
-        """A recorder's defect or a full disk must not end a training run: report it once, go on."""
+        """Report an error once and continue: a recorder's defect or a full disk must not end a run."""
         try:
             call()
         except (Exception, SystemExit) as error:

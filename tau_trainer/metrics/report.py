@@ -1,4 +1,4 @@
-"""How a run ended, for people: a panel on a terminal, the same as plain lines elsewhere."""
+"""The result of a run for the user: a panel on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BORDER_STYLES = {"completed": "green", "cancelled": "yellow", "failed": "red"}
 
 
 def result_lines(result: RunReport) -> Iterator[str]:
-    """How a run ended, one fact a line, ASCII but for the names that the user chose."""
+    """The result of a run, one fact on each line, in ASCII except for names that the user chose."""
     yield headline(result)
     for name, reward, accuracy in scores(result):
         known = [] if reward is None else [f"reward {format_reward(reward)}"]
@@ -41,7 +41,7 @@ def result_lines(result: RunReport) -> Iterator[str]:
 
 
 def headline(result: RunReport) -> str:
-    """What happened, how much, how long, how fast: one line."""
+    """Outcome, decisions, time and speed, on one line."""
     return (
         f"{result.run_id} {result.outcome}: {format_count(result.decisions)} {result.unit} in "
         f"{format_seconds(result.wall_seconds)} ({format_speed(result.decisions_per_second)}/s while "
@@ -50,7 +50,7 @@ def headline(result: RunReport) -> str:
 
 
 def scores(result: RunReport) -> list[tuple[str, float | None, float | None]]:
-    """Name, reward and accuracy: of the policy and of each baseline on test rows; empty: no evaluation."""
+    """Name, reward and accuracy of the policy and each baseline on test rows; empty: no evaluation."""
     reward, accuracy, seen = (result.score(name) for name in ("reward", "accuracy", "accuracy_train"))
     if reward is None and accuracy is None and not result.baselines:
         return []
@@ -60,13 +60,13 @@ def scores(result: RunReport) -> list[tuple[str, float | None, float | None]]:
 
 
 def window(behavior: BehaviorSnapshot) -> str:
-    """Which episodes these are the means of, in words."""
+    """The episodes that the means are of, in words."""
     count, where = behavior.window_episodes, f"in its last {behavior.window}"
     return f"{where} ({format_count(count)} {'episode' if count == 1 else 'episodes'})" if count else where
 
 
 class ResultView:
-    """The last panel, for rich to draw: evaluation beside the baselines, the verdict, where files lie."""
+    """The last panel, as an object that rich can draw: evaluation and baselines, verdict, paths of files."""
 
     def __init__(self, result: RunReport) -> None:
         self.result = result
@@ -126,7 +126,7 @@ def _elo(behavior: BehaviorSnapshot) -> str:
 
 
 def games_table(games: Sequence[Games]) -> Table:
-    """Results by opponent, for rich to draw."""
+    """Results by opponent, as an object that rich can draw."""
     table = _table()
     for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading == HEADINGS[0] else "right", no_wrap=True)

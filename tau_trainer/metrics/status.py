@@ -1,4 +1,4 @@
-"""``status.json``: the state of a run now, for other processes and machines."""
+"""``status.json``: the current state of a run, for other processes and machines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tau_trainer.metrics.timers import Clock
 
 FILE_NAME = "status.json"
 EVERY_S = 2.0
-"""Between two writings."""
+"""Seconds between two writes."""
 SILENT_S = 15.0
-"""After which a run that has not ended is taken for dead, or for stopped."""
+"""Seconds without a write after which an unfinished run counts as dead or suspended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class Status:
     """The last state that a run wrote."""
 
     told: float
-    """When, in seconds since 1970."""
+    """Time of writing, in seconds since 1970."""
     host: str
     pid: int
     outcome: str | None
-    """How it ended; None: it is still running."""
+    """Outcome of the run; None: it is still running."""
     run: RunSnapshot
     schema: int = SCHEMA
     """Version of this file's fields; files of earlier versions have none."""
 
     def sentence(self, now: float) -> str:
-        """How new that is; ``now``: seconds since 1970."""
+        """Age of the state in seconds; ``now``: seconds since 1970."""
         where, age = f"process {self.pid} on {self.host}", max(0.0, now - self.told)
         if self.outcome is not None:
             return f"{self.outcome}, {_span(age)} ago"

@@ -1,4 +1,4 @@
-"""What happened to each number between two flushes, and what else recorders get."""
+"""Statistics of numbers between two flushes, and the other data that recorders get."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """All values of one key between two flushes. NaN and infinity are counted apart and stay out of the rest."""
+    """Statistics of a key between two flushes. NaN and infinity are only counted, in ``non_finite``."""
 
     aggregation: Aggregation
     count: int
@@ -45,17 +45,17 @@ class Statistics:
     """For :attr:`Aggregation.HISTOGRAM` only."""
 
     def plain(self) -> dict[str, float]:
-        """Everything but the histogram, for JSON."""
+        """All fields except the histogram, for JSON."""
         return {column.name: getattr(self, column.name) for column in fields(self) if column.name != "histogram"}
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Statistics:
-        """What :meth:`plain` gave."""
+        """The inverse of :meth:`plain`."""
         return cls(**{**values, "aggregation": Aggregation(values["aggregation"])})
 
     @property
     def value(self) -> float:
-        """The one scalar that a recorder writes; NaN when no value was finite."""
+        """The scalar that recorders write; NaN if no value was finite."""
         match self.aggregation:
             case Aggregation.SUM:
                 return self.sum
@@ -66,7 +66,7 @@ class Statistics:
 
 
 def together(earlier: Mapping[str, Statistics], later: Mapping[str, Statistics]) -> dict[str, Statistics]:
-    """Statistics by key as if the values of both had come one after the other; a histogram has those of ``later``."""
+    """Statistics by key of the values of both together; a histogram contains only those of ``later``."""
     found = {**earlier, **later}
     for key in earlier.keys() & later.keys():
         first, second = earlier[key], later[key]
@@ -91,7 +91,7 @@ def together(earlier: Mapping[str, Statistics], later: Mapping[str, Statistics])
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One behavior between two flushes: what recorders get."""
+    """One behavior between two flushes, for recorders."""
 
     behavior: str
     step: int
@@ -99,10 +99,10 @@ class Summary:
     elapsed_s: float
     """Seconds since the run started."""
     decisions_per_second: float
-    """Between the last flush and this one."""
+    """Speed between the last flush and this one."""
     statistics: Mapping[str, Statistics] = field(default_factory=dict)
     pairs: Mapping[str, Mapping[str, Statistics]] = field(default_factory=dict)
-    """The same for each pair by its id, where a pair was named with the value."""
+    """The same by pair id, for values that were added with a pair."""
     eta_s: float | None = None
     training: bool = True
     time: float = field(default_factory=time.time)
@@ -124,7 +124,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened once. A field ``message`` (one sentence) is shown to the person who watches."""
+    """Something that happened once. A field ``message`` (one sentence) is shown to the user."""
 
     kind: str
     elapsed_s: float
@@ -133,7 +133,7 @@ class Event:
 
     @property
     def message(self) -> str | None:
-        """The sentence for the person, if there is one."""
+        """The sentence for the user, if there is one."""
         message = self.fields.get("message")
         return None if message is None else str(message)
 
@@ -161,7 +161,7 @@ def summarize(values: NDArray[np.float64], aggregation: Aggregation = Aggregatio
 
 
 def _histogram(finite: NDArray[np.float64]) -> Histogram:
-    """Equal bins from the smallest to the largest value; one bin where they are too close or too far apart for that."""
+    """Equal bins from the smallest to the largest value; one bin if these are too close together or too far apart."""
     low, high = float(finite.min()), float(finite.max())
     sum_squares = float(finite @ finite)
     edges = np.linspace(low, high, HISTOGRAM_BINS + 1) if np.isfinite(high - low) else np.array([low, high])

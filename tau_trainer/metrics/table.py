@@ -42,25 +42,25 @@ STATE_STYLES = {
 RANKS = {PairState.FAILED: 1, PairState.IDLE: 2, PairState.COMPLETED: 3, PairState.CANCELLED: 3}
 """Order of the rows: pairs that run, then failed ones, then those that need no attention."""
 MAX_WIDTH = 200
-"""Beyond this, lines are hard to follow."""
+"""Maximum width in characters: longer lines are hard to follow."""
 MAX_BEHAVIORS = 8
 TREND = "reward so far"
 MAX_TREND = 60
 LEAST_CURVE = 8
-"""Letters of a pair's curve; its lowest and highest value need room besides."""
+"""Minimum width of a pair's curve, in characters, without its lowest and highest value."""
 GAP = "  "
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The few signs that are not letters."""
+    """Characters that are not plain ASCII, or their replacements."""
 
     dot: str = "·"
     more: str = "…"
     done: str = "━"
     left: str = "─"
     levels: str = "▁▂▃▄▅▆▇█"
-    """Of a trend, the lowest first."""
+    """Heights of a trend's characters, the lowest first."""
     box: box.Box = box.ROUNDED
 
 
@@ -70,16 +70,16 @@ ASCII = Marks("|", "...", "#", "-", "_.-=*#", box.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One right-aligned column: heading, width, what it shows of a pair, and the console width that it asks for."""
+    """One right-aligned column: heading, width, content of a cell, and the console width from which it is shown."""
 
     heading: str
     width: int
     cell: Callable[[PairMetrics], str]
     min_width: int = 0
     of_task: bool = False
-    """Shown where the run's task asks for it."""
+    """Whether it is only shown if the run's task asks for it."""
     of_groups: bool = False
-    """Shown where groups get rewards."""
+    """Whether it is only shown if groups get rewards."""
 
 
 COLUMNS = (
@@ -95,13 +95,13 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """The live table for this moment, for rich to draw."""
+    """The live table at this moment, as an object that rich can draw."""
 
     snapshot: RunSnapshot
     trends: Mapping[str, Trend] = field(default_factory=dict)
-    """By behavior, as far as there are summaries."""
+    """Trends of the behaviors that have a summary, by name."""
     max_rows: int | None = None
-    """Most pairs to show; None: as many as the console has lines for."""
+    """Maximum number of pairs; None: as many as fit on the console."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, MAX_WIDTH)
@@ -109,7 +109,7 @@ class RunView:
         marks = marks_for(options)
         head = list(_head(self.snapshot, self.trends, inner, marks))
         foot = list(_foot(self.snapshot, inner, marks))
-        # Besides head and foot: two borders, the headings, the sums, the row "and more", the line of the cursor.
+        # Lines other than head and foot: two borders, headings, sums, the row "and more", the line of the cursor.
         fitting = options.max_height - len(head) - len(foot) - 6
         rows = max(fitting if self.max_rows is None else self.max_rows, 1)
         table = _pair_rows(self.snapshot, self.trends, width, rows, marks) if self.snapshot.pairs else ()
@@ -133,18 +133,18 @@ def _title(snapshot: RunSnapshot, width: int, marks: Marks) -> Text:
 
 
 def marks_for(options: ConsoleOptions) -> Marks:
-    """Signs that this console can show."""
+    """The marks that this console can show."""
     return ASCII if options.ascii_only or options.legacy_windows else UNICODE
 
 
 def state_counts(pairs: Sequence[PairMetrics]) -> str:
-    """How many pairs are in which state, the most frequent one first; where all are in one, its name."""
+    """Number of pairs in each state, the most frequent first; if all pairs are in one state, its name."""
     states = Counter(pair.state for pair in pairs)
     return pairs[0].state if len(states) == 1 else ", ".join(f"{n} {name}" for name, n in states.most_common())
 
 
 def merge_pairs(pairs: Sequence[PairMetrics]) -> PairMetrics:
-    """Pairs as one: counts and speeds added, means weighted by decisions; number and state mean nothing."""
+    """Pairs as one: counts and speeds added, means weighted by decisions. Its number and state have no meaning."""
     return PairMetrics(
         id=-1,
         state=pairs[0].state,
@@ -174,7 +174,7 @@ def _weighted_mean(pairs: Sequence[PairMetrics], value: Callable[[PairMetrics], 
 def _pair_rows(
     snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, max_rows: int, marks: Marks
 ) -> Iterator[Text]:
-    """Headings, the pairs that matter most, one row for those that do not fit, and the sums."""
+    """Headings, the most important pairs, one row for those that do not fit, and the sums."""
     pairs = sorted(snapshot.pairs, key=lambda pair: (RANKS.get(pair.state, 0), pair.id))
     groups = any(pair.mean_group_reward is not None for pair in pairs)
     known = [column for column in COLUMNS if groups or not column.of_groups]
@@ -182,7 +182,7 @@ def _pair_rows(
     columns = [column for column in known if width >= column.min_width]
     shown = pairs if len(pairs) <= max_rows else pairs[: max(max_rows - 1, 1)]
     first = "pair" if snapshot.command == "parallel" else "engine"
-    # What is left over is for states and trends; of a pair that failed the reason takes all of it.
+    # The remaining width is for states and trends; the reason of a failed pair takes all of it.
     room = max(width - len(first) - 6 - sum(column.width + len(GAP) for column in columns), 4)
     state_width = max((len(_state(pair)) for pair in shown if pair.error is None), default=0)
     trend_width = room - max(state_width, len(PairState.PREPARING)) - len(GAP)
@@ -219,7 +219,7 @@ def _pair_rows(
 
 
 def _state(pair: PairMetrics) -> str:
-    """The state, with the reason where it failed, where it plays, and how often its engine was started again."""
+    """The state, with the reason of a failure, the machine, and the number of the engine's restarts."""
     if pair.error is not None:
         return f"{pair.state}: {shown(pair.error)}"
     restarts = "1 restart" if pair.restarts == 1 else f"{pair.restarts} restarts"
@@ -228,12 +228,12 @@ def _state(pair: PairMetrics) -> str:
 
 
 def _fit(text: str, width: int, marks: Marks) -> str:
-    """Left-aligned to exactly that width; cut with a sign where it is longer."""
+    """``text`` left-aligned to exactly ``width``; longer text is cut and gets a mark."""
     return text.ljust(width) if len(text) <= width else text[: max(width - len(marks.more), 0)] + marks.more
 
 
 def _head(snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, marks: Marks) -> Iterator[Text]:
-    """Progress, speed, where the time goes, how far the acting policy is behind, and how learning goes."""
+    """Progress, speed, shares of time, age of the acting policy, and rewards and losses."""
     yield _progress(snapshot, width, marks)
     speed = [
         f"{format_speed(snapshot.decisions_per_second)} decisions/s",
@@ -259,7 +259,7 @@ def _head(snapshot: RunSnapshot, trends: Mapping[str, Trend], width: int, marks:
 
 
 def _progress(snapshot: RunSnapshot, width: int, marks: Marks) -> Text:
-    """Decisions, a bar and a share; without a limit only the decisions; without room no bar."""
+    """Decisions, a bar and a share. Without a limit: only the decisions. Without room: no bar."""
     share = snapshot.progress
     limit = f" / {format_count(snapshot.max_decisions)}" if share is not None else ""
     line = Text(f"{format_count(snapshot.decisions)}{limit} decisions", no_wrap=True, overflow="ellipsis")
@@ -287,7 +287,7 @@ def _usage_parts(usage: Usage | None) -> list[str]:
 
 
 def _policy_parts(snapshot: RunSnapshot) -> list[str]:
-    """Updates and their time; with engines, how far the acting policy is behind, and how long engines waited for it."""
+    """Updates and their time; with engines, the age of the acting policy, and the time that engines waited for it."""
     parts = [f"policy updates {format_count(snapshot.policy_version)}, taking {snapshot.update_seconds:.1f} s"]
     if snapshot.pairs:
         parts.append(f"acting policy {snapshot.policy_age:.2f} updates behind")
@@ -301,7 +301,7 @@ def _span(values: Sequence[float]) -> str:
 
 
 def _trend_parts(trend: Trend, width: int, marks: Marks) -> list[str]:
-    """The mean reward by summary, the newest, the lowest and the highest; the same of groups."""
+    """The mean reward of each summary as a curve, with the newest, lowest and highest; the same for groups."""
     return [
         f"{name} {sparkline(values, max(width // 4, 8), marks.levels)} {format_reward(values[-1])} ({_span(values)})"
         for name, values in (("reward", trend.rewards), ("group reward", trend.groups))
@@ -334,7 +334,7 @@ def _behavior_parts(behavior: BehaviorSnapshot) -> list[str]:
 
 
 def _foot(snapshot: RunSnapshot, width: int, marks: Marks) -> Iterator[Text]:
-    """Validation accuracy beside the baselines, and the message."""
+    """Validation accuracy next to the baselines, and the message."""
     if snapshot.validation_accuracy is not None or snapshot.baselines:
         yield Text()
         parts = [f"validation accuracy {format_percent(snapshot.validation_accuracy)}"]
@@ -347,7 +347,7 @@ def _foot(snapshot: RunSnapshot, width: int, marks: Marks) -> Iterator[Text]:
 
 
 def _pack(parts: Sequence[str], width: int, marks: Marks) -> list[Text]:
-    """Parts side by side with dots between, as many a line as fit."""
+    """Lines of parts with dots between them, as many in each line as fit."""
     separator = f" {marks.dot} "
     lines: list[str] = []
     for part in map(shown, parts):

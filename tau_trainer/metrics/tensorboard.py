@@ -29,14 +29,14 @@ from tau_trainer.metrics.summary import Event, Histogram, Statistics, Summary
 
 FLUSH_SECONDS = 2.0
 MOST_PAIRS = 32
-"""With more there are no scalars of single pairs."""
+"""Maximum number of pairs with scalars of their own."""
 TEXT_TAG = "Hyperparameters/text_summary"
-"""Where ML-Agents' (that is: torch's) writer puts the text ``Hyperparameters``."""
+"""Tag of the text ``Hyperparameters`` in ML-Agents' writer, which is torch's."""
 _file_numbers = itertools.count()
 
 
 class TensorBoard(Recorder):
-    """One event file a behavior, ``<run>/<Behavior>/events.out.tfevents.*``, made at its first value.
+    """One event file for each behavior, ``<run>/<Behavior>/events.out.tfevents.*``, made at its first value.
 
     Step is the number of agent decisions, time is the wall clock. Scalars of single pairs are written as
     ``Pair 3/Mean Reward`` while there are at most :data:`MOST_PAIRS`, so that a run with 200 stays legible.
@@ -49,7 +49,7 @@ class TensorBoard(Recorder):
         self._files: dict[str, EventFile] = {}
 
     def on_summary(self, summary: Summary) -> None:
-        """Write one scalar a key, and ``<key>_hist`` where the distribution was asked for."""
+        """Write one scalar for each key, and ``<key>_hist`` for keys with a histogram."""
         values = [_value(key, simple_value=value) for key, value in scalars(summary).items()]
         values += [
             _value(f"{key}_hist", histo=_histogram(statistics, statistics.histogram))
@@ -94,8 +94,8 @@ class TensorBoard(Recorder):
 
 
 def scalars(summary: Summary) -> dict[str, float]:
-    """One scalar a key, and those of single pairs if there are at most :data:`MOST_PAIRS`."""
-    # An engine may send a name of its own that is a pair's too: the trainer's number is the one that is written.
+    """One scalar for each key, and those of single pairs if there are at most :data:`MOST_PAIRS`."""
+    # If an engine sends a scalar with the name of a pair's, the trainer's number is written.
     return summary.values | (summary.pair_values() if len(summary.pairs) <= MOST_PAIRS else {})
 
 
@@ -150,7 +150,7 @@ def _text(tag: str, text: str) -> Any:
 
 
 class Messages(NamedTuple):
-    """What is taken from the ``tensorboard`` package."""
+    """The used parts of the ``tensorboard`` package."""
 
     event: ModuleType
     summary: ModuleType
@@ -159,7 +159,7 @@ class Messages(NamedTuple):
 
 @functools.cache
 def messages() -> Messages:
-    """Import it; a run that never writes an event file does without."""
+    """Import it only when the first event file is written."""
     from tensorboard.compat.proto import event_pb2, summary_pb2
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
@@ -185,7 +185,7 @@ class EventFile:
         self._file.write(header + _crc_bytes(header) + data + _crc_bytes(data))
 
     def flush(self, older_than: float = 0.0) -> None:
-        """Hand what was written to the operating system, unless that happened in the last ``older_than`` seconds."""
+        """Flush to the operating system, unless that happened in the last ``older_than`` seconds."""
         now = time.monotonic()
         if now - self._flushed >= older_than:
             self._file.flush()

@@ -1,4 +1,4 @@
-"""What the person at the terminal sees: a live table, plain lines, little, or JSON lines."""
+"""The terminal's recorders: a live table, plain lines, errors only, or JSON lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TerminalMode = Literal["auto", "live", "plain", "quiet", "json"]
 
 REDRAW_SECONDS = 0.25
 MAX_SHARE = 0.01
-"""Share of one core that drawing may cost."""
+"""Maximum share of one core for drawing."""
 
 _NO_TASK: Mapping[str, Any] = {}
 TAGS = {"warning": "WARNING", "error": "ERROR"}
@@ -63,7 +63,7 @@ def terminal_recorder(
 
 
 class _Stream(Console):
-    """Fails as any file does where its reader has gone; rich would end the thread that writes for all recorders."""
+    """A console that raises if its reader has gone; rich's own would end the thread that writes for all recorders."""
 
     def on_broken_pipe(self) -> None:
         """Raises BrokenPipeError."""
@@ -71,7 +71,7 @@ class _Stream(Console):
 
 
 class Throttle:
-    """Says when to draw again: at most four times a second, and so rarely that it costs under 1 % of a core."""
+    """Decides when to draw again: at most four times a second, and with less than 1 % of a core."""
 
     def __init__(self, clock: Clock = time.monotonic, cpu_clock: Clock = time.thread_time) -> None:
         self._clock = clock
@@ -79,11 +79,11 @@ class Throttle:
         self._next = -float("inf")
 
     def ready(self) -> bool:
-        """Whether it is time."""
+        """True if it is time to draw."""
         return self._clock() >= self._next
 
     def run(self, draw: Callable[[], None]) -> None:
-        """Draw, and put off the next time by what it cost."""
+        """Draw, and delay the next drawing in proportion to the time that this one took."""
         before = self._cpu_clock()
         draw()
         cost = self._cpu_clock() - before
@@ -104,7 +104,7 @@ class LiveTable(Recorder):
         self._task_reward: str | None = None
 
     def on_summary(self, summary: Summary) -> None:
-        """Keep what it says of reward and losses for the next drawing."""
+        """Keep its reward and losses for the next drawing."""
         self._trends.setdefault(summary.behavior, Trend()).add(summary, self._task_reward)
 
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
@@ -114,7 +114,7 @@ class LiveTable(Recorder):
             self._throttle.run(self._draw)
 
     def on_event(self, event: Event) -> None:
-        """Print the event's message above the table, if it has one; remember what a task calls its reward."""
+        """Print the event's message above the table, if it has one; remember the task's name of the reward."""
         if event.kind == "task":
             self._task_reward = str(event.fields["reward"])
         if event.message is not None:
@@ -126,7 +126,7 @@ class LiveTable(Recorder):
         self._console.print(ResultView(result))
 
     def close(self) -> None:
-        """Draw what is pending and give the cursor back."""
+        """Draw pending changes and show the cursor again."""
         self._draw()
         if self._live is not None:
             self._live.stop()
@@ -138,13 +138,13 @@ class LiveTable(Recorder):
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="ellipsis")
             self._live.start()
-        # The empty line is for what a terminal echoes (^C): beside the table it would move all that is above.
+        # The empty line is for the terminal's echo of ^C: next to the table, it would move everything above.
         self._live.update(Group(RunView(self._pending, self._trends), Text()), refresh=True)
         self._pending = None
 
 
 class PlainLines(Recorder):
-    """One line a summary, one a message, one a fact at the end. Never wrapped, never coloured."""
+    """One line for each summary, message, and fact at the end, without wrapping and colours."""
 
     shows = True
 
@@ -152,10 +152,10 @@ class PlainLines(Recorder):
         self._console = console
         self._task = _NO_TASK
         self._last: dict[str, int] = {}
-        """The step that each behavior's last line was about."""
+        """The step of each behavior's last line."""
 
     def on_summary(self, summary: Summary) -> None:
-        """Print the line of :func:`summary_line`; a step that nothing has happened since has its line already."""
+        """Print the line of :func:`summary_line`, unless the behavior's last line is of the same step."""
         again = self._last.get(summary.behavior) == summary.step
         self._last[summary.behavior] = summary.step
         if again and keys.CUMULATIVE_REWARD not in summary.statistics:
@@ -163,7 +163,7 @@ class PlainLines(Recorder):
         print_line(self._console, f"[INFO] {summary_line(summary, self._task)}")
 
     def on_event(self, event: Event) -> None:
-        """Print the event's message, if it has one; remember what a task calls its scalars."""
+        """Print the event's message, if it has one; remember the task's names of scalars."""
         if event.kind == "task":
             self._task = event.fields
         if event.message is not None:
@@ -209,7 +209,7 @@ def summary_line(summary: Summary, task: Mapping[str, Any] = _NO_TASK) -> str:
 
 
 def _reward_parts(summary: Summary, task: Mapping[str, Any]) -> list[str]:
-    """Reward of episodes, with that of groups in the place of its deviation as ML-Agents has it, or of decisions.
+    """Reward of episodes or decisions. With groups, theirs replaces the deviation, as in ML-Agents.
 
     Binary success and accuracy come after it.
     """
@@ -234,7 +234,7 @@ def _reward_parts(summary: Summary, task: Mapping[str, Any]) -> list[str]:
 
 
 def print_line(console: RichConsole, text: str) -> None:
-    """One line as it is: no wrapping, markup, highlighting or colour. What the console cannot encode becomes ``?``."""
+    """Print one line unchanged: no wrapping, markup, highlighting or colour. Unencodable characters become ``?``."""
     encoding = console.encoding or "utf-8"
     safe = shown(text).encode(encoding, "replace").decode(encoding)
     console.print(safe, soft_wrap=True, markup=False, highlight=False, emoji=False)

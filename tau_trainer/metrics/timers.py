@@ -1,4 +1,4 @@
-"""Speeds that forget, and where a run's time goes: ``run_logs/timers.json``, a tree in the format of ML-Agents."""
+"""Current speeds, and a run's time by part: ``run_logs/timers.json``, a tree in the format of ML-Agents."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from tau_trainer.metrics.snapshot import RunReport
 from tau_trainer.metrics.summary import Event, Summary
 
 Clock = Callable[[], float]
-"""Seconds from any fixed moment, never backwards."""
+"""Seconds since some fixed moment; they never decrease."""
 _FORMAT_VERSION = "0.1.0"
-"""Of ML-Agents' format."""
+"""Version of ML-Agents' format."""
 
 
 class Timer:
-    """Seconds spent on one thing, and on its parts. One thread adds to it, any may read."""
+    """Seconds spent on one activity and on its parts. One thread adds to it; any thread may read."""
 
     __slots__ = ("count", "parallel", "parts", "total")
 
     def __init__(self, *, parallel: bool = False) -> None:
-        """``parallel``: several do it at the same time, so that their seconds may be more than have passed."""
+        """``parallel``: several threads do it at the same time, so the seconds may exceed the elapsed time."""
         self.total = 0.0
         self.count = 0
         self.parallel = parallel
         self.parts: dict[str, Timer] = {}
 
     def part(self, name: str, *, parallel: bool = False) -> Timer:
-        """The part of that name, made when it is missing."""
+        """The part of that name; it is made if it is missing."""
         return self.parts.setdefault(name, Timer(parallel=parallel))
 
     def tree(self) -> dict[str, Any]:
-        """As ML-Agents writes it: ``self`` is what no part explains."""
+        """The tree in ML-Agents' format; ``self`` is the time outside all parts."""
         parts = {name: part.tree() for name, part in tuple(self.parts.items())}
         total = self.total or sum(part["total"] for part in parts.values())
         tree: dict[str, Any] = {"total": total, "count": self.count or len(parts)}
@@ -49,7 +49,7 @@ class Timer:
 
 
 class Laps:
-    """A stopwatch for what follows one another: each lap is the time since the one before."""
+    """A stopwatch for consecutive activities: each lap is the time since the previous one."""
 
     __slots__ = ("_at", "_clock", "_timer")
 
@@ -57,12 +57,12 @@ class Laps:
         self._timer, self._clock, self._at = timer, clock, clock()
 
     def begin(self) -> None:
-        """One more round; what has passed until now was something else."""
+        """Start a round; the time until now does not count."""
         self._at = self._clock()
         self._timer.count += 1
 
     def lap(self, name: str) -> None:
-        """What has passed was ``name``: a part of the timer, whose own time it is too."""
+        """Add the time since the last lap to the part ``name`` of the timer, and to the timer."""
         now = self._clock()
         part = self._timer.part(name)
         part.total += now - self._at
@@ -86,13 +86,13 @@ _PARTS = {
         "checkpoint": "saving",
     },
 }
-"""Laps of play by what they are called in the live table; starting an engine and waiting for a person is no play."""
+"""Laps of play, by their names in the live table; starting an engine and waiting for the user do not count."""
 
 
 def time_shares(timers: Timer, seconds: float) -> dict[str, float]:
-    """Shares of the time by name, 0 to 1, from a run's timers. ``seconds``: that the run has played so far.
+    """Shares of the time by name, 0 to 1, from a run's timers. ``seconds``: time of play so far.
 
-    The shares of pairs are of the time that they play, all of them together; that of ``learning`` is the mean of the
+    Pairs' shares are of the total time of play of all pairs; the share of ``learning`` is the mean of the
     learners, which work at the same time as the pairs.
     """
     spent: dict[str, float] = {}
@@ -188,7 +188,7 @@ class RateMeter:
             self._total += count
 
     def rate(self) -> float:
-        """Events per second, now; falls towards 0 when nothing happens any more."""
+        """Current events per second; it falls towards 0 if no further events happen."""
         now = self._clock()
         with self._lock:
             span = -math.expm1(-self._decay * (now - self._started)) / self._decay

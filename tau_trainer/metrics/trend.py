@@ -1,4 +1,4 @@
-"""What summaries said of rewards and losses so far, kept for the live table."""
+"""Rewards and losses of all summaries so far, for the live table."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Trend:
     pairs: dict[str, list[float]] = field(default_factory=dict)
     """By the pair's id."""
     losses: dict[str, float] = field(default_factory=dict)
-    """``policy loss``, ``value loss``, ``entropy``, ``KL``: what the algorithm has of them."""
+    """``policy loss``, ``value loss``, ``entropy``, ``KL``, as far as the algorithm has them."""
 
     def add(self, summary: Summary, task_reward: str | None = None) -> None:
-        """Take what a summary says. ``task_reward``: the key under which a task counts rewards of single decisions."""
+        """Add a summary. ``task_reward``: the task's key for rewards of single decisions."""
         key = next((key for key in (task_reward, keys.CUMULATIVE_REWARD) if key in summary.statistics), None)
         if key is not None:
             self.rewards.append(summary.statistics[key].value)
@@ -42,14 +42,14 @@ class Trend:
 
 
 def mean_losses(trends: Mapping[str, Trend]) -> dict[str, float]:
-    """The newest losses, each as the mean over the behaviors that have it."""
+    """The newest losses, each the mean over the behaviors that have it."""
     names = dict.fromkeys(name for trend in trends.values() for name in trend.losses)
     found = {name: [trend.losses[name] for trend in trends.values() if name in trend.losses] for name in names}
     return {name: sum(values) / len(values) for name, values in found.items()}
 
 
 def sparkline(values: Sequence[float], width: int, levels: str) -> str:
-    """At most ``width`` signs, the lowest value the first of ``levels``; several values share a sign as their mean."""
+    """A curve of at most ``width`` characters of ``levels``; a character may show the mean of several values."""
     count = min(len(values), width)
     ends = [round(len(values) * (i + 1) / count) for i in range(count)] if count > 0 else []
     parts = [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]

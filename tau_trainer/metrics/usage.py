@@ -1,4 +1,4 @@
-"""How much of the machine the trainer's own process uses. Engines are processes of their own, and not counted."""
+"""Usage of the machine by the trainer's own process. Engines, which are other processes, are not counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One HTML file about one run, or about several runs of one thing. Imports no torch, needs no network."""
+"""One HTML file about one run, or about several runs with different seeds. Needs neither torch nor a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's policy at play, as a GIF or an MP4: one environment of Gymnasium that draws itself, one picture a step."""
+"""A GIF or MP4 of a run's policy in a Gymnasium environment that draws itself, with one picture for each step."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tau_trainer.training.stored import candidates_of_run
 
 Picture = NDArray[np.uint8]
-"""[height, width, 3]."""
+"""A picture, uint8 [height, width, 3]."""
 SUFFIXES = (".gif", ".mp4")
 _FPS = 30.0
-"""Where the environment names none."""
+"""Pictures a second if the environment sets none."""
 _GIF_TICK_MS, _GIF_LEAST_MS = 10, 20
-"""A GIF counts in hundredths of a second; what stands shorter than two of them is shown at a tenth of the speed."""
+"""A GIF counts in hundredths of a second; viewers show pictures of less than two of them at a tenth of the speed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """How it is played and shown."""
+    """Settings of play and picture."""
 
     episodes: int = 1
-    """One after the other; episode ``i`` begins with ``seed + i``."""
+    """Number of consecutive episodes; episode ``i`` starts with ``seed + i``."""
     max_steps: int = 1000
-    """Of an episode, after which it is cut."""
+    """Steps after which an episode is cut."""
     fps: float | None = None
-    """Pictures a second; None: as the environment says."""
+    """Pictures a second; None: the environment's number."""
     deterministic: bool = False
     """Take the most likely action instead of a sample."""
     seed: int = 0
-    """Of the episodes and the samples."""
+    """Random seed of the episodes and the samples."""
     env_args: Sequence[str] = ()
     """``NAME=VALUE``, arguments of :func:`gymnasium.make`."""
 
@@ -59,16 +59,16 @@ _ONCE = Showing()
 
 @dataclass(slots=True)
 class Played:
-    """What was seen."""
+    """The played episodes."""
 
     name: str
-    """The learner whose policy played."""
+    """Name of the learner whose policy played."""
     episodes: Episodes = field(default_factory=Episodes)
     pictures: int = 0
 
 
 def animate(run: Path, env: str, target: Path, showing: Showing = _ONCE) -> Played:
-    """Play and write ``target``, whole or not at all.
+    """Play and write ``target``, completely or not at all.
 
     Args:
         run: its folder.
@@ -108,7 +108,7 @@ def _make(env: str, run: Path, env_args: Sequence[str]) -> gymnasium.Env[Any, An
         if name.rpartition(":")[0]:
             importlib.import_module(name.rpartition(":")[0])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it draws nothing is said below
+            warnings.simplefilter("ignore")  # an environment that draws nothing is reported below
             return gymnasium.make(name, render_mode="rgb_array", disable_env_checker=True, **arguments)
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
@@ -116,7 +116,7 @@ def _make(env: str, run: Path, env_args: Sequence[str]) -> gymnasium.Env[Any, An
 
 
 def _fitting(candidates: Sequence[Candidate], env: gymnasium.Env[Any, Any], run: Path, name: str) -> Candidate:
-    """The first policy that sees and decides what ``env`` shows and asks for."""
+    """The first policy whose observations and actions are those of ``env``."""
     seen, actions = tuple(sensors(env.observation_space)), action_spec(env.action_space)
     shapes = [candidate.shape for candidate in seen]
     for candidate in candidates:
@@ -143,7 +143,7 @@ def _actions_in_words(actions: ActionSpec) -> str:
 def _pictures(
     env: gymnasium.Env[Any, Any], candidate: Candidate, played: Played, showing: Showing, name: str
 ) -> Iterator[Picture]:
-    """Play; a picture of every step and of the beginning and the end of every episode."""
+    """Play; yields a picture of every step, and of the start and end of every episode."""
     actor = Actor(candidate.policy, np.random.default_rng(showing.seed), deterministic=showing.deterministic)
     space, row = env.observation_space, np.zeros(1, np.int64)
     room: Any = create_empty_array(space, 1)
@@ -180,7 +180,7 @@ def _drawn(env: gymnasium.Env[Any, Any], played: Played, name: str) -> Picture:
 
 
 def _writer(target: Path) -> Callable[[Iterator[Picture], Path, float], None]:
-    """What writes such a file. Raises SettingsError."""
+    """The function that writes a file of this kind. Raises SettingsError."""
     if target.suffix.lower() == ".gif":
         return _write_gif
     if target.suffix.lower() != ".mp4":

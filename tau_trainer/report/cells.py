@@ -1,4 +1,4 @@
-"""What tables of a report have in common."""
+"""Common parts of a report's tables."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tau_trainer.report.numbers import Shown, mean_and_deviation
 from tau_trainer.report.records import RunRecord
 
 MOST_ROWS = 100
-"""Of a table that may grow without end; what is beyond is counted."""
+"""Maximum number of rows of a table that may grow without limit; further rows are only counted."""
 MOST_LETTERS = 400
-"""Of a text in a table."""
+"""Maximum length of a text in a table, in characters."""
 NOTHING = Markup()
-"""A section that is left out."""
+"""An empty section, which is left out."""
 
 
 def figures(head: Sequence[str], rows: Sequence[Sequence[object]], marked: Collection[int] = ()) -> Markup:
-    """A table of figures without its empty columns; ``marked`` rows stand out."""
+    """A table of figures without its empty columns; ``marked`` rows are highlighted."""
     kept = [i for i in range(len(head)) if i == 0 or any(row[i] not in ("-", "") for row in rows)]
     lines = [
         element("tr", *(cell(row[i]) for i in kept), class_="sum" if number in marked else None)
@@ -27,24 +27,24 @@ def figures(head: Sequence[str], rows: Sequence[Sequence[object]], marked: Colle
 
 
 def more(rows: Sequence[object]) -> Markup | None:
-    """How many rows there was no room for."""
+    """A note with the number of rows that were left out."""
     count = len(rows) - MOST_ROWS
     return element("p", f"{count:,} more are left out here.", class_="note") if count > 0 else None
 
 
 def or_dash(value: float | None, text: Shown) -> str:
-    """``value`` as ``text`` writes it; None is a dash."""
+    """``text(value)``; a dash for None."""
     return "-" if value is None else str(text(value))
 
 
 def with_deviation(values: Sequence[float], text: Shown) -> str:
-    """Their mean and, if there are several, their standard deviation."""
+    """Mean of the values and, if there are several, their standard deviation."""
     mean, deviation = mean_and_deviation(values)
     return f"{text(mean)} ± {text(deviation).lstrip('+')}" if len(values) > 1 else str(text(mean))
 
 
 def setting_value(value: object) -> str:
-    """A setting as YAML would have it."""
+    """A setting in YAML's notation."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -59,7 +59,7 @@ def cut(text: object) -> str:
 
 
 def plural(what: str, count: int) -> str:
-    """``what``, or several of it."""
+    """``what`` in the singular or plural."""
     return what if count == 1 else f"{what}s"
 
 

@@ -1,4 +1,4 @@
-"""Charts as SVG that stretches with the page: lines in a box that is scaled, text and dots beside it that are not."""
+"""Charts as SVG that stretches with the page: lines are in a scaled box, text and dots outside it keep their size."""
 
 from __future__ import annotations
 
@@ -15,65 +15,65 @@ from tau_trainer.report.html import Markup, element, join
 from tau_trainer.report.numbers import Shown, compact, exact, percent
 
 _BOX = 1000
-"""Width and height of the box that lines are drawn in, in its own units."""
+"""Width and height of the box for lines, in its own units."""
 _LEAST_SPAN = 1e-9
-"""A span below this share of the values is one value."""
+"""Values whose span is below this share of their size count as equal."""
 _HUGE = 1e290
 MOST_COLORS = 6
 _LABEL_GAP = 0.085
 """Smallest distance between two names of baselines, as a share of the chart's height."""
 _LONGEST_NAME = 11
-"""Letters of a baseline's name for which there is room beside a chart."""
+"""Number of characters of a baseline's name that fit next to a chart."""
 _MOST_TOLD = 10
-"""Lines whose values a tooltip tells."""
+"""Maximum number of lines in a tooltip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How finely charts are drawn."""
+    """Resolution of charts."""
 
     points: int = 240
-    """Of a line, and of its band."""
+    """Maximum number of points of a line, and of its band."""
     stops: int = 60
-    """Places of a chart that tell their values."""
+    """Number of places of a chart with a tooltip."""
 
     @property
     def coarser(self) -> Detail:
-        """Half of it; never less than what shows a shape."""
+        """Half of the resolution, but always enough to show a shape."""
         return Detail(max(12, self.points // 2), max(6, self.stops // 2))
 
     @property
     def coarsest(self) -> bool:
-        """Whether there is nothing left to save."""
+        """True if it cannot become coarser."""
         return self == self.coarser
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From values to places in the box."""
+    """Converts values to places in the box."""
 
     low: float
     high: float
 
     def share(self, value: float) -> float:
-        """0 at ``low``, 1 at ``high``, and no further."""
+        """0 at ``low`` and below, 1 at ``high`` and above."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
     def along(self, value: float) -> int:
-        """Rightwards in the box."""
+        """Horizontal place in the box, from the left."""
         return round(_BOX * self.share(value))
 
     def down(self, value: float) -> int:
-        """Downwards in the box."""
+        """Vertical place in the box, from the top."""
         return round(_BOX * (1.0 - self.share(value)))
 
 
 Width = Literal["large", "whole", "half", "third"]
-"""Of a chart on a wide page, as a share of its row; ``large``: a whole row, and higher."""
+"""Widths of a chart on a wide page, as shares of a row; ``large``: a whole row, and higher."""
 
 
 def widths(count: int) -> list[Width]:
-    """Of ``count`` charts, so that every row is full: thirds, and halves at the end if thirds would leave a gap."""
+    """Widths of ``count`` charts that fill every row: thirds, and halves at the end if thirds would leave a gap."""
     if count == 1:
         return ["whole"]
     halves = min({0: 0, 1: 4, 2: 2}[count % 3], count)
@@ -140,7 +140,7 @@ def _legend(chart: Chart, band_told: bool) -> Markup | None:
 
 
 def band_sentence(band: str) -> str:
-    """What a band means."""
+    """Meaning of the band."""
     return f"Band: {band}."
 
 
@@ -202,7 +202,7 @@ def _x_labels(x: Scale) -> Iterator[Markup]:
 
 
 def _levels(levels: Mapping[str, float], y: Scale) -> Markup | None:
-    """Dashed lines, with their names right of the chart, pushed apart where two are nearly equal."""
+    """Dashed lines, with their names right of the chart, moved apart if two are nearly equal."""
     if not levels:
         return None
     order = sorted(levels, key=lambda name: levels[name])
@@ -247,7 +247,7 @@ def _path(points: Iterable[tuple[float, float]], x: Scale, y: Scale) -> str:
 
 
 def _dots(line: Line, x: Scale, y: Scale, detail: Detail) -> Iterator[Markup]:
-    """Points that stand alone: a curve of one value, what is measured now and then, what was tested."""
+    """Single points: curves of one value, values that are rarely measured, and test scores."""
     curves = list(line.members.values()) if line.star and line.members else [line.curve]
     for curve in curves:
         if line.star or len(curve.x) == 1 or (line.dotted and len(curve.x) <= detail.stops // 2):
@@ -258,7 +258,7 @@ def _dots(line: Line, x: Scale, y: Scale, detail: Detail) -> Iterator[Markup]:
 
 
 def _stops(chart: Chart, x: Scale, detail: Detail, shown: Shown) -> Iterator[Markup]:
-    """Upright strips over the whole chart, each with what there is to read at that place."""
+    """Vertical strips over the whole chart, each with the tooltip of its place."""
     longest = max(chart.lines, key=lambda line: len(line.curve.x)).curve.x
     places = sorted(set(longest[:: max(1, math.ceil(len(longest) / detail.stops))]) | {longest[-1]}) if longest else []
     for i, place in enumerate(places):
@@ -271,7 +271,7 @@ def _stops(chart: Chart, x: Scale, detail: Detail, shown: Shown) -> Iterator[Mar
 
 
 def _told(chart: Chart, place: float, shown: Shown) -> str:
-    """What the lines say at that number of decisions, or the last that they said before."""
+    """The lines' values at that number of decisions, or their last values before it."""
     rows = [f"{place:,.0f} decisions"]
     for line in chart.lines[:_MOST_TOLD]:
         at = _index(line.curve.x, place)
@@ -303,7 +303,7 @@ def bar(value: float, low: float, high: float, class_: str) -> Markup:
 
 
 def stack(parts: Sequence[tuple[str, float]], text: Shown) -> Markup:
-    """Shares of a whole, side by side; ``parts``: name and amount, in the order of their colours."""
+    """A bar of shares, side by side; ``parts``: name and amount, in the order of their colours."""
     whole = sum(amount for _, amount in parts) or 1.0
     pieces, at = list[Markup](), 0.0
     for number, (name, amount) in enumerate(parts):

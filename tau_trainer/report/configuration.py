@@ -35,13 +35,13 @@ class Configuration:
     """``configuration.yaml``."""
 
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    """By dotted key; where it cannot be read as settings, as the file says, without defaults."""
+    """Values by dotted key; if the file is not valid, its own values, without defaults."""
     environment: str | None = None
-    """What was played."""
+    """The environment."""
     trainers: Mapping[str, str] = field(default_factory=dict)
     """``trainer_type`` by behavior."""
     fault: str | None = None
-    """Why it cannot be read as settings."""
+    """Reason why the file is not valid; empty if it is."""
 
     @classmethod
     def load(cls, path: Path) -> Configuration:
@@ -65,7 +65,7 @@ class Configuration:
 
 
 def _plain(path: Path) -> dict[str, Setting]:
-    """Every value of a file that is no settings, its own default."""
+    """All values of an invalid file, each its own default."""
     try:
         values = dict(_flat(yaml.safe_load(path.read_text("utf-8")), ""))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
@@ -74,14 +74,14 @@ def _plain(path: Path) -> dict[str, Setting]:
 
 
 def _compared(settings: BaseModel) -> dict[str, Setting]:
-    """Every value beside its default."""
+    """All values with their defaults."""
     defaults = dict(_flat(_defaults(settings), ""))
     values = _flat(settings.model_dump(mode="json"), "")
     return {place: Setting(place, value, defaults.get(place)) for place, value in values}
 
 
 def _defaults(model: BaseModel) -> dict[str, Any]:
-    """What a section of this kind holds by itself, with the same entries in its tables."""
+    """Defaults of a section of this kind, with the same entries in its tables."""
     result: dict[str, Any] = {}
     for name in type(model).model_fields:
         value = getattr(model, name)
@@ -96,7 +96,7 @@ def _defaults(model: BaseModel) -> dict[str, Any]:
 
 
 def _flat(value: object, place: str) -> Iterator[tuple[str, object]]:
-    """Every value of nested tables with its dotted key; an empty table is a value."""
+    """All values of nested tables by dotted key; an empty table is a value."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _flat(item, f"{place}.{key}" if place else str(key))

@@ -1,4 +1,4 @@
-"""How it went: lessons, pairs, checkpoints, time, and what was said on the way.
+"""The course of a run: lessons, pairs, checkpoints, time, and messages.
 
 Each section is made from the records of one or several runs, and empty if there is nothing to show.
 """
@@ -17,14 +17,14 @@ from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, Session, 
 
 
 def lessons(runs: Sequence[RunRecord]) -> Markup:
-    """When which lesson began."""
+    """Start of each lesson."""
     begun = [(run, lesson) for run in runs for lesson in run.happenings if lesson.kind == "lesson"]
     items = [element("li", f"{of_run(runs, run)}{duration(said.elapsed)}: {cut(said.text)}") for run, said in begun]
     return join([element("ul", *items[:MOST_ROWS], class_="plain"), more(items)]) if items else NOTHING
 
 
 def pairs(runs: Sequence[RunRecord]) -> Markup:
-    """How each pair ended, if there are several."""
+    """Final state of each pair, if there are several."""
     rows = []
     for run in runs:
         curves = {pair: curve for (_, pair), curve in run.history.pairs(run.history.reward_key).items()}
@@ -47,7 +47,7 @@ def pairs(runs: Sequence[RunRecord]) -> Markup:
 
 
 def checkpoints(runs: Sequence[RunRecord]) -> Markup:
-    """What is saved, the best of each learner marked: by validation accuracy, else by the reward of its time."""
+    """The checkpoints, with each learner's best one marked: by validation accuracy, otherwise by reward."""
     rows, marked = list[Sequence[object]](), set[int]()
     for run in runs:
         by_learner: dict[str, list[SavedPolicy]] = {}
@@ -65,7 +65,7 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
                     or_dash(_at(run, policy, run.history.reward_key), signed),
                     or_dash(_at(run, policy, keys.GROUP_CUMULATIVE_REWARD), signed),
                     or_dash(policy.accuracy, percent),
-                    "-" if policy.best is None else f"of decision {policy.best:,}",
+                    "-" if policy.best is None else f"after {policy.best:,} decisions",
                     when(policy.created),
                     size(policy.size),
                 )
@@ -87,14 +87,14 @@ def checkpoints(runs: Sequence[RunRecord]) -> Markup:
 
 
 def _rank(run: RunRecord, saved: SavedPolicy) -> float | None:
-    """By accuracy, else by what an agent and its group got."""
+    """Rank by accuracy, otherwise by the reward of an agent and its group."""
     rewards = (_at(run, saved, key) for key in (run.history.reward_key, keys.GROUP_CUMULATIVE_REWARD))
     earned = [reward for reward in rewards if reward is not None]
     return saved.accuracy if saved.accuracy is not None else sum(earned) if earned else None
 
 
 def _at(run: RunRecord, saved: SavedPolicy, key: str) -> float | None:
-    """A scalar in the last summary before a checkpoint, of its learner, or of the only behavior that there is."""
+    """A scalar in the last summary before a checkpoint, of its learner or of the only behavior."""
     curves = run.history.overall(key)
     curve = curves.get(saved.learner) or (next(iter(curves.values())) if len(curves) == 1 else None)
     before = [y for x, y in zip(curve.x, curve.y, strict=True) if x <= saved.step] if curve is not None else []
@@ -102,7 +102,7 @@ def _at(run: RunRecord, saved: SavedPolicy, key: str) -> float | None:
 
 
 def time(runs: Sequence[RunRecord]) -> Markup:
-    """How long was started, trained and finished; and what of the training was spent in updates and in waiting."""
+    """Time of start, training and end, and the shares of training for updates and for waiting."""
     rows, parts = list[tuple[object, ...]](), list[Markup]()
     for run in runs:
         starting = sum(_starting(session) for session in run.sessions)
@@ -140,7 +140,7 @@ def time(runs: Sequence[RunRecord]) -> Markup:
 
 
 def _laps(runs: Sequence[RunRecord], who: str) -> Markup | None:
-    """What pairs, or learners, spent the time of the last session on, all of them together; None: nothing tells."""
+    """Time of the last session by activity, of all pairs or learners together; None: unknown."""
     rows, head = list[tuple[object, ...]](), list[str]()
     found = []
     for run in runs:
@@ -171,7 +171,7 @@ def _training(session: Session) -> float:
 
 
 def happenings(runs: Sequence[RunRecord]) -> Markup:
-    """Counts of what went wrong, then every message, the same ones told once."""
+    """Counts of faults, then all messages; equal ones are shown once."""
     counted = [f"{count:,} {plural(kind, count)}" for kind, count in _all_faults(runs).items()]
     non_finite = sum(run.non_finite for run in runs)
     if non_finite:

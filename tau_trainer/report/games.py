@@ -1,4 +1,4 @@
-"""What behaviors have scored at self-play: a table by opponent, and the score against each snapshot by its age."""
+"""Results of self-play: a table by opponent, and the score against each snapshot by its age."""
 
 from __future__ import annotations
 

@@ -7,23 +7,23 @@ import re
 from collections.abc import Iterable
 
 _UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-"""What HTML cannot hold, or what would turn the text around it: control characters, halves of a character."""
+"""Characters that HTML cannot contain or that would change the text's direction: control characters, surrogates."""
 _VOID = {"meta", "br"}
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
 
 def escaped(value: object) -> Markup:
-    """``value`` as text in a document, or in an attribute between double quotes; markup stays as it is."""
+    """``value`` as text in a document, or in an attribute between double quotes; markup is not changed."""
     return value if isinstance(value, Markup) else Markup(html.escape(_UNSHOWN.sub("\ufffd", str(value))))
 
 
 def join(children: Iterable[object]) -> Markup:
-    """One after the other; what is None is left out."""
+    """Join the parts; None is left out."""
     return Markup("".join(escaped(child) for child in children if child is not None))
 
 
@@ -43,12 +43,12 @@ def element(tag: str, /, *children: object, **attributes: object) -> Markup:
 
 
 def table(head: Iterable[object], rows: Iterable[Iterable[object]], **attributes: object) -> Markup:
-    """A table that scrolls by itself where it is too wide. A row may be a ready ``<tr>``."""
+    """A table that scrolls if it is too wide. A row may be a ready ``<tr>``."""
     top = element("thead", element("tr", *(element("th", heading, scope="col") for heading in head)))
     body = [row if isinstance(row, Markup) else element("tr", *map(cell, row)) for row in rows]
     return element("div", element("table", top, element("tbody", *body), **attributes), class_="scroll")
 
 
 def cell(value: object) -> Markup:
-    """A cell; ready ones stay as they are."""
+    """A cell; ready ones are not changed."""
     return value if isinstance(value, Markup) and value.startswith(("<td", "<th")) else element("td", value)

@@ -1,4 +1,4 @@
-"""How numbers look in a report."""
+"""Formats of numbers in a report."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import statistics
 from collections.abc import Callable, Sequence
 
 Shown = Callable[[float], str]
-"""How a number is written."""
+"""A function that formats a number."""
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def exact(value: float) -> str:
-    """Four digits that count, thousands apart: ``0.9567``, ``-2.2e-05``, ``14,339``."""
+    """Four significant digits, with commas between thousands: ``0.9567``, ``-2.2e-05``, ``14,339``."""
     if not math.isfinite(value):
         return "-"
     size = abs(value)

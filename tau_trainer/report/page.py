@@ -1,4 +1,4 @@
-"""The page: sections in the order in which one asks, and everything they need inside the one file."""
+"""The page: its sections, the most important first, with everything that they need in one file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tau_trainer.report.records import RunRecord
 
 REPORT_NAME = "report.html"
 MOST_BYTES = 1_000_000
-"""A larger page is drawn again more coarsely."""
+"""Maximum size; a larger page is drawn again with fewer points."""
 MOST_CHARTS = 60
-"""Of a game that sends more scalars, the rest is counted."""
+"""Maximum number of charts in a group; further scalars of a game are only counted."""
 
 
 def render(runs: Sequence[RunRecord]) -> str:
-    """The report as one HTML document. ``runs``: one, or several of one thing with different seeds."""
+    """The report as one HTML document. ``runs``: one, or several with different seeds."""
     drawn = charts([run.history for run in runs])
     detail = Detail()
     while True:
@@ -117,5 +117,5 @@ def _part(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """How a content security policy names an inline part: nothing else of its kind is run or applied."""
+    """Hash of an inline part for the content security policy, which then permits no other script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 What = Literal["reward", "loss", "both"]
 Along = Literal["decisions", "time"]
 _SEED_ALONE = ("env_settings.seed", "env_settings.base_port", "checkpoint_settings.", "sampler_parameters.seed")
-"""In the keys in which runs of one thing may differ."""
+"""Settings that may differ between runs of one group."""
 _LOSSES = "Losses/"
 _HOUR, _MINUTE = 3600.0, 60.0
 
@@ -76,7 +76,7 @@ def draw_runs(folders: Sequence[Path], what: What = "reward", along: Along = "de
         bands = dict.fromkeys(chart.band for chart in charts[key].values() if chart.band)
         left_out = sum(chart.left_out for chart in charts[key].values())
         finish(panel, Chart(key, tuple(lines), " or ".join(bands), left_out=left_out))
-        if any(labels.values()) and panel.get_legend() is None:  # a line alone is one of several elsewhere
+        if any(labels.values()) and panel.get_legend() is None:  # others have several lines
             legend(panel)
     _time_along(axes[-1]) if along == "time" else decisions_along(axes[-1])
     return figure
@@ -91,7 +91,7 @@ def _history(folder: Path, along: Along) -> History:
 
 
 def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
-    """Runs of one thing together, under a name."""
+    """Groups of runs by name; the runs of a group differ only in their seeds."""
     alike: dict[object, list[Path]] = {}
     for folder in folders:
         configuration = Configuration.load(RunFolder(folder, resumed=True).configuration)
@@ -108,13 +108,13 @@ def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
 
 
 def _beginning(names: Sequence[str]) -> str:
-    """Of all names."""
+    """The common start of all names."""
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     return "".join(letters[0] for letters in alike).rstrip("-_. ")
 
 
 def _keys(histories: Sequence[History], what: What) -> list[str]:
-    """The scalars of the panels, from top to bottom: the reward of each kind of run, then losses."""
+    """The scalars of the panels, from top to bottom: the reward of each kind of run, then the losses."""
     known = dict.fromkeys(key for history in histories for key in history.curves if history.overall(key))
     main = [history.reward_key for history in histories if history.overall(history.reward_key)]
     rewards = list(dict.fromkeys([*main, *(key for key in known if key == keys.GROUP_CUMULATIVE_REWARD)]))
@@ -123,7 +123,7 @@ def _keys(histories: Sequence[History], what: What) -> list[str]:
 
 
 def _tell_differences(histories: Sequence[History], panels: Sequence[str], what: What) -> None:
-    """Warn of runs that are in no panel, and of rewards that are not the same number."""
+    """Warn of runs without a panel, and of rewards that cannot be compared."""
     for history in histories:
         if not any(history.overall(key) for key in panels):
             kind = "reward or loss" if what == "both" else what
@@ -138,7 +138,7 @@ def _tell_differences(histories: Sequence[History], panels: Sequence[str], what:
 
 
 def _labels(places: Collection[tuple[str, str]], *, several: bool) -> dict[tuple[str, str], str]:
-    """What each line is called: after its run if there are ``several``, and its behavior if its run has several."""
+    """Names of the lines: the run if there are ``several``, and the behavior if the run has several."""
     behaviors = Counter(run for run, _ in places)
     return {(run, behavior): ", ".join([run] * several + [behavior] * (behaviors[run] > 1)) for run, behavior in places}
 

@@ -22,46 +22,46 @@ IN_PROGRESS, BROKEN_OFF = "in progress", "broken off"
 
 @dataclass(slots=True)
 class Session:
-    """One start of the program within a run; a run that is resumed has several. Seconds since that start."""
+    """One start of the program within a run; a resumed run has several. Times are seconds since that start."""
 
     ended: float = 0.0
-    """When the last line was written."""
+    """Time of the last line."""
     training: float | None = None
-    """When the first pair began to train."""
+    """Time at which the first pair started to train."""
     trained: float | None = None
-    """When the last summary came before pairs were evaluated."""
+    """Time of the last summary before the evaluation."""
     updates: int = 0
     update_seconds: float = 0.0
-    """Time in updates, of all learners together. They run beside acting."""
+    """Time in updates, of all learners together. They run at the same time as acting."""
     held_seconds: float = 0.0
-    """Time for which engines were held because learning was behind."""
+    """Time that engines waited because learning was behind."""
     result: Mapping[str, Any] | None = None
-    """The line that ends a run; None if there is none."""
+    """The line with the result; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something that was said while the run went on, or that is wrong with its files."""
+    """A message during the run, or a fault of its files."""
 
     kind: str
-    """``engine restart``, ``refused update``, ``warning``, ``error``, ``damaged file``, or an event's own name."""
+    """``engine restart``, ``refused update``, ``warning``, ``error``, ``damaged file``, or the name of the event."""
     text: str
     elapsed: float | None = None
-    """Seconds since the start of its session; None: not known."""
+    """Seconds since the start of its session; None: unknown."""
 
     @property
     def fault(self) -> bool:
-        """Whether it should not have been."""
+        """Whether it is a fault."""
         return self.kind in FAULTS
 
 
 FAULTS = ("error", "engine restart", "refused update", "warning", "damaged file")
-"""Kinds of happenings that should not have been, worst first."""
+"""Kinds of faults, worst first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedPolicy:
-    """One checkpoint, as its manifest tells."""
+    """One checkpoint, from its manifest."""
 
     learner: str
     step: int
@@ -69,14 +69,14 @@ class SavedPolicy:
     size: int
     """Bytes of its tensors."""
     accuracy: float | None
-    """Validation accuracy of the policy at that step, where the task measures one."""
+    """Validation accuracy of the policy at that step, if the task measures it."""
     best: int | None
-    """Decision of the best policy so far, which it holds too; None if the run does not choose a best policy."""
+    """Decisions of the best policy so far, which it contains too; None if the run does not choose a best policy."""
 
 
 @dataclass(slots=True)
 class PairRecord:
-    """One pair, as far as the log tells."""
+    """One pair, from the log."""
 
     state: str = ""
     restarts: int = 0
@@ -89,20 +89,20 @@ class RunRecord:
     folder: Path
     name: str
     history: History
-    """Its curves; of independent pairs as pairs of one behavior."""
+    """Its curves; independent pairs are pairs of one behavior."""
     outcome: str
-    """A result's own, ``in progress`` or ``broken off``."""
+    """Outcome of the result, ``in progress`` or ``broken off``."""
     sessions: list[Session] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
     pairs: dict[str, PairRecord] = field(default_factory=dict)
     non_finite: int = 0
-    """Values that were NaN or infinite."""
+    """Number of values that were NaN or infinite."""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
-    """``evaluation.json``; empty without one."""
+    """Content of ``evaluation.json``; empty if it is missing."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """``run.json``."""
+    """Content of ``run.json``."""
     timers: Mapping[str, Any] = field(default_factory=dict)
-    """``timers.json``, of the last session; empty without one."""
+    """Content of ``timers.json``, of the last session; empty if it is missing."""
     configuration: Configuration = field(default_factory=Configuration)
     checkpoints: list[SavedPolicy] = field(default_factory=list)
     models: list[Path] = field(default_factory=list)
@@ -110,7 +110,7 @@ class RunRecord:
 
     @classmethod
     def load(cls, folder: Path) -> RunRecord:
-        """Reads a run's folder. Raises TauError where it holds no log that can be read."""
+        """Read a run's folder. Raises TauError if it has no readable log."""
         files = RunFolder(folder, resumed=True)
         if not files.log.is_file():
             raise TauError(
@@ -144,24 +144,24 @@ class RunRecord:
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The line that ended the run; empty where it goes on, or was broken off."""
+        """The line with the run's result; empty if the run is in progress or was broken off."""
         return (self.sessions[-1].result if self.sessions else None) or {}
 
     @property
     def faults(self) -> dict[str, int]:
-        """How many of each kind there were, worst first."""
+        """Number of faults of each kind, worst first."""
         kinds = [happening.kind for happening in self.happenings]
         return {kind: kinds.count(kind) for kind in FAULTS if kind in kinds}
 
     @property
     def decisions(self) -> int:
-        """Of all behaviors together."""
+        """Decisions of all behaviors together."""
         decisions = self.result.get("decisions")
         return decisions if isinstance(decisions, int) else sum(self.history.steps.values())
 
     @property
     def seconds(self) -> float:
-        """Of all sessions together."""
+        """Seconds of all sessions together."""
         return sum(session.ended for session in self.sessions)
 
     def _read_json(self, path: Path) -> Mapping[str, Any]:
@@ -201,7 +201,7 @@ class RunRecord:
         values, statistics = mapping(record.get("values")), mapping(record.get("statistics"))
         seconds = number(values.get(keys.UPDATE_SECONDS))
         if seconds is not None:
-            # Only what there was more than one value of has statistics.
+            # Only keys with more than one value have statistics.
             count = number(mapping(statistics.get(keys.UPDATE_SECONDS)).get("count")) or 1
             session.updates += int(count)
             session.update_seconds += seconds * count
@@ -235,7 +235,7 @@ class RunRecord:
 
 
 def _kind_of_warning(fields: Mapping[str, Any], text: str) -> str:
-    """What a warning is of, as its fields tell; older logs lack these, and only there words tell."""
+    """Kind of a warning, by its fields; in older logs, which lack them, by its words."""
     if "restart" in fields or "starting it again in" in text:
         return "engine restart"
     return "refused update" if "skipped" in fields or text.startswith("an update was skipped") else "warning"
@@ -257,10 +257,10 @@ def _saved(manifest: Mapping[str, Any]) -> SavedPolicy:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """``value``, or nothing where a file holds something else."""
+    """``value`` if it is a mapping, otherwise an empty one: the file may be damaged."""
     return value if isinstance(value, Mapping) else {}
 
 
 def number(value: object) -> float | None:
-    """``value`` as a finite number; None where it is none."""
+    """``value`` as a float; None if it is not a finite number."""
     return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None

@@ -1,4 +1,4 @@
-"""How well it went: the head of the page, several runs side by side, and the policy with its baselines.
+"""The scores: head of the page, several runs side by side, and the policy with its baselines.
 
 Each section is made from the records of one or several runs, and empty if there is nothing to show.
 """
@@ -19,12 +19,12 @@ _KINDS = {"completed": "good", IN_PROGRESS: "running", "failed": "bad", BROKEN_O
 
 
 def title(runs: Sequence[RunRecord]) -> str:
-    """What stands on the window."""
+    """Title of the browser's window."""
     return runs[0].name if len(runs) == 1 else f"{runs[0].name} and {len(runs) - 1} more"
 
 
 def header(runs: Sequence[RunRecord]) -> Iterator[Markup]:
-    """Title, outcome, the sentence of the evaluation, and the numbers that count."""
+    """Title, outcome, the sentence of the evaluation, and the most important numbers."""
     first = runs[0]
     kinds = list(dict.fromkeys(run.outcome for run in runs))
     yield element(
@@ -73,12 +73,12 @@ def _scores(runs: Sequence[RunRecord], name: str) -> list[float]:
 
 
 def final_reward(run: RunRecord) -> float | None:
-    """Mean reward in the last summary that has one, of its first behavior: of a decision, or of an episode."""
+    """Mean reward of the first behavior in its last summary that has one: of a decision, or of an episode."""
     return last_of(run, run.history.reward_key)
 
 
 def last_of(run: RunRecord, key: str) -> float | None:
-    """The last value of a scalar of its first behavior; None without one."""
+    """Last value of a scalar of the first behavior; None if there is none."""
     return next((curve.y[-1] for curve in run.history.overall(key).values()), None)
 
 
@@ -88,7 +88,7 @@ def _speed(run: RunRecord) -> float | None:
 
 
 def runs(runs: Sequence[RunRecord]) -> Markup:
-    """Several runs side by side, their mean and deviation, and the settings in which they differ."""
+    """Several runs side by side, with mean and deviation, and the settings that differ."""
     if len(runs) == 1:
         return NOTHING
     rows: list[Sequence[object]] = [
@@ -117,7 +117,7 @@ def runs(runs: Sequence[RunRecord]) -> Markup:
 
 
 def _differences(runs: Sequence[RunRecord]) -> Markup:
-    """Each setting that is not the same in all runs with its value in each; folded if there are many."""
+    """Each setting that differs, with its value in each run; folded if there are many."""
     found = {place: values_of(runs, place) for place in places(runs) if place not in _OWN}
     differing = {place: values for place, values in found.items() if len(set(values)) > 1}
     if not differing:
@@ -133,13 +133,13 @@ def _differences(runs: Sequence[RunRecord]) -> Markup:
 
 
 _OPEN_ROWS = 8
-"""More differences than these are folded."""
+"""Number of differences above which the table is folded."""
 _OWN = ("checkpoint_settings.run_id", "checkpoint_settings.results_dir", "env_settings.seed", "env_settings.base_port")
-"""Settings in which runs of one thing differ."""
+"""Settings that always differ between runs."""
 
 
 def evaluation(runs: Sequence[RunRecord]) -> Markup:
-    """Policies between the baselines of the first run, worst first, on test rows."""
+    """Policies and the baselines of the first run on test rows, worst first."""
     scored = [run for run in runs if number(run.evaluation.get("accuracy")) is not None]
     if not scored:
         return NOTHING

@@ -1,4 +1,4 @@
-"""What it was made with: every setting beside its default, command, source, machine and versions."""
+"""Origin of a run: all settings with their defaults, command, source, machine and versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tau_trainer.report.records import RunRecord, mapping, number
 
 
 def settings(runs: Sequence[RunRecord]) -> Markup:
-    """Every setting; those that are not the default, or not the same in all runs, marked."""
+    """All settings; those that are not the default, or differ between runs, are marked."""
     sections: dict[str, list[Markup]] = {}
     changed = 0
     for place in places(runs):
@@ -71,7 +71,7 @@ def _models(run: RunRecord) -> Iterator[tuple[str, object]]:
 
 
 def _resume(run: RunRecord) -> Iterator[tuple[str, object]]:
-    """The command that resumes the run; nothing without a checkpoint.
+    """The command that resumes the run; empty if there is no checkpoint.
 
     All settings come from the run's folder, so no flag of the recorded command is repeated: another machine may have
     written it.
@@ -89,7 +89,7 @@ def _resume(run: RunRecord) -> Iterator[tuple[str, object]]:
 
 
 def provenance(runs: Sequence[RunRecord]) -> Markup:
-    """Command, source, machine and versions of each run; runs that say the same are told once."""
+    """Command, source, machine and versions of each run; equal ones are shown once."""
     blocks: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in runs:
         if run.provenance:

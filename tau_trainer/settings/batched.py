@@ -135,6 +135,13 @@ class EvaluationSettings(Section):
     trace: Bool = False
     """Keep one episode of the last evaluation: trace.npz, and trace.gif if the environment draws pictures."""
 
+    @model_validator(mode="after")
+    def _plays(self) -> Self:
+        if self.interval and not self.episodes:
+            text = "has episodes 0 but interval {interval}; raise episodes, or set interval to 0 for no evaluation"
+            raise PydanticCustomError("plays_nothing", text, {"interval": self.interval})
+        return self
+
 
 class PolicySettings(TrainerSettings):
     """A behavior of a batched environment. A *step* is a decision of any agent; agents that have left count too."""

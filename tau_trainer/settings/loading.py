@@ -126,7 +126,9 @@ def interpret(
     if code := [place for place in withheld(data) if place[-1] in CODE]:
         raise SettingsError(f"{document.name}: {ask_again(code)}")
     found = is_batched(data)
-    if batched and not found:
+    if batched and "environment" in data and not found:
+        problems.add(("behaviors",), "is missing; name the policies there, such as behaviors: {agent: {}}")
+    elif batched and not found:
         problems.add(("environment",), "is missing, so this file is for tau-train learn; batch requires it")
     elif found and batched is False:
         problems.add((), f"is for a batched environment; train it with: tau-train batch {document.name}")

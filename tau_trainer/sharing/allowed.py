@@ -29,10 +29,10 @@ class Stays:
     """A value that is kept if it ``holds``."""
 
     holds: Callable[[Any], bool]
-    why: str = "is of another kind than this setting takes"
-    """Reason for leaving it out if it does not hold."""
+    why: str = "has a value that a shared run may not contain"
+    """Reason for leaving it out if the check fails."""
     asked: bool = False
-    """Whether the run depends on the value: :data:`.WITHHELD` replaces it, and --resume asks for it."""
+    """Whether the run depends on the value; if so, :data:`.WITHHELD` replaces it, and --resume asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def is_word(value: object) -> bool:
 
 
 def is_name(value: object) -> bool:
-    """A text that is only shown or compared."""
+    """Text that is only shown or compared."""
     return is_number(value) or (isinstance(value, str) and len(value) <= _LONGEST_NAME)
 
 
@@ -138,7 +138,7 @@ def _each(rule: Stays, keys: str) -> dict[str, Rule]:
 
 FILE, CODE = "names a file", "names code"
 DEMONSTRATIONS = Goes(FILE, asked=True)
-HERE = "is for this machine to say"
+HERE = "is set on each machine"
 
 NETWORK: Rule = {
     **_each(NUMBER, "normalize hidden_units num_layers action_levels deterministic"),
@@ -221,8 +221,8 @@ SETTINGS: Mapping[str, Rule] = {
     "default_settings": BEHAVIOR,
     "behaviors": {"*": BEHAVIOR},
     "env_settings": {
-        "env_path": Stays(is_played_here, "is a program or a package, not an environment that comes along", asked=True),
-        "env_args": Goes("is left to its environment"),  # see `arguments_kept`
+        "env_path": Stays(is_played_here, "names a program or a package", asked=True),
+        "env_args": Goes("depends on its environment"),  # see `arguments_kept`
         "base_port": Goes(HERE, usual=5005),
         **_each(
             NUMBER,
@@ -289,7 +289,7 @@ SETTINGS: Mapping[str, Rule] = {
     },
     **_each(NUMBER, "devices max_staleness"),
     "cluster": Goes("names other machines"),
-    "sweep": Goes("is for other runs"),
+    "sweep": Goes("describes other runs"),
     "environment": {
         "name": Stays(_own("batched"), CODE, asked=True),
         "num_envs": NUMBER,
@@ -335,7 +335,7 @@ GYMNASIUM_ARGUMENTS = (
     "continuous domain_randomize enable_wind fickle_passenger fickle_probability g goal_velocity gravity hardcore "
     "is_rainy is_slippery lap_complete_percent map_name natural rainy_probability reward_schedule sab success_rate "
     "sutton_barto_reward turbulence_power wind_power max_episode_steps "
-    # of its MuJoCo environments
+    # of Gymnasium's MuJoCo environments
     "frame_skip forward_reward_weight ctrl_cost_weight contact_cost_weight impact_cost_weight reward_near_weight "
     "reward_dist_weight reward_control_weight uph_cost_weight healthy_reward terminate_when_unhealthy "
     "healthy_z_range healthy_angle_range healthy_state_range contact_force_range contact_cost_range "

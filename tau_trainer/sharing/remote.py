@@ -19,7 +19,7 @@ from tau_trainer.sharing.contents import Contents, is_of_a_run
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _THEIRS = (".gitattributes",)
-"""Files that the Hub itself adds to a new repository."""
+"""Files that the Hub adds to a new repository."""
 _NOT_ALLOWED = {401: "needs a login", 403: "does not let you in"}
 
 
@@ -111,7 +111,7 @@ class Repository:
                 why = _NOT_ALLOWED.get(status or 401, "")
                 raise HubError(
                     f"cannot {doing} {self.name}: the Hub {why}; log in with hf auth login, or set HF_TOKEN to a token "
-                    "that may do this"
+                    "with write access"
                 ) from error
             raise HubError(f"cannot {doing} {self.name}: {_first_line(error)}; try again later") from error
         except Exception as error:  # its transport's errors have no common base

@@ -28,7 +28,7 @@ def own_settings(path: Path, here: Mapping[str, str]) -> tuple[str, list[str]]:
     """
     sifted = Sifted()
     data = sifted.mapping(migrated(read_document(path).data), SETTINGS)
-    # Reading these needs a class of the author.
+    # To read these, the author's class is needed.
     code = [place for place in withheld(data) if place[-1] in CODE]
     for place in code:
         _put(data, place, None)
@@ -96,11 +96,11 @@ class Sifted:
                 if isinstance(entry, Mapping) or _are_numbers(entry)
             ]
             if len(kept[key]) < len(value):
-                self._leave_out(place, value, "holds what is neither a number nor a section")
+                self._leave_out(place, value, "contains something other than numbers and sections")
         elif is_number(value):
             kept[key] = value
         else:
-            self._leave_out(place, value, "is a text in the place of a section")
+            self._leave_out(place, value, "is text, but must be a section")
 
     def _arguments(self, kept: dict[str, Any], values: Mapping[str, Any]) -> None:
         given = values.get("env_args")
@@ -110,7 +110,7 @@ class Sifted:
         if stay:
             kept["env_args"] = stay
         if left:
-            self._leave_out(("env_settings", "env_args"), " ".join(left), "is not among the arguments that may stay")
+            self._leave_out(("env_settings", "env_args"), " ".join(left), "may not be part of a shared run")
 
     def _leave_out(self, place: Location, value: object, why: str, *, asked: bool = False) -> None:
         if value in _NOTHING and value != {}:

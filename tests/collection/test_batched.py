@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import State
 from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
-from tau_trainer.collection.batched import BatchedCollector
+from tau_trainer.collection.batched import UNSEEN, BatchedCollector
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import EngineError
 from tests.envs.batched.counting import Counting
@@ -100,7 +100,7 @@ def test_no_final_observations_where_nothing_is_truncated(monkeypatch: pytest.Mo
 def test_scores_are_of_the_episodes_that_ended() -> None:
     collector = BatchedCollector(Counting(4, limit=3), {"all": (Drawn(0), (0, 1))})
     rollout = collector.collect(20)["all"]
-    wanted = torch.zeros(2, 4)
+    wanted, returns = torch.zeros(2, 4), [list[float](), list[float]()]
     for copy in range(4):
         for agent in range(2):
             total = length = 0.0
@@ -109,10 +109,14 @@ def test_scores_are_of_the_episodes_that_ended() -> None:
                 length += float(rollout.present[t, copy, agent])
                 if rollout.terminated[t, copy, agent] or rollout.truncated[t, copy, agent]:
                     wanted[agent] += torch.tensor([1.0, total, total**2, length])
+                    returns[agent].append(total)
                     total = length = 0.0
     assert wanted[:, 0].min() > 3.0
     assert collector.scores.take().tolist() == wanted.tolist()
     assert collector.scores.take().tolist() == [[0.0] * 4] * 2
+    assert collector.scores.take_extremes().T.tolist() == [[min(ended), -max(ended)] for ended in returns]
+    assert len({*returns[0]}) > 2
+    assert collector.scores.take_extremes().tolist() == [[UNSEEN] * 2] * 2
 
 
 def test_another_goes_on_where_one_stood() -> None:
@@ -126,6 +130,7 @@ def test_another_goes_on_where_one_stood() -> None:
     assert torch.equal(rollouts[0].observations, rollouts[1].observations)
     assert torch.equal(rollouts[0].actions, rollouts[1].actions)
     assert torch.equal(one.scores.take(), other.scores.take())
+    assert torch.equal(one.scores.take_extremes(), other.scores.take_extremes())
     assert one.steps == other.steps == 16
 
 

@@ -164,6 +164,16 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
         ("[[0, 1e-3], [1e6, 1e-4]]", "[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] with increasing steps"),
         ("behaviors:", "behaviors: {}\nx:", "behaviors must have at least 1 entries"),
         (
+            "behaviors:",
+            "policy:",
+            "tag.yaml:1: behaviors is missing; name the policies there, such as behaviors: {agent",
+        ),
+        (
+            "behaviors:",
+            "evaluation: {episodes: 0, interval: 9}\nbehaviors:",
+            "evaluation has episodes 0 but interval 9; raise episodes, or set interval to 0 for no evaluation",
+        ),
+        (
             "environment:",
             "environments:",
             "environment is missing, so this file is for tau-train learn; batch requires it",

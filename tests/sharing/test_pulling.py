@@ -174,9 +174,9 @@ def test_no_program_of_a_strangers_choice_is_started(remote: Hub, tmp_path: Path
     env = load_settings(path).env_settings
     assert (env.env_path, env.env_args) == (WITHHELD, None)
     assert notes == (
-        "env_settings.env_path /usr/bin/python3 is left out: it is a program or a package, not an environment that "
-        "comes along; to resume, choose your own with --env",
-        "env_settings.env_args -c evil is left out: it is not among the arguments that may stay",
+        "env_settings.env_path /usr/bin/python3 is left out: it names a program or a package; to resume, choose your "
+        "own with --env",
+        "env_settings.env_args -c evil is left out: it may not be part of a shared run",
     )
 
 

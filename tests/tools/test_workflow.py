@@ -43,11 +43,10 @@ def test_the_night_runs_all_tests_once() -> None:
     assert job["steps"][-1]["run"] == "python tools/bootstrap.py test --all"
 
 
-def test_the_night_runs_the_pages_with_three_pythons_and_builds_the_site() -> None:
+def test_the_night_runs_the_pages_with_three_pythons() -> None:
     jobs = workflow("nightly")["jobs"]
     assert jobs["pages"]["strategy"]["matrix"]["python"] == workflow()["jobs"]["gate"]["strategy"]["matrix"]["python"]
     assert jobs["pages"]["steps"][-1]["run"] == ".venv/bin/python -m tools.pages"
-    assert jobs["site"]["steps"][-1]["run"].splitlines()[-1] == "mkdocs build --strict"
 
 
 @pytest.mark.parametrize("name", ["tests", "nightly"])

@@ -80,7 +80,7 @@ def test_a_run_begins_with_what_another_one_learned_of_its_kind(stage: Stage, tm
     assert train(begun, memory, "learn").outcome == "completed"
     assert any("starts with the weights of" in (event.message or "") for event in memory.events)
     other = dungeon(tmp_path, "third", "mappo", checkpoint_settings__initialize_from="first")
-    with pytest.raises(CheckpointError, match=r"The checkpoint's algorithm is 'poca', behavior .* needs 'mappo'"):
+    with pytest.raises(CheckpointError, match=r"The checkpoint's trainer type is 'poca', behavior .* needs 'mappo'"):
         train(other, None, "learn")
 
 

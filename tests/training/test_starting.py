@@ -196,6 +196,12 @@ def test_behaviors_of_different_teams_play_against_each_other() -> None:
     assert all(each.self_play is None for each in read_starting(starting_text(played(), friends)).behaviors.values())
 
 
+def test_teams_and_agents_of_a_behavior_are_counted_together() -> None:
+    specs = [BehaviorSpec(f"B?team={team}", NUMBERS, ActionSpec(1)) for team in (2, 0)]
+    (behavior,) = announced({spec: batch(spec, [0, 0, 0]) for spec in specs}, "game")
+    assert (behavior.teams, behavior.agents) == ((0, 2), 6)
+
+
 @pytest.mark.parametrize("trainer", [USUAL, SLOW, GROUPS])
 def test_a_memory_is_there_to_switch_on(trainer: str) -> None:
     text = starting_text(played(), [replace(met("Agent", ActionSpec(0, (2,))), trainer=trainer)])

@@ -99,14 +99,14 @@ def test_the_best_or_the_last_policy_is_exported_and_evaluated(declining: RunRep
     assert (policies["best"]["validation_accuracy"], policies["last"]["validation_accuracy"]) == (0.9, 0.1)
     assert before["reward"] == policies["best"]["reward"] != policies["last"]["reward"]
     assert declining.verdict is not None
-    assert f"Exported: the best by validation, of decision {policies['best']['decisions']}" in declining.verdict
-    assert f"the last policy, of decision 400, gets {100 * policies['last']['accuracy']:.1f} %" in declining.verdict
+    assert f"Exported: the best by validation, after {policies['best']['decisions']} decisions" in declining.verdict
+    assert f"the last policy, after 400 decisions, gets {100 * policies['last']['accuracy']:.1f} %" in declining.verdict
 
     [(best, which)] = export_run(declining.folder, tmp_path / "best.onnx")
     assert which.startswith("the best by validation")
     assert best.read_bytes() == model
     [(last, which)] = export_run(declining.folder, tmp_path / "last.onnx", "last")
-    assert which == "the last policy, of decision 400"
+    assert which == "the last policy, after 400 decisions"
     assert last.read_bytes() != model
     assert evaluate_run(declining.folder, "last").to_dict()["reward"] == policies["last"]["reward"]
     now = json.loads(file.read_text())
@@ -120,9 +120,9 @@ def test_a_run_that_shall_export_its_last_policy(stage: Stage, declining: RunRep
     assert report.evaluation["exported"] == "last"
     assert report.models[0].read_bytes() != declining.models[0].read_bytes()
     assert report.verdict is not None
-    assert "Exported: the last policy, of decision 400; the best by validation, of decision" in report.verdict
+    assert "Exported: the last policy, after 400 decisions; the best by validation, after" in report.verdict
     [(_, which)] = export_run(report.folder)
-    assert which == "the last policy, of decision 400", "as the run's settings say"
+    assert which == "the last policy, after 400 decisions", "as the run's settings say"
 
 
 def test_a_resumed_run_knows_its_best_policy(stage: Stage, declining: RunReport) -> None:
@@ -143,8 +143,8 @@ def test_without_validation_rows_the_last_policy_is_taken(
     assert report.evaluation is not None
     assert list(report.evaluation["policies"]) == ["last"]
     assert report.verdict is not None
-    assert report.verdict.endswith("Exported: the last policy, of decision 400.")
-    assert export_run(report.folder, tmp_path / "x.onnx")[0][1] == "the last policy, of decision 400"
+    assert report.verdict.endswith("Exported: the last policy, after 400 decisions.")
+    assert export_run(report.folder, tmp_path / "x.onnx")[0][1] == "the last policy, after 400 decisions"
 
 
 def test_no_run(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ class Outcome:
     seconds: float = math.nan
     """From the first environment to the mark."""
     from_command: float = math.nan
-    """From the command to the mark."""
+    """Seconds from the command to the mark."""
     steps: float = math.nan
     """Steps until the mark."""
     score: float = math.nan

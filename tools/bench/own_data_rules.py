@@ -1,4 +1,4 @@
-"""What the generated data sets ask about, and in which words: topics, facts, and wordings of each kind of row."""
+"""Content of the generated data sets: topics, facts, and wordings of each kind of row."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class Topic:
 
     domain: str
     wordings: tuple[str, ...]
-    """Sentences with ``{x}`` in the place of what is asked about: :data:`TRAINED`, :data:`TUNING`, :data:`REPORTED`."""
+    """Sentences with ``{x}`` for the subject: :data:`TRAINED`, :data:`TUNING`, :data:`REPORTED`."""
     facts: str
     """``answer: subject, subject; answer: ...``"""
 
     def subjects(self) -> dict[str, tuple[str, ...]]:
-        """What is asked about, for each answer."""
+        """Subjects by answer."""
         pairs = [fact.split(":") for fact in self.facts.split(";")]
         return {answer.strip(): tuple(one.strip() for one in subjects.split(",")) for answer, subjects in pairs}
 
@@ -24,7 +24,7 @@ class Topic:
 TRAINED, TUNING, REPORTED = slice(0, 6), slice(6, 9), slice(9, 12)
 """Wordings of each topic in training rows, in held-out rows that choose settings, and in those that are reported.
 
-Sets share their wordings and most of their facts. So rows that are reported need wordings that chose nothing.
+Sets share their wordings and most of their facts, so reported rows need wordings that no choice depended on.
 """
 
 TRAINED_OPENINGS = ("", "Please tell me: ", "A question: ", "Help me with this. ")

@@ -1,4 +1,4 @@
-"""Running one measurement: a build that reports, start, wait for the engines, let them play, stop, count."""
+"""Runs one measurement: a build that reports; starts it, waits for the engines, lets them play, stops, counts."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Played:
 
     timeline: Timeline
     started: float
-    """Unix time of the command."""
+    """Unix time at which the command was started."""
     ready: float
     """Unix time at which every engine had reported for the first time."""
     ended: float
-    """Unix time at which the run was told to stop, or had ended by itself."""
+    """Unix time at which the run was stopped, or ended by itself."""
 
 
 def play(
@@ -52,17 +52,17 @@ def play(
     variables: Mapping[str, str] | None = None,
     patience: float = STOP_SECONDS,
 ) -> Played:
-    """Runs commands until `seconds` after all engines play, or until `until` says so; then stops them.
+    """Run commands until all engines have played for `seconds`, or `until` returns True; then stop them.
 
     Args:
         commands: the programs to start side by side; their output goes to `folder/program-<i>.log`.
         folder: where the engines' reports appear.
-        engines: how many engines to wait for.
-        seconds: how long to play.
-        until: looked at now and then with what was counted so far.
+        engines: number of engines to wait for.
+        seconds: time of play.
+        until: called from time to time with the counts so far.
         may_end: whether the programs may end by themselves, with exit code 0.
-        variables: of their environment, beside this process's.
-        patience: seconds that the programs have to save what they have learned, once they are told to stop.
+        variables: environment variables in addition to this process's.
+        patience: seconds for the programs to save and end, after they are asked to stop.
 
     Raises:
         RunFailedError: a program ended too early, or its engines never played.
@@ -102,7 +102,7 @@ def _report(programs: list[subprocess.Popen[bytes]], folder: Path) -> str:
 def _programs(
     commands: list[list[str]], folder: Path, variables: Mapping[str, str], patience: float
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Starts every command in a session of its own and leaves nothing behind."""
+    """Start every command in its own session, and end all of their processes at the end."""
     logs: list[IO[bytes]] = [(folder / f"program-{index}.log").open("wb") for index in range(len(commands))]
     programs = [
         subprocess.Popen(
@@ -126,7 +126,7 @@ def _programs(
 
 
 def _stop(programs: list[subprocess.Popen[bytes]], patience: float) -> None:
-    """Ctrl-C for each, then the end of its whole group."""
+    """Send Ctrl-C to each, then kill its whole group."""
     for program in programs:
         if program.poll() is None:
             program.send_signal(signal.SIGINT)
@@ -140,12 +140,12 @@ def _stop(programs: list[subprocess.Popen[bytes]], patience: float) -> None:
 
 
 def reporting_build(folder: Path, scene: str, arguments: Sequence[str]) -> Path:
-    """Writes a build into `folder`; each engine started from it writes `folder/engine-<pid>.jsonl`.
+    """Write a build into `folder`; each engine started from it writes `folder/engine-<pid>.jsonl`.
 
-    Returns what `--env` takes.
+    Returns the value for `--env`.
 
     Raises:
-        SetupError: the launcher is no shell script, so this is not a POSIX system.
+        SetupError: this is not a POSIX system, so the launcher is not a shell script.
     """
     build = write_build(folder, scene, arguments)
     script = build / "Contents" / "MacOS" / build.stem if build.is_dir() else build
@@ -171,7 +171,7 @@ def free_ports(count: int, start: int = 6100) -> int:
 
 
 def _end_engines(folder: Path) -> None:
-    """Kills engines of this folder that outlived their trainer."""
+    """Kill engines of this folder that still run after their trainer has ended."""
     for path in folder.glob("engine-*.jsonl"):
         try:
             os.kill(int(path.stem.split("-")[1]), signal.SIGKILL)

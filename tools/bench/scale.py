@@ -35,7 +35,7 @@ from tools.bench.timeline import Timeline
 
 AGENTS, STEP_MS = 12, 20.0
 ALONE = AGENTS * 1000.0 / STEP_MS
-"""Decisions a second of an engine that waits for nothing."""
+"""Decisions a second of an engine that never waits."""
 LINEAR = 0.95
 KINDS = ("engine", "actor", "learner", "ray", "trainer")
 _MARK = "TAU_BENCH_RUN"
@@ -48,14 +48,14 @@ class Point:
     """One run."""
 
     nodes: int
-    """Of the cluster; 0: none."""
+    """Number of the cluster's nodes; 0: no cluster."""
     engines: int
     rate: float
     """Decisions a second."""
     costs: dict[str, float]
-    """Computing seconds for each decision, by kind of process."""
+    """Processor seconds for each decision, by kind of process."""
     load: float
-    """Of the machine when it began, others' programs included."""
+    """Load of the machine at the start, including other programs."""
 
 
 def main() -> int:
@@ -67,11 +67,11 @@ def main() -> int:
     tables.add_output(parser)
     arguments = parser.parse_args()
     points = list[Point]()
-    with contextlib.suppress(KeyboardInterrupt):  # what is there is told
+    with contextlib.suppress(KeyboardInterrupt):  # machines that exist are named
         for nodes, engines in itertools.product((0, arguments.nodes), arguments.engines):
             try:
                 points.append(measure(nodes, engines, arguments.seconds))
-            except running.RunFailedError as error:  # more than the machine can start, say: the others count
+            except running.RunFailedError as error:  # more than the machine can start, for example
                 print(f"{nodes} nodes, {engines} engines: {error}", flush=True)
             else:
                 print(f"{nodes} nodes, {engines} engines: {points[-1].rate:,.0f} decisions/s", flush=True)
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def measure(nodes: int, engines: int, seconds: float) -> Point:
-    """One run, of which the first quarter does not count. Raises RunFailedError."""
+    """One run; its first quarter does not count. Raises RunFailedError."""
     load = os.getloadavg()[0]
     folder = Path(tempfile.mkdtemp(prefix="tau-scale-"))
     os.environ[_MARK] = mark = uuid.uuid4().hex
@@ -118,7 +118,7 @@ def measure(nodes: int, engines: int, seconds: float) -> Point:
 
 
 def computing(mark: str) -> Iterator[tuple[int, tuple[str, float]]]:
-    """Of every process of a run its number, kind, and the computing seconds behind it; Linux alone has that."""
+    """Number, kind and used processor seconds of every process of a run; only on Linux."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark.encode() not in (folder / "environ").read_bytes():
@@ -140,7 +140,7 @@ def _kind(line: str, name: str) -> str:
 
 
 def learning_seconds(rounds: int = 5) -> float:
-    """Computing seconds of learning for each decision that is new to an update, in one thread."""
+    """Processor seconds of learning for each decision that is new to an update, in one thread."""
     algorithm, setup = rollout()
     facts, arrays = devices.rollout(algorithm, setup).sent()
     torch.set_num_threads(1)
@@ -149,7 +149,7 @@ def learning_seconds(rounds: int = 5) -> float:
         begin = time.process_time()
         algorithm.update(Work.received(facts, arrays), 0.0, None)
         spent.append(time.process_time() - begin)
-    return statistics.median(spent[1:]) / algorithm.rollout_size  # the first compiles
+    return statistics.median(spent[1:]) / algorithm.rollout_size  # the first one compiles
 
 
 def rollout() -> tuple[Algorithm, Setup]:
@@ -187,7 +187,7 @@ def table(points: list[Point]) -> str:
 
 
 def model(points: list[Point], update: float) -> str:
-    """Markdown: what the last linear point says of the others, and of many machines."""
+    """Markdown: a prediction from the last linear point, for the other points and for many machines."""
     each = points[0].rate / points[0].engines
     last = [point for point in points if point.rate >= LINEAR * each * point.engines][-1]
     cores, total = float(os.cpu_count() or 1), sum(last.costs.values())
@@ -212,7 +212,7 @@ def model(points: list[Point], update: float) -> str:
 
 
 def limits_of(point: Point, update: float) -> Mapping[str, float]:
-    """Decisions a second at which each part is used up, by what one point cost and by seconds of learning."""
+    """Decisions a second at which each part is used up, from the costs of one point and the seconds of learning."""
     sent, weights, between = sizes()
     taking_in = max(point.costs["trainer"] - update, 1e-9)
     per_machine = sum(point.costs[kind] for kind in ("engine", "actor", "ray"))

@@ -23,7 +23,7 @@ from tools._bootstrap.progress import tail
 from tools.bench import tables, trainers
 
 _LAST = 3
-"""Summaries that make the end."""
+"""Number of last summaries whose mean is the return at the end."""
 _REWARD = "Environment/Cumulative Reward"
 
 
@@ -33,11 +33,11 @@ class Task:
 
     config: str
     behavior: str
-    """Whose decisions and rewards are counted."""
+    """Behavior whose decisions and rewards are counted."""
     mark: float
     decisions: int
     changes: tuple[str, ...] = ()
-    """What `--set` says of its hyperparameters."""
+    """Changes of its hyperparameters, as for `--set`."""
 
 
 TASKS = {
@@ -63,9 +63,9 @@ class Outcome:
     scene: str
     seed: int
     decisions: float = math.nan
-    """Until the mark."""
+    """Decisions until the mark."""
     seconds: float = math.nan
-    """The same, from the first decisions."""
+    """Seconds until the mark, from the first decisions."""
     end: float = math.nan
     """Mean return at the end."""
     whole: float = math.nan
@@ -122,7 +122,7 @@ def run(scene: str, seed: int) -> Outcome:
 
 
 def outcome_of(scene: str, seed: int, log: Path) -> Outcome:
-    """What a run's log says."""
+    """The result of a run, from its log."""
     task = TASKS[scene]
     events = [json.loads(text) for text in log.read_text(encoding="utf-8").splitlines()]
     points = [
@@ -138,7 +138,7 @@ def outcome_of(scene: str, seed: int, log: Path) -> Outcome:
 
 
 def line(outcome: Outcome) -> str:
-    """One line for each run while the benchmark goes on."""
+    """One line for each run during the benchmark."""
     name = f"{outcome.scene} seed {outcome.seed}"
     if outcome.failure:
         return f"{name}: {outcome.failure}"
@@ -149,7 +149,7 @@ def line(outcome: Outcome) -> str:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Markdown, medians over seeds; a run that did not come there counts as none."""
+    """Markdown, medians over seeds; runs that did not reach the mark have no value."""
     rows = []
     for scene in dict.fromkeys(outcome.scene for outcome in outcomes):
         runs = [outcome for outcome in outcomes if outcome.scene == scene]

@@ -30,7 +30,7 @@ KINDS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
     ALONE: (1, {"self_play": None}),
     f"{ALONE}, twice the decisions": (2, {"self_play": None}),
 }
-"""How often so many decisions, and what is changed."""
+"""Multiple of the decisions, and changed settings, by kind of run."""
 OTHER = f"another run {ALONE}"
 SHARES = (1, 2, 4)
 """Quarters of a run after which a snapshot is held out."""
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def settings(results: Path, run_id: str, seed: int, decisions: int, changed: Mapping[str, Any]) -> RunSettings:
-    """The shipped ones, by PPO."""
+    """The shipped settings, with PPO."""
     behavior = {
         "trainer_type": "ppo",
         "max_steps": decisions,
@@ -73,7 +73,7 @@ def settings(results: Path, run_id: str, seed: int, decisions: int, changed: Map
 
 
 def compared(folder: Path, seeds: int, decisions: int, games: int) -> tuple[str, dict[str, Any]]:
-    """The table, and everything behind it."""
+    """The table, and all results."""
     runs: dict[str, list[Path]] = {kind: [] for kind in KINDS}
     elo = []
     for seed in range(1, seeds + 1):
@@ -107,7 +107,7 @@ def compared(folder: Path, seeds: int, decisions: int, games: int) -> tuple[str,
 def _opponent(
     row: str, held_out: Mapping[str, str], runs: Mapping[str, Sequence[Path]], kind: str, place: int
 ) -> str | Path:
-    """Whom the run at ``place`` meets: of runs those of another seed."""
+    """Opponents of the run at ``place``: policies of another seed's runs."""
     if row in held_out:
         return held_out[row]
     other = (place + 1) % len(runs[kind])
@@ -119,18 +119,18 @@ def _opponent(
 
 
 def _step(checkpoint: Path) -> int:
-    """Decisions behind it."""
+    """Decisions of the policy."""
     return int(checkpoint.name.rpartition("-")[2].partition(".")[0])
 
 
 def result(where: RunSettings, run: Path, opponent: str | Path, games: int) -> Games:
-    """What the last policy of a run scores."""
+    """Scores of a run's last policy."""
     (found,) = match(where, [run, opponent], games).values()
     return found
 
 
 def summed(name: str, games: Sequence[Games]) -> Games:
-    """All of them."""
+    """All games together."""
     total = Games(name)
     for some in games:
         for outcome, count in ((1.0, some.won), (0.5, some.drawn), (0.0, some.lost)):

@@ -44,20 +44,20 @@ from tools.peers import CACHE, MLAGENTS, ROOT, SBX, ensure_peer, find_peer, find
 LONGEST = 6 * 3600.0
 _PORTS_APART = 20
 _PATIENCE = 0.5
-"""Seconds of a run to end: what it learned is of no use."""
+"""Seconds for a run to end; its policy is not needed."""
 _LOOK_S = 0.1
-"""Seconds between two looks at whether to end."""
+"""Seconds between two checks for the end."""
 _ROOM = 20_000
-"""Decisions beyond a run's last, for episodes that are under way: it is ended here, and need not export."""
+"""Decisions after the last counted one, for open episodes: the run is ended here, and need not export."""
 _PLACES = ("read", "cache", "work", "output", "document")
-"""Arguments that say where files are, and nothing of what is measured."""
+"""Arguments that only name places of files."""
 _NEEDS = {"LunarLander": "Box2D", "BipedalWalker": "Box2D", "Hopper": "mujoco", "HalfCheetah": "mujoco"}
-"""By the beginning of an environment's name, what it is played with."""
+"""Packages that play an environment, by the start of its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How runs are played."""
+    """Settings of the runs."""
 
     work: Path
     peers: Mapping[str, Path]
@@ -67,11 +67,11 @@ class Plan:
     turns: bool
     device: str
     until: int
-    """Decisions to play on to; 0: a run ends once its mark is confirmed."""
+    """Decisions to continue to; 0: a run ends as soon as its mark is confirmed."""
 
 
 def main() -> int:
-    """Plays what the command line asks for, tells of it, and draws it."""
+    """Run the requested measurements, report them, and draw them."""
     arguments = parser().parse_args()
     if arguments.read:
         runs = [run for path in arguments.read for run in read(path)]
@@ -130,7 +130,7 @@ def _rate(text: str) -> float | str:
 
 
 def plan_of(arguments: argparse.Namespace) -> tuple[Plan, list[Run]]:
-    """How to play, and what; what cannot be played here is left out with a line.
+    """Settings and runs; runs that cannot be played here are left out with a line.
 
     Raises:
         SetupError: a learner that was named cannot be installed.
@@ -165,7 +165,7 @@ def _work(asked: Path | None) -> Path:
 
 
 def _plays(learner: str, task: str) -> bool:
-    """The incumbent plays scenes alone, CrossQ continuous actions of Gymnasium alone."""
+    """The incumbent plays only scenes, and CrossQ only continuous actions of Gymnasium."""
     if TASKS[task].scene:
         return learner != "sbx"
     return learner not in INCUMBENT and (learner != "sbx" or task != "LunarLander-v3")
@@ -180,7 +180,7 @@ def _playable(task: str) -> bool:
 
 
 def _peers(arguments: argparse.Namespace) -> Iterator[tuple[str, Path]]:
-    """Those that were named, and installed now; else those that are there."""
+    """The named learners, which are installed if they are missing; otherwise those that are installed."""
     named, cache = arguments.learners, arguments.cache
     for learner in [name for name in named or LEARNERS if name not in OURS]:
         peer = MLAGENTS if learner in INCUMBENT else SBX
@@ -194,7 +194,7 @@ def _peers(arguments: argparse.Namespace) -> Iterator[tuple[str, Path]]:
 
 
 def play_all(plan: Plan, asked: Sequence[Run], arguments: argparse.Namespace) -> list[Run]:
-    """Every run, some side by side; after Ctrl-C those that are done."""
+    """Results of all runs, several at the same time; after Ctrl-C, of those that are done."""
     runs: list[Run] = []
     stop = threading.Event()
     with _signals() as ended, ThreadPoolExecutor(arguments.jobs) as pool:
@@ -232,7 +232,7 @@ def _signals() -> Iterator[list[int]]:
 
 
 def play(plan: Plan, run: Run, number: int, stop: threading.Event) -> Run:
-    """One run until its mark is confirmed, or to its end; a failure is a result too."""
+    """One run, until its mark is confirmed or to its end; a failure is a result too."""
     folder = Path(tempfile.mkdtemp(prefix=f"{run.label}-", dir=plan.work))
     task = TASKS[run.task]
     reader = Reader(folder, task.behavior)
@@ -254,7 +254,7 @@ def play(plan: Plan, run: Run, number: int, stop: threading.Event) -> Run:
 
 
 def command_of(plan: Plan, run: Run, folder: Path, number: int) -> tuple[list[str], dict[str, str]]:
-    """The program of a run and the variables of its environment; writes what it reads."""
+    """The program of a run and its environment variables; writes its input files."""
     task = TASKS[run.task]
     variables = {timed_envs.FOLDER: str(folder), timed_envs.STEP_SECONDS: f"{run.step_ms / 1000:g}"}
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -280,7 +280,7 @@ def command_of(plan: Plan, run: Run, folder: Path, number: int) -> tuple[list[st
 
 
 def count(run: Run, reader: Reader, started: float, ended: float, until: int) -> Run:
-    """What its episodes say."""
+    """The result of a run, from its episodes."""
     task, episodes = TASKS[run.task], reader.read()
     if not len(episodes):
         return replace(run, failure="no episode ended")
@@ -303,7 +303,7 @@ def count(run: Run, reader: Reader, started: float, ended: float, until: int) ->
 
 
 def write(arguments: argparse.Namespace, runs: Sequence[Run], text: str = "") -> None:
-    """The results as JSON; with the tables and the pictures once there are some."""
+    """Write the results as JSON, and tables and pictures if there are any."""
     asked = {key: value for key, value in vars(arguments).items() if key not in _PLACES}
     if not text:
         arguments = argparse.Namespace(output=arguments.output, document=None)

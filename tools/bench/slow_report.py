@@ -1,4 +1,4 @@
-"""What came of the runs of `slow_games`: results as JSON, tables, and curves."""
+"""Results of the runs of `slow_games`: JSON, tables, and curves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.bench.slow_tasks import INCUMBENT, TASKS
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is played, and what came of it."""
+    """A run and its result."""
 
     task: str
     learner: str
@@ -29,13 +29,13 @@ class Run:
     step_ms: float
     agents: int
     most: int
-    """Decisions that it was given."""
+    """Maximum number of its decisions."""
     decisions: float = math.inf
-    """Until the mark; infinite: it was not reached."""
+    """Decisions until the mark; infinite: it was not reached."""
     begun: float = math.inf
-    """The same with the window taken off."""
+    """Decisions at the start of the window that reached the mark."""
     seconds: float = math.inf
-    """From the command to the mark."""
+    """Seconds from the command to the mark."""
     played: float = 0.0
     """Decisions of the whole run."""
     whole: float = math.nan
@@ -43,21 +43,21 @@ class Run:
     end: float = math.nan
     """Mean return of the newest episodes at its end."""
     rate: float = math.nan
-    """Decisions a second while it played."""
+    """Decisions a second during play."""
     falls: Falls | None = None
-    """Of a run that goes on after its mark."""
+    """Falls of a run that continues after its mark."""
     curve: list[tuple[float, float, float]] = field(default_factory=list)
     """(decisions, seconds, mean return of the newest episodes)."""
     failure: str = ""
 
     @property
     def game(self) -> tuple[str, float, int]:
-        """What is compared: learners of the same game."""
+        """A game in which learners are compared."""
         return self.task, self.step_ms, self.agents
 
     @property
     def label(self) -> str:
-        """For people and file names."""
+        """Name for tables and files."""
         return f"{game_label(self.game)}-{self.learner}-{self.seed}"
 
 
@@ -65,14 +65,14 @@ Game = tuple[str, float, int]
 
 
 def game_label(game: Game) -> str:
-    """For people and file names."""
+    """Name for tables and files."""
     task, step_ms, agents = game
     parts = [task] + ([f"{agents}agents"] if TASKS[task].scene else []) + ([f"{step_ms:g}ms"] if step_ms else [])
     return "-".join(parts)
 
 
 def line(run: Run) -> str:
-    """One line for each run while the benchmark goes on."""
+    """One line for each run during the benchmark."""
     if run.failure:
         return f"{run.label}: {run.failure}"
     fallen = "" if run.falls is None else f"; {run.falls.low} low summaries, most lost {run.falls.most}"
@@ -83,7 +83,7 @@ def line(run: Run) -> str:
 
 
 def document(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """For a JSON file, in which what is not finite is null."""
+    """Values for a JSON file; NaN and infinity become null."""
     told: list[dict[str, Any]] = json.loads(
         json.dumps([asdict(run) for run in runs]), parse_constant=lambda _constant: None
     )
@@ -91,7 +91,7 @@ def document(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def read(path: Path) -> list[Run]:
-    """The runs of such a file."""
+    """The runs in such a file."""
     absent: dict[str, Any] = {item.name: item.default for item in fields(Run)}
     found = []
     for told in json.loads(path.read_text(encoding="utf-8"))["runs"]:
@@ -103,7 +103,7 @@ def read(path: Path) -> list[Run]:
 
 
 def report(runs: Sequence[Run]) -> str:
-    """All tables, and what failed."""
+    """All tables, and the failed runs."""
     good = [run for run in runs if not run.failure]
     parts = [marks_table([run for run in good if TASKS[run.task].mark is not None])]
     ends = [run for run in good if TASKS[run.task].mark is None]
@@ -164,7 +164,7 @@ def ends_table(runs: Sequence[Run]) -> str:
 
 
 def falls_table(runs: Sequence[Run]) -> str:
-    """What became of those that went on."""
+    """Table of the runs that continued after their mark."""
     rows = []
     for game, learner, group in _cells(runs):
         fallen = [run.falls for run in group if run.falls is not None]
@@ -183,7 +183,7 @@ def falls_table(runs: Sequence[Run]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Decisions of `sac_ln` over another's, the window taken off; ``below``: the other never came there."""
+    """Decisions of `sac_ln` divided by another learner's, window off; ``below``: the other did not reach the mark."""
 
     value: float
     below: bool = False
@@ -195,7 +195,7 @@ class Ratio:
 
 
 def ratio(runs: Sequence[Run], others: Sequence[str]) -> Ratio:
-    """Of the medians in one game: `sac_ln` over the best of ``others``; those that are not there do not count."""
+    """Ratio of the medians in one game: `sac_ln` over the best of ``others``; missing ones do not count."""
     medians = {learner: statistics.median(run.begun for run in group) for _, learner, group in _cells(runs)}
     known = [medians[learner] for learner in others if learner in medians]
     if not known or "sac_ln" not in medians:
@@ -207,13 +207,13 @@ def ratio(runs: Sequence[Run], others: Sequence[str]) -> Ratio:
 
 
 def rivals(learners: Iterable[str]) -> tuple[str, ...]:
-    """PPO and SAC: the incumbent's where it played, else ours."""
+    """PPO and SAC: the incumbent's if it played, otherwise ours."""
     theirs = tuple(learner for learner in INCUMBENT if learner in set(learners))
     return theirs or ("sac", "ppo")
 
 
 def ratios_table(runs: Sequence[Run]) -> str:
-    """How `sac_ln` stands beside the others, game by game and over all."""
+    """Comparison of `sac_ln` with the others, for each game and in total."""
     marked = [run for run in runs if TASKS[run.task].mark is not None]
     games = {game: [run for run in marked if run.game == game] for game, _, _ in _cells(marked)}
     columns: list[Callable[[list[Run]], Ratio]] = [
@@ -233,7 +233,7 @@ def ratios_table(runs: Sequence[Run]) -> str:
 
 
 def draw_all(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """A picture for each game: reward over decisions, and over minutes where a step costs something."""
+    """A picture for each game: reward over decisions, and over minutes if a step costs time."""
     drawn = []
     shown = [run for run in runs if run.curve]
     for game in dict.fromkeys(game for game, _, _ in _cells(shown)):

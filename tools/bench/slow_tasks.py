@@ -1,4 +1,4 @@
-"""The tasks of `slow_games`, and with which settings each learner plays them.
+"""The tasks of `slow_games`, and each learner's settings for them.
 
 PPO and SAC have ML-Agents' own numbers for a scene where there are any, else those of a like one; on Gymnasium's
 environments those of the zoo of Stable-Baselines3, or of our shipped files. `sac_ln` has none: only what a task needs
@@ -24,11 +24,11 @@ class Task:
     """A game with a mark."""
 
     behavior: str
-    """Whose decisions and rewards are counted; of Gymnasium's: the environment."""
+    """Behavior whose decisions and rewards are counted; with Gymnasium, the environment."""
     mark: float | None
-    """None: what counts is the mean return of the newest episodes after ``most`` decisions."""
+    """Mean return to reach; None: the mean return of the newest episodes after ``most`` decisions counts."""
     window: int
-    """Episodes that a mean is of: 12 of 1,000 decisions, 100 of fewer than 100, else 20."""
+    """Number of episodes of a mean: 12 if they have 1,000 decisions, 100 if fewer than 100, otherwise 20."""
     most: int
     """Decisions after which a run ends."""
     ppo: str | Settings
@@ -36,11 +36,11 @@ class Task:
     sac: Mapping[str, Settings] | str
     """The settings of each behavior, or a shipped file."""
     scene: str = ""
-    """Of the headless engine; empty: Gymnasium's."""
+    """Scene of the headless engine; empty: an environment of Gymnasium."""
     agents: int = 1
     """Copies of an environment that PPO plays in Gymnasium."""
     lost_below: float | None = None
-    """Returns of episodes that lost what was to be kept."""
+    """Returns of episodes that count as lost."""
     parameters: Settings = field(default_factory=dict)
     """Environment parameters in place of the file's lessons: the whole game from the start, for every learner."""
 
@@ -206,7 +206,7 @@ def settings(
 
 
 def _behaviors(task: Task, kind: str) -> dict[str, Settings]:
-    """ML-Agents' settings, or the like."""
+    """ML-Agents' settings, or those of a similar task."""
     source = task.ppo if kind == "ppo" else task.sac
     if isinstance(source, str):
         found = yaml.safe_load((ROOT / "configs" / f"{source}.yaml").read_text(encoding="utf-8"))["behaviors"]
@@ -217,7 +217,7 @@ def _behaviors(task: Task, kind: str) -> dict[str, Settings]:
 
 
 def _leave_needs(settings: Settings) -> None:
-    """Of SAC's settings what the task needs, whatever learns it."""
+    """The part of SAC's settings that the task needs with any learner."""
     signals, network = settings["reward_signals"], settings["network_settings"]
     signals["extrinsic"].pop("strength", None)
     memory = {"memory": network["memory"]} if "memory" in network else {}

@@ -45,10 +45,10 @@ async_trainer: {actors: 3, eval_interval: 0}
 """
 _NODES = 3
 _RESOURCES = {"cpu": 0.9}
-"""Of each actor: a raylet has room for one."""
+"""Processors of each actor: a raylet has room for one."""
 _REST_S = 2.0
 _GROWTH = 1.05
-"""Of the median of the last third over that of the middle one."""
+"""Maximum ratio of the median memory of the last third to that of the middle third."""
 
 
 @dataclass
@@ -58,13 +58,13 @@ class Heard(Recorder):
     warnings: list[str] = field(default_factory=list)
 
     def on_event(self, event: Event) -> None:
-        """One more."""
+        """Add a raylet."""
         if event.kind == "warning" and event.message is not None:
             self.warnings.append(event.message)
 
 
 def main() -> int:
-    """Runs it and prints what was seen; exit code 1 where something did not hold."""
+    """Run it and print the results; exit code 1 if a check fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--every", type=float, default=20.0, help="seconds between two deaths")
@@ -80,14 +80,14 @@ def main() -> int:
 
 
 def soak(folder: Path, seconds: float, every: float) -> dict[str, Any]:
-    """What was seen, by name; names with a question mark are to be true."""
+    """Results by name; those with a question mark must be true."""
     file = folder / "soak.yaml"
     file.write_text(_FILE, "utf-8")
     cluster = {"cluster.address": f"local:{_NODES}", "cluster.resources": _RESOURCES}
     given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "soak"}
     settings, heard = load_settings(file, cluster | given), Heard()
     made = connecting.Connection(ClusterSettings(address=f"local:{_NODES}", resources=_RESOURCES))
-    connecting.Connection = lambda _: made  # type: ignore[assignment,misc]  # the run's, which is here to be hurt
+    connecting.Connection = lambda _: made  # type: ignore[assignment,misc]  # the run's own, to do damage
     home = made.home
     assert home is not None
     try:
@@ -140,7 +140,7 @@ def soak(folder: Path, seconds: float, every: float) -> dict[str, Any]:
 
 
 def longest_rest(counts: list[int]) -> int:
-    """Looks in a row at which a count that has begun did not grow."""
+    """Longest series of samples in which a started count did not grow."""
     longest = rest = 0
     for before, after in itertools.pairwise(counts):
         rest = rest + 1 if after == before > 0 else 0
@@ -149,13 +149,13 @@ def longest_rest(counts: list[int]) -> int:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process has of its own and holds; Linux alone has that."""
+    """Bytes of a process's own resident memory; only on Linux."""
     shown = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
     return sum(1024 * int(line.split()[1]) for line in shown if line.startswith("RssAnon:"))
 
 
 def running(*words: str) -> Iterator[int]:
-    """Processes whose command lines hold all of these."""
+    """Processes whose command lines contain all of these."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")

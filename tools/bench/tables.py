@@ -1,4 +1,4 @@
-"""Medians, markdown tables, and what the machine is."""
+"""Medians, Markdown tables, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tools.peers import ROOT
 
 
 def median(values: Iterable[float]) -> float:
-    """The median of the finite values; NaN without any."""
+    """The median of the finite values; NaN if there are none."""
     finite = [value for value in values if math.isfinite(value)]
     return statistics.median(finite) if finite else math.nan
 
 
 def number(value: float, digits: int = 0) -> str:
-    """A figure for a table: a dash where there is none."""
+    """A figure for a table; a dash if it is not finite."""
     return f"{value:,.{digits}f}" if math.isfinite(value) else "-"
 
 
@@ -57,7 +57,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def write(arguments: argparse.Namespace, name: str, text: str, results: Mapping[str, Any]) -> None:
-    """Leaves `<output>/<name>.json` with the machine and all runs, and the tables in the document, if one is named."""
+    """Write `<output>/<name>.json` with the machine and all runs, and the tables to the document, if one is named."""
     where = machine()
     arguments.output.mkdir(parents=True, exist_ok=True)
     document = json.dumps({"machine": where, **results}, indent=1)
@@ -71,7 +71,7 @@ def write(arguments: argparse.Namespace, name: str, text: str, results: Mapping[
 
 
 def insert(document: Path, name: str, text: str) -> None:
-    """Replaces what stands between `<!-- begin <name> -->` and its `end`; appends both if they are missing."""
+    """Replace the text between `<!-- begin <name> -->` and its `end`; append both if they are missing."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     old = document.read_text(encoding="utf-8") if document.exists() else ""
     block = f"{begin}\n\n{text}\n\n{end}"
@@ -83,7 +83,7 @@ def insert(document: Path, name: str, text: str) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Where and with what a benchmark ran."""
+    """The machine and the versions of a benchmark."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -98,7 +98,7 @@ def machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name where the system tells it."""
+    """The processor's name, if the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -19,7 +19,7 @@ from gymnasium.envs.registration import WrapperSpec
 
 FOLDER = "TAU_BENCH_EPISODES"
 STEP_SECONDS = "TAU_BENCH_STEP_SECONDS"
-"""Variable that says for how long a step sleeps before it is played; unset: not at all."""
+"""Environment variable with the time that each step sleeps; unset: none."""
 NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "CartPole-v1": ("CartPole-v1", {}),
     "Pendulum-v1": ("Pendulum-v1", {}),
@@ -29,11 +29,11 @@ NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "Hopper-v5": ("Hopper-v5", {}),
     "HalfCheetah-v5": ("HalfCheetah-v5", {}),
 }
-"""What is registered, each behind `Timed`: Gymnasium's id and what it is made with."""
+"""Environments that are registered with the prefix `Timed`: Gymnasium's id and its arguments."""
 
 
 class Timed(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Counts what its environment pays."""
+    """Counts the rewards of its environment."""
 
     played = 0
     """Steps of all instances of this process."""
@@ -46,7 +46,7 @@ class Timed(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._write()
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """One step; the end of an episode is written down."""
+        """Play one step; write a line if the episode ends."""
         if self._seconds:
             time.sleep(self._seconds)
         obs, reward, terminated, truncated, info = self.env.step(action)
@@ -59,7 +59,7 @@ class Timed(gymnasium.Wrapper[Any, Any, Any, Any]):
         return obs, reward, terminated, truncated, info
 
     def close(self) -> None:
-        """Its file too."""
+        """Close the environment and the file."""
         self._file.close()
         super().close()
 

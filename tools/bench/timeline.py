@@ -1,4 +1,4 @@
-"""What the engines counted, second by second, and rates computed from it."""
+"""The engines' counts, second by second, and rates computed from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EngineCounts:
     episodes: Float64Array
     """float64 [rows]: ended episodes so far."""
     mean_return: Float64Array
-    """float64 [rows]: mean return of the episodes that ended since the row before; NaN if none did."""
+    """float64 [rows]: mean return of the episodes that ended since the previous row; NaN if none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Timeline:
     engines: tuple[EngineCounts, ...]
 
     def total(self, time: float, what: str = "decisions") -> float:
-        """The engines' common count at a time, between two lines in proportion."""
+        """The engines' total count at a time, interpolated between two lines."""
         return float(sum(np.interp(time, engine.time, getattr(engine, what), left=0.0) for engine in self.engines))
 
     def end(self) -> float:
@@ -49,7 +49,7 @@ class Timeline:
         return (self.total(end, what) - self.total(start, what)) / (end - start) if end > start else 0.0
 
     def crossing(self, decisions: float) -> float | None:
-        """When the common count reached a number; None if it has not."""
+        """Time at which the total count reached a number; None if it did not."""
         times = np.unique(np.concatenate([engine.time for engine in self.engines] or [np.zeros(0)]))
         totals = np.array([self.total(float(time)) for time in times])
         reached = np.flatnonzero(totals >= decisions)
@@ -61,7 +61,7 @@ class Timeline:
         return float(np.interp(decisions, totals[last - 1 : last + 1], times[last - 1 : last + 1]))
 
     def cycle_rate(self, cycle: int, start: float, end: float) -> tuple[float, int] | None:
-        """Decisions a second over whole collect-and-update cycles of `cycle` decisions, and how many they are.
+        """Decisions a second over whole collect-and-update cycles of `cycle` decisions, and their number.
 
         A window that ends just before an update flatters a trainer that stops the engines to learn; from one multiple
         of the buffer's size to a later one, collecting and updating stand in their true proportion.
@@ -76,7 +76,7 @@ class Timeline:
     def recent_return(self, episodes: int, time: float = np.inf) -> tuple[float, int]:
         """Mean return of about the last `episodes` episodes that ended up to a time, and how many were averaged.
 
-        Whole lines are averaged, so there may be a few more of them than asked for; fewer only where fewer have ended.
+        Whole lines are averaged, so there may be a few more episodes than requested; fewer only if fewer have ended.
         """
         total, count = 0.0, 0.0
         for when, ended_here, mean in reversed(self._ended()):
@@ -110,7 +110,7 @@ class Timeline:
 
 
 def read_reports(folder: Path) -> Timeline:
-    """Reads every `engine-<pid>.jsonl` in a folder; a last line that is still being written is left out."""
+    """Read every `engine-<pid>.jsonl` in a folder; an incomplete last line is left out."""
     return Timeline(tuple(filter(None, (_read(path) for path in sorted(folder.glob("engine-*.jsonl"))))))
 
 

@@ -18,7 +18,7 @@ Layer = Literal["wire", "inference", "learning"]
 LAYERS: tuple[Layer, ...] = ("wire", "inference", "learning")
 """Engine and wire alone; plus inference and bookkeeping, but no update; plus learning."""
 NO_UPDATE_BUFFER = 4_000_000
-"""A buffer that no run of a few minutes fills: acting goes on and learning never starts."""
+"""A buffer size that no run of a few minutes reaches, so that learning never starts."""
 FOREVER = 50_000_000
 HERE = Path(__file__).resolve().parent
 
@@ -33,13 +33,13 @@ class Case:
 
     @property
     def label(self) -> str:
-        """For people and file names."""
+        """Name for tables and files."""
         return f"{self.engines}x{self.agents}-{self.step_ms:g}ms"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a trainer is asked to do in one run."""
+    """Settings of one run of a trainer."""
 
     case: Case
     layer: Layer
@@ -52,7 +52,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """`tau-train learn`, and a bare loop over our bridge; of this checkout, or of an earlier one that is set up too."""
+    """`tau-train learn`, and a bare loop over our bridge, of this checkout or of an earlier one."""
 
     name: str = "tau-train"
     python: Path = Path(sys.executable)
@@ -60,10 +60,10 @@ class Ours:
 
     @classmethod
     def before(cls, checkout: Path) -> Ours:
-        """The trainer of another checkout, which `python3 tools/bootstrap.py setup` has made ready.
+        """The trainer of another checkout that was set up with `python3 tools/bootstrap.py setup`.
 
         Raises:
-            SetupError: it is not.
+            SetupError: it was not set up.
         """
         python = checkout.absolute() / ".venv" / ("Scripts/python.exe" if WINDOWS else "bin/python")
         made = cls("before", python, checkout.absolute() / "tools" / "bench")
@@ -91,14 +91,14 @@ class Ours:
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """`mlagents-learn`, and bare loops over `UnityEnvironment`, one process an engine as that trainer has them."""
+    """`mlagents-learn`, and bare loops over `UnityEnvironment`, with a process for each engine, as in that trainer."""
 
     python: Path
     """The interpreter of its environment."""
 
     @property
     def name(self) -> str:
-        """As in tables."""
+        """Name in tables."""
         return "mlagents-learn"
 
     def commands(self, job: Job) -> list[list[str]]:
@@ -116,7 +116,7 @@ Trainer = Ours | Incumbent
 
 
 def learn_flags(job: Job) -> list[str]:
-    """The flags that both trainers get, word for word."""
+    """The flags for both trainers."""
     return [
         str(job.config),
         *("--env", str(job.build), "--num-envs", str(job.case.engines)),
@@ -127,7 +127,7 @@ def learn_flags(job: Job) -> list[str]:
 
 
 def write_config(target: Path, name: str, changes: Mapping[str, Any]) -> Path:
-    """Writes a shipped YAML with some values of its one behavior changed (dotted names); returns `target`."""
+    """Write a shipped YAML with some values of its only behavior changed (dotted names); return `target`."""
     document = yaml.safe_load((ROOT / "configs" / f"{name}.yaml").read_text(encoding="utf-8"))
     (behavior,) = document["behaviors"].values()
     for dotted, value in changes.items():

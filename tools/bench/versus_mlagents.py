@@ -36,14 +36,14 @@ Curve = list[tuple[int, float]]
 """(decisions, mean reward of the episodes that ended in the summary period before)."""
 
 CYCLES = {"3DBall": 12_000, "3DBallSAC": None, "DungeonEscape": 4_096, "Pyramids": 2_048, "SoccerTwos": None}
-"""Decisions in one collect-and-update cycle by settings; None: at every decision, or not all decisions count."""
+"""Decisions of a collect-and-update cycle, by settings; None: it updates at every decision, or only some count."""
 SCENES = {"DungeonEscape": "dungeon", "Pyramids": "pyramids", "SoccerTwos": "soccer"}
-"""What is played by settings; others: balance."""
+"""Scene by settings; for others: balance."""
 SCALARS = {"DungeonEscape": "Environment/Group Cumulative Reward", "SoccerTwos": "Self-play/ELO"}
-"""What tells of learning by settings; others: the reward."""
+"""Scalar that shows learning, by settings; for others: the reward."""
 
 LONGEST = 1800.0
-"""Seconds after which a run that learns until a number of decisions is given up."""
+"""Seconds after which a run that must reach a number of decisions is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class Plan:
     config: str
     """The shipped file that both read."""
     work: Path
-    """Where runs leave their files."""
+    """Folder of the runs' files."""
     names: tuple[str, str]
-    """The peer and ours, as in tables."""
+    """Names of the peer and ours in tables."""
 
 
 @dataclass(slots=True)
@@ -75,12 +75,12 @@ class Result:
     until: int = 0
     """Decisions to learn until; 0 for a run that measures speed."""
     rate: float = math.nan
-    """Decisions a second: over whole cycles where the run had one, else over the window."""
+    """Decisions a second: over whole cycles if the run had one, otherwise over the window."""
     window_rate: float = math.nan
     cycles: int = 0
     exchange_rate: float = math.nan
     start_seconds: float = math.nan
-    """From the command to the first decisions of every engine."""
+    """Seconds from the command to the first decisions of every engine."""
     decisions: float = 0.0
     curve: Curve = field(default_factory=list)
     failure: str = ""
@@ -196,12 +196,12 @@ def measure_one(plan: Plan, trainer: Trainer, layer: Layer, case: Case, run: int
 
 
 def engine_arguments(case: Case) -> list[str]:
-    """What the engine is started with."""
+    """Arguments of the engine."""
     return ["--agents", str(case.agents), *(["--step-ms", f"{case.step_ms:g}"] if case.step_ms else [])]
 
 
 def count(result: Result, played: running.Played, warm_up: float, cycle: int | None) -> None:
-    """Fills in the rates of the part after the warm-up."""
+    """Fill in the rates of the part after the warm-up."""
     timeline, start = played.timeline, played.ready + warm_up
     end = min(timeline.end(), played.ended)
     result.window_rate = result.rate = timeline.rate(start, end)
@@ -214,13 +214,13 @@ def count(result: Result, played: running.Played, warm_up: float, cycle: int | N
 
 
 def say(where: str, result: Result) -> None:
-    """One line for each run while the benchmark goes on."""
+    """One line for each run during the benchmark."""
     said = result.failure.splitlines()[0] if result.failure else f"{tables.number(result.rate)} decisions/s"
     print(f"[{where}] {result.layer} {result.case.label} {result.trainer}: {said}", flush=True)
 
 
 def report(plan: Plan, results: list[Result]) -> str:
-    """The tables: one a layer, and what failed."""
+    """The tables: one for each layer, and the failed runs."""
     parts, figures = [], "median (lowest-highest)" if plan.runs > 1 else "single runs"
     for layer in plan.layers:
         peer = layer == "learning" and plan.names[0] == "mlagents-learn"
@@ -263,7 +263,7 @@ def equal_decisions(plan: Plan, results: list[Result], case: Case) -> str:
 
 
 def reward_table(plan: Plan, results: list[Result]) -> str:
-    """Reward by decisions of the long runs, at every tenth of the way."""
+    """Reward by decisions of the long runs, at every tenth of their length."""
     case = plan.cases[0]
     steps = [plan.reward_decisions * tenth // 10 for tenth in range(1, 11)]
     rows = []
@@ -294,7 +294,7 @@ def reward_curve(results: Path, scalar: str = REWARD) -> Curve:
 
 
 def reward_at(curve: Curve, decisions: float) -> float:
-    """The reward at a number of decisions, between two summaries in proportion; NaN outside of the curve."""
+    """The reward at a number of decisions, interpolated between two summaries; NaN outside the curve."""
     if not curve or not curve[0][0] <= decisions <= curve[-1][0]:
         return float("nan")
     steps, rewards = zip(*curve, strict=True)

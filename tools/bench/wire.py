@@ -37,7 +37,7 @@ class Floor:
     """One run of one loop."""
 
     loop: str
-    """`bare`, `bridge`, `API` or `mlagents-envs`."""
+    """Name of the loop: `bare`, `bridge`, `API` or `mlagents-envs`."""
     agents: int
     exchanges: float
     """Exchanges a second, all engines together."""

@@ -16,7 +16,7 @@ from tau_trainer.cli.messages import (
 )
 from tau_trainer.cli.options import Force, OutputFlags
 from tau_trainer.cli.resolving import engine_settings, played
-from tau_trainer.cli.running import prepare, writable
+from tau_trainer.cli.running import prepare
 from tau_trainer.cli.train.check import show_sections
 from tau_trainer.cli.train.find import watched
 from tau_trainer.errors import SettingsError
@@ -78,7 +78,9 @@ def _target(folder: Path, name: str, force: bool) -> Path:
     if a_file or folder.suffix in (".yaml", ".yml"):
         raise SettingsError(f"{folder}: init takes a folder, and names the file in it after the game; name a folder")
     path = folder / f"{file_name(name)}.yaml"
-    return writable(path, force, "init", "folder") if folder.exists() else path
+    if path.exists() and not force:
+        raise SettingsError(f"{path} already exists; name another folder, or add --force to replace the file")
+    return path
 
 
 def _look(settings: RunSettings, seconds: float, output: OutputFlags) -> list[Announced]:

@@ -21,7 +21,7 @@ EXIT_CODE: Final = 70
 """Exit code of an engine that ends on purpose (``EX_SOFTWARE`` of sysexits.h)."""
 WRONG_VERSION: Final = "2.0.0"
 GARBAGE: Final = b"\xff" * 64
-"""Bytes with which no protobuf message starts."""
+"""Bytes that are not the start of any protobuf message."""
 
 
 class FaultKind(enum.StrEnum):
@@ -81,7 +81,7 @@ class Fault:
         return self._due(FaultKind.STALL, self.after)
 
     def spoil(self, batch: StepBatch) -> StepBatch:
-        """The batch to send, with NaN if that is the fault. Called for each step; a crash happens here."""
+        """The batch to send, with NaN if that is the fault. Called for each step; a crash also happens here."""
         if self._due(FaultKind.CRASH, self.after):
             os._exit(EXIT_CODE)
         spoiled = batch
@@ -104,7 +104,7 @@ class Fault:
             if self.once.exists():
                 return False
             self.once.touch()
-            self.once = None  # this engine keeps its fault
+            self.once = None  # only this engine has the fault
         return True
 
 

@@ -5,7 +5,7 @@ sets up a pyramid in the room before it; the pyramid's gold pays +2 and ends the
 the gold, and the agent (in the first room) are drawn for every episode.
 
 Nothing else pays, and nothing shows the way: random moves pass a door once in about 125 decisions, press the switch in
-less than one of a thousand episodes, and found the gold in none of 40,000. In Unity every decision has a cost. Here it
+less than one of a thousand episodes, and find the gold in none of 40,000. In Unity every decision has a cost. Here it
 has none: with a cost, states that were never seen look better to a critic than known ones, and PPO finds the way
 without curiosity.
 """

@@ -38,7 +38,7 @@ def distances(start: Float64Array, direction: Float64Array, low: Float64Array, h
 
 
 def ray_values(distance: Float64Array, tag: NDArray[np.intp], tags: int, length: float) -> FloatArray:
-    """Observation of a RayPerceptionSensor with rays of ``length``: float32 [n, rays * (tags + 2)].
+    """The values of a RayPerceptionSensor with rays of ``length``: float32 [n, rays * (tags + 2)].
 
     ``distance`` [n, rays, boxes]; ``tag`` [n or 1, boxes] is the kind of each box, -1 if it has no tag. For each ray:
     the tag of the nearest hit, one-hot; 1 if there is no hit; the hit's share of the length (1 if there is no hit).

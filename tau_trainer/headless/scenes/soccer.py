@@ -36,7 +36,7 @@ STAY, FORWARD, BACK, LEFT, RIGHT = range(5)
 END, SIDE, POST = 1.0, 0.6, 0.35
 """Half the field's length and width, and half the width of a goal."""
 PACE, KICK, ROLL, REACH = 0.12, 0.35, 0.8, 0.2
-"""Way of an agent and of a kicked ball in a decision, share of the ball's speed that is kept, and reach of a kick."""
+"""Distances of an agent and of a kicked ball in a decision, kept share of the ball's speed, and reach of a kick."""
 
 _MOVE = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) * PACE
 _FRAME = np.repeat([[1.0, 1.0], [-1.0, -1.0]], MATES, axis=0)

@@ -20,14 +20,14 @@ MOST_TILES = 20
 RADIUS = 10.0
 """Radius of the room, in metres."""
 REACH = 1.0
-"""Distance to the wall at which an agent touches a tile, in metres."""
+"""Distance from the wall at which an agent touches a tile, in metres."""
 TILE_DEGREES = 7.0
 """Half the width of a tile; a place on the wall has a half-width of 9 degrees."""
 STRIDE = 1.0
 TURN = float(np.deg2rad(20.0))
 STEP_REWARD = -0.001
 _SCALE = 20.0
-"""Metres that the observations show as 1."""
+"""Distance in metres that is 1 in the observations."""
 
 _SPEC = BehaviorSpec(
     "Sorter?team=0",
@@ -70,8 +70,9 @@ class SorterScene(LockstepScene):
         Raises SettingsError if ``num_tiles`` is out of range.
         """
         most = self.parameters.draw("num_tiles", 2.0, len(index)).astype(np.intp)
-        if np.any((most < 1) | (most > MOST_TILES)):
-            raise SettingsError(f"Environment parameter `num_tiles` is {most.min()}; give 1 to {MOST_TILES}.")
+        wrong = most[(most < 1) | (most > MOST_TILES)]
+        if len(wrong):
+            raise SettingsError(f"Environment parameter `num_tiles` is {wrong[0]}; give 1 to {MOST_TILES}.")
         draw = self.random.uniform(index, 1 + 2 * MOST_TILES)
         count = 1 + (draw[0] * most).astype(np.intp)
         self._there[index] = np.arange(MOST_TILES) < count[:, None]

@@ -35,7 +35,7 @@ HALF_AGENT, HALF_BLOCK, BLOCK_TOP = 0.5, 1.5, 2.0
 BLOCK_GAP = 2.0
 """Largest distance of a block from the wall at the start."""
 RUN = 0.8
-"""Way of one decision ahead or back: on the ground, in the air, and while pushing the block. Sideways: 0.6 of it."""
+"""Distance ahead or back in a decision: on the ground, in the air, and while pushing the block. Sideways: 0.6 of it."""
 RISE, RISING = 1.375, 2
 """Height that a jump gains in a decision, and number of decisions for which it rises before it falls."""
 FALL = 1.0

@@ -1,1 +1,1 @@
-"""Recorders whose numbers go to a tracking service: one file a service, each loaded where ``recorders`` names it."""
+"""Recorders for tracking services: one file for each, loaded only if ``recorders`` names it."""

@@ -13,7 +13,7 @@ from tau_trainer.metrics.trackers.tracker import PROJECT, Tracker, said
 
 _OUTCOMES = {"completed": "FINISHED", "cancelled": "KILLED"}
 _PARAMETERS, _METRICS = 100, 1000
-"""Most values that MLflow accepts in one call."""
+"""Maximum number of values that MLflow accepts in one call."""
 
 
 class MLflow(Tracker):
@@ -26,15 +26,15 @@ class MLflow(Tracker):
     name: ClassVar[str] = "mlflow"
 
     def connect(self) -> None:
-        """Look at where runs are tracked."""
-        # The library's own patience is minutes for each request; what fails is tried again here.
+        """Check the tracking server."""
+        # The library waits minutes for each request; failed requests are tried again here.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
         from mlflow import MlflowClient, entities, get_tracking_uri
 
         try:
             self._client: Any = MlflowClient()
-        except Exception as error:  # of a place that is none, or that another package is needed for
+        except Exception as error:  # the address is invalid, or needs another package
             place = f"{get_tracking_uri()}, as MLFLOW_TRACKING_URI or its default says"
             raise SettingsError(f"recorders: mlflow cannot track at {place}: {said(error)}") from error
         self._entities: Any = entities
@@ -47,7 +47,7 @@ class MLflow(Tracker):
             client.update_run(known, status="RUNNING")
             self._tracked = known
             return known
-        if not self._tracked:  # else it was made, and its parameters were not taken
+        if not self._tracked:  # otherwise it was made, but its parameters were not accepted
             named = os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
             experiment = client.get_experiment_by_name(named)
             place = client.create_experiment(named) if experiment is None else experiment.experiment_id
@@ -71,5 +71,5 @@ class MLflow(Tracker):
 
 
 def _plain(key: str) -> str:
-    """A name as MLflow takes it, which has letters, digits and a few marks."""
+    """A name that MLflow accepts: letters, digits and a few other characters."""
     return re.sub(r"[^\w\-. /]", "_", key)

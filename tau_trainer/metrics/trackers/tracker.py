@@ -1,4 +1,4 @@
-"""What trackers of experiments have in common: a thread of their own, and one tracked run for all parts of a run."""
+"""The common part of experiment trackers: a thread, and one tracked run for all sessions of a run."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from tau_trainer.metrics.tensorboard import flattened, folder_name, scalars
 
 _log = logging.getLogger(__name__)
 PROJECT = "tau-trainer"
-"""Where runs are that nothing else is said of: MLflow's experiment, the project of Weights & Biases."""
+"""Default name of MLflow's experiment and of the project at Weights & Biases."""
 _RETRY_S = 30.0
-"""From a delivery that failed to the next try."""
+"""Seconds from a failed delivery to the next try."""
 _LAST_S = 30.0
 """What is left when a run ends may take so long where the service answers, else :data:`_LOST_S`."""
 _LOST_S = 5.0
 _LONGEST = 400
-"""Characters of what a library says."""
+"""Maximum number of characters of a library's message."""
 _MOST_WAITING = 10_000
-"""Summaries that wait for a service that does not answer; then the oldest go."""
+"""Maximum number of summaries that wait for a service; beyond it, the oldest are dropped."""
 
 
 def said(error: Exception) -> str:
-    """What a library says, in a line."""
+    """A library's message, on one line."""
     return shorten(str(error), _LONGEST) or type(error).__name__
 
 
@@ -44,14 +44,14 @@ class Dumps(Protocol):
     """A run's settings."""
 
     def model_dump(self, *, mode: str) -> dict[str, Any]:
-        """All of them, as JSON has them."""
+        """All settings, in JSON types."""
 
 
 class Tracker(Recorder):
-    """Hands summaries and the end of a run to a service, in a thread of its own, so that training waits for no service.
+    """Passes summaries and the end of a run to a service, in its own thread, so that training never waits for it.
 
-    A delivery that fails is reported once and tried again until the run ends. The service's own name of the run is kept
-    in the run's folder, so that a resumed run is tracked as the same one; ``--force`` begins another.
+    A failed delivery is reported once and tried again until the run ends. The service's own name of the run is kept
+    in the run's folder, so that a resumed run is tracked as the same one; ``--force`` starts another.
 
     Args:
         settings: of the run, which become its parameters.
@@ -62,7 +62,7 @@ class Tracker(Recorder):
     """
 
     name: ClassVar[str]
-    """As ``recorders`` names it, and the extra that brings its package."""
+    """Its name in ``recorders``, which is also the extra that installs its package."""
 
     def __init__(self, settings: Dumps, folder: Path) -> None:
         self.folder = folder
@@ -81,7 +81,7 @@ class Tracker(Recorder):
 
     @classmethod
     def check_installed(cls) -> None:
-        """Raises SettingsError where the package is missing; imports nothing."""
+        """Raises SettingsError if the package is missing; imports nothing."""
         if find_spec(cls.name) is None:
             raise cls._missing(f"No module named '{cls.name}'")
 
@@ -92,36 +92,36 @@ class Tracker(Recorder):
             "or take it out of recorders"
         )
 
-    # What a service does, always in the same thread; whatever it raises is tried again.
+    # The service's part: always called in the same thread, and tried again after any error.
 
     @abstractmethod
     def connect(self) -> None:
-        """Import the package. Asks no server. In the caller's thread."""
+        """Import the package, in the caller's thread, without a request to a server."""
 
     @abstractmethod
     def begin(self, known: str | None) -> str:
-        """Begin a tracked run, or resume the one that was ``known`` by this name. Returns its name."""
+        """Start a tracked run, or resume the one named ``known``; returns its name."""
 
     @abstractmethod
     def write(self, values: Mapping[str, float], behavior: str, step: int, time: float) -> None:
-        """Scalars at ``step`` of a behavior, which all their names begin with; ``time`` in seconds since 1970."""
+        """Send scalars of a behavior at ``step``; names start with the behavior. ``time``: seconds since 1970."""
 
     @abstractmethod
     def end(self, outcome: str, files: list[Path]) -> None:
-        """Keep files, and end the tracked run; ``outcome`` as :class:`RunReport` has it."""
+        """Send files, and end the tracked run; ``outcome`` as in :class:`RunReport`."""
 
-    # What the hub calls.
+    # Called by the hub.
 
     def on_summary(self, summary: Summary) -> None:
         """Queue its scalars."""
         self._queue(summary)
 
     def on_event(self, event: Event) -> None:
-        """Raise what a delivery has failed by."""
+        """Raise the error of a failed delivery."""
         self._tell()
 
     def on_snapshot(self, snapshot: RunSnapshot) -> None:
-        """Raise what a delivery has failed by."""
+        """Raise the error of a failed delivery."""
         self._tell()
 
     def on_result(self, result: RunReport) -> None:
@@ -129,13 +129,13 @@ class Tracker(Recorder):
         self._queue(result)
 
     def close(self) -> None:
-        """Deliver the rest, but wait for no service that does not answer."""
+        """Deliver the rest, but do not wait for a service that does not answer."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(_LOST_S if self._lost else _LAST_S)
-            if left := len(self._waiting):  # the hub listens no longer
+            if left := len(self._waiting):  # the hub no longer receives warnings
                 run = f"the run in '{self.folder}': {self._lost or f'it took more than {_LAST_S:.0f} s'}"
                 _log.warning("%s has not taken the last %d records of %s", self.name, left, run)
 
@@ -153,7 +153,7 @@ class Tracker(Recorder):
             self._changed.notify_all()
         self._tell()
 
-    # In the tracker's thread.
+    # Called in the tracker's thread.
 
     def _work(self) -> None:
         begun, ended = False, False

@@ -13,9 +13,9 @@ from tau_trainer.metrics.trackers.tracker import PROJECT, Tracker
 
 
 class WeightsAndBiases(Tracker):
-    """Scalars over each behavior's own step, settings as configuration, models and what lies beside them as files.
+    """Scalars over each behavior's own step, settings as configuration, models and the files next to them.
 
-    With ``WANDB_MODE=offline`` all of it stays in the run's folder, for ``wandb sync``.
+    With ``WANDB_MODE=offline``, everything stays in the run's folder, for ``wandb sync``.
     """
 
     name: ClassVar[str] = "wandb"
@@ -39,14 +39,14 @@ class WeightsAndBiases(Tracker):
             name=self.folder.name,
             resume="allow",
             dir=str(self.folder),
-            # The terminal is the run's, and nothing of the folder around it is sent.
+            # The run uses the terminal, and no other files of the folder are sent.
             settings=self._wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
         )
         self._tracked.config.update(self.parameters, allow_val_change=True)
         return str(self._tracked.id)
 
     def write(self, values: Mapping[str, float], behavior: str, step: int, time: float) -> None:
-        """A row, whose axis is the behavior's step: the library's own counts rows, and never goes back."""
+        """Send a row with the behavior's step as its axis: the library's own axis counts rows and cannot go back."""
         axis = f"{behavior}/step"
         if behavior not in self._behaviors:
             self._behaviors.add(behavior)

@@ -14,16 +14,18 @@ import torch
 from tau_trainer.algorithms.batched import LearnerSetup, TensorRollout, make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.collection.batched import BatchedCollector
+from tau_trainer.collection.batched import UNSEEN, BatchedCollector, Scores
 from tau_trainer.envs.batched.checking import check_first_steps
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.summary import Statistics
 from tau_trainer.plugins import is_place
 from tau_trainer.runs.callbacks import NOBODY, Callbacks, UpdateInfo
 from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.specs import Aggregation
 from tau_trainer.training.batched.assignment import assigned
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.players import FixedPlayer
@@ -37,6 +39,8 @@ A round ends when all policies have learned from all experience.
 
 _SUMS = "scores.sums"
 """The value that is counted over all copies; all other values are per copy."""
+_UNKNOWN = {"scores.lowest": -UNSEEN, "scores.highest": UNSEEN}
+"""Values that checkpoints of earlier versions do not have, and what replaces them until the next summary."""
 
 
 class Playing:
@@ -217,7 +221,10 @@ class Playing:
         Waits for the device.
         """
         self._lead(Playing.count_episodes)
-        sums = self.ranks.add(self.collector.scores.take()).cpu().numpy()
+        scores = self.collector.scores
+        sums = self.ranks.add(scores.take()).cpu().numpy()
+        extremes = self.ranks.lowest(scores.take_extremes()).cpu().numpy()
+        extremes[extremes <= -UNSEEN] = np.nan
         found = {}
         for seat in self.seats:
             ended, returns, squares, lengths = sums[seat.agents].sum(axis=0).tolist()
@@ -225,7 +232,10 @@ class Playing:
             if ended:
                 mean = returns / ended
                 deviation = math.sqrt(max(squares / ended - mean**2, 0.0))
-                found[seat.name] = Episodes(int(ended), mean, deviation, lengths / ended)
+                low, minus_high = extremes[:, seat.agents].min(axis=1).tolist()
+                spread = deviation, low, -minus_high
+                known = Statistics(Aggregation.AVERAGE, int(ended), mean, *spread, sum=returns, last=math.nan)
+                found[seat.name] = Episodes(known, lengths / ended)
                 seat.count(found[seat.name])
         return found
 
@@ -234,8 +244,7 @@ class Playing:
         for seat in self.seats:
             seat.waiting.clear()
         self.env.reset()
-        scores = {name: torch.zeros_like(values) for name, values in self.collector.scores.state().items()}
-        self.collector.go_on(self.collector.steps, self.env.state, scores)
+        self.collector.go_on(self.collector.steps, self.env.state, Scores(self.env).state())
 
     def copies_state(self) -> dict[str, torch.Tensor]:
         """State of the copies of all ranks and of their open episodes, on the CPU."""
@@ -263,6 +272,8 @@ class Playing:
         """
         here, share, read = self._state_here(), self.ranks.share(self.copies), {}
         shapes = {name: like.shape if name == _SUMS else (self.copies, *like.shape[1:]) for name, like in here.items()}
+        if found is not None:
+            found = {name: torch.full(shapes[name], value) for name, value in _UNKNOWN.items()} | {**found}
         for name, shape in shapes.items():
             if found is not None and (name not in found or found[name].shape != shape):
                 raise CheckpointError(

@@ -166,8 +166,7 @@ class CopiesCollector(Collector):
         for seat in playing.learning:
             if seat.name in ended:
                 episodes = ended[seat.name]
-                returns = episodes.ended, episodes.mean_return, episodes.return_deviation
-                hub.tell(seat.name, keys.CUMULATIVE_REWARD, *returns)
+                hub.carry(seat.name, {keys.CUMULATIVE_REWARD: episodes.returns})
                 hub.add(seat.name, keys.EPISODE_LENGTH, episodes.mean_length)
             numbers = {name: values.cpu().numpy() for name, values in seat.take_told().items()}
             if wrong := next((name for name, values in numbers.items() if not np.isfinite(values).all()), None):
@@ -241,7 +240,7 @@ class CopiesCollector(Collector):
         for seat in self.playing.learning if self.run.error is None else ():
             mean = found.get(seat.name, {}).get(keys.EPISODE_RETURN)
             worth = "" if mean is None else f", with mean reward {mean:.3f}"
-            chosen[seat.name] = f"the last policy, of decision {self.playing.steps_of(seat):,}{worth}"
+            chosen[seat.name] = f"the last policy, after {self.playing.steps_of(seat):,} decisions{worth}"
         files = self.evaluation.write_trace(self.run.folder.path)
         return Conclusion(exports, files=files, chosen=chosen)
 

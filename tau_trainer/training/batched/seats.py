@@ -10,6 +10,7 @@ import torch
 
 from tau_trainer.algorithms.batched import BatchedLearner, TensorRollout
 from tau_trainer.envs.batched.contract import BatchedEnv
+from tau_trainer.metrics.summary import Statistics
 from tau_trainer.settings.batched import PolicySettings
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.batched.players import FixedPlayer
@@ -20,10 +21,8 @@ from tau_trainer.training.learning.returns import EpisodeReturns
 class Episodes(NamedTuple):
     """Statistics of the ended episodes of one policy's agents."""
 
-    ended: int
-    mean_return: float
-    return_deviation: float
-    """Of the population, not of a sample: divided by :attr:`ended`."""
+    returns: Statistics
+    """Their returns; ``last`` is unknown (NaN)."""
     mean_length: float
 
 
@@ -66,8 +65,8 @@ class Seat:
 
     def count(self, found: Episodes) -> None:
         """Count episodes that have ended; this may reach the criterion."""
-        self.mean_return, self.mean_length = found.mean_return, found.mean_length
-        if self.returns.add_mean(found.ended, found.mean_return) and self.learns:
+        self.mean_return, self.mean_length = found.returns.mean, found.mean_length
+        if self.returns.add_mean(found.returns.count, found.returns.mean) and self.learns:
             self.stopped = True
             self.waiting.clear()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+import torch.distributed as dist
 from typing_extensions import override
 
 from tau_trainer.algorithms.ranks import Ranks
@@ -22,13 +23,12 @@ class Threads(Ranks):
         self._room, self._barrier = room, barrier
 
     @override
-    def add(self, values: torch.Tensor) -> torch.Tensor:
+    def _reduced(self, values: torch.Tensor, how: Any) -> torch.Tensor:
         self._room[self.rank] = values.clone()
         self._barrier.wait(HANG_S)
-        total = sum(self._room[rank] for rank in range(self.count))
+        every = torch.stack([self._room[rank] for rank in range(self.count)])
         self._barrier.wait(HANG_S)
-        assert isinstance(total, torch.Tensor)
-        return values.copy_(total)
+        return values.copy_(every.sum(dim=0) if how == dist.ReduceOp.SUM else every.amin(dim=0))
 
     @override
     def copied(self, values: torch.Tensor) -> torch.Tensor:

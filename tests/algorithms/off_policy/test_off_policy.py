@@ -337,7 +337,7 @@ def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
         (lambda arrays, facts: facts.update(replay=10**6), "rows do not fit"),
         (lambda arrays, facts: arrays["model.q.weight"].fill(np.nan), "q.weight' of the checkpoint holds NaN"),
         (lambda arrays, facts: arrays.pop("model.log_coefficients"), "no tensor 'model.log_coefficients'"),
-        (lambda arrays, facts: facts.update(algorithm="ppo"), "algorithm is 'ppo'"),
+        (lambda arrays, facts: facts.update(algorithm="ppo"), "trainer type is 'ppo'"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_changes_nothing(change: Any, said: str) -> None:

@@ -268,7 +268,7 @@ def test_a_checkpoint_of_sac_is_refused() -> None:
     trained(one)
     arrays, facts = one.state()
     for fresh in (False, True):
-        with pytest.raises(CheckpointError, match=r"algorithm is 'sac', behavior 'Walker' needs 'sac_ln'"):
+        with pytest.raises(CheckpointError, match=r"trainer type is 'sac', behavior 'Walker' needs 'sac_ln'"):
             sac_ln(HYBRID).load(arrays, facts, fresh=fresh)
 
 

@@ -293,7 +293,7 @@ def test_a_recording_without_outcomes_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_algorithm_is_refused(tmp_path: Path) -> None:
     one, other = learner("iql", tmp_path, hybrid()), learner("awac", tmp_path, hybrid())
-    with pytest.raises(CheckpointError, match="algorithm is 'awac', behavior 'Hybrid' needs 'iql'"):
+    with pytest.raises(CheckpointError, match="trainer type is 'awac', behavior 'Hybrid' needs 'iql'"):
         one.load(*other.state(), fresh=False)
 
 
@@ -318,3 +318,27 @@ def test_critics_beat_the_player_that_they_learn_from(kind: str, tmp_path: Path)
     one.train(1500, 0.0)
     assert demo.returns.mean() < -650
     assert worth(one.snapshot(), copies=20) > demo.returns.mean() + 200
+
+
+@pytest.mark.parametrize(
+    "network", [{}, {"normalize": True}, {"memory": {"memory_size": 8, "sequence_length": 4}}], ids=str
+)
+def test_ppo_starts_from_a_cloned_policy_but_cannot_resume_it(network: dict[str, Any], tmp_path: Path) -> None:
+    cloned = learner("bc", tmp_path, hybrid(), network=network)
+    cloned.train(20, 0.0)
+    arrays, facts = cloned.state()
+
+    def other(kind: str) -> Any:
+        trainer = {"trainer_type": kind, "network_settings": {"hidden_units": 16, **network}}
+        return make_algorithm(Setup(HYBRID, trainer_type(kind).settings.model_validate(trainer), 2))
+
+    ppo = other("ppo")
+    with pytest.raises(CheckpointError, match=r"trainer type is 'bc', behavior 'Hybrid' needs 'ppo'; use .* the run"):
+        ppo.load(arrays, facts, fresh=False)
+    ppo.load(arrays, facts, fresh=True)
+    for name, values in cloned.weights().items():
+        np.testing.assert_array_equal(ppo.weights()[name], values)
+    assert arrays["optimizer.exp_avg"].any()
+    assert not ppo.state()[0]["optimizer.exp_avg"].any(), "the moments are of another loss"
+    with pytest.raises(CheckpointError, match=r"'bc', behavior 'Hybrid' needs 'poca'; use .* its run"):
+        other("poca").load(arrays, facts, fresh=True)

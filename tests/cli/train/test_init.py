@@ -124,9 +124,9 @@ def test_force_writes_over_a_file_and_quiet_says_nothing(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("init", "init config.yaml: already exists; choose another folder, or add --force"),
-        ("init there --env gym:CartPole-v1", "there/CartPole-v1.yaml: already exists"),
-        ("init there --env editor", "there/Walker.yaml: already exists"),
+        ("init", "config.yaml already exists; name another folder, or add --force to replace the file"),
+        ("init there --env gym:CartPole-v1", "error: there/CartPole-v1.yaml already exists; name another folder"),
+        ("init there --env editor", "there/Walker.yaml already exists; name another folder"),
         ("init my.yaml", "my.yaml: init takes a folder"),
         ("init my.yml", "my.yml: init takes a folder"),
         ("init file", "file: init takes a folder"),

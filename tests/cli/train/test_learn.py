@@ -166,6 +166,21 @@ def test_resume_without_a_file_means_the_newest_run_of_that_name(training: Any) 
     assert (settings.checkpoint_settings.run_id, settings.env_settings.seed) == ("ppo-2", 6)
 
 
+@pytest.mark.parametrize("key", ["behaviors.*.trainer_type", "behaviors.Basic.trainer_type"])
+def test_the_trainer_type_of_a_run_cannot_change(training: Any, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learn", "Basic", "--env", "headless:basic", "--run-id", "b"]) == 0
+    Path("results", "b").mkdir(parents=True)
+    Path("results", "b", "configuration.yaml").write_text(dump_settings(training.settings))
+    resume = ["learn", "--resume", "--run-id", "b", "--set"]
+    assert main([*resume, f"{key}=ppo"]) == 0
+    capsys.readouterr()
+    assert main([*resume, f"{key}=sac"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: --set {key}: the trainer type of a run cannot change when you resume it; leave this out, or start a "
+        "new run with another --run-id\n"
+    )
+
+
 @pytest.mark.parametrize("command", ["learn x.yaml", "parallel x.yaml"])
 def test_a_run_of_batch_is_not_gone_on_with(training: Any, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.yaml").write_text("behaviors: {A: {}}\nenv_settings: {env_path: build}")

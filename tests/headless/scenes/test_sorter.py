@@ -174,9 +174,11 @@ def test_the_number_of_tiles_follows_its_parameter_with_each_episode(play: Play)
     assert np.bincount(seen, minlength=9)[1:].min() > 15
     parameters.set("num_tiles", Sampler(SamplerKind.UNIFORM, 1, (19.0, 20.9)))
     assert step(scene, do(*[STAY] * 300)).obs[0].any(axis=2).sum(axis=1).max() == 20
-    for wrong in (0.0, 21.0):
-        with pytest.raises(SettingsError, match="num_tiles"):
-            begin(scene, EnvironmentParameters({"num_tiles": wrong}))
+    for wrong, said in (((0.0, 0.0), 0), ((21.0, 21.0), 21), ((3.0, 30.0), r"2[1-9]|30")):
+        drawn = EnvironmentParameters()
+        drawn.set("num_tiles", Sampler(SamplerKind.UNIFORM, 1, wrong))
+        with pytest.raises(SettingsError, match=rf"`num_tiles` is ({said}); give 1 to 20"):
+            begin(scene, drawn)
 
 
 def test_rooms_are_an_agents_own(play: Play) -> None:

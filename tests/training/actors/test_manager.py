@@ -311,7 +311,7 @@ def test_whoever_ends_the_run_waits_for_the_evaluator_for_some_seconds_alone(
     report = session.wait(HANG_S)
     assert report.exit_code == 0
     assert any("one has not ended within 0." in warning for warning in memory.warnings)
-    assert report.verdict == f"Exported: the last policy, of decision {report.decisions:,}."
+    assert report.verdict == f"Exported: the last policy, after {report.decisions:,} decisions."
     assert gone(pid)
     assert saved(tmp_path)["opts"] > 0
 
@@ -538,12 +538,14 @@ def test_a_run_that_is_ended_evaluates_its_last_policy_and_says_which_one_it_exp
     decisions, score = learner["best"]["decisions"], learner["best"]["rank"][0]
     if best == "last":
         assert (decisions, score) == (report.decisions, last["score"])
-        said = f"the last policy, of decision {decisions:,}, which is the best by mean reward too, "
+        said = f"the last policy, after {decisions:,} decisions, which is the best by mean reward too, "
         said += f"with mean reward {score:.3f}"
     else:
         assert (decisions < report.decisions, score) == (True, evaluations()[0]["score"])
-        said = f"the best by mean reward, of decision {decisions:,}, with mean reward {score:.3f}; the last policy, "
-        said += f"of decision {report.decisions:,}, gets mean reward {last['score']:.3f}"
+        said = (
+            f"the best by mean reward, after {decisions:,} decisions, with mean reward {score:.3f}; the last policy, "
+        )
+        said += f"after {report.decisions:,} decisions, gets mean reward {last['score']:.3f}"
     assert report.verdict == f"Exported: {said}."
     assert (status_of(report)["steps"], status_of(report)["reward"]) == (decisions, score)
     [(again, _)] = export_run(report.folder, tmp_path / "again.onnx")
@@ -566,7 +568,7 @@ def test_who_asks_twice_waits_for_no_evaluation_and_is_told_what_is_left_out(tmp
     assert report.models == ()
     assert report.verdict == (
         f"Nothing was evaluated or exported, because you pressed Ctrl-C twice. tau-train export {report.folder} "
-        f"exports the last policy, of decision {report.decisions:,}."
+        f"exports the last policy, after {report.decisions:,} decisions."
     )
     assert not status_of(report)["file_path"].endswith("Count-v0.onnx")
     assert not any("has not ended within" in warning for warning in memory.warnings)

@@ -98,6 +98,26 @@ def test_ranks_are_one_process(case: str, count: int) -> None:
     assert all((one["arrays"][name] == first[name]).all() for one in found for name in first), "to the bit on all ranks"
 
 
+def test_open_counts_continue_and_checkpoints_of_earlier_versions_have_no_extremes() -> None:
+    chosen = settings(**ppo())
+    playing = Playing(chosen)
+    playing.advance()
+    copies = playing.copies_state()
+    resumed, older = Playing(chosen), Playing(chosen)
+    resumed.load_copies(playing.collector.steps, copies)
+    lowest, highest = float(copies.pop("scores.lowest").min()), float(copies.pop("scores.highest").max())
+    older.load_copies(playing.collector.steps, copies)
+    returns = resumed.count_episodes()["all"].returns
+    assert (returns.min, returns.max) == (lowest, highest)
+    unknown = older.count_episodes()["all"].returns
+    assert (unknown.count, unknown.mean) == (returns.count, returns.mean)
+    assert np.isnan([unknown.min, unknown.max]).all()
+    for _ in range(3):
+        older.advance()
+    known = older.count_episodes()["all"].returns
+    assert known.min <= known.mean <= known.max
+
+
 def run(tmp_path: Path, run_id: str, devices: int = 1, **changes: Any) -> BatchedSettings:
     constant = {f"{name}_schedule": "constant" for name in ("learning_rate", "beta", "epsilon")}
     chosen = settings("cartpole", 16, **ppo(buffer_size=512, batch_size=128, **constant)).model_dump(mode="json")

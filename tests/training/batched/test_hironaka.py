@@ -100,8 +100,8 @@ def test_a_run_says_what_all_pairs_are_worth(values: dict[str, Any], tmp_path: P
     assert report.verdict is not None
     *lines, of_host, of_agent = report.verdict.splitlines()
     assert "\n".join(lines) == table(before, after)
-    assert of_host.startswith("Exported of 'host': the last policy, of decision ")
-    assert of_agent.startswith("Exported of 'agent': the last policy, of decision ")
+    assert of_host.startswith("Exported of 'host': the last policy, after ")
+    assert of_agent.startswith("Exported of 'agent': the last policy, after ")
     assert lines[0].split() == ["rho", *after["agents"]]
     assert lines[4].split()[1] == f"{after['rho'][3][0]:.3f}"
     assert lines[-2].endswith(f"{before['rho'][-1][-1]:.3f} > {after['rho'][-1][-1]:.3f}")

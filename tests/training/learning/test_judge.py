@@ -185,9 +185,9 @@ def test_what_is_exported_is_the_best_and_not_the_last_dip(
     learner = newest.manifest["learner"]
     assert learner["best"]["rank"] == [1000.0, 0.0]
     assert learner["best"]["version"] < learner["algorithm"]["version"]
-    chosen = f"the best by mean reward, of decision {learner['best']['decisions']:,}"
+    chosen = f"the best by mean reward, after {learner['best']['decisions']:,} decisions"
     said = export_run(report.folder, tmp_path / "again")[0][1]
-    assert said.startswith(chosen if export == "best" else "the last policy, of decision ")
+    assert said.startswith(chosen if export == "best" else "the last policy, after ")
     assert report.models[0].read_bytes() == (tmp_path / "again" / "Basic.onnx").read_bytes()
 
 

@@ -410,9 +410,9 @@ def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
     if newest.step < 1500:
         assert any("no better than in its latest checkpoint" in (event.message or "") for event in memory.events)
     assert export_run(report.folder, tmp_path)[0][1].startswith(
-        f"the best by mean reward, of decision {best['decisions']:,}"
+        f"the best by mean reward, after {best['decisions']:,} decisions"
         if best["version"] != newest.manifest["learner"]["algorithm"]["version"]
-        else f"the last policy, of decision {best['decisions']:,}, which is the best by mean reward too"
+        else f"the last policy, after {best['decisions']:,} decisions, which is the best by mean reward too"
     )
     assert report.verdict is not None
     assert f", with mean reward {best['rank'][0]:.3f}" in report.verdict

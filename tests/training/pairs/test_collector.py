@@ -683,7 +683,7 @@ def test_learn_runs_until_its_behaviors_are_done(stage: Stage, tmp_path: Path, m
     report = train(plain_settings(tmp_path, "Basic", env_settings__num_envs=2), memory, "learn")
     assert report.outcome == "completed"
     assert report.evaluation is None
-    assert report.verdict == "Exported: the last policy, of decision 400."
+    assert report.verdict == "Exported: the last policy, after 400 decisions."
     assert [path.name for path in report.models] == ["Basic.onnx"]
     assert memory.summaries[-1].behavior == "Basic"
     assert memory.results[0].behaviors[0].step >= 400

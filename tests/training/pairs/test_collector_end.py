@@ -147,7 +147,7 @@ def test_an_interrupted_run_exports_the_best_of_all(
     assert policies["best"]["validation_accuracy"] == policies["last"]["validation_accuracy"] == max(judged) / 1000
     assert last - 64 * 3 < policies["best"]["decisions"] <= last
     assert report.verdict is not None
-    said = f"the last policy, of decision {policies['best']['decisions']:,}, which is the best by validation too"
+    said = f"the last policy, after {policies['best']['decisions']:,} decisions, which is the best by validation too"
     assert report.verdict.endswith(f"Exported: {said}.")
     assert "more decisions would help" not in report.verdict, "it has not made those that it was given"
     assert 4 * last / 64 / 5 > len(set(judged)) > 20, "not every one of them"
@@ -172,7 +172,7 @@ def test_a_last_policy_that_cannot_be_validated_costs_nothing_else(
 def test_no_evaluation_where_none_is_wanted(stage: Stage, tmp_path: Path) -> None:
     report = train(tau_settings(tmp_path, tau__evaluate=False))
     assert report.evaluation is None
-    assert report.verdict == "Exported: the last policy, of decision 400."
+    assert report.verdict == "Exported: the last policy, after 400 decisions."
     assert not (report.folder / "evaluation.json").exists()
     assert report.models[0].is_file()
 
