@@ -22,6 +22,7 @@ from tau_trainer.bridge.codec import (
 from tau_trainer.bridge.package import Package, order_of
 from tau_trainer.bridge.protocol import (
     COMMUNICATION_VERSION,
+    EDITOR_PORT,
     METHOD,
     OLD_PACKAGE_VERSION,
     PACKAGE_VERSION,
@@ -55,6 +56,12 @@ class Dialect(ABC):
 
     game: str
     """Its name, for messages."""
+    plugin: str
+    """The name of the package in the game that speaks to trainers."""
+    editor_port: int = EDITOR_PORT
+    """The port to which its editor connects when the user presses Play."""
+    quiet: str = "does every Agent have a Decision Requester or call RequestDecision()"
+    """A question for the user of a game that connects but asks for no decision."""
     side_channels: bool = False
     """Whether it can be sent environment parameters, the time scale and the window's size."""
 
@@ -91,6 +98,7 @@ class Unity(Dialect):
     """Games with com.unity.ml-agents, and the headless engine."""
 
     game = "Unity"
+    plugin = "ML-Agents"
     side_channels = True
 
     @override

@@ -259,7 +259,7 @@ class Engine:
     @property
     def _game(self) -> str:
         """Name of a game that is started elsewhere."""
-        return self._name if self._options.attached else "the Unity editor"
+        return self._name if self._options.attached else f"the {self._dialect.game} editor"
 
     async def _watch(self, patient: bool) -> None:
         """Watch the process and the clock, so that exchanges need no timers."""
@@ -288,15 +288,15 @@ class Engine:
         other = f" ({self._wait.stranger})" if self._wait.stranger else ""
         if self._wait.stage == "connect":
             if self.process is None:
-                return f"nothing connected to port {self.port} within {waited}{other}; press Play in the Unity editor"
+                return f"nothing connected to port {self.port} within {waited}{other}; press Play in {self._game}"
             return (
                 f"{self._name} did not connect to port {self.port} within {waited}{other}; "
-                f"check that it is an ML-Agents build{tail}"
+                f"check that it is a build with {self._dialect.plugin}{tail}"
             )
         if self._wait.stage == "ask for a decision":
             return (
                 f"{self._name} connected but asked for no decision within {waited}; "
-                f"does every Agent have a Decision Requester or call RequestDecision()?{tail}"
+                f"{self._dialect.quiet}?{tail}"
             )
         return (
             f"{self._name} did not {self.stage} within {waited}{other}{self._refusal}; raise --timeout-wait if the "

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tau_trainer.bridge.dialect import UNITY, Dialect
+from tau_trainer.bridge.godot import GREETING, Godot
+from tau_trainer.bridge.godot_server import GodotServer
 from tau_trainer.bridge.server import EngineServer, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import LaunchError
@@ -47,7 +49,7 @@ def resolve_executable(path: str | Path, platform: str = sys.platform) -> Path:
             return file.resolve()
     if files:
         raise LaunchError(f"{files[0]} is not executable; allow it with: chmod +x '{files[0]}'")
-    raise LaunchError(f"no program found at '{path}'; give --env the path of a Unity build, or headless:tau")
+    raise LaunchError(f"no program found at '{path}'; give --env the path of a build, or headless:tau")
 
 
 def _candidates(stem: Path, given: Path, platform: str) -> list[Path]:
@@ -92,16 +94,18 @@ class LaunchSpec:
     """Whether engines end with the thread that starts them, however it ends (Linux only)."""
 
     @staticmethod
-    def of(env: str, **settings: object) -> LaunchSpec:
+    def of(env: str, dialect: Dialect = UNITY, **settings: object) -> LaunchSpec:
         """For the value of ``--env``: a build's path or ``headless:SCENE``. Raises LaunchError."""
         if env.startswith(HEADLESS_PREFIX):
-            program = (sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", env.removeprefix(HEADLESS_PREFIX))
+            scene = env.removeprefix(HEADLESS_PREFIX)
+            spoken = () if dialect is UNITY else ("--dialect", dialect.game.lower())
+            program = (sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", scene, *spoken)
             package = str(Path(__file__).resolve().parents[2])
             path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
             # One thread each: engines share the machine with the trainer and with other engines.
             variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            return LaunchSpec(program, environment=variables, **settings)  # type: ignore[arg-type]
-        return LaunchSpec((str(resolve_executable(env)),), **settings)  # type: ignore[arg-type]
+            return LaunchSpec(program, dialect=dialect, environment=variables, **settings)  # type: ignore[arg-type]
+        return LaunchSpec((str(resolve_executable(env)),), dialect=dialect, **settings)  # type: ignore[arg-type]
 
     def log_file(self, index: int) -> Path | None:
         """The log file of engine ``index``; None if the user named one or there is no folder."""
@@ -146,9 +150,13 @@ class EngineOptions:
     """Whether an engine that this program does not start is a game that joins; else it is the Unity editor."""
     fixed_port: bool = True
     """Whether the port is fixed; else another one is used if it is taken."""
+    godot: Godot | None = None
+    """What Godot games are told; None: the engines are not Godot games."""
 
     def server(self) -> Server:
         """A new server for one engine."""
+        if self.godot is not None:
+            return GodotServer(self.godot, GREETING)
         if self.listen is None:
             return EngineServer()
         from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom needed

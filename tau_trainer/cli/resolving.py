@@ -230,9 +230,11 @@ def played(env: str | None) -> str:
 
     With the editor, ML-Agents' default.
     """
-    from tau_trainer.settings import ATTACH, EDITOR
+    from tau_trainer.settings import ATTACH, DIALECTS, EDITOR
 
     kind, *places = (env or EDITOR).split(":")
+    if kind in DIALECTS:
+        return played(":".join(places))
     if kind in (EDITOR, ATTACH):
         return DEFAULT_RUN
     if places and len(kind) > 1:  # one letter is a drive on Windows
@@ -263,7 +265,7 @@ def _a_pair_for_each_engine(settings: RunSettings, *, chosen: bool) -> RunSettin
         )
     if chosen:
         raise SettingsError(
-            f"--pairs {settings.tau.pairs}: there is only one Unity editor; leave --pairs out, set the number of "
+            f"--pairs {settings.tau.pairs}: there is only one {env.editor}; leave --pairs out, set the number of "
             "agents in the editor with --agents, or name a build with --env"
         )
     return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": env.engines})})

@@ -12,10 +12,12 @@ from importlib import metadata
 from pathlib import Path
 
 from tau_trainer import __version__
+from tau_trainer.bridge.dialect import UNITY, Dialect
 from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.godot import Godot
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.ports import check_address, engine_ports
-from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION, TrainingEnvironmentInitialized
+from tau_trainer.bridge.protocol import BASE_PORT, PACKAGE_VERSION, TrainingEnvironmentInitialized
 from tau_trainer.bridge.side_channels import SideChannelHub
 from tau_trainer.bridge.tls import read_tls
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
@@ -29,7 +31,7 @@ _FAREWELL_S = 1.0
 
 
 class EngineSource:
-    """The engines of a run: Unity builds, scenes of the headless engine, games that join, or the Unity editor."""
+    """The engines of a run: builds, scenes of the headless engine, games that join, or an editor."""
 
     def __init__(
         self,
@@ -42,26 +44,32 @@ class EngineSource:
         """``only``: the index of the one engine made here. Raises SettingsError, LaunchError, PortInUseError."""
         env = settings.env_settings
         self._env = env
-        editor = env.env_path is None
+        editor = env.place is None
         if editor and count > 1:
-            raise SettingsError(f"there is only one Unity editor; to use {count} engines, name a build with --env")
+            raise SettingsError(f"there is only one {env.editor}; to use {count} engines, name a build with --env")
+        self._options = _engine_options(settings)
         self._launch = [
-            None if env.awaited else _launch(settings, i, log_folder, engine_args, bound=only is not None)
+            None if env.awaited else _launch(settings, i, log_folder, engine_args, self._dialect, bound=only is not None)
             for i in range(count)
         ]
-        self._ports = _ports(settings, count, editor, only)
+        self._ports = _ports(settings, count, self._dialect, only)
         if settings.collection.listen is not None:
             check_address(settings.collection.listen)
-        self._options = _engine_options(settings, editor)
         self.invitation: str | None = None
         if editor:
-            self.invitation = f"waiting for the Unity editor on port {self._ports[0]}: press Play in the editor"
+            self.invitation = f"waiting for the {env.editor} on port {self._ports[0]}: press Play in the editor"
         elif env.attached:
             first, *_, last = *self._ports, self._ports[-1]  # they are consecutive
             where = f"port {first}" if first == last else f"ports {first} to {last}"
-            self.invitation = f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
-        self.warnings = (*_exposure(self._options), *_other_port(settings, editor))
+            self.invitation = f"waiting for engines to join on {where}: start one a port, with " + (
+                "--port=PORT" if env.dialect == "godot" else "--mlagents-port PORT"
+            )
+        self.warnings = (*_exposure(self._options), *_other_port(settings, self._dialect))
         self._playable = Playable()
+
+    @property
+    def _dialect(self) -> Dialect:
+        return self._options.godot or UNITY
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> EngineWorker:
         """The engine of pair ``index``, not yet started."""
@@ -261,12 +269,19 @@ class EngineWorker:
 
 
 def _launch(
-    settings: RunSettings, index: int, log_folder: Path, engine_args: tuple[str, ...], *, bound: bool
+    settings: RunSettings,
+    index: int,
+    log_folder: Path,
+    engine_args: tuple[str, ...],
+    dialect: Dialect,
+    *,
+    bound: bool,
 ) -> LaunchSpec:
     """``bound``: the engine ends with this process. For actors: they can be killed and must not leave one behind."""
     env, engine = settings.env_settings, settings.engine_settings
     return LaunchSpec.of(
-        env.env_path or "",
+        env.place or "",
+        dialect=dialect,
         no_graphics=engine.no_graphics or (engine.no_graphics_monitor and index > 0),
         env_args=(*engine_args, *(env.env_args or ())),
         log_folder=log_folder,
@@ -274,15 +289,15 @@ def _launch(
     )
 
 
-def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = None) -> list[int]:
+def _ports(settings: RunSettings, count: int, dialect: Dialect, only: int | None = None) -> list[int]:
     """Ports for the engines. The default base port means: any free ports from there up."""
-    if editor:
+    if settings.env_settings.place is None:
         try:
-            return engine_ports(1, EDITOR_PORT)
+            return engine_ports(1, dialect.editor_port)
         except PortInUseError:
             raise PortInUseError(
-                f"port {EDITOR_PORT}, where the Unity editor connects, is taken by another program; "
-                "end it: it may be another trainer that waits for the editor"
+                f"port {dialect.editor_port}, where the {settings.env_settings.editor} connects, is taken by another "
+                "program; end it: it may be another trainer that waits for the editor"
             ) from None
     base = settings.env_settings.base_port
     if settings.env_settings.attached:  # the user who starts the engines must know the ports
@@ -292,15 +307,25 @@ def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = N
     return engine_ports(count, None if base == BASE_PORT else base)
 
 
-def _other_port(settings: RunSettings, editor: bool) -> tuple[str, ...]:
+def _other_port(settings: RunSettings, dialect: Dialect) -> tuple[str, ...]:
     """A port that was asked for, where the editor is waited for, which connects to its own."""
-    port = settings.env_settings.base_port
-    if not editor or port in (BASE_PORT, EDITOR_PORT):
+    env, port, fixed = settings.env_settings, settings.env_settings.base_port, dialect.editor_port
+    if env.place is not None or port in (BASE_PORT, fixed):
         return ()
-    return (f"--base-port {port} has no effect: the Unity editor always connects to port {EDITOR_PORT}",)
+    return (f"--base-port {port} has no effect: the {env.editor} always connects to port {fixed}",)
 
 
-def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:
+def _godot(settings: RunSettings) -> Godot | None:
+    """What Godot games are told; None for other engines. Raises SettingsError."""
+    env, engine = settings.env_settings, settings.engine_settings
+    if env.dialect != "godot":
+        return None
+    if settings.collection.listen is not None:
+        raise SettingsError("Godot games always connect to their own machine; leave --listen (collection.listen) out")
+    return Godot(env.seed, engine.time_scale, engine.action_repeat, settings.collection.truncate_after)
+
+
+def _engine_options(settings: RunSettings) -> EngineOptions:
     env, collection = settings.env_settings, settings.collection
     return EngineOptions(
         seed=env.seed,
@@ -324,6 +349,7 @@ def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:
         # If the user named the port, it is fixed; else another free port is used if it becomes taken.
         attached=env.attached,
         fixed_port=env.awaited or env.base_port != BASE_PORT,
+        godot=_godot(settings),
     )
 
 

@@ -100,7 +100,7 @@ class HeadlessEngine:
         try:
             while True:
                 request = self._request(scene, batches, specs)
-                reply = decode_trainer_message(self._link.exchange(request), specs)
+                reply = self._exchange(request, scene)
                 if self._ended(reply):
                     return
                 batches = self._follow(reply, scene, batches, report)
@@ -108,6 +108,10 @@ class HeadlessEngine:
         finally:
             if report is not None:
                 report.close()
+
+    def _exchange(self, request: bytes, scene: Scene) -> TrainerMessage:
+        """Send a step; the trainer's answer to it."""
+        return decode_trainer_message(self._link.exchange(request), self._specs)
 
     def _report(self, scene: Scene) -> Report | None:
         options = self._options

@@ -14,6 +14,8 @@ EDITOR = "editor"
 """An env_path that means the Unity editor, like no env_path."""
 ATTACH = "attach"
 """``attach:MAX``: wait for up to MAX engines, which something else starts, one per port."""
+DIALECTS = ("unreal", "godot")
+"""Engines that an env_path can name: ``godot`` is its editor, ``godot:PATH`` a build, as ``godot:attach:MAX``."""
 HEADLESS_PREFIX = "headless:"
 """Prefix of an env_path that names a scene of the headless engine."""
 HEADLESS_SCENES = (
@@ -47,7 +49,9 @@ class EnvSettings(Section):
     """``env_settings``: the engine's program, the number of engines, and restarts after failures."""
 
     env_path: Text | None = None
-    """A build, ``headless:SCENE``, or ``attach:MAX``; None = the Unity editor, which connects to port 5004."""
+    """A build, ``headless:SCENE``, or ``attach:MAX``; None = the Unity editor, which connects to port 5004. With
+    ``godot:`` before it, the game speaks for Godot; ``godot`` alone = the Godot editor, which connects to port 11008.
+    """
     env_args: tuple[str, ...] | None = None
     """Arguments to pass to the engine."""
     base_port: Port = 5005
@@ -73,6 +77,9 @@ class EnvSettings(Section):
         if value is None or value == EDITOR:
             return None
         kind, colon, most = value.partition(":")
+        if kind in DIALECTS:
+            place = cls._known_scene(most or EDITOR)
+            return kind if place is None else f"{kind}:{place}"
         if kind == ATTACH:
             if colon and not (most.isascii() and most.isdigit() and 1 <= int(most) <= MOST_ENGINES):
                 said = f"attach:MAX needs a number of engines from 1 to {MOST_ENGINES:,}, not '{most}'"
@@ -90,19 +97,36 @@ class EnvSettings(Section):
         return value
 
     @property
+    def dialect(self) -> str | None:
+        """The engine that env_path names, one of :data:`DIALECTS`; None: none."""
+        kind = (self.env_path or "").partition(":")[0]
+        return kind if kind in DIALECTS else None
+
+    @property
+    def place(self) -> str | None:
+        """The rest of env_path, without :attr:`dialect`; None = the editor."""
+        path = self.env_path or ""
+        return (path if self.dialect is None else path.partition(":")[2]) or None
+
+    @property
+    def editor(self) -> str:
+        """The name of the editor that plays if env_path names no other place."""
+        return f"{(self.dialect or 'unity').capitalize()} editor"
+
+    @property
     def attached(self) -> bool:
         """Whether the run waits for engines to connect: ``attach:MAX``."""
-        return (self.env_path or "").startswith(f"{ATTACH}:")
+        return (self.place or "").startswith(f"{ATTACH}:")
 
     @property
     def awaited(self) -> bool:
-        """Whether this program does not start the engines: the Unity editor, or ``attach:MAX``."""
-        return self.env_path is None or self.attached
+        """Whether this program does not start the engines: the editor, or ``attach:MAX``."""
+        return self.place is None or self.attached
 
     @property
     def engines(self) -> int:
         """Maximum number of engines at once."""
-        return int((self.env_path or "").partition(":")[2]) if self.attached else self.num_envs
+        return int((self.place or "").partition(":")[2]) if self.attached else self.num_envs
 
     @model_validator(mode="after")
     def _attached_are_counted_once(self) -> Self:
@@ -113,12 +137,12 @@ class EnvSettings(Section):
 
     @model_validator(mode="after")
     def _editor_is_one(self) -> Self:
-        if self.env_path is None and self.num_envs > 1:
+        if self.place is None and self.num_envs > 1:
             raise PydanticCustomError(
                 "editor_is_one",
-                "num_envs is {count}, but there is only one Unity editor; name a build with env_path (--env), "
+                "num_envs is {count}, but there is only one {editor}; name a build with env_path (--env), "
                 "or use num_envs 1",
-                {"count": self.num_envs},
+                {"count": self.num_envs, "editor": self.editor},
             )
         return self
 
@@ -133,7 +157,9 @@ class EngineSettings(Section):
     quality_level: Annotated[Int32, Field(ge=0)] = 5
     """Unity's quality level."""
     time_scale: Annotated[Float, Field(ge=0, le=1e38)] = 20.0
-    """Game seconds for each real second, sent as a float32."""
+    """Game seconds for each real second, sent as a float32; Godot's speed-up."""
+    action_repeat: Annotated[Int32, Field(ge=1)] | None = None
+    """Physics frames for each decision in Godot builds; None = as the game's Sync node says."""
     target_frame_rate: Annotated[Int32, Field(ge=-1)] = -1
     """Frames per second; -1 = unlimited."""
     capture_frame_rate: Annotated[Int32, Field(ge=0)] = 60

@@ -71,13 +71,14 @@ def playable(settings: RunSettings) -> RunSettings:
     env = settings.env_settings
     if build_of(settings) is None:
         return settings
-    whole = env.model_copy(update={"env_path": str(Path(env.env_path or "").expanduser().absolute())})
+    path = str(Path(env.place or "").expanduser().absolute())
+    whole = env.model_copy(update={"env_path": path if env.dialect is None else f"{env.dialect}:{path}"})
     return settings.model_copy(update={"env_settings": whole})
 
 
 def build_of(settings: RunSettings) -> str | None:
     """The build to play; None if it is the editor, a Python environment or a scene of our own engine."""
-    path = settings.env_settings.env_path or ""
+    path = settings.env_settings.place or ""
     prefix, colon, _ = path.partition(":")
     named = colon and (prefix == "headless" or prefix in plugins.names("environments"))
     return None if named or not path else path

@@ -67,7 +67,7 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
 
 
 def test_a_mistake_is_one_sentence_without_traceback(training: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    training.error = LaunchError("no program found at 'x'; give --env the path of a Unity build, or headless:tau")
+    training.error = LaunchError("no program found at 'x'; give --env the path of a build, or headless:tau")
     assert main(["parallel"]) == 2
     assert capsys.readouterr().err == f"error: {training.error}\n"
 

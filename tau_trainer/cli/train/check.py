@@ -216,10 +216,10 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     if where and "actors" not in settings.async_trainer.model_fields_set:
         where = f" or more, as many as fit{where}"
     count = f"{actors} actors{where}, each" if actors else f"{env.num_envs} x"
-    plays = "the Unity editor, when Play is pressed"
+    plays = f"the {env.editor}, when Play is pressed"
     if env.attached:
         plays = f"engines that connect, at most {env.engines:,}"
-    elif env.env_path is not None:
+    elif env.place is not None:
         plays = f"{env.env_path}, to evaluate" if offline else f"{count} {env.env_path}"
     yield "plays", "nothing: it learns from recordings" if offline and env.env_path is None else plays
     yield "areas", f"{env.num_areas} in each, seed {env.seed if env.seed >= 0 else 'random'}"

@@ -181,7 +181,7 @@ def test_what_stands_in_the_way_of_a_start_is_told_at_once_too(capsys: pytest.Ca
     problems = checked(capsys, "y.yaml")["problems"]
     assert [problem.split(":")[0].split(" is ")[0] for problem in problems] == [
         "environment_parameters.mass",
-        "no program found at 'no/such/build'; give --env the path of a Unity build, or headless",
+        "no program found at 'no/such/build'; give --env the path of a build, or headless",
         "behaviors.A.init_path nowhere",
     ]
 
