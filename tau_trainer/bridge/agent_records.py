@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.bridge.images import ImageDecoder, ImageError, ImageSplitter
 from tau_trainer.bridge.package import DECLARED, ImageOrder
-from tau_trainer.bridge.protocol import AgentInfo
+from tau_trainer.bridge.protocol import UNITY_WIRE, Wire
 from tau_trainer.bridge.records import (
     BYTES,
     FIXED32,
@@ -83,33 +83,31 @@ def _empty(spec: BehaviorSpec, n: int, *, masked: bool) -> Records:
     return Records(ids, done, truncated, reward, group_id, group_reward, obs, mask)
 
 
-_FLOATS = AgentInfo.REWARD, AgentInfo.GROUP_REWARD
-_INTEGERS = AgentInfo.DONE, AgentInfo.MAX_STEP, AgentInfo.ID, AgentInfo.GROUP
-
-
 class AgentLayout(RecordLayout):
     """The layout of an ``AgentInfoProto``: the positions of ID, reward, flags, mask and observations."""
 
-    def __init__(self, record: bytes, images: ImageOrder = DECLARED) -> None:
+    def __init__(self, record: bytes, images: ImageOrder = DECLARED, wire: Wire = UNITY_WIRE) -> None:
+        info = wire.agent
+        of_floats, of_integers = (info.reward, info.group_reward), (info.done, info.max_step, info.id, info.group)
         self.fits: BehaviorSpec | None = None
         """The last behavior whose sensors matched this layout."""
         self.spans: dict[int, Span] = {}
         self.mask: list[Span] = []
         self.sensors: list[Sensor] = []
-        for number, wire, start, stop in fields(record, 0, len(record)):
-            if number == AgentInfo.OBSERVATION and wire == BYTES:
-                self.sensors.append(read_sensor(record, start, stop, images))
-            elif number == AgentInfo.MASK and wire in (BYTES, VARINT):
+        for number, kind, start, stop in fields(record, 0, len(record)):
+            if number == info.observation and kind == BYTES:
+                self.sensors.append(read_sensor(record, start, stop, images, wire.observation))
+            elif number == info.mask and kind in (BYTES, VARINT):
                 self.mask += varint_spans(record, start, stop)
-            elif (number in _FLOATS and wire == FIXED32) or (number in _INTEGERS and wire == VARINT):
+            elif (number in of_floats and kind == FIXED32) or (number in of_integers and kind == VARINT):
                 self.spans[number] = Span(start, stop)  # the last one counts if a field occurs twice
         self.shapes = tuple(sensor.spec.shape for sensor in self.sensors)
         self.compressed = sum(sensor.spec.dtype == np.uint8 for sensor in self.sensors)
         """Sensors that send PNG files."""
-        floats = [self.spans[number] for number in _FLOATS if number in self.spans]
+        floats = [self.spans[number] for number in of_floats if number in self.spans]
         floats += [span for sensor in self.sensors for span in sensor.floats]
         super().__init__(
-            record, floats, [self.spans[number] for number in _INTEGERS if number in self.spans] + self.mask
+            record, floats, [self.spans[number] for number in of_integers if number in self.spans] + self.mask
         )
 
     def floats(self, number: int, rows: Bytes) -> FloatArray:
@@ -137,16 +135,23 @@ class AgentLayout(RecordLayout):
 class AgentDecoder:
     """Turns one behavior's ``ListAgentInfoProto`` into a :class:`StepBatch`; remembers the layouts that it has seen."""
 
-    def __init__(self, behavior: str, images: ImageOrder = DECLARED, notes: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        behavior: str,
+        images: ImageOrder = DECLARED,
+        notes: list[str] | None = None,
+        wire: Wire = UNITY_WIRE,
+    ) -> None:
         """``images``: order of image data. Default: the order of the shape. ``notes``: collects notes for the user."""
         self._behavior = behavior
+        self._fields = wire.agent
         self.notes = [] if notes is None else notes
         """Notes for the user about the data."""
         self._filled: set[str] = set()
         """Sensors for which missing files were reported."""
         self.unsettled: tuple[str, ...] = ()
         """Sensors in :meth:`specs` whose image order is a guess."""
-        self._layouts: LayoutCache[AgentLayout] = LayoutCache(partial(AgentLayout, images=images))
+        self._layouts: LayoutCache[AgentLayout] = LayoutCache(partial(AgentLayout, images=images, wire=wire))
         self._splitter = ImageSplitter()
         self._spec: BehaviorSpec | None = None
         """The behavior that was decoded last."""
@@ -217,15 +222,15 @@ class AgentDecoder:
     def _read(self, layout: AgentLayout, rows: Bytes, images: list[list[bytes]], spec: BehaviorSpec) -> Records:
         """Records of one layout, and their PNG files."""
         self._check_sensors(layout, spec)
-        size = spec.actions.mask_size
-        ids = layout.integers(AgentInfo.ID, rows)
+        size, info = spec.actions.mask_size, self._fields
+        ids = layout.integers(info.id, rows)
         return Records(
             ids,
-            layout.integers(AgentInfo.DONE, rows),
-            layout.integers(AgentInfo.MAX_STEP, rows),
-            layout.floats(AgentInfo.REWARD, rows),
-            layout.integers(AgentInfo.GROUP, rows),
-            layout.floats(AgentInfo.GROUP_REWARD, rows),
+            layout.integers(info.done, rows),
+            layout.integers(info.max_step, rows),
+            layout.floats(info.reward, rows),
+            layout.integers(info.group, rows),
+            layout.floats(info.group_reward, rows),
             self._read_sensors(layout, rows, images, ids),
             layout.masks(rows, size) if size and layout.mask else None,
         )

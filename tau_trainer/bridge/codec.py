@@ -20,9 +20,10 @@ from tau_trainer.bridge.protocol import (
     PACKAGE_VERSION,
     STATUS_CLOSE,
     STATUS_OK,
+    UNITY_WIRE,
     AgentAction,
     Command,
-    UnityMessage,
+    Wire,
 )
 from tau_trainer.bridge.records import BYTES, Template, fill_floats, fill_varints, varint, varint_width
 from tau_trainer.errors import DecodeError
@@ -79,17 +80,18 @@ class EngineMessage:
     side_channel: bytes = b""
 
 
-def parsed(data: bytes) -> Any:
+def parsed(data: bytes, wire: Wire = UNITY_WIRE) -> Any:
     """Parse a message of the protocol. Raises DecodeError."""
     try:
-        return UnityMessage.FromString(data)
+        return wire.message.FromString(data)
     except (ProtobufDecodeError, UnicodeDecodeError) as error:  # protobuf 3.20 without its C core raises the second
         raise DecodeError(f"received {len(data)} bytes that are not a message of the protocol") from error
 
 
 def read(kind: type[_InitT], message: Any) -> _InitT:
-    """A dataclass with the fields of a message of the same names."""
-    given = {item.name: getattr(message, item.name) for item in fields(kind)}
+    """A dataclass with the fields of a message of the same names; the others keep their defaults."""
+    known = message.DESCRIPTOR.fields_by_name
+    given = {item.name: getattr(message, item.name) for item in fields(kind) if item.name in known}
     if "capabilities" in given:
         given["capabilities"] = read(Capabilities, given["capabilities"])
     return kind(**given)
@@ -98,7 +100,8 @@ def read(kind: type[_InitT], message: Any) -> _InitT:
 def write(message: Any, values: _Init) -> None:
     """The reverse of :func:`read`."""
     message.SetInParent()  # even if nothing is set: Unity's package reads it without checking
-    for item in fields(values):
+    known = message.DESCRIPTOR.fields_by_name
+    for item in (item for item in fields(values) if item.name in known):
         value = getattr(values, item.name)
         if isinstance(value, Capabilities):
             write(message.capabilities, value)
@@ -108,10 +111,10 @@ def write(message: Any, values: _Init) -> None:
 
 def read_action_spec(brain: Any) -> ActionSpec:
     """A behavior's actions; packages before API 1.3 fill only the deprecated fields."""
-    spec, sizes = brain.action_spec, tuple(brain.vector_action_size_deprecated)
+    spec, sizes = brain.action_spec, tuple(getattr(brain, "vector_action_size_deprecated", ()))
     if spec.num_continuous_actions or spec.num_discrete_actions:
         actions = ActionSpec(spec.num_continuous_actions, tuple(spec.discrete_branch_sizes))
-    elif brain.vector_action_space_type_deprecated == 1:
+    elif getattr(brain, "vector_action_space_type_deprecated", 0) == 1:
         actions = ActionSpec(continuous_size=sizes[0] if sizes else 0)
     else:
         actions = ActionSpec(discrete_branches=sizes)
@@ -132,9 +135,9 @@ def describe(brain: Any, spec: BehaviorSpec) -> None:
     brain.action_spec.discrete_branch_sizes.extend(spec.actions.discrete_branches)
 
 
-def parse_engine_message(data: bytes) -> EngineMessage:
+def parse_engine_message(data: bytes, wire: Wire = UNITY_WIRE) -> EngineMessage:
     """Read the envelope of an engine's message. Raises DecodeError."""
-    message = parsed(data)
+    message = parsed(data, wire)
     result = EngineMessage(message.header.status)
     output = message.engine_output
     if output.HasField("rl_initialization_output"):
@@ -148,17 +151,22 @@ def parse_engine_message(data: bytes) -> EngineMessage:
     return result
 
 
-def encode_initialization(initialization: TrainerInitialization) -> bytes:
+def encode_initialization(initialization: TrainerInitialization, wire: Wire = UNITY_WIRE) -> bytes:
     """The trainer's reply to an engine's first message."""
-    message = UnityMessage()
+    message = wire.message()
     message.header.status = STATUS_OK
     write(message.trainer_input.rl_initialization_input, initialization)
     return bytes(message.SerializeToString())
 
 
-def encode_reply(command: Command, actions: Mapping[str, bytes] | None = None, side_channel: bytes = b"") -> bytes:
+def encode_reply(
+    command: Command,
+    actions: Mapping[str, bytes] | None = None,
+    side_channel: bytes = b"",
+    wire: Wire = UNITY_WIRE,
+) -> bytes:
     """The trainer's reply to a step: a command, and the packed actions of each behavior."""
-    message = UnityMessage()
+    message = wire.message()
     message.header.status = STATUS_OK
     rl_input = message.trainer_input.rl_input
     rl_input.SetInParent()
@@ -172,14 +180,14 @@ def encode_reply(command: Command, actions: Mapping[str, bytes] | None = None, s
 
 
 def encode_close() -> bytes:
-    """A message with header status 400: the other side must end. The same bytes are used in both directions."""
-    return bytes(UnityMessage(header={"status": STATUS_CLOSE}).SerializeToString())
+    """A message with header status 400: the other side must end. The same bytes in both directions and dialects."""
+    return bytes(UNITY_WIRE.message(header={"status": STATUS_CLOSE}).SerializeToString())
 
 
 class ActionEncoder:
     """Encodes :class:`Actions` as ``ListAgentActionProto``: one template for all agents, filled column by column."""
 
-    def __init__(self, spec: ActionSpec, *, legacy: bool = False) -> None:
+    def __init__(self, spec: ActionSpec, *, legacy: bool = False, numbers: AgentAction = UNITY_WIRE.action) -> None:
         """``legacy`` adds the deprecated copy that packages before API 1.3 read."""
         self._spec = spec
         self._legacy = legacy
@@ -187,15 +195,15 @@ class ActionEncoder:
         c, b = spec.continuous_size, spec.discrete_size
         body = bytearray()
         if legacy:
-            body += varint(AgentAction.LEGACY << 3 | BYTES) + varint(4 * (c + b))
+            body += varint(numbers.legacy << 3 | BYTES) + varint(4 * (c + b))
             self._legacy_at = len(body)
             body += bytes(4 * (c + b))
         if c:
-            body += varint(AgentAction.CONTINUOUS << 3 | BYTES) + varint(4 * c)
+            body += varint(numbers.continuous << 3 | BYTES) + varint(4 * c)
             self._continuous_at = len(body)
             body += bytes(4 * c)
         if b:
-            body += varint(AgentAction.DISCRETE << 3 | BYTES) + varint(self._width * b)
+            body += varint(numbers.discrete << 3 | BYTES) + varint(self._width * b)
             self._discrete_at = len(body)
             body += bytes(self._width * b)
         self._head = b"\x0a" + varint(len(body))
@@ -221,7 +229,8 @@ class ActionEncoder:
 class TrainerCodec:
     """The trainer's end of one engine: remembers the engine's behaviors and the layouts of its records."""
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire = UNITY_WIRE) -> None:
+        self._wire = wire
         self.specs: dict[str, BehaviorSpec] = {}
         self.legacy_actions = False
         """Set for engines without the hybridActions capability: they read the deprecated copy of actions."""
@@ -251,15 +260,14 @@ class TrainerCodec:
     def _register(self, name: str, payload: bytes) -> None:
         if name not in self._action_specs:
             raise DecodeError(f"the engine sent agents of behavior '{name}' without ever describing its actions")
-        decoder = AgentDecoder(name, self.images, self.notes)
+        decoder = AgentDecoder(name, self.images, self.notes, self._wire)
         spec = BehaviorSpec(name, decoder.specs(payload), self._action_specs[name])
         self.specs[name] = spec
         self.unsettled[name] = decoder.unsettled
         self._decoders[name] = decoder
-        self._encoders[name] = ActionEncoder(spec.actions, legacy=self.legacy_actions)
+        self._encoders[name] = ActionEncoder(spec.actions, legacy=self.legacy_actions, numbers=self._wire.action)
 
     def reply(self, command: Command, actions: Mapping[str, Actions], side_channel: bytes = b"") -> bytes:
         """Bytes of a reply with these actions, in the order of the agents that asked."""
-        return encode_reply(
-            command, {name: self._encoders[name].encode(value) for name, value in actions.items()}, side_channel
-        )
+        packed = {name: self._encoders[name].encode(value) for name, value in actions.items()}
+        return encode_reply(command, packed, side_channel, self._wire)

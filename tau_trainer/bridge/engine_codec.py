@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from tau_trainer.bridge.codec import (
     write,
 )
 from tau_trainer.bridge.images import CHANNELS, write_pngs
-from tau_trainer.bridge.protocol import STATUS_OK, AgentAction, AgentInfo, Command, Observation, UnityMessage
+from tau_trainer.bridge.protocol import STATUS_OK, UNITY_WIRE, AgentAction, Command, Observation, Wire
 from tau_trainer.bridge.records import (
     BYTES,
     FIXED32,
@@ -57,25 +58,25 @@ class TrainerMessage:
     side_channel: bytes = b""
 
 
-def _floats_head(spec: ObservationSpec) -> bytes:
+def _floats_head(spec: ObservationSpec, numbers: Observation) -> bytes:
     """The bytes before the floats of one ``ObservationProto``."""
     size = 4 * spec.size
     floats = varint(1 << 3 | BYTES) + varint(size)
-    return _shape(spec) + varint(Observation.FLOATS << 3 | BYTES) + varint(len(floats) + size) + floats
+    return _shape(spec, numbers) + varint(numbers.floats << 3 | BYTES) + varint(len(floats) + size) + floats
 
 
-def _shape(spec: ObservationSpec) -> bytes:
-    return delimited(Observation.SHAPE, b"".join(map(varint, spec.shape)))
+def _shape(spec: ObservationSpec, numbers: Observation) -> bytes:
+    return delimited(numbers.shape, b"".join(map(varint, spec.shape)))
 
 
-def _tail(spec: ObservationSpec) -> bytes:
+def _tail(spec: ObservationSpec, numbers: Observation) -> bytes:
     """The bytes after the values of one ``ObservationProto``."""
     after = b""
     if spec.dimension_property:
-        after += delimited(Observation.PROPERTIES, b"".join(varint(int(p)) for p in spec.dimension_property))
-    if spec.observation_type:
-        after += varint(Observation.TYPE << 3) + varint(int(spec.observation_type))
-    return after + delimited(Observation.NAME, spec.name.encode())
+        after += delimited(numbers.properties, b"".join(varint(int(p)) for p in spec.dimension_property))
+    if spec.observation_type and numbers.type:
+        after += varint(numbers.type << 3) + varint(int(spec.observation_type))
+    return after + delimited(numbers.name, spec.name.encode())
 
 
 def _mapping(channels: int) -> list[int]:
@@ -100,20 +101,30 @@ class AgentEncoder:
     """
 
     def __init__(
-        self, spec: BehaviorSpec, capabilities: Capabilities | None = None, *, channels_last: bool = False
+        self,
+        spec: BehaviorSpec,
+        capabilities: Capabilities | None = None,
+        *,
+        channels_last: bool = False,
+        wire: Wire = UNITY_WIRE,
     ) -> None:
-        """``capabilities``: the trainer's; None: all.
+        """``capabilities``: the trainer's; None: all. ``wire``: without PNG files, all images are sent as floats.
 
         ``channels_last``: write the values of uncompressed images as [H, W, C] with the shape [C, H, W].
         """
         self._spec = spec
         self._channels_last = channels_last
-        self._images = [i for i, sensor in enumerate(spec.observations) if _as_images(sensor, capabilities)]
+        self._info, self._numbers = wire.agent, wire.observation
+        self._images = [
+            i
+            for i, sensor in enumerate(spec.observations)
+            if self._numbers.compressed and _as_images(sensor, capabilities)
+        ]
         self._templates: dict[tuple[int, int, bool], tuple[Template, dict[object, int]]] = {}
 
     def encode(self, batch: StepBatch) -> bytes:
         """Terminal records first, then those that ask for a decision."""
-        ended = batch.terminals
+        ended, info = batch.terminals, self._info
         k, n = len(ended), len(batch)
         if k + n == 0:
             return b""
@@ -123,31 +134,32 @@ class AgentEncoder:
         template, at = self._templates.get(key) or self._templates.setdefault(key, self._build(*key))
         rows = template.table(k + n)
         if k:
-            rows[:k, at[AgentInfo.DONE]] = 1
-            rows[:k, at[AgentInfo.MAX_STEP]] = ended.truncated
+            rows[:k, at[info.done]] = 1
+            rows[:k, at[info.max_step]] = ended.truncated
             self._fill(rows[:k], at, ended, width, group_width)
         live = rows[k:] if k else rows
         self._fill(live, at, batch, width, group_width)
         if mask is not None:
-            live[:, at[AgentInfo.MASK] : at[AgentInfo.MASK] + self._spec.actions.mask_size] = mask
+            live[:, at[info.mask] : at[info.mask] + self._spec.actions.mask_size] = mask
         return self._with_images(rows, at, batch) if self._images else rows.tobytes()
 
     def _with_images(self, rows: Bytes, at: dict[object, int], batch: StepBatch) -> bytes:
         """The records of ``rows`` with the PNG files of all agents inserted."""
+        numbers = self._numbers
         heads: dict[int, tuple[bytes, bytes]] = {}
         files: dict[int, list[bytes]] = {}
         for i in self._images:
             sensor = self._spec.observations[i]
             mapping = b"".join(varint(channel % 2**64) for channel in _mapping(sensor.shape[0]))
-            tail = (delimited(Observation.MAPPING, mapping) if mapping else b"") + _tail(sensor)
-            heads[i] = _shape(sensor) + varint(Observation.COMPRESSION << 3) + varint(1), tail
+            tail = (delimited(numbers.mapping, mapping) if mapping else b"") + _tail(sensor, numbers)
+            heads[i] = _shape(sensor, numbers) + varint(numbers.compression << 3) + varint(1), tail
             files[i] = write_pngs(batch.terminals.obs[i]) + write_pngs(batch.obs[i])
         records = []
         for number, row in enumerate(rows):
             record, parts, done = row.tobytes(), [], at["body"]
             for i, (before, after) in heads.items():
-                images = before + delimited(Observation.COMPRESSED, files[i][number]) + after
-                parts += [record[done : at["obs", i]], delimited(AgentInfo.OBSERVATION, images)]
+                images = before + delimited(numbers.compressed, files[i][number]) + after
+                parts += [record[done : at["obs", i]], delimited(self._info.observation, images)]
                 done = at["obs", i]
             records.append(delimited(1, b"".join([*parts, record[done:]])))
         return b"".join(records)
@@ -169,8 +181,9 @@ class AgentEncoder:
         self, rows: Bytes, at: dict[object, int], part: StepBatch | Terminals, width: int, group_width: int
     ) -> None:
         """Write the fields that ended and continuing records share."""
-        fill_floats(rows, at[AgentInfo.REWARD], part.reward[:, None])
-        fill_varints(rows, at[AgentInfo.ID], width, part.agent_ids)
+        info = self._info
+        fill_floats(rows, at[info.reward], part.reward[:, None])
+        fill_varints(rows, at[info.id], width, part.agent_ids)
         for i, (spec, sensor) in enumerate(zip(self._spec.observations, part.obs, strict=True)):
             if i in self._images:
                 continue
@@ -181,12 +194,12 @@ class AgentEncoder:
                 flat = np.divide(flat, np.float32(255), dtype=np.float32)
             fill_floats(rows, at["obs", i], flat)
         if group_width:
-            fill_varints(rows, at[AgentInfo.GROUP], group_width, part.group_id)
-            fill_floats(rows, at[AgentInfo.GROUP_REWARD], part.group_reward[:, None])
+            fill_varints(rows, at[info.group], group_width, part.group_id)
+            fill_floats(rows, at[info.group_reward], part.group_reward[:, None])
 
     def _build(self, width: int, group_width: int, masked: bool) -> tuple[Template, dict[object, int]]:
         """One record with its list header and the offset of each value; zero rewards are sent explicitly."""
-        body = bytearray()
+        body, info = bytearray(), self._info
         at: dict[object, int] = {}
 
         def value(key: object, head: bytes, size: int) -> None:
@@ -194,24 +207,24 @@ class AgentEncoder:
             at[key] = len(body)
             body.extend(bytes(size))
 
-        value(AgentInfo.REWARD, varint(AgentInfo.REWARD << 3 | FIXED32), 4)
-        value(AgentInfo.DONE, varint(AgentInfo.DONE << 3), 1)
-        value(AgentInfo.MAX_STEP, varint(AgentInfo.MAX_STEP << 3), 1)
-        value(AgentInfo.ID, varint(AgentInfo.ID << 3), width)
+        value(info.reward, varint(info.reward << 3 | FIXED32), 4)
+        value(info.done, varint(info.done << 3), 1)
+        value(info.max_step, varint(info.max_step << 3), 1)
+        value(info.id, varint(info.id << 3), width)
         if masked:
             size = self._spec.actions.mask_size
-            value(AgentInfo.MASK, varint(AgentInfo.MASK << 3 | BYTES) + varint(size), size)
+            value(info.mask, varint(info.mask << 3 | BYTES) + varint(size), size)
         for i, spec in enumerate(self._spec.observations):
             if i in self._images:
                 at["obs", i] = len(body)
                 continue
-            before, after = _floats_head(spec), _tail(spec)
+            before, after = _floats_head(spec, self._numbers), _tail(spec, self._numbers)
             length = len(before) + 4 * spec.size + len(after)
-            value(("obs", i), varint(AgentInfo.OBSERVATION << 3 | BYTES) + varint(length) + before, 4 * spec.size)
+            value(("obs", i), varint(info.observation << 3 | BYTES) + varint(length) + before, 4 * spec.size)
             body.extend(after)
         if group_width:
-            value(AgentInfo.GROUP, varint(AgentInfo.GROUP << 3), group_width)
-            value(AgentInfo.GROUP_REWARD, varint(AgentInfo.GROUP_REWARD << 3 | FIXED32), 4)
+            value(info.group, varint(info.group << 3), group_width)
+            value(info.group_reward, varint(info.group_reward << 3 | FIXED32), 4)
         head = b"\x0a" + varint(len(body))
         at["body"] = 0
         return Template(head + bytes(body)), {k: v + len(head) for k, v in at.items()}
@@ -220,19 +233,19 @@ class AgentEncoder:
 class ActionLayout(RecordLayout):
     """The layout of an ``AgentActionProto``: the positions of its floats and branch indices."""
 
-    def __init__(self, record: bytes) -> None:
+    def __init__(self, record: bytes, numbers: AgentAction = UNITY_WIRE.action) -> None:
         self.continuous: list[Span] = []
         self.discrete: list[Span] = []
         self.legacy: list[Span] = []
         ignored: list[Span] = []
         for number, wire, start, stop in fields(record, 0, len(record)):
-            if number == AgentAction.CONTINUOUS and wire in (BYTES, FIXED32):
+            if number == numbers.continuous and wire in (BYTES, FIXED32):
                 self.continuous.append(float_span(start, stop))
-            elif number == AgentAction.DISCRETE and wire in (BYTES, VARINT):
+            elif number == numbers.discrete and wire in (BYTES, VARINT):
                 self.discrete += varint_spans(record, start, stop)
-            elif number == AgentAction.LEGACY and wire in (BYTES, FIXED32):
+            elif number == numbers.legacy and wire in (BYTES, FIXED32):
                 self.legacy.append(float_span(start, stop))
-            elif number == AgentAction.VALUE and wire in (BYTES, FIXED32):
+            elif number == numbers.value and wire in (BYTES, FIXED32):
                 ignored.append(Span(start, stop))
         super().__init__(record, self.continuous + self.legacy + ignored, self.discrete)
 
@@ -240,11 +253,11 @@ class ActionLayout(RecordLayout):
 class ActionDecoder:
     """Reads ``ListAgentActionProto`` into :class:`Actions`: the engine's side."""
 
-    def __init__(self, spec: ActionSpec, *, legacy: bool = False) -> None:
+    def __init__(self, spec: ActionSpec, *, legacy: bool = False, numbers: AgentAction = UNITY_WIRE.action) -> None:
         """``legacy``: accept actions with only the deprecated copy, as in old recordings."""
         self._spec = spec
         self._legacy = legacy
-        self._layouts: LayoutCache[ActionLayout] = LayoutCache(ActionLayout)
+        self._layouts: LayoutCache[ActionLayout] = LayoutCache(partial(ActionLayout, numbers=numbers))
 
     def decode(self, payload: bytes) -> Actions:
         """Actions of all agents, in message order. Raises DecodeError if a record does not fit the spec."""
@@ -286,8 +299,8 @@ class ActionDecoder:
             )
 
 
-_encoders: dict[tuple[BehaviorSpec, Capabilities | None], AgentEncoder] = {}
-_decoders: dict[ActionSpec, ActionDecoder] = {}
+_encoders: dict[tuple[BehaviorSpec, Capabilities | None, Wire], AgentEncoder] = {}
+_decoders: dict[tuple[ActionSpec, Wire], ActionDecoder] = {}
 
 
 def encode_engine_message(
@@ -298,13 +311,14 @@ def encode_engine_message(
     side_channel: bytes = b"",
     observation_specs: Mapping[str, BehaviorSpec] | None = None,
     trainer: Capabilities | None = None,
+    wire: Wire = UNITY_WIRE,
 ) -> bytes:
     """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
 
     ``observation_specs``: the behavior of every step, by name. ``trainer``: the reader's capabilities (None: all).
     Uncompressed images are written like package 3.0.0, the version in our :class:`EngineInitialization`.
     """
-    message = UnityMessage()
+    message = wire.message()
     message.header.status = STATUS_OK
     if initialization is not None:
         write(message.engine_output.rl_initialization_output, initialization)
@@ -318,16 +332,17 @@ def encode_engine_message(
         output.side_channel = side_channel
         for step in steps:
             spec = (observation_specs or {})[step.behavior]
-            encoder = _encoders.get((spec, trainer))
+            encoder = _encoders.get((spec, trainer, wire))
             if encoder is None:
-                encoder = _encoders[spec, trainer] = AgentEncoder(spec, trainer, channels_last=True)
+                encoder = AgentEncoder(spec, trainer, channels_last=wire is UNITY_WIRE, wire=wire)
+                _encoders[spec, trainer, wire] = encoder
             output.agent_infos[step.behavior] = encoder.encode(step)
     return bytes(message.SerializeToString())
 
 
-def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:
+def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec], wire: Wire = UNITY_WIRE) -> TrainerMessage:
     """Read a trainer's reply on the engine's side. Raises DecodeError. Actions of unknown behaviors are ignored."""
-    message = parsed(data)
+    message = parsed(data, wire)
     result = TrainerMessage(message.header.status)
     result.has_input = message.HasField("trainer_input")
     if not result.has_input:
@@ -341,6 +356,7 @@ def decode_trainer_message(data: bytes, specs: Mapping[str, BehaviorSpec]) -> Tr
     for name, payload in rl_input.agent_actions.items():
         if name in specs:
             spec = specs[name].actions
-            decoder = _decoders.get(spec) or _decoders.setdefault(spec, ActionDecoder(spec))
+            key = spec, wire
+            decoder = _decoders.get(key) or _decoders.setdefault(key, ActionDecoder(spec, numbers=wire.action))
             result.actions[name] = decoder.decode(payload)
     return result

@@ -1,4 +1,4 @@
-"""Images from sensors: consecutive PNG files of up to four channels each (ML-Agents' protocol, section 7).
+"""Images from Unity's sensors: consecutive PNG files of up to four channels each (ML-Agents' protocol, section 7).
 
 This module reads the chunks (W3C PNG 1.2, chapter 5), so that it allocates memory only after it has checked the size
 against the sensor. Pillow decodes the pixels, without holding the interpreter's lock.
@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.bridge.protocol import AgentInfo, Observation
+from tau_trainer.bridge.protocol import UNITY_WIRE
 from tau_trainer.bridge.records import BYTES, LIST_TAG, delimited, fields, read_varint
 from tau_trainer.errors import DecodeError
 
@@ -44,8 +44,9 @@ _WORTH_THREADS = 2**17
 _MOST_THREADS = 8
 
 
-_OBSERVATION_TAG = AgentInfo.OBSERVATION << 3 | BYTES
-_DATA_TAG = Observation.COMPRESSED << 3 | BYTES
+_OBSERVATION, _DATA = UNITY_WIRE.agent.observation, UNITY_WIRE.observation.compressed
+_OBSERVATION_TAG = _OBSERVATION << 3 | BYTES
+_DATA_TAG = _DATA << 3 | BYTES
 
 
 class ImageError(Exception):
@@ -313,7 +314,7 @@ class ImageSplitter:
                 return None
             parts += [
                 data[start : start + before - 1],
-                delimited(AgentInfo.OBSERVATION, data[inner : place - 1] + data[begin + size : end]),
+                delimited(_OBSERVATION, data[inner : place - 1] + data[begin + size : end]),
             ]
             images.append(data[begin : begin + size])
             start = end
@@ -326,10 +327,10 @@ class ImageSplitter:
         """Split a record by reading its fields; stores the positions."""
         parts, images, cuts, before, done = [], [], [], start, start
         for number, wire, first, last in fields(data, start, stop):
-            found = _files(data, first, last) if number == AgentInfo.OBSERVATION and wire == BYTES else None
+            found = _files(data, first, last) if number == _OBSERVATION and wire == BYTES else None
             if found is not None:
                 tag, begin, end = found
-                parts += [data[before:done], delimited(AgentInfo.OBSERVATION, data[first:tag] + data[end:last])]
+                parts += [data[before:done], delimited(_OBSERVATION, data[first:tag] + data[end:last])]
                 images.append(data[begin:end])
                 cuts.append(_Cut(done + 1 - before, tag + 1 - first, last - end))
                 before = last
@@ -343,7 +344,7 @@ def _files(data: bytes, start: int, stop: int) -> tuple[int, int, int] | None:
     """Position of a sensor's files: their tag, start and end; None if it has none. If repeated, the last counts."""
     found, done = None, start
     for number, wire, first, last in fields(data, start, stop):
-        if number == Observation.COMPRESSED and wire == BYTES:
+        if number == _DATA and wire == BYTES:
             found = done, first, last
         done = last
     return found

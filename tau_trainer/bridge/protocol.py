@@ -1,4 +1,4 @@
-"""ML-Agents' communicator API 1.5.0: names, numbers, and message classes built from ``wire.proto`` at import.
+"""ML-Agents' communicator API 1.5.0 and Unreal's port of it: names, numbers, and message classes, built at import.
 
 There is no generated code, because generated modules need one specific protobuf runtime. Descriptors built at run time
 work with protobuf 3.20.3 and later, so mlagents-envs (which needs 3.20.3) can share the environment.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
 
@@ -24,13 +25,16 @@ SERVICE: Final = "communicator_objects.UnityToExternalProto"
 METHOD_NAME: Final = "Exchange"
 METHOD: Final = f"/{SERVICE}/{METHOD_NAME}"
 """HTTP/2 path of the only unary call."""
-METHODS: Final = (METHOD,)
-"""The same of all dialects over gRPC."""
+UNREAL_VERSION: Final = "1.0.0"
+"""The same version of the UnrealMLAgents plugin 1.0.0. Before its release it was 0.1.0, with the same messages."""
+UNREAL_METHOD: Final = f"/communicator_objects.UnrealToExternalProto/{METHOD_NAME}"
+METHODS: Final = (METHOD, UNREAL_METHOD)
+"""The paths of all dialects over gRPC."""
 STATUS_OK: Final = 200
 STATUS_CLOSE: Final = 400
 
 EDITOR_PORT: Final = 5004
-"""The port to which the Unity editor connects."""
+"""The port to which the editors of Unity and Unreal connect."""
 BASE_PORT: Final = 5005
 """The first port for players; engine ``i`` gets ``base + i``."""
 
@@ -48,28 +52,48 @@ class Command(enum.IntEnum):
     QUIT = 2
 
 
+@dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """Fields of ``AgentInfoProto`` in ML-Agents 1.x to 4.x."""
+    """Field numbers of ``AgentInfoProto``; by default those of ML-Agents 1.x to 4.x."""
 
-    REWARD, DONE, MAX_STEP, ID, MASK, OBSERVATION, GROUP, GROUP_REWARD = 7, 8, 9, 10, 11, 13, 14, 15
+    reward: int = 7
+    done: int = 8
+    max_step: int = 9
+    id: int = 10
+    mask: int = 11
+    observation: int = 13
+    group: int = 14
+    group_reward: int = 15
 
 
+@dataclass(frozen=True, slots=True)
 class AgentAction:
-    """Fields of ``AgentActionProto``."""
+    """Field numbers of ``AgentActionProto``; 0: a field that the messages do not have."""
 
-    LEGACY, VALUE, CONTINUOUS, DISCRETE = 1, 4, 6, 7
+    legacy: int = 1
+    value: int = 4
+    continuous: int = 6
+    discrete: int = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Field numbers of ``ObservationProto``; 0: a field that the messages do not have."""
+
+    shape: int = 1
+    compression: int = 2
+    compressed: int = 3
+    floats: int = 4
+    mapping: int = 5
+    properties: int = 6
+    type: int = 7
+    name: int = 8
 
 
 class DemonstrationMeta:
     """Fields of ``DemonstrationMetaProto``."""
 
     VERSION, NAME, STEPS, EPISODES, MEAN_REWARD = range(1, 6)
-
-
-class Observation:
-    """Fields of ``ObservationProto``."""
-
-    SHAPE, COMPRESSION, COMPRESSED, FLOATS, MAPPING, PROPERTIES, TYPE, NAME = range(1, 9)
 
 
 _FIELD = re.compile(r"(?P<repeated>repeated )?(?P<type>map<string, bytes>|\w+) (?P<name>\w+) = (?P<number>\d+);")
@@ -105,12 +129,18 @@ def _add_field(message: Any, package: str, match: re.Match[str]) -> None:
         field.type_name = f".{package}.{match['type']}"
 
 
-def _file_descriptor(text: str) -> Any:
-    """Parse the simple subset of proto3 that ``wire.proto`` uses."""
+def _classes(name: str) -> tuple[str, Any]:
+    """The package of one of our .proto files and its message classes by full name, outside the pool of others."""
+    file = _file_descriptor(name, resources.files(__package__).joinpath(name).read_text("utf-8"))
+    return file.package, message_factory.GetMessages([file])
+
+
+def _file_descriptor(name: str, text: str) -> Any:
+    """Parse the simple subset of proto3 that our .proto files use."""
     text = re.sub(r"//[^\n]*", "", text)
     package = re.search(r"package ([\w.]+);", text)
     assert package is not None
-    file = descriptor_pb2.FileDescriptorProto(name="tau_trainer/wire.proto", package=package[1], syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(name=f"tau_trainer/{name}", package=package[1], syntax="proto3")
     for match in _MESSAGE.finditer(text):
         message = file.message_type.add(name=match["name"])
         for field in _FIELD.finditer(match["body"]):
@@ -118,10 +148,37 @@ def _file_descriptor(text: str) -> Any:
     return file
 
 
-_FILE = _file_descriptor(resources.files(__package__).joinpath("wire.proto").read_text("utf-8"))
-_CLASSES = message_factory.GetMessages([_FILE])
+_UNITY, _UNITY_CLASSES = _classes("wire.proto")
+_UNREAL, _UNREAL_CLASSES = _classes("unreal.proto")
 
-UnityMessage: Any = _CLASSES[f"{_FILE.package}.Message"]
+UnityMessage: Any = _UNITY_CLASSES[f"{_UNITY}.Message"]
 """The protocol's only message: a header and either the engine's output or the trainer's input."""
-TrainingEnvironmentInitialized: Any = _CLASSES[f"{_FILE.package}.TrainingEnvironmentInitialized"]
+TrainingEnvironmentInitialized: Any = _UNITY_CLASSES[f"{_UNITY}.TrainingEnvironmentInitialized"]
 """The message of the training analytics channel."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wire:
+    """What differs on the wire between the dialects over gRPC."""
+
+    version: str = COMMUNICATION_VERSION
+    """The communicator API."""
+    method: str = METHOD
+    """HTTP/2 path of the only unary call."""
+    message: Any = UnityMessage
+    """The class of the only message. Fields with the same meaning have the same name."""
+    agent: AgentInfo = AgentInfo()
+    observation: Observation = Observation()
+    action: AgentAction = AgentAction()
+
+
+UNITY_WIRE: Final = Wire()
+UNREAL_WIRE: Final = Wire(
+    UNREAL_VERSION,
+    UNREAL_METHOD,
+    _UNREAL_CLASSES[f"{_UNREAL}.Message"],
+    AgentInfo(*range(1, 9)),
+    Observation(shape=1, floats=2, properties=3, name=4, compression=0, compressed=0, mapping=0, type=0),
+    AgentAction(legacy=0, value=1, continuous=2, discrete=3),
+)
+"""Of the UnrealMLAgents plugin, by its ``.proto`` files: no PNG files, no types of observations."""

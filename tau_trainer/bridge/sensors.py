@@ -45,7 +45,7 @@ class Sensor:
     """Decodes the PNG files; set once they are known to be valid."""
 
 
-def read_sensor(data: bytes, start: int, stop: int, images: ImageOrder) -> Sensor:
+def read_sensor(data: bytes, start: int, stop: int, images: ImageOrder, numbers: Observation) -> Sensor:
     """Parse one ``ObservationProto``: its spec and the positions of its floats. PNG files were removed before."""
     shape: list[int] = []
     properties: list[int] = []
@@ -53,19 +53,19 @@ def read_sensor(data: bytes, start: int, stop: int, images: ImageOrder) -> Senso
     floats: list[Span] = []
     kind, compression, name = 0, 0, ""
     for number, wire, first, last in fields(data, start, stop):
-        if number == Observation.SHAPE and wire in (VARINT, BYTES):
+        if number == numbers.shape and wire in (VARINT, BYTES):
             shape += _integers(data, first, last)
-        elif number == Observation.PROPERTIES and wire in (VARINT, BYTES):
+        elif number == numbers.properties and wire in (VARINT, BYTES):
             properties += _integers(data, first, last)
-        elif number == Observation.MAPPING and wire in (VARINT, BYTES):
+        elif number == numbers.mapping and wire in (VARINT, BYTES):
             mapping += _integers(data, first, last)
-        elif number == Observation.COMPRESSION and wire == VARINT:
+        elif number == numbers.compression and wire == VARINT:
             compression, _ = read_varint(data, first)
-        elif number == Observation.TYPE and wire == VARINT:
+        elif number == numbers.type and wire == VARINT:
             kind, _ = read_varint(data, first)
-        elif number == Observation.NAME and wire == BYTES:
+        elif number == numbers.name and wire == BYTES:
             name = data[first:last].decode("utf-8", "replace")
-        elif number == Observation.FLOATS and wire == BYTES:
+        elif number == numbers.floats and wire == BYTES:
             floats += _float_data(data, first, last)
     count = sum(span.stop - span.start for span in floats) // 4
     if not _can_be(shape) or (len(shape) != 3 if compression else math.prod(shape) != count):
