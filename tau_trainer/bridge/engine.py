@@ -294,10 +294,7 @@ class Engine:
                 f"check that it is a build with {self._dialect.plugin}{tail}"
             )
         if self._wait.stage == "ask for a decision":
-            return (
-                f"{self._name} connected but asked for no decision within {waited}; "
-                f"{self._dialect.quiet}?{tail}"
-            )
+            return f"{self._name} connected but asked for no decision within {waited}; {self._dialect.quiet}?{tail}"
         return (
             f"{self._name} did not {self.stage} within {waited}{other}{self._refusal}; raise --timeout-wait if the "
             f"game is this slow{tail}"

@@ -134,7 +134,7 @@ class GodotCodec:
         return batches
 
     def _cut(self, done: BoolArray, infos: Sequence[Mapping[str, Any]]) -> BoolArray:
-        """bool [agents]: whose episode was ended by a limit."""
+        """Bool [agents]: whose episode was ended by a limit."""
         long = done & (self._age >= self._limit) if self._limit is not None else np.zeros_like(done)
         for i in np.flatnonzero(done).tolist():
             long[i] |= any(infos[i].get(key) is True for key in _LIMIT_KEYS)

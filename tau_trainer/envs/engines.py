@@ -49,7 +49,9 @@ class EngineSource:
             raise SettingsError(f"there is only one {env.editor}; to use {count} engines, name a build with --env")
         self._options = _engine_options(settings)
         self._launch = [
-            None if env.awaited else _launch(settings, i, log_folder, engine_args, self._dialect, bound=only is not None)
+            None
+            if env.awaited
+            else _launch(settings, i, log_folder, engine_args, self._dialect, bound=only is not None)
             for i in range(count)
         ]
         self._ports = _ports(settings, count, self._dialect, only)

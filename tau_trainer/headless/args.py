@@ -31,6 +31,7 @@ class HeadlessOptions:
     dialect: Literal["unity", "unreal", "godot"] = "unity"
     agents: int | None = None
     seed: int | None = None
+    trainer_seed: int = 0
     max_decisions: int | None = None
     step_ms: float = 0.0
     spin_ms: float = 0.0
@@ -72,7 +73,7 @@ def parse_args(arguments: Sequence[str]) -> HeadlessOptions:
     """
     known, unknown = _parser().parse_known_args(list(arguments))
     values = vars(known)
-    for ignored in ("nographics", "batchmode"):
+    for ignored in ("nographics", "batchmode", "headless", "disable_render_loop", "speedup", "action_repeat"):
         values.pop(ignored)
     return HeadlessOptions(**values, unknown=tuple(unknown))
 
@@ -157,9 +158,14 @@ def _parser() -> _Parser:
 
 
 def _add_build_flags(add: _Add) -> None:
+    for flag in ("--headless", "--disable-render-loop"):
+        add(flag, action="store_true", help=argparse.SUPPRESS)
+    for flag in ("--speedup", "--action_repeat"):
+        add(flag, help=argparse.SUPPRESS)
+    add("--env_seed", dest="trainer_seed", metavar="S", type=_whole(), help="the trainer's seed (Godot)")
     add("-nographics", action="store_true", help="accepted and ignored; the engine draws nothing")
     add("-batchmode", action="store_true", help="accepted and ignored")
-    add("--mlagents-port", dest="port", metavar="N", type=_whole(1, 65535), help="the trainer's port")
+    add("--mlagents-port", "--port", dest="port", metavar="N", type=_whole(1, 65535), help="the trainer's port")
     add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log file (default: stderr)")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerInitialization
@@ -16,6 +17,7 @@ from tau_trainer.bridge.side_channels import (
     FLOAT_PROPERTIES,
     STATS,
     TRAINING_ANALYTICS,
+    Stat,
     joined,
     parse_environment_parameter,
     stat_payload,
@@ -100,7 +102,7 @@ class HeadlessEngine:
         try:
             while True:
                 request = self._request(scene, batches, specs)
-                reply = self._exchange(request, scene)
+                reply = self._exchange(request, specs)
                 if self._ended(reply):
                     return
                 batches = self._follow(reply, scene, batches, report)
@@ -109,9 +111,9 @@ class HeadlessEngine:
             if report is not None:
                 report.close()
 
-    def _exchange(self, request: bytes, scene: Scene) -> TrainerMessage:
+    def _exchange(self, request: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:
         """Send a step; the trainer's answer to it."""
-        return decode_trainer_message(self._link.exchange(request), self._specs)
+        return decode_trainer_message(self._link.exchange(request), specs)
 
     def _report(self, scene: Scene) -> Report | None:
         options = self._options
@@ -126,17 +128,20 @@ class HeadlessEngine:
             self._link.wait_until_gone()
             raise TrainerGoneError("while stalled")
         batches[0] = fault.spoil(batches[0])
+        return fault.garble(self._encode(batches, specs, stats))
+
+    def _encode(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec], stats: Sequence[Stat]) -> bytes:
+        """A step as bytes."""
         known = [batch for batch in batches if batch.behavior in self._announced or len(batch)]
         fresh = [specs[batch.behavior] for batch in known if batch.behavior not in self._announced]
         self._announced.update(spec.name for spec in fresh)
-        request = encode_engine_message(
+        return encode_engine_message(
             specs=fresh,
             steps=known,
             side_channel=joined((STATS, stat_payload(stat.key, stat.value, stat.aggregation)) for stat in stats),
             observation_specs=specs,
             trainer=self._trainer,
         )
-        return fault.garble(request)
 
     def _follow(
         self, reply: TrainerMessage, scene: Scene, batches: list[StepBatch], report: Report | None

@@ -55,15 +55,18 @@ def _run(options: HeadlessOptions) -> None:
     if options.unknown:
         _log.warning("ignored unknown arguments: %s", " ".join(options.unknown))
     if options.port is None:
-        raise SettingsError("the trainer's port is missing; give it with `--mlagents-port N`.")
+        flag = "--port=N" if options.dialect == "godot" else "--mlagents-port N"
+        raise SettingsError(f"the trainer's port is missing; give it with `{flag}`.")
     check_scene(options)
     _catch_terminate()
     from tau_trainer.headless.client import HeadlessEngine
+    from tau_trainer.headless.godot import GodotGame, GodotLink
     from tau_trainer.headless.link import TrainerLink
 
-    with contextlib.closing(TrainerLink(options.port)) as link:
+    godot = options.dialect == "godot"
+    with contextlib.closing((GodotLink if godot else TrainerLink)(options.port)) as link:
         _log.info("connecting to the trainer on localhost:%d", options.port)
-        engine = HeadlessEngine(link, options)
+        engine = (GodotGame if godot else HeadlessEngine)(link, options)
         gc.freeze()  # later collections can skip the modules that are loaded by now
         engine.run()
 
