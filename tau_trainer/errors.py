@@ -67,7 +67,7 @@ class EngineTimeoutError(EngineError):
 
 
 class EngineStoppedError(EngineError):
-    """The game was ended on its side (Stop in the Unity editor, or a crash there): not this program's failure."""
+    """The game was ended on its side (Stop in the editor, or a crash there): not this program's failure."""
 
 
 class EngineRefusedError(EngineError):

@@ -23,13 +23,16 @@ from tau_trainer.bridge.package import Package, order_of
 from tau_trainer.bridge.protocol import (
     COMMUNICATION_VERSION,
     EDITOR_PORT,
-    METHOD,
     OLD_PACKAGE_VERSION,
     PACKAGE_VERSION,
+    UNITY_WIRE,
+    UNREAL_WIRE,
     Command,
+    Wire,
     understood,
 )
 from tau_trainer.errors import DecodeError, VersionError
+from tau_trainer.settings.engines import SENT
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 
 if TYPE_CHECKING:
@@ -94,16 +97,27 @@ class Dialect(ABC):
         """The flags of a build, without the user's own."""
 
 
-class Unity(Dialect):
+class _OverGrpc(Dialect):
+    """Engines that call one method over gRPC, with ML-Agents' messages and field numbers of their own."""
+
+    wire: Wire
+
+    @override
+    def parse(self, data: bytes) -> EngineMessage:
+        return parse_engine_message(data, self.wire)
+
+    @override
+    def farewell(self) -> bytes:
+        return encode_close()
+
+
+class Unity(_OverGrpc):
     """Games with com.unity.ml-agents, and the headless engine."""
 
     game = "Unity"
     plugin = "ML-Agents"
     side_channels = True
-
-    @override
-    def parse(self, data: bytes) -> EngineMessage:
-        return parse_engine_message(data)
+    wire = UNITY_WIRE
 
     @override
     def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> tuple[Package, Codec, bytes | None]:
@@ -127,10 +141,6 @@ class Unity(Dialect):
         return package, codec, encode_initialization(reply)
 
     @override
-    def farewell(self) -> bytes:
-        return encode_close()
-
-    @override
     def arguments(self, launch: LaunchSpec, port: int, index: int) -> list[str]:
         log = launch.log_file(index)
         return [
@@ -141,6 +151,54 @@ class Unity(Dialect):
         ]
 
 
+class Unreal(_OverGrpc):
+    """Games with the UnrealMLAgents plugin, by its sources at 1.0.0."""
+
+    game = "Unreal"
+    plugin = "UnrealMLAgents"
+    wire = UNREAL_WIRE
+
+    @override
+    def meet(self, first: EngineMessage, options: EngineOptions, index: int) -> tuple[Package, Codec, bytes | None]:
+        engine = first.initialization
+        assert engine is not None  # or the server would have refused it
+        api = engine.communication_version
+        if not api.startswith(_UNREAL_VERSIONS):
+            raise VersionError(
+                f"its plugin {engine.package_version or 'of unknown version'} uses communication version {api}, this "
+                f"trainer {self.wire.version}; use UnrealMLAgents 1.x in the project"
+            )
+        chosen = options.configuration
+        idle = ", ".join(f"engine_settings.{key}" for key in SENT if chosen.changed(key))
+        notes = [f"{idle}: no effect, because an Unreal game receives no settings"] if idle else []
+        # The plugin compares the versions (below 1.0 the second numbers too), so its own is right.
+        reply = TrainerInitialization(options.seed + index, api, self.wire.version, num_areas=options.num_areas)
+        return Package(notes=notes), _UnrealCodec(self.wire), encode_initialization(reply, self.wire)
+
+    @override
+    def arguments(self, launch: LaunchSpec, port: int, index: int) -> list[str]:
+        # A value after a space would not be read: the plugin looks for the text `mlAgentPort=`.
+        return [
+            f"-mlAgentPort={port}",
+            "-unattended",
+            *(["-nullrhi"] if launch.no_graphics else []),
+            *(["-stdout", "-FullStdOutLogOutput"] if launch.log_file(index) else []),  # the launcher keeps its output
+        ]
+
+
+class _UnrealCodec(TrainerCodec):
+    """The plugin obeys a reply's command only if the reply has actions of a behavior, even of no agents."""
+
+    @override
+    def reply(self, command: Command, actions: Mapping[str, Actions], side_channel: bytes = b"") -> bytes:
+        if command is not Command.STEP:
+            actions = {name: Actions.zeros(spec.actions, 0) for name, spec in self.specs.items()}
+        return super().reply(command, actions, side_channel)
+
+
+_UNREAL_VERSIONS: Final = "1.", "0.1."
+"""Communication versions of the released plugin and of those before it; both have the same messages."""
 UNITY: Final = Unity()
-BY_METHOD: Final[Mapping[str, Dialect]] = {METHOD: UNITY}
+UNREAL: Final = Unreal()
+BY_METHOD: Final[Mapping[str, Dialect]] = {dialect.wire.method: dialect for dialect in (UNITY, UNREAL)}
 """Dialects over gRPC, by the HTTP/2 path of their only unary call: it tells them apart before the first message."""

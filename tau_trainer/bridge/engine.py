@@ -156,9 +156,15 @@ class Engine:
         Unfinished trajectories are lost: the engine sends no end for them.
         """
         self.channels.send_environment_parameters(parameters or {})
+        if parameters and not self._dialect.side_channels:
+            self._note(f"{', '.join(parameters)}: no effect, because {self._dialect.game} games receive no parameters")
         self._wait.stage = "ask for a decision"
         self._reply(Command.RESET, {})
         return await self.next()
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
 
     def tell(self, parameters: Mapping[str, float | Sampler]) -> None:
         """Send environment parameters with the next :meth:`answer`, during running episodes."""
@@ -213,7 +219,8 @@ class Engine:
 
     async def _message(self) -> EngineMessage:
         """The engine's next message."""
-        return self._dialect.parse(await self._receive())
+        data = await self._receive()  # the first one tells the dialect
+        return self._dialect.parse(data)
 
     def _next_message(self) -> asyncio.Future[bytes]:
         self._wait.message, self._wait.since = self._server.receive(), time.monotonic()
@@ -288,7 +295,7 @@ class Engine:
         other = f" ({self._wait.stranger})" if self._wait.stranger else ""
         if self._wait.stage == "connect":
             if self.process is None:
-                return f"nothing connected to port {self.port} within {waited}{other}; press Play in {self._game}"
+                return f"nothing connected to port {self.port} within {waited}{other}; press Play in the editor"
             return (
                 f"{self._name} did not connect to port {self.port} within {waited}{other}; "
                 f"check that it is a build with {self._dialect.plugin}{tail}"

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tau_trainer.bridge.dialect import UNITY, Dialect
+from tau_trainer.bridge.dialect import UNITY, UNREAL, Dialect
 from tau_trainer.bridge.godot import GREETING, Godot
 from tau_trainer.bridge.godot_server import GodotServer
 from tau_trainer.bridge.server import EngineServer, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import LaunchError
 from tau_trainer.settings import HEADLESS_PREFIX, EngineSettings
+from tau_trainer.settings.engines import UNREAL_PREFIX, plays_unreal
 
 _SUFFIXES = (".app", ".exe", ".x86_64", ".x86")
 _KILL_AFTER_S = 5.0
@@ -36,7 +37,7 @@ if os.getppid() == int(sys.argv[1]):
 
 
 def resolve_executable(path: str | Path, platform: str = sys.platform) -> Path:
-    """Find the program that ``--env`` names, by ML-Agents' rules. Raises LaunchError.
+    """Find the program that ``--env`` names, by ML-Agents' rules, and Unreal's .sh on Linux. Raises LaunchError.
 
     The path can omit the platform's suffix or have another platform's. On macOS it names an ``.app`` bundle; on Windows
     it can name the build's folder.
@@ -67,7 +68,7 @@ def _candidates(stem: Path, given: Path, platform: str) -> list[Path]:
             *(p for p in programs if not p.name.startswith("UnityCrashHandler")),
             given,
         ]
-    return [with_suffix(".x86_64"), with_suffix(".x86"), given, stem]
+    return [with_suffix(".x86_64"), with_suffix(".x86"), given, stem, with_suffix(".sh")]
 
 
 def _says_something(line: str) -> bool:
@@ -94,18 +95,23 @@ class LaunchSpec:
     """Whether engines end with the thread that starts them, however it ends (Linux only)."""
 
     @staticmethod
-    def of(env: str, dialect: Dialect = UNITY, **settings: object) -> LaunchSpec:
-        """For the value of ``--env``: a build's path or ``headless:SCENE``. Raises LaunchError."""
+    def of(env: str, godot: Godot | None = None, **settings: object) -> LaunchSpec:
+        """For the value of ``--env``: a build's path, ``unreal:PATH`` or ``headless:SCENE``. Raises LaunchError.
+
+        ``godot``: what Godot games are told; None: it is another engine's game.
+        """
         if env.startswith(HEADLESS_PREFIX):
             scene = env.removeprefix(HEADLESS_PREFIX)
-            spoken = () if dialect is UNITY else ("--dialect", dialect.game.lower())
+            spoken = () if godot is None else ("--dialect", "godot")
             program = (sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", scene, *spoken)
             package = str(Path(__file__).resolve().parents[2])
             path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
             # One thread each: engines share the machine with the trainer and with other engines.
             variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            return LaunchSpec(program, dialect=dialect, environment=variables, **settings)  # type: ignore[arg-type]
-        return LaunchSpec((str(resolve_executable(env)),), dialect=dialect, **settings)  # type: ignore[arg-type]
+            return LaunchSpec(program, dialect=godot or UNITY, environment=variables, **settings)  # type: ignore[arg-type]
+        build = str(resolve_executable(env.removeprefix(UNREAL_PREFIX)))
+        dialect = UNREAL if plays_unreal(env) or plays_unreal(build) else UNITY
+        return LaunchSpec((build,), dialect=godot or dialect, **settings)  # type: ignore[arg-type]
 
     def log_file(self, index: int) -> Path | None:
         """The log file of engine ``index``; None if the user named one or there is no folder."""
@@ -147,7 +153,7 @@ class EngineOptions:
     flat_sensors: tuple[str, ...] = ()
     """Sensors whose images are always in the order of their shape, for any :attr:`image_order`."""
     attached: bool = False
-    """Whether an engine that this program does not start is a game that joins; else it is the Unity editor."""
+    """Whether an engine that this program does not start is a game that joins; else it is the editor."""
     fixed_port: bool = True
     """Whether the port is fixed; else another one is used if it is taken."""
     godot: Godot | None = None

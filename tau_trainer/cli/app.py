@@ -26,7 +26,7 @@ Each pair is an agent and its trainer, with its own engine. All files of the run
 Press Ctrl-C once to finish, save and export; press it twice to save and quit."""
 _LEARN = """Train the behaviors of an ML-Agents file.
 
-Flags and keys mean the same as in mlagents-learn. Without --env, it waits for the Unity editor: press Play when it \
+Flags and keys mean the same as in mlagents-learn. Without --env, it waits for the editor: press Play when it \
 asks you to."""
 _BATCH = """Train the policies of an environment whose copies are tensors on one device.
 

@@ -230,10 +230,10 @@ def played(env: str | None) -> str:
 
     With the editor, ML-Agents' default.
     """
-    from tau_trainer.settings import ATTACH, DIALECTS, EDITOR
+    from tau_trainer.settings import ATTACH, EDITOR, GODOT
 
     kind, *places = (env or EDITOR).split(":")
-    if kind in DIALECTS:
+    if kind == GODOT:
         return played(":".join(places))
     if kind in (EDITOR, ATTACH):
         return DEFAULT_RUN
@@ -251,7 +251,7 @@ def _note_deprecated(legacy: LegacyFlags) -> None:
 
 
 def _a_pair_for_each_engine(settings: RunSettings, *, chosen: bool) -> RunSettings:
-    """One pair for the Unity editor, or one for each engine that may connect, whatever the file says.
+    """One pair for the editor, or one for each engine that may connect, whatever the file says.
 
     A number of pairs on the command line raises SettingsError.
     """
@@ -265,7 +265,7 @@ def _a_pair_for_each_engine(settings: RunSettings, *, chosen: bool) -> RunSettin
         )
     if chosen:
         raise SettingsError(
-            f"--pairs {settings.tau.pairs}: there is only one {env.editor}; leave --pairs out, set the number of "
+            f"--pairs {settings.tau.pairs}: there is only one editor; leave --pairs out, set the number of "
             "agents in the editor with --agents, or name a build with --env"
         )
     return settings.model_copy(update={"tau": settings.tau.model_copy(update={"pairs": env.engines})})

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tau_trainer import __version__
-from tau_trainer.bridge.dialect import UNITY, Dialect
+from tau_trainer.bridge.dialect import UNITY
 from tau_trainer.bridge.engine import Engine
 from tau_trainer.bridge.godot import Godot
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
@@ -31,7 +31,7 @@ _FAREWELL_S = 1.0
 
 
 class EngineSource:
-    """The engines of a run: builds, scenes of the headless engine, games that join, or an editor."""
+    """The engines of a run: builds, scenes of the headless engine, games that join, or the editor."""
 
     def __init__(
         self,
@@ -46,32 +46,28 @@ class EngineSource:
         self._env = env
         editor = env.place is None
         if editor and count > 1:
-            raise SettingsError(f"there is only one {env.editor}; to use {count} engines, name a build with --env")
+            raise SettingsError(f"there is only one editor; to use {count} engines, name a build with --env")
         self._options = _engine_options(settings)
+        godot = self._options.godot
         self._launch = [
-            None
-            if env.awaited
-            else _launch(settings, i, log_folder, engine_args, self._dialect, bound=only is not None)
+            None if env.awaited else _launch(settings, i, log_folder, engine_args, godot, bound=only is not None)
             for i in range(count)
         ]
-        self._ports = _ports(settings, count, self._dialect, only)
+        own_port = (godot or UNITY).editor_port
+        self._ports = _ports(settings, count, own_port, only)
         if settings.collection.listen is not None:
             check_address(settings.collection.listen)
         self.invitation: str | None = None
         if editor:
-            self.invitation = f"waiting for the {env.editor} on port {self._ports[0]}: press Play in the editor"
+            self.invitation = f"waiting for the editor on port {self._ports[0]}: press Play in the editor"
         elif env.attached:
             first, *_, last = *self._ports, self._ports[-1]  # they are consecutive
             where = f"port {first}" if first == last else f"ports {first} to {last}"
             self.invitation = f"waiting for engines to join on {where}: start one a port, with " + (
-                "--port=PORT" if env.dialect == "godot" else "--mlagents-port PORT"
+                "--port=PORT" if env.godot else "--mlagents-port PORT"
             )
-        self.warnings = (*_exposure(self._options), *_other_port(settings, self._dialect))
+        self.warnings = (*_exposure(self._options), *_other_port(settings, own_port))
         self._playable = Playable()
-
-    @property
-    def _dialect(self) -> Dialect:
-        return self._options.godot or UNITY
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> EngineWorker:
         """The engine of pair ``index``, not yet started."""
@@ -275,7 +271,7 @@ def _launch(
     index: int,
     log_folder: Path,
     engine_args: tuple[str, ...],
-    dialect: Dialect,
+    godot: Godot | None,
     *,
     bound: bool,
 ) -> LaunchSpec:
@@ -283,7 +279,7 @@ def _launch(
     env, engine = settings.env_settings, settings.engine_settings
     return LaunchSpec.of(
         env.place or "",
-        dialect=dialect,
+        godot=godot,
         no_graphics=engine.no_graphics or (engine.no_graphics_monitor and index > 0),
         env_args=(*engine_args, *(env.env_args or ())),
         log_folder=log_folder,
@@ -291,15 +287,15 @@ def _launch(
     )
 
 
-def _ports(settings: RunSettings, count: int, dialect: Dialect, only: int | None = None) -> list[int]:
+def _ports(settings: RunSettings, count: int, own_port: int, only: int | None = None) -> list[int]:
     """Ports for the engines. The default base port means: any free ports from there up."""
     if settings.env_settings.place is None:
         try:
-            return engine_ports(1, dialect.editor_port)
+            return engine_ports(1, own_port)
         except PortInUseError:
             raise PortInUseError(
-                f"port {dialect.editor_port}, where the {settings.env_settings.editor} connects, is taken by another "
-                "program; end it: it may be another trainer that waits for the editor"
+                f"port {own_port}, where the editor connects, is taken by another program; "
+                "end it: it may be another trainer that waits for the editor"
             ) from None
     base = settings.env_settings.base_port
     if settings.env_settings.attached:  # the user who starts the engines must know the ports
@@ -309,18 +305,18 @@ def _ports(settings: RunSettings, count: int, dialect: Dialect, only: int | None
     return engine_ports(count, None if base == BASE_PORT else base)
 
 
-def _other_port(settings: RunSettings, dialect: Dialect) -> tuple[str, ...]:
+def _other_port(settings: RunSettings, own_port: int) -> tuple[str, ...]:
     """A port that was asked for, where the editor is waited for, which connects to its own."""
-    env, port, fixed = settings.env_settings, settings.env_settings.base_port, dialect.editor_port
-    if env.place is not None or port in (BASE_PORT, fixed):
+    env, port = settings.env_settings, settings.env_settings.base_port
+    if env.place is not None or port in (BASE_PORT, own_port):
         return ()
-    return (f"--base-port {port} has no effect: the {env.editor} always connects to port {fixed}",)
+    return (f"--base-port {port} has no effect: the editor always connects to port {own_port}",)
 
 
 def _godot(settings: RunSettings) -> Godot | None:
     """What Godot games are told; None for other engines. Raises SettingsError."""
     env, engine = settings.env_settings, settings.engine_settings
-    if env.dialect != "godot":
+    if not env.godot:
         return None
     if settings.collection.listen is not None:
         raise SettingsError("Godot games always connect to their own machine; leave --listen (collection.listen) out")

@@ -1,6 +1,6 @@
-"""The command line of the headless engine: the flags of a Unity build and those of the scenes.
+"""The command line of the headless engine: the flags of a build of Unity or Unreal, and those of the scenes.
 
-Like a Unity build, the engine ignores unknown arguments; a wrong value for a known flag is an error.
+Like such a build, the engine ignores unknown arguments; a wrong value for a known flag is an error.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ class HeadlessOptions:
         return Fault(FaultKind(kind) if kind else None, self.fault_after, self.fault_seconds, self.fault_once)
 
 
+_IGNORED = ("-nographics", "-batchmode", "-nullrhi", "-unattended", "-stdout", "-FullStdOutLogOutput")
+"""Flags of Unity's and Unreal's builds for what this engine always does."""
+_OF_GODOT = ("--headless", "--disable-render-loop")
+"""The same of Godot's."""
 _FILES = ("--tau-data", "--report-file", "--fault-once")
 
 
@@ -73,8 +77,7 @@ def parse_args(arguments: Sequence[str]) -> HeadlessOptions:
     """
     known, unknown = _parser().parse_known_args(list(arguments))
     values = vars(known)
-    for ignored in ("nographics", "batchmode", "headless", "disable_render_loop", "speedup", "action_repeat"):
-        values.pop(ignored)
+    values.pop("ignored")
     return HeadlessOptions(**values, unknown=tuple(unknown))
 
 
@@ -149,7 +152,7 @@ def _parser() -> _Parser:
         description="Play a scene for a trainer that uses ML-Agents' protocol, as a Unity build does.",
         allow_abbrev=False,
     )
-    _add_build_flags(parser.add_argument_group("a Unity build's flags").add_argument)
+    _add_build_flags(parser.add_argument_group("a build's flags").add_argument)
     _add_scene_flags(parser.add_argument_group("scene").add_argument)
     _add_fault_flags(parser.add_argument_group("faults on purpose").add_argument)
     _add_tau_flags(parser.add_argument_group("scene tau").add_argument)
@@ -158,14 +161,12 @@ def _parser() -> _Parser:
 
 
 def _add_build_flags(add: _Add) -> None:
-    for flag in ("--headless", "--disable-render-loop"):
-        add(flag, action="store_true", help=argparse.SUPPRESS)
-    for flag in ("--speedup", "--action_repeat"):
-        add(flag, help=argparse.SUPPRESS)
+    for flag in (*_IGNORED, *_OF_GODOT):
+        add(flag, dest="ignored", action="store_true", help="accepted and ignored")
+    add("--speedup", "--action_repeat", dest="ignored", metavar="X", help="accepted and ignored (Godot)")
     add("--env_seed", dest="trainer_seed", metavar="S", type=_whole(), help="the trainer's seed (Godot)")
-    add("-nographics", action="store_true", help="accepted and ignored; the engine draws nothing")
-    add("-batchmode", action="store_true", help="accepted and ignored")
-    add("--mlagents-port", "--port", dest="port", metavar="N", type=_whole(1, 65535), help="the trainer's port")
+    ports = "--mlagents-port", "-mlAgentPort", "--port"
+    add(*ports, dest="port", metavar="N", type=_whole(1, 65535), help="the trainer's port")
     add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log file (default: stderr)")
 
 

@@ -6,11 +6,12 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerInitialization
 from tau_trainer.bridge.engine_codec import TrainerMessage, decode_trainer_message, encode_engine_message
-from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, STATUS_OK, Command
+from tau_trainer.bridge.protocol import STATUS_OK, UNITY_WIRE, UNREAL_WIRE, Command, Wire
 from tau_trainer.bridge.side_channels import (
     ENGINE_CONFIGURATION,
     ENVIRONMENT_PARAMETERS,
@@ -34,6 +35,8 @@ from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 if TYPE_CHECKING:
     from tau_trainer.headless.args import HeadlessOptions
 
+WIRES: Final[Mapping[str, Wire]] = {"unity": UNITY_WIRE, "unreal": UNREAL_WIRE}
+"""The messages of each ``--dialect`` over gRPC."""
 _log = logging.getLogger(__name__)
 _SILENT = frozenset({ENGINE_CONFIGURATION, FLOAT_PROPERTIES, TRAINING_ANALYTICS})
 """Side channels that the engine ignores without a warning: it draws nothing and always runs at full speed."""
@@ -45,6 +48,9 @@ class HeadlessEngine:
     def __init__(self, link: TrainerLink, options: HeadlessOptions) -> None:
         self._link = link
         self._options = options
+        self._wire = WIRES.get(options.dialect, UNITY_WIRE)
+        self._unity = self._wire is UNITY_WIRE
+        """Whether it has side channels, and obeys commands in replies without actions. Unreal's plugin does not."""
         self._fault = options.fault
         self._parameters = EnvironmentParameters()
         self._trainer = Capabilities()
@@ -70,18 +76,21 @@ class HeadlessEngine:
     def _handshake(self) -> Scene | None:
         """Make calls 1 and 2. Returns None if the trainer closes the connection here. Raises VersionError."""
         self._fault.before_connect()
-        initialization = EngineInitialization(communication_version=self._fault.version())
-        request = encode_engine_message(initialization=initialization)
-        first = decode_trainer_message(self._link.connect(request, self._options.connect_seconds), {})
+        version = self._fault.version(self._wire.version)
+        initialization = EngineInitialization(communication_version=version)
+        if not self._unity:
+            initialization = replace(initialization, package_version=version)
+        request = encode_engine_message(initialization=initialization, wire=self._wire)
+        first = self._read(self._link.connect(request, self._options.connect_seconds))
         if self._ended(first):
             return None
         if first.initialization is None:
             raise VersionError(
                 "the trainer's first reply has no initialization, so it uses another protocol; check the port."
             )
-        _check_version(first.initialization)
+        _check_version(first.initialization, self._wire.version)
         self._trainer = first.initialization.capabilities
-        second = decode_trainer_message(self._link.exchange(encode_engine_message()), {})
+        second = self._read(self._link.exchange(encode_engine_message(wire=self._wire)))
         if self._ended(second):
             return None
         if not second.has_input:
@@ -91,6 +100,9 @@ class HeadlessEngine:
         scene = create_scene(self._options, self._parameters, seed=seed, areas=areas)
         _log.info("playing %s with %d agents", self._options.scene, scene.agents)
         return scene
+
+    def _read(self, reply: bytes, specs: Mapping[str, BehaviorSpec] | None = None) -> TrainerMessage:
+        return decode_trainer_message(reply, specs or {}, self._wire)
 
     def _play(self, scene: Scene) -> None:
         if self._fault.silent():
@@ -102,7 +114,7 @@ class HeadlessEngine:
         try:
             while True:
                 request = self._request(scene, batches, specs)
-                reply = self._exchange(request, specs)
+                reply = self._read(self._link.exchange(request), specs)
                 if self._ended(reply):
                     return
                 batches = self._follow(reply, scene, batches, report)
@@ -110,10 +122,6 @@ class HeadlessEngine:
         finally:
             if report is not None:
                 report.close()
-
-    def _exchange(self, request: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:
-        """Send a step; the trainer's answer to it."""
-        return decode_trainer_message(self._link.exchange(request), specs)
 
     def _report(self, scene: Scene) -> Report | None:
         options = self._options
@@ -123,7 +131,7 @@ class HeadlessEngine:
         return Report(options.report_file, scene.agents, options.report_seconds, behaviors=behaviors, episodes=episodes)
 
     def _request(self, scene: Scene, batches: list[StepBatch], specs: dict[str, BehaviorSpec]) -> bytes:
-        fault, stats = self._fault, scene.stats()
+        fault, stats = self._fault, scene.stats() if self._unity else []
         if fault.stalled():
             self._link.wait_until_gone()
             raise TrainerGoneError("while stalled")
@@ -141,6 +149,7 @@ class HeadlessEngine:
             side_channel=joined((STATS, stat_payload(stat.key, stat.value, stat.aggregation)) for stat in stats),
             observation_specs=specs,
             trainer=self._trainer,
+            wire=self._wire,
         )
 
     def _follow(
@@ -149,7 +158,7 @@ class HeadlessEngine:
         """Carry out the trainer's reply in Unity's order: side channel, command, actions."""
         parameters = self._parameters
         changed = self._hear(reply.side_channel)
-        if reply.command is Command.RESET:
+        if reply.command is Command.RESET and (self._unity or reply.actions):
             if "seed" in parameters:
                 scene.seed(int(parameters.get("seed", 0.0)))
             if report is not None:
@@ -198,9 +207,9 @@ class HeadlessEngine:
         return True
 
 
-def _check_version(trainer: TrainerInitialization) -> None:
+def _check_version(trainer: TrainerInitialization, ours: str) -> None:
     """Apply ML-Agents' rule: the major version numbers must be equal. Raises VersionError."""
-    theirs, ours = trainer.communication_version, COMMUNICATION_VERSION
+    theirs = trainer.communication_version
     if theirs.split(".")[0] != ours.split(".")[0]:
         raise VersionError(
             f"the trainer uses communicator API {theirs}, this engine {ours}; use versions with the same first number."

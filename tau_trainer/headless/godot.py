@@ -17,7 +17,7 @@ from typing_extensions import override
 from tau_trainer.bridge.engine_codec import TrainerMessage
 from tau_trainer.bridge.godot_codec import INTRODUCTION
 from tau_trainer.bridge.godot_server import framed
-from tau_trainer.bridge.protocol import COMMUNICATION_VERSION, STATUS_CLOSE, STATUS_OK, Command
+from tau_trainer.bridge.protocol import STATUS_CLOSE, STATUS_OK, Command
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import DecodeError, SettingsError
 from tau_trainer.headless.client import HeadlessEngine
@@ -102,7 +102,7 @@ class GodotGame(HeadlessEngine):
 
     def _introduction(self, specs: Mapping[str, BehaviorSpec]) -> bytes:
         agents = sorted((i, name) for name, ids in self._policies.items() for i in ids)
-        box = "box" if self._fault.version() == COMMUNICATION_VERSION else "sphere"
+        box = "box" if self._fault.version("0") == "0" else "sphere"
         info = {
             "type": INTRODUCTION,
             "observation_space": [
@@ -116,12 +116,8 @@ class GodotGame(HeadlessEngine):
         return json.dumps(info).encode()
 
     @override
-    def _exchange(self, request: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:
-        return self._read(self._link.exchange(request), specs)
-
-    def _read(self, data: bytes, specs: Mapping[str, BehaviorSpec]) -> TrainerMessage:
-        """The trainer's message. Raises DecodeError."""
-        said = json.loads(data)
+    def _read(self, reply: bytes, specs: Mapping[str, BehaviorSpec] | None = None) -> TrainerMessage:
+        said = json.loads(reply)
         if said["type"] == "close":
             return TrainerMessage(STATUS_CLOSE)
         if said["type"] == "reset":
@@ -130,6 +126,7 @@ class GodotGame(HeadlessEngine):
         if said["type"] != "action":
             raise DecodeError(f"the trainer sent a message of the unknown type '{said['type']}'")
         self._kind, rows = "step", said["action"]
+        assert specs is not None
         chosen = {name: _chosen([rows[i] for i in ids], specs[name].actions) for name, ids in self._policies.items()}
         return TrainerMessage(STATUS_OK, has_input=True, actions=chosen)
 

@@ -46,13 +46,13 @@ class TrainerGoneError(Exception):
 class TrainerLink:
     """Calls to the trainer that listens on ``localhost:<port>``."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, method: str = METHOD) -> None:
+        self._port, self._method = port, method
         self._connection: Connection | None = None
 
     def _dial(self) -> Connection:
         """A new connection. Raises OSError."""
-        return Http2Connection(_HOST, self._port, METHOD)
+        return Http2Connection(_HOST, self._port, self._method)
 
     def close(self) -> None:
         """Close the connection if it is open."""

@@ -59,14 +59,16 @@ def _run(options: HeadlessOptions) -> None:
         raise SettingsError(f"the trainer's port is missing; give it with `{flag}`.")
     check_scene(options)
     _catch_terminate()
-    from tau_trainer.headless.client import HeadlessEngine
+    from tau_trainer.headless.client import WIRES, HeadlessEngine
     from tau_trainer.headless.godot import GodotGame, GodotLink
     from tau_trainer.headless.link import TrainerLink
 
-    godot = options.dialect == "godot"
-    with contextlib.closing((GodotLink if godot else TrainerLink)(options.port)) as link:
+    wire = WIRES.get(options.dialect)
+    with contextlib.closing(
+        GodotLink(options.port) if wire is None else TrainerLink(options.port, wire.method)
+    ) as link:
         _log.info("connecting to the trainer on localhost:%d", options.port)
-        engine = (GodotGame if godot else HeadlessEngine)(link, options)
+        engine = (GodotGame if wire is None else HeadlessEngine)(link, options)
         gc.freeze()  # later collections can skip the modules that are loaded by now
         engine.run()
 

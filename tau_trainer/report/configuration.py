@@ -58,7 +58,7 @@ class Configuration:
             if not isinstance(behavior, PolicySettings) or behavior.learns
         }
         trainers = {name: behavior.trainer_type for name, behavior in learning.items()}
-        played = settings.env_settings.env_path or "the Unity editor"
+        played = settings.env_settings.env_path or "the editor"
         if isinstance(settings, BatchedSettings):
             played = f"{settings.environment.num_envs:,} x {settings.environment.name}"
         return cls(_compared(settings), played, trainers)

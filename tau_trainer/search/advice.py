@@ -19,6 +19,7 @@ from tau_trainer.search.scaling import Probe, Scaling, scaled
 from tau_trainer.search.speed import Seen, Speed, speed_of
 from tau_trainer.search.stillness import Costs
 from tau_trainer.settings import RunSettings
+from tau_trainer.settings.engines import plays_unreal
 from tau_trainer.training.advice import (
     LEAST_STEPS,
     PPO_KINDS,
@@ -146,7 +147,8 @@ class Adviser:
             return found
         found.engines = self._scaled(self.first, 2 * (os.cpu_count() or 1), self._with_engines)
         found.areas = self._scaled(env.num_areas, None, self._with_areas)
-        if env.env_path is not None and env.env_path.partition(":")[0] not in plugins.names("environments"):
+        path = env.env_path or ""
+        if path and not plays_unreal(path) and path.partition(":")[0] not in plugins.names("environments"):
             self._quicken()
         return found
 

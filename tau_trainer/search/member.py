@@ -65,7 +65,7 @@ def sweep_of(settings: RunSettings) -> SweepSettings:
         raise SettingsError("there is no section sweep in these settings; add sweep.space with the settings to search")
     if settings.env_settings.awaited:
         raise SettingsError(
-            "a sweep starts its environments itself, but it cannot start the Unity editor or engines that connect by "
+            "a sweep starts its environments itself, but it cannot start the editor or engines that connect by "
             "themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
         )
     if settings.cluster is not None:

@@ -111,7 +111,7 @@ class Trial:
     ) -> None:
         if settings.env_settings.awaited and source is None:
             raise SettingsError(
-                "a search starts its environments itself, but it cannot start the Unity editor or engines that connect "
+                "a search starts its environments itself, but it cannot start the editor or engines that connect "
                 "by themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
             )
         self.outcome = Outcome()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -11,13 +12,15 @@ from pydantic_core import PydanticCustomError
 from tau_trainer.settings.kinds import Bool, Float, Int, PositiveInt, Section, Text, Whole
 
 EDITOR = "editor"
-"""An env_path that means the Unity editor, like no env_path."""
+"""An env_path that means the editor, like no env_path."""
 ATTACH = "attach"
 """``attach:MAX``: wait for up to MAX engines, which something else starts, one per port."""
-DIALECTS = ("unreal", "godot")
-"""Engines that an env_path can name: ``godot`` is its editor, ``godot:PATH`` a build, as ``godot:attach:MAX``."""
+GODOT = "godot"
+"""An env_path that means Godot's editor; before a colon and another env_path: its games are Godot's."""
 HEADLESS_PREFIX = "headless:"
 """Prefix of an env_path that names a scene of the headless engine."""
+UNREAL_PREFIX = "unreal:"
+"""Prefix of an env_path that names an Unreal build, for builds that :func:`plays_unreal` does not recognise."""
 HEADLESS_SCENES = (
     "tau",
     "balance",
@@ -33,6 +36,8 @@ HEADLESS_SCENES = (
     "faulty",
 )
 """Scenes of the headless engine."""
+SENT = ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
+"""Keys of ``engine_settings`` that are sent to the game."""
 Port = Annotated[Whole, Field(ge=1, le=65535)]
 """A TCP port."""
 MOST_ENGINES = 1000
@@ -45,13 +50,29 @@ Int32 = Annotated[Whole, Field(le=2**31 - 1)]
 """A whole number of 32 bits, as it is sent to the engine."""
 
 
+def plays_unreal(env_path: str) -> bool:
+    """Whether this env_path is an Unreal build, by its name or by what lies beside it.
+
+    A packaged game has the folders ``Engine`` and ``<project>/Content`` beside its program, on macOS in the bundle's
+    ``Contents/UE``; the program itself can also be meant (``<project>/Binaries/<platform>/<program>``). A Unity build
+    has a folder ``<name>_Data`` instead.
+    """
+    if env_path.startswith(UNREAL_PREFIX):
+        return True
+    path = Path(env_path).expanduser().absolute()
+    if (path.parent / f"{path.stem}_Data").is_dir():
+        return False
+    bundle = path.with_suffix(".app") / "Contents" / "UE"
+    roots = (path.parent, *path.parents[3:4], bundle, path.parent.parent / "UE")
+    return any((root / "Engine").is_dir() and any(root.glob("*/Content")) for root in roots)
+
+
 class EnvSettings(Section):
     """``env_settings``: the engine's program, the number of engines, and restarts after failures."""
 
     env_path: Text | None = None
-    """A build, ``headless:SCENE``, or ``attach:MAX``; None = the Unity editor, which connects to port 5004. With
-    ``godot:`` before it, the game speaks for Godot; ``godot`` alone = the Godot editor, which connects to port 11008.
-    """
+    """A build, ``headless:SCENE``, or ``attach:MAX``; None = the editor, which connects to port 5004. After
+    ``godot:``, the same for Godot games; ``godot`` alone = Godot's editor, which connects to port 11008."""
     env_args: tuple[str, ...] | None = None
     """Arguments to pass to the engine."""
     base_port: Port = 5005
@@ -77,7 +98,7 @@ class EnvSettings(Section):
         if value is None or value == EDITOR:
             return None
         kind, colon, most = value.partition(":")
-        if kind in DIALECTS:
+        if kind == GODOT:
             place = cls._known_scene(most or EDITOR)
             return kind if place is None else f"{kind}:{place}"
         if kind == ATTACH:
@@ -85,6 +106,8 @@ class EnvSettings(Section):
                 said = f"attach:MAX needs a number of engines from 1 to {MOST_ENGINES:,}, not '{most}'"
                 raise PydanticCustomError("attach", "{said}", {"said": said})
             return f"{ATTACH}:{most or 1}"
+        if value == UNREAL_PREFIX:
+            raise PydanticCustomError("unreal", "unreal:PATH needs the path of a build")
         if not value.startswith(HEADLESS_PREFIX):
             return value
         scene = value.removeprefix(HEADLESS_PREFIX)
@@ -97,21 +120,15 @@ class EnvSettings(Section):
         return value
 
     @property
-    def dialect(self) -> str | None:
-        """The engine that env_path names, one of :data:`DIALECTS`; None: none."""
-        kind = (self.env_path or "").partition(":")[0]
-        return kind if kind in DIALECTS else None
+    def godot(self) -> bool:
+        """Whether the engines are Godot games."""
+        return (self.env_path or "").partition(":")[0] == GODOT
 
     @property
     def place(self) -> str | None:
-        """The rest of env_path, without :attr:`dialect`; None = the editor."""
+        """env_path without ``godot:``; None = the editor."""
         path = self.env_path or ""
-        return (path if self.dialect is None else path.partition(":")[2]) or None
-
-    @property
-    def editor(self) -> str:
-        """The name of the editor that plays if env_path names no other place."""
-        return f"{(self.dialect or 'unity').capitalize()} editor"
+        return (path.partition(":")[2] if self.godot else path) or None
 
     @property
     def attached(self) -> bool:
@@ -140,9 +157,9 @@ class EnvSettings(Section):
         if self.place is None and self.num_envs > 1:
             raise PydanticCustomError(
                 "editor_is_one",
-                "num_envs is {count}, but there is only one {editor}; name a build with env_path (--env), "
+                "num_envs is {count}, but there is only one editor; name a build with env_path (--env), "
                 "or use num_envs 1",
-                {"count": self.num_envs, "editor": self.editor},
+                {"count": self.num_envs},
             )
         return self
 

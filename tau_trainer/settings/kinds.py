@@ -24,10 +24,14 @@ class Section(BaseModel):
 
     model_config = FORBID_UNKNOWN | ConfigDict(frozen=True)
 
+    def changed(self, key: str) -> bool:
+        """Whether its value is not the default."""
+        return bool(getattr(self, key) != type(self).model_fields[key].default)
+
     def refuse(self, text: LiteralString, *keys: str) -> None:
         """Raise pydantic's error with ``text``, which contains ``{key}``, for the first changed key of ``keys``."""
         for key in keys:
-            if getattr(self, key) != type(self).model_fields[key].default:
+            if self.changed(key):
                 raise PydanticCustomError("not_here", text, {"key": key})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
-from tau_trainer.settings.engines import HEADLESS_PREFIX
+from tau_trainer.settings.engines import HEADLESS_PREFIX, SENT, plays_unreal
 from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters, POCAHyperparameters
 from tau_trainer.settings.parameters import Curriculum, Lesson
 from tau_trainer.settings.problems import Problems, did_you_mean
@@ -155,7 +155,6 @@ _ENGINE = (
 _REPLAYED = ("channel_capacity", "samples_per_update", "max_policy_lag", "sync_interval")
 _IMAGES = ("image_order", "flat_sensors")
 _PLAYER = ("no_graphics", "no_graphics_monitor")
-_SCREEN = ("width", "height", "quality_level", "time_scale", "target_frame_rate", "capture_frame_rate")
 
 
 def pace(settings: TrainerSettings) -> dict[str, int]:
@@ -254,19 +253,35 @@ class Outlook:
                 yield replay, "has no effect with save_param_only"
         if self._settings.execution == "async" and self._rollouts:
             yield from self._unused("rollouts, which all actors fill together", async_trainer=_REPLAYED)
-        path = self._settings.env_settings.env_path
+        path, godot = self._settings.env_settings.place, self._settings.env_settings.godot
+        if godot:
+            for name in self._settings.environment_parameters or {}:
+                yield ("environment_parameters", name), "has no effect: a Godot game receives no parameters"
+            started = not self._settings.env_settings.awaited
+            told = ("time_scale",) if started else ()
+            unused = tuple(key for key in (*SENT, "action_repeat") if key not in told and (key in SENT or not started))
+            yield from self._unused("Godot games, which receive no such setting", engine_settings=unused)
+        else:
+            yield from self._unused("games of other engines than Godot", engine_settings=("action_repeat",))
+            yield from self._unused("games of other engines than Godot", collection=("truncate_after",))
         if path is None:
             unused = tuple(key for key in _ENGINE if key != "base_port")
-            yield from self._unused("the Unity editor", env_settings=unused, engine_settings=_PLAYER)
-            yield from self._unused("the Unity editor, which always connects to port 5004", env_settings=("base_port",))
+            port = 11008 if godot else 5004
+            yield from self._unused("the editor", env_settings=unused, engine_settings=_PLAYER)
+            yield from self._unused(f"the editor, which always connects to port {port}", env_settings=("base_port",))
         elif self._settings.env_settings.attached:
             unused = tuple(key for key in _ENGINE if key != "base_port")
             yield from self._unused("attach:MAX", env_settings=unused, engine_settings=_PLAYER)
         elif path.startswith(HEADLESS_PREFIX):
-            yield from self._unused("the headless engine", engine_settings=_PLAYER + _SCREEN)
+            yield from self._unused("the headless engine", engine_settings=_PLAYER + (() if godot else SENT))
         elif path.startswith("gym:"):
-            yield from self._unused("Gymnasium", env_settings=("base_port",), engine_settings=_PLAYER + _SCREEN)
+            yield from self._unused("Gymnasium", env_settings=("base_port",), engine_settings=_PLAYER + SENT)
             yield from self._unused("Gymnasium", collection=_IMAGES)
+        elif not godot and plays_unreal(path):
+            for name in self._settings.environment_parameters or {}:
+                yield ("environment_parameters", name), "has no effect: an Unreal game receives no parameters"
+            yield from self._unused("Unreal games, which receive no settings", engine_settings=SENT)
+            yield from self._unused("Unreal games, which send no pictures", collection=_IMAGES)
         for place, lesson, last in self._lessons():
             if last and lesson.completion_criteria is not None:
                 yield (*place, "completion_criteria"), "has no effect in the last lesson"

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from tau_trainer import plugins
-from tau_trainer.settings.engines import ATTACH, DIALECTS, EDITOR, HEADLESS_PREFIX, HEADLESS_SCENES
+from tau_trainer.settings.engines import ATTACH, EDITOR, GODOT, HEADLESS_PREFIX, HEADLESS_SCENES
 
 _LONGEST_NAME = _LONGEST_LIST = 1000
 _WORD = re.compile(r"\w{1,60}", re.ASCII)
@@ -107,7 +107,7 @@ def is_played_here(value: object) -> bool:
     if value is None or value == EDITOR:
         return True
     kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if kind in DIALECTS:
+    if kind == GODOT:
         return is_played_here(name or None)
     if kind == ATTACH:
         return not name or is_number(name)

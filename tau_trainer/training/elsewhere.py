@@ -14,6 +14,7 @@ from tau_trainer import plugins
 from tau_trainer.errors import ClusterError, SettingsError
 from tau_trainer.remote.process import Machines
 from tau_trainer.settings import ClusterSettings, RunSettings
+from tau_trainer.settings.engines import UNREAL_PREFIX
 from tau_trainer.training.plan import RunKind
 from tau_trainer.training.task import task_of
 
@@ -68,11 +69,11 @@ def connected(cluster: ClusterSettings, say: Callable[[str], None]) -> Iterator[
 
 def playable(settings: RunSettings) -> RunSettings:
     """Settings with the absolute path of the build, because every node looks for it."""
-    env = settings.env_settings
-    if build_of(settings) is None:
+    env, build = settings.env_settings, build_of(settings)
+    if build is None:
         return settings
-    path = str(Path(env.place or "").expanduser().absolute())
-    whole = env.model_copy(update={"env_path": path if env.dialect is None else f"{env.dialect}:{path}"})
+    kind = (env.env_path or "").removesuffix(build)
+    whole = env.model_copy(update={"env_path": f"{kind}{Path(build).expanduser().absolute()}"})
     return settings.model_copy(update={"env_settings": whole})
 
 
@@ -81,7 +82,7 @@ def build_of(settings: RunSettings) -> str | None:
     path = settings.env_settings.place or ""
     prefix, colon, _ = path.partition(":")
     named = colon and (prefix == "headless" or prefix in plugins.names("environments"))
-    return None if named or not path else path
+    return None if named or not path else path.removeprefix(UNREAL_PREFIX)
 
 
 def _fitting(settings: RunSettings, room: int, described: str) -> RunSettings:

@@ -108,7 +108,7 @@ class RunPlan:
         path = env.env_path or ""
         if env.attached:
             return "engines that connect"
-        return f"the {env.editor}" if env.place is None else path if ":" in path else Path(path).name
+        return "the editor" if env.place is None else path if ":" in path else Path(path).name
 
     @property
     def subject(self) -> str:

@@ -22,7 +22,7 @@ import yaml
 
 from tau_trainer import plugins
 from tau_trainer.settings.document import parse_document
-from tau_trainer.settings.engines import HEADLESS_PREFIX
+from tau_trainer.settings.engines import HEADLESS_PREFIX, plays_unreal
 from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters
 from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.run import RunSettings
@@ -59,7 +59,7 @@ _LINE = re.compile(r"(?P<indent> *)(?P<key>\w+):(?P<comment>  # .*)?")
 """A key of ``starting.yaml``; any other line is taken as it is."""
 _ANY = "# For every behavior of your game. `tau-train init --env GAME` writes what fits each of them."
 _EDITOR = """
-# Without env_settings.env_path, `learn` waits until you press Play in the Unity editor.
+# Without env_settings.env_path, `learn` waits until you press Play in the editor.
 # --env, or `env_path: path/to/Build` in env_settings, plays a build.
 """
 _GROUPED = f"Its groups are paid together, which {GROUPS} is for."
@@ -273,7 +273,7 @@ def _environment(settings: RunSettings) -> dict[str, dict[str, Any]]:
         found["env_settings"]["num_areas"] = env.num_areas
     elif not env.awaited:
         found["env_settings"]["num_envs"] = env.num_envs
-    if not of_python and not path.startswith(HEADLESS_PREFIX):
+    if not (of_python or path.startswith(HEADLESS_PREFIX) or (path and plays_unreal(path))):
         found["engine_settings"]["time_scale"] = engine.time_scale
     return found
 

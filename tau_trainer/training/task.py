@@ -47,7 +47,7 @@ class Task(Evaluating, Protocol):
 
     @property
     def editor_parameters(self) -> Mapping[str, float]:
-        """The same values as environment parameters, for the Unity editor, which has no command line."""
+        """The same values as environment parameters, for the editor, which has no command line."""
 
     @property
     def identity(self) -> Mapping[str, str]:

@@ -120,7 +120,7 @@ def test_a_sign_of_life_comes_before_torch(folder: Path) -> None:
         "parallel --pairs 9 --max-concurrent 2 --seed 7": "[INFO] tau3: starting 2 of 9 engines (headless:tau), seed 7",
         "learn 3DBall --env headless:balance --seed 1": "[INFO] 3DBall: starting 1 engine (headless:balance), seed 1",
         "learn CartPole --env gym:CartPole-v1 --seed 1": "[INFO] CartPole: starting 1 engine (gym:CartPole-v1), seed 1",
-        "parallel --env editor --seed 1": "[INFO] tau3: preparing for the Unity editor, seed 1",
+        "parallel --env editor --seed 1": "[INFO] tau3: preparing for the editor, seed 1",
         "parallel --resume --run-id taken": f"[INFO] taken: reading what was saved in {Path('results', 'taken')}",
         "evaluate taken": f"evaluating {Path('results', 'taken')}",
         "export taken": f"exporting {Path('results', 'taken')}",

@@ -421,18 +421,18 @@ def test_an_open_door_is_told_of(tmp_path: Path, tls: dict[str, Any], sentence: 
 
 @pytest.mark.parametrize("path", ["editor", None])
 def test_the_editor_is_one_and_invited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None) -> None:
-    with pytest.raises(SettingsError, match="only one Unity editor; to use 2 engines, name a build"):
+    with pytest.raises(SettingsError, match="only one editor; to use 2 engines, name a build"):
         source_of(tmp_path, 2, env_settings__env_path=path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setattr(module, "EDITOR_PORT", port)
-        with pytest.raises(PortInUseError, match=f"port {port}, where the Unity editor connects, is taken"):
+        with pytest.raises(PortInUseError, match=f"port {port}, where the editor connects, is taken"):
             source_of(tmp_path, env_settings__env_path=path)
     source = source_of(tmp_path, env_settings__env_path=path)
-    assert source.invitation == f"waiting for the Unity editor on port {port}: press Play in the editor"
+    assert source.invitation == f"waiting for the editor on port {port}: press Play in the editor"
     assert source.warnings == ()
     assert source_of(tmp_path, env_settings__env_path=path, env_settings__base_port=port).warnings == ()
-    said = f"--base-port 6000 has no effect: the Unity editor always connects to port {port}"
+    said = f"--base-port 6000 has no effect: the editor always connects to port {port}"
     assert source_of(tmp_path, env_settings__env_path=path, env_settings__base_port=6000).warnings == (said,)
 
 

@@ -122,7 +122,7 @@ def test_what_becomes_nan_has_diverged() -> None:
 
 def test_there_is_no_editor_to_try_on() -> None:
     with pytest.raises(
-        SettingsError, match="it cannot start the Unity editor or engines that connect by themselves; name a build"
+        SettingsError, match="it cannot start the editor or engines that connect by themselves; name a build"
     ):
         Trial(load_settings("3DBall"))
 

@@ -160,9 +160,9 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
         (
             "env_settings: {base_port: 6000}",
             "env_settings.base_port",
-            "has no effect with the Unity editor, which always connects to port 5004",
+            "has no effect with the editor, which always connects to port 5004",
         ),
-        ("env_settings: {env_args: [a]}", "env_settings.env_args", "has no effect with the Unity editor"),
+        ("env_settings: {env_args: [a]}", "env_settings.env_args", "has no effect with the editor"),
         ("env_settings: {env_path: attach, env_args: [a]}", "env_settings.env_args", "has no effect with attach:MAX"),
         (
             "env_settings: {env_path: 'headless:tau'}\nengine_settings: {time_scale: 3}",

@@ -225,7 +225,7 @@ CASES = {
     ),
     "several engines in the editor": (
         "env_settings: {num_envs: 2}",
-        "env_settings: num_envs is 2, but there is only one Unity editor; name a build with env_path (--env), "
+        "env_settings: num_envs is 2, but there is only one editor; name a build with env_path (--env), "
         "or use num_envs 1",
     ),
     "no areas": ("env_settings: {num_areas: 0}", "env_settings.num_areas must be at least 1, not 0"),

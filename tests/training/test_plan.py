@@ -123,7 +123,7 @@ def test_a_slow_game_is_given_time_before_it_counts_as_stalled(tmp_path: Path) -
         ("attach", "engines that connect"),
         ("headless:tau", "headless:tau"),
         ("gym:CartPole-v1", "gym:CartPole-v1"),
-        ("editor", "the Unity editor"),
+        ("editor", "the editor"),
     ],
 )
 def test_what_a_person_calls_it(tmp_path: Path, env: str, environment: str) -> None:

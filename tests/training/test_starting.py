@@ -214,9 +214,7 @@ def test_without_a_game_the_file_has_the_defaults() -> None:
     assert text == starting_text(played(seed=3), []), "the seed is left to each run"
     assert settings == load_settings(None)
     assert settings.default_settings == PPOTrainerSettings()
-    assert (
-        text.count("\n# Without env_settings.env_path, `learn` waits until you press Play in the Unity editor.\n") == 1
-    )
+    assert text.count("\n# Without env_settings.env_path, `learn` waits until you press Play in the editor.\n") == 1
 
 
 @pytest.mark.parametrize("text", [starting_text(played(), []), of_scene("soccer")[2]])

@@ -73,7 +73,7 @@ def animate_command(
     given = settings.env_settings
     chosen = env or given.env_path
     if chosen is None:
-        raise SettingsError("the run was trained in the Unity editor; name an environment with --env gym:ID")
+        raise SettingsError("the run was trained in the editor; name an environment with --env gym:ID")
     words = env_args if env_args is not None else (given.env_args or () if chosen == given.env_path else ())
     showing = Showing(
         episodes=episodes,

@@ -41,7 +41,7 @@ def match_command(
     contestants = [_found(player, results_dir) for player in players]
     runs = [folder / "configuration.yaml" for folder in contestants if isinstance(folder, Path)]
     settings = engine_settings(next((run for run in runs if run.is_file()), None), engines or EngineFlags(), seed)
-    show_status(f"playing on {settings.env_settings.env_path or 'the Unity editor'}")
+    show_status(f"playing on {settings.env_settings.env_path or 'the editor'}")
     from tau_trainer.evaluation.matches import standings
     from tau_trainer.metrics.games import lines
     from tau_trainer.runs.session import on_interrupt

@@ -45,7 +45,7 @@ def record_command(
     scripted = player == "random" or (":" in player and not Path(player).exists())
     run = None if scripted else run_folder(player, results_dir)
     settings = engine_settings(None if run is None else run / "configuration.yaml", engines or EngineFlags(), seed)
-    show_status(f"recording {player} on {settings.env_settings.env_path or 'the Unity editor'}")
+    show_status(f"recording {player} on {settings.env_settings.env_path or 'the editor'}")
     from tau_trainer.runs.session import on_interrupt
     from tau_trainer.training.recording import record
 

@@ -132,7 +132,7 @@ def _game_rows(settings: RunSettings, measured: Measured) -> Iterator[tuple[str,
 
     game, env = measured.game, settings.env_settings
     many = f"{game.engines} x " if game.engines > 1 else ""
-    yield "plays", f"{many}{env.env_path or 'the Unity editor'}, {game.agents:,.3g} decisions in each exchange"
+    yield "plays", f"{many}{env.env_path or 'the editor'}, {game.agents:,.3g} decisions in each exchange"
     yield "speed", f"{1e3 * game.exchange_s:.3g} ms an exchange, {game.rate:,.0f} decisions a second"
     if env.awaited:
         yield (

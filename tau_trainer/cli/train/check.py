@@ -216,7 +216,7 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     if where and "actors" not in settings.async_trainer.model_fields_set:
         where = f" or more, as many as fit{where}"
     count = f"{actors} actors{where}, each" if actors else f"{env.num_envs} x"
-    plays = f"the {env.editor}, when Play is pressed"
+    plays = "the editor, when Play is pressed"
     if env.attached:
         plays = f"engines that connect, at most {env.engines:,}"
     elif env.place is not None:

@@ -68,7 +68,7 @@ _ARGUMENTS: Final = {"--timeout-wait": "timeout_wait", "give --env": "give file_
 
 
 class UnityEnvironment(BaseEnv):
-    """A Unity build, a scene of the headless engine (``headless:balance``), or the Unity editor.
+    """A Unity build, a scene of the headless engine (``headless:balance``), or the editor.
 
     Images are [C, H, W]. Uncompressed images are read in the order of their shape, as in mlagents-envs. Packages
     3.0.0-exp.1 to 4.0.0 write them in another order: with several channels, ``obs.reshape(-1, H, W, C).transpose(0, 3,
@@ -144,7 +144,7 @@ class UnityEnvironment(BaseEnv):
                 launch = _launch(file_name, hidden, additional_args or (), log_folder)
                 port = engine_ports(1, base_port + worker_id)[0] if base_port else 0
                 if launch is None:
-                    _log.warning("waiting for the Unity editor on port %d: press Play in the editor", port)
+                    _log.warning("waiting for the editor on port %d: press Play in the editor", port)
                 # The bridge sends the seed plus the engine's number; here the seed is the engine's own.
                 options = EngineOptions(seed - worker_id, num_areas, self._timeout_s, image_order="declared")
                 self._engine = self._blocking(_made(worker_id, port, launch, options, self._hub))

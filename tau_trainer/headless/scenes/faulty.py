@@ -15,7 +15,6 @@ from typing import Final
 
 import numpy as np
 
-from tau_trainer.bridge.protocol import COMMUNICATION_VERSION
 from tau_trainer.specs import StepBatch
 
 EXIT_CODE: Final = 70
@@ -69,9 +68,9 @@ class Fault:
         if self._due(FaultKind.SLOW_START, 0):
             time.sleep(self.seconds)
 
-    def version(self) -> str:
+    def version(self, right: str) -> str:
         """The communicator API to announce."""
-        return WRONG_VERSION if self._due(FaultKind.WRONG_VERSION, 0) else COMMUNICATION_VERSION
+        return WRONG_VERSION if self._due(FaultKind.WRONG_VERSION, 0) else right
 
     def silent(self) -> bool:
         """True if the engine must stop responding. Called after the handshake."""

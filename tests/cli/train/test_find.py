@@ -77,7 +77,7 @@ def test_combinations_of_values() -> None:
     ("words", "said"),
     [
         ("find lr CartPoll", "CartPoll"),
-        ("find lr 3DBall", "it cannot start the Unity editor"),
+        ("find lr 3DBall", "it cannot start the editor"),
         ("find lr CartPole --start-lr 1 --end-lr 0.1", "a sweep goes from a learning rate above 0 to a larger one"),
         ("find lr CartPole --steps many", "steps"),
         ("find lr CartPole --metric luck", "metric"),

@@ -92,7 +92,7 @@ def test_deprecated_flags_are_accepted_with_a_warning(training: Any, capsys: pyt
     ("words", "sentence"),
     [
         ("--num-envs 0 --env x", "--num-envs must be at least 1, not 0"),
-        ("--num-envs 2", "env_settings: num_envs is 2, but there is only one Unity editor; name a build"),
+        ("--num-envs 2", "env_settings: num_envs is 2, but there is only one editor; name a build"),
         ("--num-areas 0", "--num-areas must be at least 1, not 0"),
         ("--inference --force", "--inference plays an existing run, and --force would replace it"),
         ("--torch-device gpu", "--torch-device must be cpu, cuda, cuda:N, mps or xpu, not 'gpu'"),

@@ -409,6 +409,6 @@ def test_ctrl_c_interrupts_a_step_and_the_game_can_be_closed(notebook: bool) -> 
 
 
 def test_the_editor_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING), pytest.raises(UnityTimeOutException, match="press Play in the Unity editor"):
+    with caplog.at_level(logging.WARNING), pytest.raises(UnityTimeOutException, match="press Play in the editor"):
         UnityEnvironment(base_port=0, timeout_wait=0.1)  # type: ignore[arg-type]
     assert "press Play in the editor" in caplog.text
