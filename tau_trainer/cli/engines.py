@@ -50,8 +50,8 @@ class EngineFlags:
         Text,
         text(
             "A build of Unity or Unreal, unreal:PATH, godot:PATH, headless:SCENE, batched:tau, gym:ID, "
-            "pettingzoo:MODULE, editor (press Play; port 5004), godot (the same; port 11008), or attach:MAX (wait for up "
-            "to MAX engines to connect, one per port).",
+            "pettingzoo:MODULE, editor (press Play; port 5004), godot (the same; port 11008), or attach:MAX (wait for "
+            "up to MAX engines to connect, one per port).",
             "ENV",
         ),
         Sets("env_settings.env_path"),

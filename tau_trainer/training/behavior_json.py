@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, NamedAction, ObservationSpec, ObservationType
 
 _DTYPES = {"float32": np.float32, "uint8": np.uint8}
 """Data types of a sensor's values."""
@@ -30,6 +30,7 @@ def to_json(spec: BehaviorSpec) -> dict[str, Any]:
         ],
         "continuous_size": spec.actions.continuous_size,
         "discrete_branches": list(spec.actions.discrete_branches),
+        "named_actions": [[action.name, action.size, action.discrete] for action in spec.actions.named],
     }
 
 
@@ -48,5 +49,9 @@ def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
             )
             for sensor in values["observations"]
         ),
-        ActionSpec(values["continuous_size"], tuple(values["discrete_branches"])),
+        ActionSpec(
+            values["continuous_size"],
+            tuple(values["discrete_branches"]),
+            tuple(NamedAction(*action) for action in values.get("named_actions", ())),
+        ),
     )
