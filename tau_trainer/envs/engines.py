@@ -315,12 +315,12 @@ def _other_port(settings: RunSettings, own_port: int) -> tuple[str, ...]:
 
 def _godot(settings: RunSettings) -> Godot | None:
     """What Godot games are told; None for other engines. Raises SettingsError."""
-    env, engine = settings.env_settings, settings.engine_settings
+    env, chosen = settings.env_settings, settings.collection
     if not env.godot:
         return None
-    if settings.collection.listen is not None:
+    if chosen.listen is not None:
         raise SettingsError("Godot games always connect to their own machine; leave --listen (collection.listen) out")
-    return Godot(env.seed, engine.time_scale, engine.action_repeat, settings.collection.truncate_after)
+    return Godot(env.seed, settings.engine_settings.time_scale, chosen.action_repeat, chosen.truncate_after)
 
 
 def _engine_options(settings: RunSettings) -> EngineOptions:

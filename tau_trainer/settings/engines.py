@@ -175,8 +175,6 @@ class EngineSettings(Section):
     """Unity's quality level."""
     time_scale: Annotated[Float, Field(ge=0, le=1e38)] = 20.0
     """Game seconds for each real second, sent as a float32; Godot's speed-up."""
-    action_repeat: Annotated[Int32, Field(ge=1)] | None = None
-    """Physics frames for each decision in Godot builds; None = as the game's Sync node says."""
     target_frame_rate: Annotated[Int32, Field(ge=-1)] = -1
     """Frames per second; -1 = unlimited."""
     capture_frame_rate: Annotated[Int32, Field(ge=0)] = 60

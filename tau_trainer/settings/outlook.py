@@ -258,12 +258,13 @@ class Outlook:
             for name in self._settings.environment_parameters or {}:
                 yield ("environment_parameters", name), "has no effect: a Godot game receives no parameters"
             started = not self._settings.env_settings.awaited
-            told = ("time_scale",) if started else ()
-            unused = tuple(key for key in (*SENT, "action_repeat") if key not in told and (key in SENT or not started))
+            unused = tuple(key for key in SENT if key != "time_scale" or not started)
             yield from self._unused("Godot games, which receive no such setting", engine_settings=unused)
+            if not started:
+                yield from self._unused("games that you start, whose Sync node says it", collection=("action_repeat",))
         else:
-            yield from self._unused("games of other engines than Godot", engine_settings=("action_repeat",))
-            yield from self._unused("games of other engines than Godot", collection=("truncate_after",))
+            of_godot = ("action_repeat", "truncate_after")
+            yield from self._unused("games of other engines than Godot", collection=of_godot)
         if path is None:
             unused = tuple(key for key in _ENGINE if key != "base_port")
             port = 11008 if godot else 5004

@@ -273,6 +273,7 @@ SETTINGS: Mapping[str, Rule] = {
     "collection": {
         **_each(NUMBER, "deterministic max_policy_age"),
         **_each(WORD, "learner image_order transport"),
+        **_each(NUMBER, "action_repeat truncate_after"),
         "flat_sensors": NAMES,
         "listen": Goes("opens this machine to others"),
         **dict.fromkeys(("tls_cert", "tls_key"), Goes(FILE)),

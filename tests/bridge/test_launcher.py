@@ -73,7 +73,7 @@ class TestResolution:
     def test_nothing_there(self, tmp_path: Path, platform: str) -> None:
         (tmp_path / "folder").mkdir()
         for given in ("missing", "folder"):
-            with pytest.raises(LaunchError, match=rf"no program found at '.*{given}'; give --env the path of a Unity"):
+            with pytest.raises(LaunchError, match=rf"no program found at '.*{given}'; give --env the path of a build"):
                 resolve_executable(tmp_path / given, platform)
 
     def test_not_executable(self, tmp_path: Path) -> None:
