@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tau_trainer.bridge.agent_records import check_finite
 from tau_trainer.bridge.codec import EngineInitialization, EngineMessage
 from tau_trainer.bridge.godot_spaces import Sensor, read_actions, read_agents, read_sensors
 from tau_trainer.bridge.protocol import STATUS_OK, Command
@@ -151,7 +152,8 @@ class GodotCodec:
     ) -> StepBatch:
         ids = group.ids
         before, group.obs = group.obs, _observed(group.sensors, [seen[i] for i in ids])
-        none, over = np.zeros(len(ids), np.int32), np.flatnonzero(done[ids])
+        none, unpaid, over = np.zeros(len(ids), np.int32), np.zeros(len(ids), np.float32), np.flatnonzero(done[ids])
+        check_finite(group.spec, ids.astype(np.int32), group.obs, reward[ids], unpaid)
         terminals = empty_terminals(group.spec.observations)
         if len(over):
             ended = ids[over]
@@ -161,12 +163,10 @@ class GodotCodec:
                 reward[ended],
                 cut[ended],
                 none[over],
-                np.zeros(len(over), np.float32),
+                unpaid[over],
             )
         going = np.where(done[ids], np.float32(0), reward[ids])
-        return StepBatch(
-            group.spec.name, ids.astype(np.int32), group.obs, going, none, np.zeros(len(ids), np.float32), terminals
-        )
+        return StepBatch(group.spec.name, ids.astype(np.int32), group.obs, going, none, unpaid, terminals)
 
     def _column(self, said: Mapping[str, Any], key: str) -> list[Any]:
         """The list with one item for each agent."""

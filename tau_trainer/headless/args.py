@@ -165,8 +165,10 @@ def _add_build_flags(add: _Add) -> None:
         add(flag, dest="ignored", action="store_true", help="accepted and ignored")
     add("--speedup", "--action_repeat", dest="ignored", metavar="X", help="accepted and ignored (Godot)")
     add("--env_seed", dest="trainer_seed", metavar="S", type=_whole(), help="the trainer's seed (Godot)")
-    ports = "--mlagents-port", "-mlAgentPort", "--port"
-    add(*ports, dest="port", metavar="N", type=_whole(1, 65535), help="the trainer's port")
+    port = functools.partial(add, dest="port", metavar="N", type=_whole(1, 65535))
+    port("--mlagents-port", help="the trainer's port")
+    port("-mlAgentPort", help="the same, as Unreal's builds take it: -mlAgentPort=N")
+    port("--port", help="the same, as Godot's builds take it: --port=N")
     add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log file (default: stderr)")
 
 

@@ -7,7 +7,7 @@ numbers one field each, which proto3 allows; both have fields that no receiver k
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,20 +98,68 @@ _SCHEMA: dict[str, tuple[tuple[str, int, str], ...]] = {
 }
 
 
+_UNREAL_SCHEMA = {
+    "Header": _SCHEMA["Header"],
+    "FloatData": _SCHEMA["FloatData"],
+    "Observation": (
+        ("shape", 1, "*int32"),
+        ("float_data", 2, "FloatData"),
+        ("dimension_properties", 3, "*int32"),
+        ("name", 4, "string"),
+    ),
+    "AgentInfo": (
+        ("reward", 1, "float"),
+        ("done", 2, "bool"),
+        ("max_step_reached", 3, "bool"),
+        ("id", 4, "int32"),
+        ("action_mask", 5, "*bool"),
+        ("observations", 6, "*Observation"),
+        ("group_id", 7, "int32"),
+        ("group_reward", 8, "float"),
+    ),
+    "AgentInfos": (("value", 1, "*AgentInfo"),),
+    "AgentAction": (("value", 1, "float"), ("continuous_actions", 2, "*float"), ("discrete_actions", 3, "*int32")),
+    "AgentActions": (("value", 1, "*AgentAction"),),
+    "ActionSpec": (*_SCHEMA["ActionSpec"], ("action_descriptions", 4, "*string")),
+    "BrainParameters": (("brain_name", 1, "string"), ("is_training", 2, "bool"), ("action_spec", 3, "ActionSpec")),
+    "InitOutput": (
+        ("name", 1, "string"),
+        ("communication_version", 2, "string"),
+        ("log_path", 3, "string"),
+        ("brain_parameters", 4, "*BrainParameters"),
+        ("package_version", 5, "string"),
+    ),
+    "RLOutput": (("agent_infos", 1, "{}AgentInfos"), ("side_channel", 2, "bytes")),
+    "UnityOutput": _SCHEMA["UnityOutput"],
+    "InitInput": (
+        ("seed", 1, "int32"),
+        ("communication_version", 2, "string"),
+        ("package_version", 3, "string"),
+        ("num_areas", 4, "int32"),
+    ),
+    "RLInput": (("agent_actions", 1, "{}AgentActions"), ("command", 2, "int32"), ("side_channel", 3, "bytes")),
+    "UnityInput": _SCHEMA["UnityInput"],
+    "UnityMessage": _SCHEMA["UnityMessage"],
+}
+"""The messages of the UnrealMLAgents plugin 1.0.0, by its .proto files, under the names of Unity's."""
+
+
 class Messages:
     """The classes of the messages that tests begin with."""
 
-    def __init__(self, *, packed: bool) -> None:
-        package = "packed_oracle" if packed else "unpacked_oracle"
+    def __init__(
+        self, *, packed: bool, schema: Mapping[str, tuple[tuple[str, int, str], ...]] = _SCHEMA, name: str = ""
+    ) -> None:
+        package = name or ("packed_oracle" if packed else "unpacked_oracle")
         file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
-        for name, fields in _SCHEMA.items():
+        for name, fields in schema.items():
             message = file.message_type.add(name=name)
             for field, number, kind in fields:
                 _add(message, package, field, number, kind, packed)
         pool = descriptor_pool.DescriptorPool()
         pool.AddSerializedFile(file.SerializeToString())
         classes: dict[str, Any] = {
-            name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in _SCHEMA
+            name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in schema
         }
         self.UnityMessage, self.AgentInfos = classes["UnityMessage"], classes["AgentInfos"]
 
@@ -138,6 +186,7 @@ def _add(message: Any, package: str, name: str, number: int, kind: str, packed: 
 
 PACKED = Messages(packed=True)
 UNPACKED = Messages(packed=False)
+UNREAL = Messages(packed=True, schema=_UNREAL_SCHEMA, name="unreal_oracle")
 
 
 @dataclass(slots=True)
@@ -182,9 +231,10 @@ def fill(infos: Any, spec: BehaviorSpec, agents: Sequence[Agent]) -> None:
             observation = info.observations.add(
                 shape=sensor.shape,
                 dimension_properties=[int(p) for p in sensor.dimension_property],
-                observation_type=int(sensor.observation_type),
                 name=sensor.name,
             )
+            if sensor.observation_type:
+                observation.observation_type = int(sensor.observation_type)
             if values.dtype == np.uint8:
                 observation.compression_type, observation.compressed_data = 1, unity_png(values)
             else:

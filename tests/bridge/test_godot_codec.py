@@ -189,12 +189,14 @@ def test_pictures_are_hexadecimal_text_in_the_order_of_an_image() -> None:
     np.testing.assert_array_equal(batch.obs[0][0], np.arange(24).reshape(3, 2, 4))
 
 
-def test_numbers_that_are_not_finite_arrive_as_such() -> None:
-    """They are refused by name where every engine's are."""
-    game = Game(1)
-    (batch,) = game.reset([{"obs": [None, 1e60, 0]}])
-    assert np.isnan(batch.obs[0][0, 0])
-    assert np.isinf(batch.obs[0][0, 1])
+@pytest.mark.parametrize("number", [None, float("nan"), 1e60, float("-inf")])
+def test_numbers_that_are_not_finite_are_refused_by_name(number: Any) -> None:
+    game = Game(2)
+    with pytest.raises(DecodeError, match="'shared_policy' sent NaN or infinity in sensor 'obs' of agent 1"):
+        game.reset([{"obs": [0, 0, 0]}, {"obs": [0, number, 0]}])
+    game.reset(seen(1, 2))
+    with pytest.raises(DecodeError, match="sent NaN or infinity in reward of agent 0"):
+        game.step(seen(1, 2), [number, 0], [True, False])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tau_trainer.bridge.dialect import UNITY, UNREAL
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec, resolve_executable
 from tau_trainer.errors import LaunchError
 from tests.waiting import HANG_S, NEVER_S, until
@@ -39,6 +40,12 @@ class TestResolution:
         for name in ("game", "game.x86", "game.x86_64"):
             wanted = program(tmp_path / name)
             assert resolve_executable(tmp_path / "game", "linux") == wanted
+
+    def test_linux_script_of_an_unreal_build(self, tmp_path: Path) -> None:
+        (tmp_path / "Game").mkdir()  # the project's folder, beside the script
+        wanted = program(tmp_path / "Game.sh")
+        assert resolve_executable(tmp_path / "Game", "linux") == wanted
+        assert resolve_executable(tmp_path / "Game.sh", "linux") == wanted
 
     def test_macos_bundle(self, tmp_path: Path) -> None:
         other = program(tmp_path / "game.app/Contents/MacOS/My Game")
@@ -120,6 +127,21 @@ class TestFlags:
     def test_a_build(self, tmp_path: Path) -> None:
         wanted = program(tmp_path / "game.x86_64")
         assert LaunchSpec.of(str(wanted)).program == (str(wanted),)
+        assert LaunchSpec.of(str(wanted)).dialect is UNITY
+
+    @posix
+    def test_an_unreal_build(self, tmp_path: Path) -> None:
+        """Named so, or recognised: by what is given, or by the program that is found there."""
+        wanted = program(tmp_path / "game.x86_64")
+        named = LaunchSpec.of(f"unreal:{tmp_path / 'game'}")
+        assert (named.program, named.dialect) == ((str(wanted),), UNREAL)
+        for folder in ("Engine", "Ball/Content"):
+            (tmp_path / folder).mkdir(parents=True)
+        link = tmp_path.parent / f"{tmp_path.name}-link"
+        link.symlink_to(wanted)
+        for given in (wanted, link):
+            found = LaunchSpec.of(str(given))
+            assert (found.program, found.dialect) == ((str(wanted),), UNREAL)
 
 
 def python(code: str, *arguments: str, logs: Path | None = None) -> LaunchSpec:
@@ -311,6 +333,7 @@ def test_an_engine_that_is_bound_ends_with_whoever_started_it_however_that_ends(
     wait = f"import time; time.sleep({NEVER_S})"
     program = f"""
 import asyncio, signal, os
+from tau_trainer.bridge.dialect import UNITY, UNREAL
 from tau_trainer.bridge.launcher import EngineProcess, LaunchSpec
 async def start():
     spec = LaunchSpec(({sys.executable!r}, "-S", "-c", {wait!r}), bound=True)

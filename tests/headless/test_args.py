@@ -20,6 +20,13 @@ def test_a_unity_builds_flags_in_the_order_ml_agents_gives_them() -> None:
     assert options.unknown == ()
 
 
+def test_an_unreal_builds_flags() -> None:
+    given = "-mlAgentPort=5007 -unattended -nullrhi -stdout -FullStdOutLogOutput --dialect unreal"
+    options = parse_args(given.split())
+    assert (options.port, options.dialect, options.unknown) == (5007, "unreal", ())
+    assert build_arguments(given.split()) == ["--dialect", "unreal"]
+
+
 def test_unknown_arguments_are_kept_aside() -> None:
     options = parse_args(["-screen-width", "84", "--seed", "-3", "--quality=5", "--agent", "9", "-force-vulkan", "x"])
     assert options.seed == -3
@@ -34,6 +41,7 @@ def test_unknown_arguments_are_kept_aside() -> None:
         (["--agents", "many"], "--agents.*'many'"),
         (["--mlagents-port", "70000"], "--mlagents-port: '70000' is not a whole number from 1 to 65535"),
         (["--mlagents-port"], "--mlagents-port: expected one argument"),
+        (["-mlAgentPort=0"], "-mlAgentPort: '0' is not a whole number from 1 to 65535"),
         (["--step-ms", "-1"], "--step-ms: '-1' is not a number of at least 0"),
         (["--step-ms", "nan"], "--step-ms"),
         (["--scene", "chess"], "--scene.*chess.*balance"),

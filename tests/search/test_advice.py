@@ -193,9 +193,10 @@ def test_who_starts_the_game_is_not_asked_for_another(
     assert [asked for asked in bench.asked if asked[0] != "learn"] == played
 
 
-def test_an_environment_of_python_has_no_time_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("env", ["gym:X-v0", "unreal:Game"])
+def test_environments_without_a_time_scale(env: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
-    found = adviser(load_settings("3DBall", {"env_settings.env_path": "gym:X-v0"})).run()
+    found = adviser(load_settings("3DBall", {"env_settings.env_path": env})).run()
     assert found.quicker is None
     assert {asked[2] for asked in bench.asked if asked[0] != "learn"} == {20.0}
 

@@ -170,6 +170,21 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
             "has no effect with the headless engine",
         ),
         (
+            "env_settings: {env_path: 'unreal:Game'}\nengine_settings: {time_scale: 3}",
+            "engine_settings.time_scale",
+            "has no effect with Unreal games, which receive no settings",
+        ),
+        (
+            "env_settings: {env_path: 'unreal:Game'}\nenvironment_parameters: {gravity: 3}",
+            "environment_parameters.gravity",
+            "has no effect: an Unreal game receives no parameters",
+        ),
+        (
+            "env_settings: {env_path: 'unreal:Game'}\ncollection: {image_order: declared}",
+            "collection.image_order",
+            "has no effect with Unreal games, which send no pictures",
+        ),
+        (
             "env_settings: {env_path: 'gym:CartPole-v1', base_port: 7000}",
             "env_settings.base_port",
             "has no effect with Gymnasium",

@@ -223,6 +223,10 @@ CASES = {
         "env_settings: {env_path: 'attach:3', num_envs: 2}",
         "env_settings: num_envs is 2, but attach:3 sets the number of engines; leave num_envs out",
     ),
+    "an Unreal build without its path": (
+        "env_settings: {env_path: 'unreal:'}",
+        "env_settings.env_path: unreal:PATH needs the path of a build",
+    ),
     "several engines in the editor": (
         "env_settings: {num_envs: 2}",
         "env_settings: num_envs is 2, but there is only one editor; name a build with env_path (--env), "

@@ -247,6 +247,7 @@ def test_what_flags_say_of_the_game_is_in_the_file() -> None:
     [
         ("game", ("num_envs: 1 ", "time_scale: 20.0 "), ("num_areas", "Without env_settings")),
         ("headless:balance", ("num_envs: 1 ",), ("num_areas", "time_scale")),
+        ("unreal:Game", ("num_envs: 1 ",), ("num_areas", "time_scale")),
         ("gym:CartPole-v1", ("num_areas: 1 ",), ("num_envs", "time_scale")),
         (None, ("# Without env_settings.env_path", "time_scale: 20.0 "), ("num_envs", "num_areas")),
         ("attach:3", ("env_path: attach:3 ", "time_scale: 20.0 "), ("num_envs", "num_areas")),
