@@ -22,7 +22,6 @@ from tau_trainer.bridge.codec import (
 from tau_trainer.bridge.package import Package, order_of
 from tau_trainer.bridge.protocol import (
     COMMUNICATION_VERSION,
-    EDITOR_PORT,
     OLD_PACKAGE_VERSION,
     PACKAGE_VERSION,
     UNITY_WIRE,
@@ -61,8 +60,6 @@ class Dialect(ABC):
     """Its name, for messages."""
     plugin: str
     """The name of the package in the game that speaks to trainers."""
-    editor_port: int = EDITOR_PORT
-    """The port to which its editor connects when the user presses Play."""
     quiet: str = "does every Agent have a Decision Requester or call RequestDecision()"
     """A question for the user of a game that connects but asks for no decision."""
     side_channels: bool = False

@@ -21,6 +21,8 @@ from tau_trainer.errors import DecodeError, VersionError
 if TYPE_CHECKING:
     from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 
+EDITOR_PORT: Final = 11008
+"""The port to which the plugin connects without ``--port``, so in the editor."""
 GREETING: Final = (
     json.dumps({"type": "handshake", "major_version": "0", "minor_version": "7"}).encode(),
     json.dumps({"type": INTRODUCTION}).encode(),
@@ -43,7 +45,6 @@ class Godot(Dialect):
 
     game = "Godot"
     plugin = "Godot RL Agents"
-    editor_port = 11008
     quiet = "is the game paused, and does every AIController reset itself when needs_reset is true"
 
     @override

@@ -12,12 +12,12 @@ from importlib import metadata
 from pathlib import Path
 
 from tau_trainer import __version__
-from tau_trainer.bridge.dialect import UNITY
 from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.godot import EDITOR_PORT as GODOT_PORT
 from tau_trainer.bridge.godot import Godot
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.ports import check_address, engine_ports
-from tau_trainer.bridge.protocol import BASE_PORT, PACKAGE_VERSION, TrainingEnvironmentInitialized
+from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION, TrainingEnvironmentInitialized
 from tau_trainer.bridge.side_channels import SideChannelHub
 from tau_trainer.bridge.tls import read_tls
 from tau_trainer.envs.contract import OnEvent, OnStat, Parameters
@@ -53,7 +53,7 @@ class EngineSource:
             None if env.awaited else _launch(settings, i, log_folder, engine_args, godot, bound=only is not None)
             for i in range(count)
         ]
-        own_port = (godot or UNITY).editor_port
+        own_port = EDITOR_PORT if godot is None else GODOT_PORT
         self._ports = _ports(settings, count, own_port, only)
         if settings.collection.listen is not None:
             check_address(settings.collection.listen)

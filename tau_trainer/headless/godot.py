@@ -94,9 +94,10 @@ class GodotGame(HeadlessEngine):
     @override
     def _handshake(self) -> Scene | None:
         self._fault.before_connect()
-        scene = create_scene(self._options, self._parameters, seed=self._options.trainer_seed)
+        scene, twin = (create_scene(self._options, self._parameters, seed=self._options.trainer_seed) for _ in range(2))
         specs = {spec.name: spec for spec in scene.specs}
-        self._policies = {batch.behavior: batch.agent_ids.tolist() for batch in scene.reset(self._parameters)}
+        # The introduction comes before the reset, and a second reset would be another episode.
+        self._policies = {batch.behavior: batch.agent_ids.tolist() for batch in twin.reset(self._parameters)}
         reply = self._read(self._link.connect(self._introduction(specs), self._options.connect_seconds), specs)
         return None if self._ended(reply) else scene
 

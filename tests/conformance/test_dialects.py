@@ -121,7 +121,10 @@ def as_godot_tells(exchange: Json) -> Json:
 
 @pytest.mark.parametrize("game", GAMES)
 def test_the_same_game_as_without_a_wire(game: str, dialect: str) -> None:
-    """Specs, ids, rewards, groups, masks, ends, limits and resets: bit for bit what the scene object does, if it is told."""
+    """Specs, ids, rewards, groups, masks, ends, limits and resets: bit for bit what the scene object does.
+
+    Godot: as far as it can be told.
+    """
     scene, *flags = GAMES[game]
     seen = run(played(dialect, scene, *flags))
     wanted = play_here(scene, flags, seed=SEED, steps=STEPS, resets=RESETS)["exchanges"]

@@ -425,7 +425,7 @@ def test_the_editor_is_one_and_invited(tmp_path: Path, monkeypatch: pytest.Monke
         source_of(tmp_path, 2, env_settings__env_path=path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr(type(UNITY), "editor_port", port)
+        monkeypatch.setattr(module, "EDITOR_PORT", port)
         with pytest.raises(PortInUseError, match=f"port {port}, where the editor connects, is taken"):
             source_of(tmp_path, env_settings__env_path=path)
     source = source_of(tmp_path, env_settings__env_path=path)
