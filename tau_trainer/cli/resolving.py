@@ -231,15 +231,17 @@ def played(env: str | None) -> str:
     With the editor, ML-Agents' default.
     """
     from tau_trainer.settings import ATTACH, EDITOR, GODOT
+    from tau_trainer.settings.engines import UNREAL_PREFIX
 
-    kind, *places = (env or EDITOR).split(":")
+    env = (env or EDITOR).removeprefix(UNREAL_PREFIX)
+    kind, *places = env.split(":")
     if kind == GODOT:
         return played(":".join(places))
     if kind in (EDITOR, ATTACH):
         return DEFAULT_RUN
     if places and len(kind) > 1:  # one letter is a drive on Windows
         return places[-1].rpartition(".")[2] or DEFAULT_RUN
-    return Path(env or "").stem or DEFAULT_RUN
+    return Path(env).stem or DEFAULT_RUN
 
 
 def _note_deprecated(legacy: LegacyFlags) -> None:

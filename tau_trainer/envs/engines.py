@@ -63,9 +63,8 @@ class EngineSource:
         elif env.attached:
             first, *_, last = *self._ports, self._ports[-1]  # they are consecutive
             where = f"port {first}" if first == last else f"ports {first} to {last}"
-            self.invitation = f"waiting for engines to join on {where}: start one a port, with " + (
-                "--port=PORT" if env.godot else "--mlagents-port PORT"
-            )
+            flag = "--port=PORT" if env.godot else "--mlagents-port PORT (Unreal: -mlAgentPort=PORT)"
+            self.invitation = f"waiting for engines to join on {where}: start one a port, with {flag}"
         self.warnings = (*_exposure(self._options), *_other_port(settings, own_port))
         self._playable = Playable()
 

@@ -20,7 +20,7 @@ from tau_trainer.bridge.protocol import UNREAL_METHOD, UNREAL_WIRE, Command
 from tau_trainer.errors import EngineStoppedError, VersionError
 from tau_trainer.headless.link import TrainerLink
 from tau_trainer.settings import EngineSettings
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 from tests.bridge import oracle
 from tests.bridge.conftest import free_port
 from tests.bridge.oracle import Agent, action_message, assert_equal, engine_message, expected
@@ -80,9 +80,10 @@ def test_the_headless_engine_writes_all_of_them_too() -> None:
             assert list(observation.float_data.data) == values.ravel().tolist()
 
 
-def test_a_picture_of_a_scene_is_sent_as_numbers() -> None:
-    """The plugin's messages have no PNG files."""
-    spec = replace(SPEC, observations=(ObservationSpec("eye", (1, 1, 2), dtype=np.uint8),))
+def test_a_picture_of_a_scene_is_sent_as_numbers_and_a_goal_as_a_vector() -> None:
+    """The plugin's messages have neither PNG files nor types."""
+    goal = ObservationType.GOAL_SIGNAL
+    spec = replace(SPEC, observations=(ObservationSpec("eye", (1, 1, 2), (), goal, np.uint8),))
     batch = expected(spec, [Agent(0, (np.array([[[0, 255]]], np.uint8),))])
     data = encode_engine_message(specs=[spec], steps=[batch], observation_specs={NAME: spec}, wire=UNREAL_WIRE)
     (info,) = oracle.UNREAL.UnityMessage.FromString(data).unity_output.rl_output.agent_infos[NAME].value
@@ -140,7 +141,8 @@ def test_both_dialects_end_with_the_same_bytes() -> None:
     assert UNREAL.farewell() == UNITY.farewell()
 
 
-def test_an_unreal_editor_is_called_so_and_receives_no_parameters() -> None:
+@pytest.mark.parametrize("listen", [None, "127.0.0.1"], ids=["native", "grpcio"])
+def test_an_unreal_editor_is_called_so_and_receives_no_parameters(listen: str | None) -> None:
     port = free_port()
 
     def game() -> None:
@@ -153,7 +155,7 @@ def test_an_unreal_editor_is_called_so_and_receives_no_parameters() -> None:
             link.goodbye()  # Stop in the editor
 
     async def main() -> None:
-        engine = Engine(0, port, None, EngineOptions(timeout_s=HANG_S))
+        engine = Engine(0, port, None, EngineOptions(timeout_s=HANG_S, listen=listen))
         playing = asyncio.create_task(asyncio.to_thread(game))
         try:
             await engine.start()

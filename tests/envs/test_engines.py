@@ -664,7 +664,8 @@ def test_engines_that_join_are_invited(tmp_path: Path) -> None:
     port = free_port(2)
     source = source_of(tmp_path, 2, env_settings__env_path="attach:2", env_settings__base_port=port)
     where = f"ports {port} to {port + 1}"
-    assert source.invitation == f"waiting for engines to join on {where}: start one a port, with --mlagents-port PORT"
+    flag = "--mlagents-port PORT (Unreal: -mlAgentPort=PORT)"
+    assert source.invitation == f"waiting for engines to join on {where}: start one a port, with {flag}"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUseError, match=f"port {port} is taken by another program"):

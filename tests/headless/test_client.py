@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.codec import Capabilities, TrainerInitialization, encode_initialization, encode_reply
-from tau_trainer.bridge.protocol import Command
+from tau_trainer.bridge.codec import (
+    Capabilities,
+    EngineMessage,
+    TrainerCodec,
+    TrainerInitialization,
+    encode_close,
+    encode_initialization,
+    encode_reply,
+    parse_engine_message,
+)
+from tau_trainer.bridge.protocol import UNREAL_WIRE, Command
 from tau_trainer.bridge.side_channels import (
     ENGINE_CONFIGURATION,
     ENVIRONMENT_PARAMETERS,
@@ -24,6 +33,8 @@ from tau_trainer.bridge.side_channels import (
     parse_stat,
     unpack_payloads,
 )
+from tau_trainer.headless.args import parse_args
+from tau_trainer.headless.client import HeadlessEngine
 from tau_trainer.headless.scene import LockstepScene
 from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, FloatArray, IndexArray, ObservationSpec
@@ -403,3 +414,35 @@ def test_the_report_counts_exchanges_and_decisions(trainer: FakeTrainer, start: 
     last = json.loads(report.read_text("utf-8").splitlines()[-1])
     assert (last["exchanges"], last["decisions"], last["episodes"]) == (6, 24, 8)
     assert last["mean_return"] == pytest.approx(0.07)
+
+
+class Replies:
+    """A trainer's end of the link that gives these answers in order, and keeps what the engine says."""
+
+    def __init__(self, *replies: bytes) -> None:
+        self.asked: list[EngineMessage] = []
+        self._replies = list(replies)
+
+    def connect(self, request: bytes, seconds: float) -> bytes:
+        return self.exchange(request)
+
+    def exchange(self, request: bytes) -> bytes:
+        self.asked.append(parse_engine_message(request, UNREAL_WIRE))
+        return self._replies.pop(0)
+
+
+def test_as_a_game_of_unreal_it_obeys_no_command_without_actions_and_has_no_statistics() -> None:
+    codec = TrainerCodec(UNREAL_WIRE)
+    reset = encode_reply(Command.RESET, wire=UNREAL_WIRE)
+    heard = encode_reply(Command.RESET, {"TauAgent?team=0": b""}, wire=UNREAL_WIRE)
+    met = encode_initialization(TrainerInitialization(communication_version="1.0.0"), UNREAL_WIRE)
+    link: Any = Replies(met, reset, reset, heard, encode_close())
+    HeadlessEngine(
+        link, parse_args(["--dialect", "unreal", "--scene", "tau", "--agents", "2", "--max-decisions", "1"])
+    ).run()
+    hello, _, *steps = link.asked
+    assert hello.initialization is not None
+    assert (hello.initialization.communication_version, hello.initialization.package_version) == ("1.0.0", "1.0.0")
+    ended = [len(codec.steps(message)[0].terminals) for message in steps]
+    assert ended == [0, 2, 0], "the first reset, a step in place of the second, and the third"
+    assert [message.side_channel for message in steps] == [b""] * 3

@@ -105,14 +105,15 @@ def test_pairs_are_as_many_actors_so_many_at_a_time(tmp_path: Path, cluster: Clu
         make_plan("parallel", computed, tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["", "unreal:"])
 def test_a_build_is_looked_for_by_its_whole_path(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the nodes: here there may be none."""
     monkeypatch.chdir(tmp_path)
-    settings, _ = placed(load(tmp_path, env_settings__env_path="builds/game"))
+    settings, _ = placed(load(tmp_path, env_settings__env_path=f"{kind}builds/game"))
     assert cluster.checked == [str(tmp_path / "builds" / "game")]
-    assert settings.env_settings.env_path == cluster.checked[0]
+    assert settings.env_settings.env_path == f"{kind}{cluster.checked[0]}"
     make_plan("learn", settings, tmp_path)
 
 

@@ -143,6 +143,7 @@ def test_a_run_is_called_after_its_file_or_what_it_plays_with_a_number(training:
         ("--env gym:ALE/Pong-v5", "ALE_Pong-v5"),
         ("--env pettingzoo:mpe2.simple_spread_v3", "simple_spread_v3"),
         ("--env games/Tower.x86_64", "Tower"),
+        ("--env unreal:games/Ball.exe", "Ball"),
         ("--env editor", "ppo"),
         ("", "ppo-2"),
         ("--force", "ppo-2"),
