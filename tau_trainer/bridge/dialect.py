@@ -62,6 +62,8 @@ class Dialect(ABC):
     """The name of the package in the game that speaks to trainers."""
     quiet: str = "does every Agent have a Decision Requester or call RequestDecision()"
     """A question for the user of a game that connects but asks for no decision."""
+    says_goodbye: bool = True
+    """Whether a game that the user ends says so before it disconnects."""
     side_channels: bool = False
     """Whether it can be sent environment parameters, the time scale and the window's size."""
 

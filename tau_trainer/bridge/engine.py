@@ -239,7 +239,8 @@ class Engine:
         if self.process is not None and await self.process.wait(_REAP_S):
             return self._exited()
         if self._launch is None:
-            return EngineStoppedError(f"{self._game} {how}{self._refusal or ' (crashed or was killed?)'}")
+            why = " (crashed or was killed?)" if self._dialect.says_goodbye else ""
+            return EngineStoppedError(f"{self._game} {how}{self._refusal or why}")
         tail = self.process.log_tail() if self.process is not None else ""
         return EngineDisconnectedError(f"{self._name} {how} while it should {self._wait.stage}{self._refusal}{tail}")
 

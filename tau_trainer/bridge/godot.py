@@ -45,6 +45,7 @@ class Godot(Dialect):
 
     game = "Godot"
     plugin = "Godot RL Agents"
+    says_goodbye = False
     quiet = "is the game paused, and does every AIController reset itself when needs_reset is true"
 
     @override
