@@ -35,7 +35,12 @@ def to_json(spec: BehaviorSpec) -> dict[str, Any]:
 
 
 def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
-    """The spec that :func:`to_json` wrote. Raises KeyError or ValueError for anything else."""
+    """The spec that :func:`to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
+    named = tuple(NamedAction(*action) for action in values.get("named_actions", ()))
+    sizes = sum(action.size for action in named if not action.discrete)
+    branches = [action.size for action in named if action.discrete]
+    if named and (sizes, branches) != (values["continuous_size"], list(values["discrete_branches"])):
+        raise ValueError("the named actions are not the behavior's")
     return BehaviorSpec(
         values["name"],
         tuple(
@@ -49,9 +54,5 @@ def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
             )
             for sensor in values["observations"]
         ),
-        ActionSpec(
-            values["continuous_size"],
-            tuple(values["discrete_branches"]),
-            tuple(NamedAction(*action) for action in values.get("named_actions", ())),
-        ),
+        ActionSpec(values["continuous_size"], tuple(values["discrete_branches"]), named),
     )

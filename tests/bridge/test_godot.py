@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tau_trainer.bridge.engine import Engine
 from tau_trainer.bridge.godot import Godot
 from tau_trainer.bridge.godot_codec import GodotCodec
-from tau_trainer.bridge.godot_server import GodotServer
+from tau_trainer.bridge.godot_server import GodotServer, framed
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
-from tau_trainer.errors import VersionError
+from tau_trainer.errors import EngineStoppedError, VersionError
+from tests.bridge.conftest import free_port
 from tests.bridge.test_godot_codec import introduction
+from tests.bridge.test_server import until
+from tests.waiting import HANG_S
 
 
 def test_the_flags_of_a_build_are_the_plugins(tmp_path: Path) -> None:
@@ -52,3 +57,24 @@ def test_a_game_with_unknown_spaces_is_refused() -> None:
     first = Godot().parse(json.dumps(introduction(1, action_space={})).encode())
     with pytest.raises(VersionError, match="has no actions"):
         Godot().meet(first, EngineOptions(), 0)
+
+
+def test_a_game_that_the_editor_stops_leaves_without_a_word() -> None:
+    async def main() -> None:
+        engine = Engine(0, free_port(), None, EngineOptions(godot=Godot(), timeout_s=HANG_S))
+        starting = asyncio.create_task(engine.start())
+        try:
+            await until(lambda: engine._server.port > 0)
+            _, game = await asyncio.open_connection("127.0.0.1", engine._server.port)
+            game.write(framed(json.dumps(introduction()).encode()))
+            await starting
+            resetting = asyncio.create_task(engine.reset({"gravity": 3.0}))
+            await asyncio.sleep(0)
+            game.close()
+            with pytest.raises(EngineStoppedError, match=r"^the Godot editor closed the connection$"):
+                await resetting
+            assert engine.notes == ["gravity: no effect, because Godot games receive no parameters"]
+        finally:
+            await engine.kill()
+
+    asyncio.run(asyncio.wait_for(main(), HANG_S))
