@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -44,6 +45,18 @@ from tau_trainer.bridge.records import (
 )
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec, StepBatch, Terminals
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads an engine's messages."""
+
+    wire: Wire = UNITY_WIRE
+    capabilities: Capabilities | None = None
+    """None: all."""
+
+
+ANY_READER: Final = Reader()
 
 
 @dataclass(slots=True)
@@ -299,7 +312,7 @@ class ActionDecoder:
             )
 
 
-_encoders: dict[tuple[BehaviorSpec, Capabilities | None, Wire], AgentEncoder] = {}
+_encoders: dict[tuple[BehaviorSpec, Reader], AgentEncoder] = {}
 _decoders: dict[tuple[ActionSpec, Wire], ActionDecoder] = {}
 
 
@@ -310,15 +323,14 @@ def encode_engine_message(
     steps: Sequence[StepBatch] | None = None,
     side_channel: bytes = b"",
     observation_specs: Mapping[str, BehaviorSpec] | None = None,
-    trainer: Capabilities | None = None,
-    wire: Wire = UNITY_WIRE,
+    reader: Reader = ANY_READER,
 ) -> bytes:
     """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
 
-    ``observation_specs``: the behavior of every step, by name. ``trainer``: the reader's capabilities (None: all).
+    ``observation_specs``: the behavior of every step, by name.
     Uncompressed images are written like package 3.0.0, the version in our :class:`EngineInitialization`.
     """
-    message = wire.message()
+    message = reader.wire.message()
     message.header.status = STATUS_OK
     if initialization is not None:
         write(message.engine_output.rl_initialization_output, initialization)
@@ -332,10 +344,11 @@ def encode_engine_message(
         output.side_channel = side_channel
         for step in steps:
             spec = (observation_specs or {})[step.behavior]
-            encoder = _encoders.get((spec, trainer, wire))
+            encoder = _encoders.get((spec, reader))
             if encoder is None:
-                encoder = AgentEncoder(spec, trainer, channels_last=wire is UNITY_WIRE, wire=wire)
-                _encoders[spec, trainer, wire] = encoder
+                last = reader.wire is UNITY_WIRE
+                encoder = AgentEncoder(spec, reader.capabilities, channels_last=last, wire=reader.wire)
+                _encoders[spec, reader] = encoder
             output.agent_infos[step.behavior] = encoder.encode(step)
     return bytes(message.SerializeToString())
 

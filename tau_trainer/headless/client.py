@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerInitialization
-from tau_trainer.bridge.engine_codec import TrainerMessage, decode_trainer_message, encode_engine_message
+from tau_trainer.bridge.engine_codec import Reader, TrainerMessage, decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.protocol import STATUS_OK, UNITY_WIRE, UNREAL_WIRE, Command, Wire
 from tau_trainer.bridge.side_channels import (
     ENGINE_CONFIGURATION,
@@ -53,7 +53,7 @@ class HeadlessEngine:
         """Whether it has side channels, and obeys commands in replies without actions. Unreal's plugin does not."""
         self._fault = options.fault
         self._parameters = EnvironmentParameters()
-        self._trainer = Capabilities()
+        self._trainer = Reader(self._wire, Capabilities())
         self._unknown: set[uuid.UUID] = set()
         self._announced: set[str] = set()
         """Behaviors already described to the trainer. Each is described once, together with its first agent."""
@@ -80,7 +80,7 @@ class HeadlessEngine:
         initialization = EngineInitialization(communication_version=version)
         if not self._unity:
             initialization = replace(initialization, package_version=version)
-        request = encode_engine_message(initialization=initialization, wire=self._wire)
+        request = encode_engine_message(initialization=initialization, reader=self._trainer)
         first = self._read(self._link.connect(request, self._options.connect_seconds))
         if self._ended(first):
             return None
@@ -89,8 +89,8 @@ class HeadlessEngine:
                 "the trainer's first reply has no initialization, so it uses another protocol; check the port."
             )
         _check_version(first.initialization, self._wire.version)
-        self._trainer = first.initialization.capabilities
-        second = self._read(self._link.exchange(encode_engine_message(wire=self._wire)))
+        self._trainer = Reader(self._wire, first.initialization.capabilities)
+        second = self._read(self._link.exchange(encode_engine_message(reader=self._trainer)))
         if self._ended(second):
             return None
         if not second.has_input:
@@ -148,8 +148,7 @@ class HeadlessEngine:
             steps=known,
             side_channel=joined((STATS, stat_payload(stat.key, stat.value, stat.aggregation)) for stat in stats),
             observation_specs=specs,
-            trainer=self._trainer,
-            wire=self._wire,
+            reader=self._trainer,
         )
 
     def _follow(

@@ -16,7 +16,7 @@ from tau_trainer.bridge.agent_records import AgentLayout
 from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerCodec
 from tau_trainer.bridge.codec import parse_engine_message as parsed
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstration
-from tau_trainer.bridge.engine_codec import AgentEncoder, encode_engine_message
+from tau_trainer.bridge.engine_codec import AgentEncoder, Reader, encode_engine_message
 from tau_trainer.bridge.package import ImageOrder, order_of, order_of_recordings
 from tau_trainer.bridge.recordings import write_demonstration
 from tau_trainer.settings import load_settings
@@ -230,7 +230,9 @@ def test_the_headless_engine_writes_as_the_version_does_that_it_calls_itself() -
     assert EngineInitialization().package_version == "3.0.0"
     batch = expected(SPEC, [Told(4, (PICTURE, GRID)), Told(5, (PICTURE + 1, GRID), done=True)])
     blind = Capabilities(concatenated_png=False)
-    data = encode_engine_message(specs=[SPEC], steps=[batch], observation_specs={SPEC.name: SPEC}, trainer=blind)
+    data = encode_engine_message(
+        specs=[SPEC], steps=[batch], observation_specs={SPEC.name: SPEC}, reader=Reader(capabilities=blind)
+    )
     agents = parsed(data).agent_lists[SPEC.name]
     told = PACKED.AgentInfos.FromString(agents)
     for info, image in zip(told.value, (PICTURE + 1, PICTURE), strict=True):
