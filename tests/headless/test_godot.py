@@ -75,7 +75,7 @@ def test_a_game_as_the_plugin_plays_it(trainer: Trainer) -> None:
     assert (first["type"], first["info"]) == ("reset", [{}, {}])
     twin = create_scene(parse_args(["--scene", "balance", "--agents", "2"]), EnvironmentParameters(), seed=5)
     (batch,) = twin.reset(EnvironmentParameters())
-    np.testing.assert_array_equal(np.float32([seen[sensor] for seen in first["obs"]]), batch.obs[0])
+    np.testing.assert_array_equal(np.array([seen[sensor] for seen in first["obs"]], np.float32), batch.obs[0])
     trainer.say(type="action", action=[{"move": [0.0, 0.5]}] * 2)
     step = trainer.hear()
     assert (step["type"], step["done"]) == ("step", [True, True])
