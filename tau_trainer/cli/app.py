@@ -103,7 +103,7 @@ each side. Prints how often each player won, drew and lost, with a 95 % interval
 _HUB = "Push a run to the Hugging Face Hub, or pull one from it."
 _HEADLESS = """Run the headless engine alone, for any trainer.
 
-Accepts a Unity build's flags and the scenes' own, such as --scene tau --mlagents-port 5004. With --write-build DIR, \
+Accepts a build's flags and the scenes' own, such as --scene tau --mlagents-port 5004. With --write-build DIR, \
 it writes a launcher that mlagents-learn --env accepts as a build. `tau-train headless --help` lists all flags."""
 _CHECK_ENV = """Test a batched environment for mistakes.
 

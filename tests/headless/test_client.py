@@ -27,6 +27,7 @@ from tau_trainer.bridge.side_channels import (
     STATS,
     Sampler,
     SamplerKind,
+    Stat,
     engine_configuration_payloads,
     environment_parameter_payload,
     joined,
@@ -37,7 +38,16 @@ from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.client import HeadlessEngine
 from tau_trainer.headless.scene import LockstepScene
 from tau_trainer.settings import EngineSettings
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, BoolArray, FloatArray, IndexArray, ObservationSpec
+from tau_trainer.specs import (
+    Actions,
+    ActionSpec,
+    Aggregation,
+    BehaviorSpec,
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    ObservationSpec,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -431,7 +441,12 @@ class Replies:
         return self._replies.pop(0)
 
 
-def test_as_a_game_of_unreal_it_obeys_no_command_without_actions_and_has_no_statistics() -> None:
+def test_as_a_game_of_unreal_it_obeys_no_command_without_actions_and_has_no_statistics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "tau_trainer.headless.scenes.tau.TauScene.stats", lambda _: [Stat("goals", 1.0, Aggregation.SUM)]
+    )
     codec = TrainerCodec(UNREAL_WIRE)
     reset = encode_reply(Command.RESET, wire=UNREAL_WIRE)
     heard = encode_reply(Command.RESET, {"TauAgent?team=0": b""}, wire=UNREAL_WIRE)

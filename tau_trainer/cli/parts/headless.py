@@ -1,4 +1,4 @@
-"""``tau-train headless``: the headless engine alone. Its own parser reads the flags, which are a Unity build's."""
+"""``tau-train headless``: the headless engine alone. Its own parser reads the flags, which are a build's."""
 
 from __future__ import annotations
 
