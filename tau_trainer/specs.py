@@ -68,11 +68,23 @@ class ObservationSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedAction:
+    """An action of a Godot game."""
+
+    name: str
+    size: int
+    """Number of continuous values, or of choices if it is discrete."""
+    discrete: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ActionSpec:
     """How many continuous actions an agent has and the size of each discrete branch."""
 
     continuous_size: int = 0
     discrete_branches: tuple[int, ...] = ()
+    named: tuple[NamedAction, ...] = field(default=(), compare=False, repr=False)
+    """A Godot game's actions in its order, which its model files need; empty for other environments."""
 
     @property
     def discrete_size(self) -> int:

@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NEEDS = {
     "unity": "a Unity build, project or editor",
     "unreal": "an Unreal build, project or editor",
+    "godot": "a Godot build, project or editor",
     "gpu": "a GPU",
     "network": "the package index, a hub or a service",
     "machines": "several machines, or a cluster's programs",

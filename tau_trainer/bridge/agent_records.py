@@ -197,7 +197,7 @@ class AgentDecoder:
             payload, images = self._splitter.split(payload)
         alike = self._layouts.alike(payload)
         records = self._gather(payload, images, spec) if alike is None else self._read(*alike, images, spec)
-        self._check_finite(spec, records)
+        check_finite(spec, records.ids, records.obs, records.reward, records.group_reward)
         return records
 
     def _none_ended(self, spec: BehaviorSpec) -> Terminals:
@@ -303,19 +303,22 @@ class AgentDecoder:
         if len(key) >= len(self._checked):  # keep the agents that ask, not the few whose episode ended
             self._checked = key
 
-    def _check_finite(self, spec: BehaviorSpec, records: Records) -> None:
-        """Raise DecodeError for NaN or infinity."""
-        floats = [sensor for sensor in records.obs if sensor.dtype == np.float32]
-        if all(map(_all_finite, (records.reward, records.group_reward, *floats))):
-            return
-        named = [("reward", records.reward), ("group reward", records.group_reward)]
-        named += [(f"sensor '{s.name}'", o) for s, o in zip(spec.observations, records.obs, strict=True)]
-        name, values = next((name, values) for name, values in named if not _all_finite(values))
-        agent = int(records.ids[np.argwhere(~np.isfinite(values))[0, 0]])
-        raise DecodeError(
-            f"behavior '{self._behavior}' sent NaN or infinity in {name} of agent {agent}; "
-            "look for a division by zero or an exploding body in the game"
-        )
+
+def check_finite(
+    spec: BehaviorSpec, ids: IntArray, obs: Observations, reward: FloatArray, group_reward: FloatArray
+) -> None:
+    """Raise DecodeError for NaN or infinity in what agents [n] sent."""
+    floats = [sensor for sensor in obs if sensor.dtype == np.float32]
+    if all(map(_all_finite, (reward, group_reward, *floats))):
+        return
+    named = [("reward", reward), ("group reward", group_reward)]
+    named += [(f"sensor '{s.name}'", o) for s, o in zip(spec.observations, obs, strict=True)]
+    name, values = next((name, values) for name, values in named if not _all_finite(values))
+    agent = int(ids[np.argwhere(~np.isfinite(values))[0, 0]])
+    raise DecodeError(
+        f"behavior '{spec.name}' sent NaN or infinity in {name} of agent {agent}; "
+        "look for a division by zero or an exploding body in the game"
+    )
 
 
 def _all_finite(values: NDArray[Any]) -> bool:

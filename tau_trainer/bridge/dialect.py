@@ -58,6 +58,12 @@ class Dialect(ABC):
 
     game: str
     """Its name, for messages."""
+    plugin: str
+    """The name of the package in the game that speaks to trainers."""
+    quiet: str = "does every Agent have a Decision Requester or call RequestDecision()"
+    """A question for the user of a game that connects but asks for no decision."""
+    says_goodbye: bool = True
+    """Whether a game that the user ends says so before it disconnects."""
     side_channels: bool = False
     """Whether it can be sent environment parameters, the time scale and the window's size."""
 
@@ -108,6 +114,7 @@ class Unity(_OverGrpc):
     """Games with com.unity.ml-agents, and the headless engine."""
 
     game = "Unity"
+    plugin = "ML-Agents"
     side_channels = True
     wire = UNITY_WIRE
 
@@ -147,6 +154,7 @@ class Unreal(_OverGrpc):
     """Games with the UnrealMLAgents plugin, by its sources at 1.0.0."""
 
     game = "Unreal"
+    plugin = "UnrealMLAgents"
     wire = UNREAL_WIRE
 
     @override

@@ -239,7 +239,8 @@ class Engine:
         if self.process is not None and await self.process.wait(_REAP_S):
             return self._exited()
         if self._launch is None:
-            return EngineStoppedError(f"{self._game} {how}{self._refusal or ' (crashed or was killed?)'}")
+            why = " (crashed or was killed?)" if self._dialect.says_goodbye else ""
+            return EngineStoppedError(f"{self._game} {how}{self._refusal or why}")
         tail = self.process.log_tail() if self.process is not None else ""
         return EngineDisconnectedError(f"{self._name} {how} while it should {self._wait.stage}{self._refusal}{tail}")
 
@@ -298,13 +299,10 @@ class Engine:
                 return f"nothing connected to port {self.port} within {waited}{other}; press Play in the editor"
             return (
                 f"{self._name} did not connect to port {self.port} within {waited}{other}; "
-                f"check that it is an ML-Agents build{tail}"
+                f"check that it is a build with {self._dialect.plugin}{tail}"
             )
         if self._wait.stage == "ask for a decision":
-            return (
-                f"{self._name} connected but asked for no decision within {waited}; "
-                f"does every Agent have a Decision Requester or call RequestDecision()?{tail}"
-            )
+            return f"{self._name} connected but asked for no decision within {waited}; {self._dialect.quiet}?{tail}"
         return (
             f"{self._name} did not {self.stage} within {waited}{other}{self._refusal}; raise --timeout-wait if the "
             f"game is this slow{tail}"

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tau_trainer.bridge.dialect import UNITY, UNREAL, Dialect
+from tau_trainer.bridge.godot import GREETING, Godot
+from tau_trainer.bridge.godot_server import GodotServer
 from tau_trainer.bridge.server import EngineServer, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import LaunchError
@@ -93,18 +95,23 @@ class LaunchSpec:
     """Whether engines end with the thread that starts them, however it ends (Linux only)."""
 
     @staticmethod
-    def of(env: str, **settings: object) -> LaunchSpec:
-        """For the value of ``--env``: a build's path, ``unreal:PATH`` or ``headless:SCENE``. Raises LaunchError."""
+    def of(env: str, godot: Godot | None = None, **settings: object) -> LaunchSpec:
+        """For the value of ``--env``: a build's path, ``unreal:PATH`` or ``headless:SCENE``. Raises LaunchError.
+
+        ``godot``: what Godot games are told; None: it is another engine's game.
+        """
         if env.startswith(HEADLESS_PREFIX):
-            program = (sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", env.removeprefix(HEADLESS_PREFIX))
+            scene = env.removeprefix(HEADLESS_PREFIX)
+            spoken = () if godot is None else ("--dialect", "godot")
+            program = (sys.executable, "-P", "-m", "tau_trainer.headless", "--scene", scene, *spoken)
             package = str(Path(__file__).resolve().parents[2])
             path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
             # One thread each: engines share the machine with the trainer and with other engines.
             variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            return LaunchSpec(program, environment=variables, **settings)  # type: ignore[arg-type]
+            return LaunchSpec(program, dialect=godot or UNITY, environment=variables, **settings)  # type: ignore[arg-type]
         build = str(resolve_executable(env.removeprefix(UNREAL_PREFIX)))
         dialect = UNREAL if plays_unreal(env) or plays_unreal(build) else UNITY
-        return LaunchSpec((build,), dialect=dialect, **settings)  # type: ignore[arg-type]
+        return LaunchSpec((build,), dialect=godot or dialect, **settings)  # type: ignore[arg-type]
 
     def log_file(self, index: int) -> Path | None:
         """The log file of engine ``index``; None if the user named one or there is no folder."""
@@ -149,9 +156,13 @@ class EngineOptions:
     """Whether an engine that this program does not start is a game that joins; else it is the editor."""
     fixed_port: bool = True
     """Whether the port is fixed; else another one is used if it is taken."""
+    godot: Godot | None = None
+    """What Godot games are told; None: the engines are not Godot games."""
 
     def server(self) -> Server:
         """A new server for one engine."""
+        if self.godot is not None:
+            return GodotServer(self.godot, GREETING)
         if self.listen is None:
             return EngineServer()
         from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom needed

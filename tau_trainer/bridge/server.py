@@ -151,9 +151,9 @@ class EngineServer(Server):
     def __init__(self) -> None:
         super().__init__()
         self._servers: list[asyncio.Server] = []
-        self._links: dict[_Link, None] = {}
+        self._links: dict[Link, None] = {}
         """All connections, in order."""
-        self._engine: _Link | None = None
+        self._engine: Link | None = None
         self._empty = asyncio.Event()
 
     async def start(self, port: int = 0) -> int:
@@ -164,6 +164,9 @@ class EngineServer(Server):
                 return self.port
         raise port_taken(port)
 
+    def _link(self) -> Link:
+        return _Link(self)
+
     async def _bind(self, port: int) -> int:
         """The port on both addresses; 0 if it is taken on one. IPv6 is skipped if the machine does not have it."""
         loop = asyncio.get_running_loop()
@@ -171,7 +174,7 @@ class EngineServer(Server):
             if host == LOOPBACK[1] and not has_ipv6():
                 continue
             try:
-                server = await loop.create_server(lambda: _Link(self), host, port)
+                server = await loop.create_server(self._link, host, port)
             except OSError as error:
                 await self._close_servers()
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):
@@ -190,7 +193,7 @@ class EngineServer(Server):
         for server in servers:
             await server.wait_closed()
 
-    def opened(self, link: _Link) -> None:
+    def opened(self, link: Link) -> None:
         """Handle a new connection. If there are too many unknown ones, the oldest is closed."""
         strangers = [other for other in self._links if other is not self._engine]
         if len(strangers) >= _MOST_STRANGERS:
@@ -199,10 +202,10 @@ class EngineServer(Server):
         self._links[link] = None
         self._empty.clear()
 
-    def called(self, link: _Link, stream: int, message: bytes) -> None:
+    def called(self, link: Link, stream: int, message: bytes) -> None:
         """Handle a complete call. The first valid introduction is the engine's."""
         if self._engine is None:
-            self.dialect = BY_METHOD[link.method]
+            self.dialect = link.dialect
             objection = self.objection(self.dialect, message)
             if objection is not None:
                 self._turned_away(link.peer, objection)
@@ -215,17 +218,17 @@ class EngineServer(Server):
             return
         self._deliver(Request(message, partial(link.respond, stream), stream))
 
-    def declined(self, link: _Link, why: str) -> None:
+    def declined(self, link: Link, why: str) -> None:
         """Handle a refused call: it is not an engine's, or not HTTP/2."""
         if self._engine is None:
             self._turned_away(link.peer, why)
 
-    def gave_up(self, link: _Link, stream: int) -> None:
+    def gave_up(self, link: Link, stream: int) -> None:
         """Handle a cancelled call."""
         if link is self._engine:
             self._withdraw(stream)
 
-    def closed(self, link: _Link, how: str) -> None:
+    def closed(self, link: Link, how: str) -> None:
         """Handle a closed connection."""
         self._links.pop(link, None)
         if link is self._engine:
@@ -244,23 +247,51 @@ class EngineServer(Server):
             await asyncio.wait_for(self._close_servers(), 1.0)
 
 
-class _Link(asyncio.Protocol):
+class Link(asyncio.Protocol, ABC):
     """One connection."""
 
     def __init__(self, server: EngineServer) -> None:
         self._server = server
-        self._connection = Connection(_FIRST_MESSAGE)
-        self._full = False
-        self._closing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Tell the server."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         host, port, *_ = transport.get_extra_info("peername") or ("an unknown address", 0)
         self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.abort = transport.abort  # at once, even if the other side does not read
-        self._timer = asyncio.get_running_loop().call_later(_PREFACE_S, self._preface_due)
         self._server.opened(self)
+
+    @property
+    @abstractmethod
+    def dialect(self) -> Dialect:
+        """That of its last call."""
+
+    @abstractmethod
+    def trust(self) -> None:
+        """Mark this as the engine's connection: its messages can be large."""
+
+    @abstractmethod
+    def respond(self, stream: int, data: bytes) -> None:
+        """Send an answer."""
+
+    @abstractmethod
+    def refuse(self, stream: int, why: str, status: bytes) -> None:
+        """Send a refusal, if the other side can read one, and close."""
+
+
+class _Link(Link):
+    """One connection over HTTP/2."""
+
+    def __init__(self, server: EngineServer) -> None:
+        super().__init__(server)
+        self._connection = Connection(_FIRST_MESSAGE)
+        self._full = False
+        self._closing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._timer = asyncio.get_running_loop().call_later(_PREFACE_S, self._preface_due)
         self._write()
 
     def _preface_due(self) -> None:
@@ -281,21 +312,17 @@ class _Link(asyncio.Protocol):
         self._write()
 
     @property
-    def method(self) -> str:
-        """The path of its last call."""
-        return self._connection.method
+    def dialect(self) -> Dialect:
+        return BY_METHOD[self._connection.method]
 
     def trust(self) -> None:
-        """Mark this as the engine's connection: its messages can be large."""
         self._connection.limit = MAX_MESSAGE
 
     def respond(self, stream: int, data: bytes) -> None:
-        """Send an answer."""
         self._connection.respond(stream, data)
         self._write()
 
     def refuse(self, stream: int, why: str, status: bytes) -> None:
-        """Send a refusal, and close."""
         self._connection.refuse(stream, why, status)
         self._closing = True
 

@@ -49,8 +49,9 @@ class EngineFlags:
     env: Annotated[
         Text,
         text(
-            "A build of Unity or Unreal, unreal:PATH, headless:SCENE, batched:tau, gym:ID, pettingzoo:MODULE, editor "
-            "(press Play; port 5004), or attach:MAX (wait for up to MAX engines to connect, one per port).",
+            "A build of Unity or Unreal, unreal:PATH, godot:PATH, headless:SCENE, batched:tau, gym:ID, "
+            "pettingzoo:MODULE, editor (press Play; port 5004), godot (the same; port 11008), or attach:MAX (wait for "
+            "up to MAX engines to connect, one per port).",
             "ENV",
         ),
         Sets("env_settings.env_path"),

@@ -246,11 +246,13 @@ def played(env: str | None) -> str:
 
     With the editor, ML-Agents' default.
     """
-    from tau_trainer.settings import ATTACH, EDITOR
+    from tau_trainer.settings import ATTACH, EDITOR, GODOT
     from tau_trainer.settings.engines import UNREAL_PREFIX
 
     env = (env or EDITOR).removeprefix(UNREAL_PREFIX)
     kind, *places = env.split(":")
+    if kind == GODOT:
+        return played(":".join(places))
     if kind in (EDITOR, ATTACH):
         return DEFAULT_RUN
     if places and len(kind) > 1:  # one letter is a drive on Windows

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from tau_trainer import __version__
 from tau_trainer.bridge.engine import Engine
+from tau_trainer.bridge.godot import EDITOR_PORT as GODOT_PORT
+from tau_trainer.bridge.godot import Godot
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.ports import check_address, engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION, TrainingEnvironmentInitialized
@@ -42,26 +44,28 @@ class EngineSource:
         """``only``: the index of the one engine made here. Raises SettingsError, LaunchError, PortInUseError."""
         env = settings.env_settings
         self._env = env
-        editor = env.env_path is None
+        editor = env.place is None
         if editor and count > 1:
             raise SettingsError(f"there is only one editor; to use {count} engines, name a build with --env")
+        self._options = _engine_options(settings)
+        godot = self._options.godot
         self._launch = [
-            None if env.awaited else _launch(settings, i, log_folder, engine_args, bound=only is not None)
+            None if env.awaited else _launch(settings, i, log_folder, engine_args, godot, bound=only is not None)
             for i in range(count)
         ]
-        self._ports = _ports(settings, count, editor, only)
+        own_port = EDITOR_PORT if godot is None else GODOT_PORT
+        self._ports = _ports(settings, count, own_port, only)
         if settings.collection.listen is not None:
             check_address(settings.collection.listen)
-        self._options = _engine_options(settings, editor)
         self.invitation: str | None = None
         if editor:
             self.invitation = f"waiting for the editor on port {self._ports[0]}: press Play in the editor"
         elif env.attached:
             first, *_, last = *self._ports, self._ports[-1]  # they are consecutive
             where = f"port {first}" if first == last else f"ports {first} to {last}"
-            flag = "--mlagents-port PORT (Unreal: -mlAgentPort=PORT)"
+            flag = "--port=PORT" if env.godot else "--mlagents-port PORT (Unreal: -mlAgentPort=PORT)"
             self.invitation = f"waiting for engines to join on {where}: start one a port, with {flag}"
-        self.warnings = (*_exposure(self._options), *_other_port(settings, editor))
+        self.warnings = (*_exposure(self._options), *_other_port(settings, own_port))
         self._playable = Playable()
 
     def make(self, index: int, on_stat: OnStat, on_event: OnEvent) -> EngineWorker:
@@ -262,12 +266,19 @@ class EngineWorker:
 
 
 def _launch(
-    settings: RunSettings, index: int, log_folder: Path, engine_args: tuple[str, ...], *, bound: bool
+    settings: RunSettings,
+    index: int,
+    log_folder: Path,
+    engine_args: tuple[str, ...],
+    godot: Godot | None,
+    *,
+    bound: bool,
 ) -> LaunchSpec:
     """``bound``: the engine ends with this process. For actors: they can be killed and must not leave one behind."""
     env, engine = settings.env_settings, settings.engine_settings
     return LaunchSpec.of(
-        env.env_path or "",
+        env.place or "",
+        godot=godot,
         no_graphics=engine.no_graphics or (engine.no_graphics_monitor and index > 0),
         env_args=(*engine_args, *(env.env_args or ())),
         log_folder=log_folder,
@@ -275,14 +286,14 @@ def _launch(
     )
 
 
-def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = None) -> list[int]:
+def _ports(settings: RunSettings, count: int, own_port: int, only: int | None = None) -> list[int]:
     """Ports for the engines. The default base port means: any free ports from there up."""
-    if editor:
+    if settings.env_settings.place is None:
         try:
-            return engine_ports(1, EDITOR_PORT)
+            return engine_ports(1, own_port)
         except PortInUseError:
             raise PortInUseError(
-                f"port {EDITOR_PORT}, where the editor connects, is taken by another program; "
+                f"port {own_port}, where the editor connects, is taken by another program; "
                 "end it: it may be another trainer that waits for the editor"
             ) from None
     base = settings.env_settings.base_port
@@ -293,15 +304,25 @@ def _ports(settings: RunSettings, count: int, editor: bool, only: int | None = N
     return engine_ports(count, None if base == BASE_PORT else base)
 
 
-def _other_port(settings: RunSettings, editor: bool) -> tuple[str, ...]:
+def _other_port(settings: RunSettings, own_port: int) -> tuple[str, ...]:
     """A port that was asked for, where the editor is waited for, which connects to its own."""
-    port = settings.env_settings.base_port
-    if not editor or port in (BASE_PORT, EDITOR_PORT):
+    env, port = settings.env_settings, settings.env_settings.base_port
+    if env.place is not None or port in (BASE_PORT, own_port):
         return ()
-    return (f"--base-port {port} has no effect: the editor always connects to port {EDITOR_PORT}",)
+    return (f"--base-port {port} has no effect: the editor always connects to port {own_port}",)
 
 
-def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:
+def _godot(settings: RunSettings) -> Godot | None:
+    """What Godot games are told; None for other engines. Raises SettingsError."""
+    env, chosen = settings.env_settings, settings.collection
+    if not env.godot:
+        return None
+    if chosen.listen is not None:
+        raise SettingsError("Godot games always connect to their own machine; leave --listen (collection.listen) out")
+    return Godot(env.seed, settings.engine_settings.time_scale, chosen.action_repeat, chosen.truncate_after)
+
+
+def _engine_options(settings: RunSettings) -> EngineOptions:
     env, collection = settings.env_settings, settings.collection
     return EngineOptions(
         seed=env.seed,
@@ -325,6 +346,7 @@ def _engine_options(settings: RunSettings, editor: bool) -> EngineOptions:
         # If the user named the port, it is fixed; else another free port is used if it becomes taken.
         attached=env.attached,
         fixed_port=env.awaited or env.base_port != BASE_PORT,
+        godot=_godot(settings),
     )
 
 

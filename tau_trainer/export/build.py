@@ -136,6 +136,11 @@ def _finish(graph: GraphWriter, network: ActorCritic, spec: BehaviorSpec) -> onn
         [infos[name] for name in names.output_names(spec.actions, memory)],
         graph.initializers,
     )
+    return model_of(body)
+
+
+def model_of(body: onnx.GraphProto) -> onnx.ModelProto:
+    """A file's content, with the versions that we write."""
     return helper.make_model(
         body,
         ir_version=names.IR_VERSION,

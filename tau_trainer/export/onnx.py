@@ -1,4 +1,4 @@
-"""Exports a policy as an ``.onnx`` file for the agent in a Unity project."""
+"""Exports a policy as an ``.onnx`` file for the agent in the game."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import logging
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from tau_trainer.errors import ExportError
 from tau_trainer.export.build import build_model
+from tau_trainer.export.godot import build_godot_model, obstacle, verify_godot
 from tau_trainer.export.verify import verify
 from tau_trainer.files import atomic_write_bytes, reason
 from tau_trainer.models import Policy
@@ -18,7 +20,7 @@ from tau_trainer.specs import BehaviorSpec
 _log = logging.getLogger(__name__)
 
 
-def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path) -> Path:
+def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path, form: Literal["unity", "godot"] | None = None) -> Path:
     """Writes ``policy`` to ``path`` after checking that the model chooses the same actions.
 
     The file appears only after onnxruntime has run the model and all comparisons have passed. Otherwise, an existing
@@ -28,6 +30,8 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path) -> Path:
         policy: the policy to export.
         spec: the behavior, with all its sensors in wire order, including those hidden from the policy.
         path: the file to write; missing folders are created.
+        form: the reader, ML-Agents in Unity and Unreal or Godot RL Agents. None: the engine that the behavior comes
+            from, but Unity's form if Godot's plugin cannot run the policy.
 
     Returns:
         ``path``.
@@ -37,12 +41,21 @@ def export_onnx(policy: Policy, spec: BehaviorSpec, path: Path) -> Path:
         TauError: the file cannot be written.
         NonFiniteError: a weight is NaN or infinite.
     """
-    for i, sensor in enumerate(spec.observations):
-        if not sensor.size:
-            _say_left_out(spec.short_name, sensor.name, names.observation_name(i))
     network = policy.network()
-    data = build_model(network, spec).SerializeToString()
-    verify(data, network, spec, policy)
+    if form is None and spec.actions.named:
+        why = obstacle(network, spec)
+        form = "godot" if why is None else "unity"
+        if why is not None:
+            _say_not_for_godot(spec.short_name, why)
+    if form == "godot":
+        data = build_godot_model(network, spec).SerializeToString()
+        verify_godot(data, network, spec)
+    else:
+        for i, sensor in enumerate(spec.observations):
+            if not sensor.size:
+                _say_left_out(spec.short_name, sensor.name, names.observation_name(i))
+        data = build_model(network, spec).SerializeToString()
+        verify(data, network, spec, policy)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -60,6 +73,11 @@ def _say_left_out(behavior: str, sensor: str, name: str) -> None:
         behavior,
         name,
     )
+
+
+@cache
+def _say_not_for_godot(behavior: str, why: str) -> None:
+    _log.warning("the model of '%s' is written in Unity's form: %s", behavior, why)
 
 
 def check_export(policy: Policy, spec: BehaviorSpec) -> None:

@@ -60,13 +60,7 @@ def check_structure(data: bytes, network: ActorCritic, spec: BehaviorSpec) -> No
     Raises:
         ExportError: names what differs.
     """
-    try:
-        model = onnx.load_model_from_string(data)
-        onnx.checker.check_model(model, full_check=True)
-    except Exception as error:  # protobuf, checker and shape inference each have their own exceptions
-        raise ExportError(
-            f"The exported model is not valid ONNX ({_first_line(error)}); report this as a bug."
-        ) from error
+    model = check_valid(data)
     opsets = [(opset.domain, opset.version) for opset in model.opset_import]
     if opsets != [("", names.OPSET)]:
         raise ExportError(f"The exported model uses operator sets {opsets}; expected the default one, {names.OPSET}.")
@@ -76,6 +70,18 @@ def check_structure(data: bytes, network: ActorCritic, spec: BehaviorSpec) -> No
     _check_values("inputs", model.graph.input, {name: shapes[name] for name in input_names(spec, memory)})
     outputs = names.output_names(spec.actions, memory)
     _check_values("outputs", model.graph.output, {name: shapes[name] for name in outputs})
+
+
+def check_valid(data: bytes) -> onnx.ModelProto:
+    """The model of a file's content. Raises ExportError."""
+    try:
+        model = onnx.load_model_from_string(data)
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:  # protobuf, checker and shape inference each have their own exceptions
+        raise ExportError(
+            f"The exported model is not valid ONNX ({_first_line(error)}); report this as a bug."
+        ) from error
+    return model
 
 
 def _check_values(
@@ -99,7 +105,7 @@ def _check_deterministic(case: Case, head: ActionHead, outputs: Outputs, expecte
     tensors = names.DETERMINISTIC_CONTINUOUS, names.DETERMINISTIC_DISCRETE
     _check_actions(case, head, tensors, [outputs.get(name) for name in tensors], expected, "the network")
     if case.state is not None:
-        _compare(case, names.RECURRENT_OUT, outputs[names.RECURRENT_OUT][:, 0], expected.state, "the network")
+        compare(case, names.RECURRENT_OUT, outputs[names.RECURRENT_OUT][:, 0], expected.state, "the network")
 
 
 def _check_policy(
@@ -126,17 +132,18 @@ def _check_actions(
     continuous, discrete = found
     if continuous is not None and head.actions.continuous_size:
         if head.levels is None:
-            _compare(case, tensors[0], continuous, expected.continuous, other)
+            compare(case, tensors[0], continuous, expected.continuous, other)
         else:
             position = (continuous.astype(np.float64) + 1.0) * (head.levels - 1) / 2.0
             whole = Value(np.rint(position), np.full(position.shape, ROUNDING * head.levels))
-            _compare(case, tensors[0], position, whole, f"its {head.levels} levels")
+            compare(case, tensors[0], position, whole, f"its {head.levels} levels")
             _compare_discrete(case, tensors[0], whole.value, expected.branches[: head.leveled])
     if discrete is not None and head.actions.discrete_size:
         _compare_discrete(case, tensors[1], discrete, expected.branches[head.leveled :])
 
 
-def _compare(case: Case, tensor: str, found: NDArray[Any], expected: Value, other: str) -> None:
+def compare(case: Case, tensor: str, found: NDArray[Any], expected: Value, other: str) -> None:
+    """Check one output against values and their allowed errors. Raises ExportError."""
     value, error = expected
     if found.shape != value.shape:
         raise ExportError(f"'{tensor}' has shape {found.shape} for {case.name}; expected {value.shape}.")

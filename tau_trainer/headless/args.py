@@ -31,6 +31,7 @@ class HeadlessOptions:
     dialect: Literal["unity", "unreal", "godot"] = "unity"
     agents: int | None = None
     seed: int | None = None
+    trainer_seed: int = 0
     max_decisions: int | None = None
     step_ms: float = 0.0
     spin_ms: float = 0.0
@@ -62,8 +63,10 @@ class HeadlessOptions:
         return Fault(FaultKind(kind) if kind else None, self.fault_after, self.fault_seconds, self.fault_once)
 
 
-_IGNORED = ("nographics", "batchmode", "nullrhi", "unattended", "stdout", "FullStdOutLogOutput")
+_IGNORED = ("-nographics", "-batchmode", "-nullrhi", "-unattended", "-stdout", "-FullStdOutLogOutput")
 """Flags of Unity's and Unreal's builds for what this engine always does."""
+_OF_GODOT = ("--headless", "--disable-render-loop")
+"""The same of Godot's."""
 _FILES = ("--tau-data", "--report-file", "--fault-once")
 
 
@@ -74,8 +77,7 @@ def parse_args(arguments: Sequence[str]) -> HeadlessOptions:
     """
     known, unknown = _parser().parse_known_args(list(arguments))
     values = vars(known)
-    for ignored in _IGNORED:
-        values.pop(ignored)
+    values.pop("ignored")
     return HeadlessOptions(**values, unknown=tuple(unknown))
 
 
@@ -159,11 +161,14 @@ def _parser() -> _Parser:
 
 
 def _add_build_flags(add: _Add) -> None:
-    for flag in _IGNORED:
-        add(f"-{flag}", action="store_true", help="accepted and ignored")
+    for flag in (*_IGNORED, *_OF_GODOT):
+        add(flag, dest="ignored", action="store_true", help="accepted and ignored")
+    add("--speedup", "--action_repeat", dest="ignored", metavar="X", help="accepted and ignored (Godot)")
+    add("--env_seed", dest="trainer_seed", metavar="S", type=_whole(), help="the trainer's seed (Godot)")
     port = functools.partial(add, dest="port", metavar="N", type=_whole(1, 65535))
     port("--mlagents-port", help="the trainer's port")
     port("-mlAgentPort", help="the same, as Unreal's builds take it: -mlAgentPort=N")
+    port("--port", help="the same, as Godot's builds take it: --port=N")
     add("-logFile", "-logfile", dest="log_file", metavar="F", type=Path, help="log file (default: stderr)")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from tau_trainer.bridge.side_channels import (
     FLOAT_PROPERTIES,
     STATS,
     TRAINING_ANALYTICS,
+    Stat,
     joined,
     parse_environment_parameter,
     stat_payload,
@@ -47,7 +48,7 @@ class HeadlessEngine:
     def __init__(self, link: TrainerLink, options: HeadlessOptions) -> None:
         self._link = link
         self._options = options
-        self._wire = WIRES[options.dialect]
+        self._wire = WIRES.get(options.dialect, UNITY_WIRE)
         self._unity = self._wire is UNITY_WIRE
         """Whether it has side channels, and obeys commands in replies without actions. Unreal's plugin does not."""
         self._fault = options.fault
@@ -135,17 +136,20 @@ class HeadlessEngine:
             self._link.wait_until_gone()
             raise TrainerGoneError("while stalled")
         batches[0] = fault.spoil(batches[0])
+        return fault.garble(self._encode(batches, specs, stats))
+
+    def _encode(self, batches: Sequence[StepBatch], specs: Mapping[str, BehaviorSpec], stats: Sequence[Stat]) -> bytes:
+        """A step as bytes."""
         known = [batch for batch in batches if batch.behavior in self._announced or len(batch)]
         fresh = [specs[batch.behavior] for batch in known if batch.behavior not in self._announced]
         self._announced.update(spec.name for spec in fresh)
-        request = encode_engine_message(
+        return encode_engine_message(
             specs=fresh,
             steps=known,
             side_channel=joined((STATS, stat_payload(stat.key, stat.value, stat.aggregation)) for stat in stats),
             observation_specs=specs,
             reader=self._trainer,
         )
-        return fault.garble(request)
 
     def _follow(
         self, reply: TrainerMessage, scene: Scene, batches: list[StepBatch], report: Report | None

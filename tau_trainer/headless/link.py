@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Final
+from typing import Final, Protocol
 
 from tau_trainer.bridge.codec import encode_close
 from tau_trainer.bridge.protocol import METHOD
@@ -16,6 +16,29 @@ _GOODBYE_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.05
 
 
+class Connection(Protocol):
+    """One connection to a trainer."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether it accepts another call."""
+
+    def call(self, message: bytes) -> bytes:
+        """Send ``message`` and wait for the answer. Raises OSError."""
+
+    def cancel(self) -> None:
+        """Stop waiting for the answer."""
+
+    def set_timeout(self, seconds: float | None) -> None:
+        """Set the longest wait, in seconds; None: no limit."""
+
+    def wait_until_gone(self) -> None:
+        """Wait until the trainer closes it."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
 class TrainerGoneError(Exception):
     """The trainer has closed the connection."""
 
@@ -25,7 +48,11 @@ class TrainerLink:
 
     def __init__(self, port: int, method: str = METHOD) -> None:
         self._port, self._method = port, method
-        self._connection: Http2Connection | None = None
+        self._connection: Connection | None = None
+
+    def _dial(self) -> Connection:
+        """A new connection. Raises OSError."""
+        return Http2Connection(_HOST, self._port, self._method)
 
     def close(self) -> None:
         """Close the connection if it is open."""
@@ -40,7 +67,7 @@ class TrainerLink:
         deadline = time.monotonic() + seconds
         while self._connection is None:
             try:
-                self._connection = Http2Connection(_HOST, self._port, self._method)
+                self._connection = self._dial()
             except OSError as error:
                 if time.monotonic() >= deadline:
                     raise EngineError(
@@ -71,9 +98,9 @@ class TrainerLink:
         if self._connection is not None:
             self._connection.wait_until_gone()
 
-    def _open(self) -> Http2Connection:
+    def _open(self) -> Connection:
         """The connection; a new one if the old one accepts no more calls. Raises OSError."""
         if self._connection is None or not self._connection.usable:
             self.close()
-            self._connection = Http2Connection(_HOST, self._port, self._method)
+            self._connection = self._dial()
         return self._connection

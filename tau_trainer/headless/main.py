@@ -55,15 +55,20 @@ def _run(options: HeadlessOptions) -> None:
     if options.unknown:
         _log.warning("ignored unknown arguments: %s", " ".join(options.unknown))
     if options.port is None:
-        raise SettingsError("the trainer's port is missing; give it with `--mlagents-port N`.")
+        flag = "--port=N" if options.dialect == "godot" else "--mlagents-port N"
+        raise SettingsError(f"the trainer's port is missing; give it with `{flag}`.")
     check_scene(options)
     _catch_terminate()
     from tau_trainer.headless.client import WIRES, HeadlessEngine
+    from tau_trainer.headless.godot import GodotGame, GodotLink
     from tau_trainer.headless.link import TrainerLink
 
-    with contextlib.closing(TrainerLink(options.port, WIRES[options.dialect].method)) as link:
+    wire = WIRES.get(options.dialect)
+    with contextlib.closing(
+        GodotLink(options.port) if wire is None else TrainerLink(options.port, wire.method)
+    ) as link:
         _log.info("connecting to the trainer on localhost:%d", options.port)
-        engine = HeadlessEngine(link, options)
+        engine = (GodotGame if wire is None else HeadlessEngine)(link, options)
         gc.freeze()  # later collections can skip the modules that are loaded by now
         engine.run()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import find_config, shipped_names
-from tau_trainer.settings.engines import ATTACH, EDITOR, HEADLESS_PREFIX, EngineSettings, EnvSettings
+from tau_trainer.settings.engines import ATTACH, EDITOR, GODOT, HEADLESS_PREFIX, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import (
     AgentHyperparameters,
     DDPGHyperparameters,
@@ -72,6 +72,7 @@ from tau_trainer.settings.trainers import (
 __all__ = [
     "ATTACH",
     "EDITOR",
+    "GODOT",
     "HEADLESS_PREFIX",
     "AgentHyperparameters",
     "AsyncTrainerSettings",

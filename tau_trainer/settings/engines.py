@@ -15,6 +15,8 @@ EDITOR = "editor"
 """An env_path that means the editor, like no env_path."""
 ATTACH = "attach"
 """``attach:MAX``: wait for up to MAX engines, which something else starts, one per port."""
+GODOT = "godot"
+"""An env_path that means Godot's editor; before a colon and another env_path: its games are Godot's."""
 HEADLESS_PREFIX = "headless:"
 """Prefix of an env_path that names a scene of the headless engine."""
 UNREAL_PREFIX = "unreal:"
@@ -69,7 +71,8 @@ class EnvSettings(Section):
     """``env_settings``: the engine's program, the number of engines, and restarts after failures."""
 
     env_path: Text | None = None
-    """A build, ``headless:SCENE``, or ``attach:MAX``; None = the editor, which connects to port 5004."""
+    """A build, ``headless:SCENE``, or ``attach:MAX``; None = the editor, which connects to port 5004. After
+    ``godot:``, the same for Godot games; ``godot`` alone = Godot's editor, which connects to port 11008."""
     env_args: tuple[str, ...] | None = None
     """Arguments to pass to the engine."""
     base_port: Port = 5005
@@ -95,6 +98,9 @@ class EnvSettings(Section):
         if value is None or value == EDITOR:
             return None
         kind, colon, most = value.partition(":")
+        if kind == GODOT:
+            place = cls._known_scene(most or EDITOR)
+            return kind if place is None else f"{kind}:{place}"
         if kind == ATTACH:
             if colon and not (most.isascii() and most.isdigit() and 1 <= int(most) <= MOST_ENGINES):
                 said = f"attach:MAX needs a number of engines from 1 to {MOST_ENGINES:,}, not '{most}'"
@@ -114,19 +120,30 @@ class EnvSettings(Section):
         return value
 
     @property
+    def godot(self) -> bool:
+        """Whether the engines are Godot games."""
+        return (self.env_path or "").partition(":")[0] == GODOT
+
+    @property
+    def place(self) -> str | None:
+        """env_path without ``godot:``; None = the editor."""
+        path = self.env_path or ""
+        return (path.partition(":")[2] if self.godot else path) or None
+
+    @property
     def attached(self) -> bool:
         """Whether the run waits for engines to connect: ``attach:MAX``."""
-        return (self.env_path or "").startswith(f"{ATTACH}:")
+        return (self.place or "").startswith(f"{ATTACH}:")
 
     @property
     def awaited(self) -> bool:
         """Whether this program does not start the engines: the editor, or ``attach:MAX``."""
-        return self.env_path is None or self.attached
+        return self.place is None or self.attached
 
     @property
     def engines(self) -> int:
         """Maximum number of engines at once."""
-        return int((self.env_path or "").partition(":")[2]) if self.attached else self.num_envs
+        return int((self.place or "").partition(":")[2]) if self.attached else self.num_envs
 
     @model_validator(mode="after")
     def _attached_are_counted_once(self) -> Self:
@@ -137,7 +154,7 @@ class EnvSettings(Section):
 
     @model_validator(mode="after")
     def _editor_is_one(self) -> Self:
-        if self.env_path is None and self.num_envs > 1:
+        if self.place is None and self.num_envs > 1:
             raise PydanticCustomError(
                 "editor_is_one",
                 "num_envs is {count}, but there is only one editor; name a build with env_path (--env), "
@@ -157,7 +174,7 @@ class EngineSettings(Section):
     quality_level: Annotated[Int32, Field(ge=0)] = 5
     """Unity's quality level."""
     time_scale: Annotated[Float, Field(ge=0, le=1e38)] = 20.0
-    """Game seconds for each real second, sent as a float32."""
+    """Game seconds for each real second, sent as a float32; Godot's speed-up."""
     target_frame_rate: Annotated[Int32, Field(ge=-1)] = -1
     """Frames per second; -1 = unlimited."""
     capture_frame_rate: Annotated[Int32, Field(ge=0)] = 60

@@ -253,20 +253,32 @@ class Outlook:
                 yield replay, "has no effect with save_param_only"
         if self._settings.execution == "async" and self._rollouts:
             yield from self._unused("rollouts, which all actors fill together", async_trainer=_REPLAYED)
-        path = self._settings.env_settings.env_path
+        path, godot = self._settings.env_settings.place, self._settings.env_settings.godot
+        if godot:
+            for name in self._settings.environment_parameters or {}:
+                yield ("environment_parameters", name), "has no effect: a Godot game receives no parameters"
+            started = not self._settings.env_settings.awaited
+            unused = tuple(key for key in SENT if key != "time_scale" or not started)
+            yield from self._unused("Godot games, which receive no such setting", engine_settings=unused)
+            if not started:
+                yield from self._unused("games that you start, whose Sync node says it", collection=("action_repeat",))
+        else:
+            of_godot = ("action_repeat", "truncate_after")
+            yield from self._unused("games of other engines than Godot", collection=of_godot)
         if path is None:
             unused = tuple(key for key in _ENGINE if key != "base_port")
+            port = 11008 if godot else 5004
             yield from self._unused("the editor", env_settings=unused, engine_settings=_PLAYER)
-            yield from self._unused("the editor, which always connects to port 5004", env_settings=("base_port",))
+            yield from self._unused(f"the editor, which always connects to port {port}", env_settings=("base_port",))
         elif self._settings.env_settings.attached:
             unused = tuple(key for key in _ENGINE if key != "base_port")
             yield from self._unused("attach:MAX", env_settings=unused, engine_settings=_PLAYER)
         elif path.startswith(HEADLESS_PREFIX):
-            yield from self._unused("the headless engine", engine_settings=_PLAYER + SENT)
+            yield from self._unused("the headless engine", engine_settings=_PLAYER + (() if godot else SENT))
         elif path.startswith("gym:"):
             yield from self._unused("Gymnasium", env_settings=("base_port",), engine_settings=_PLAYER + SENT)
             yield from self._unused("Gymnasium", collection=_IMAGES)
-        elif plays_unreal(path):
+        elif not godot and plays_unreal(path):
             for name in self._settings.environment_parameters or {}:
                 yield ("environment_parameters", name), "has no effect: an Unreal game receives no parameters"
             yield from self._unused("Unreal games, which receive no settings", engine_settings=SENT)

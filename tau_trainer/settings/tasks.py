@@ -130,6 +130,11 @@ class CollectionSettings(Section):
     """Certificate (PEM) for engines that connect to ``listen``; None = unencrypted."""
     tls_key: Path | None = None
     """The certificate's private key (PEM)."""
+    action_repeat: PositiveInt | None = None
+    """Physics frames for each decision in Godot builds; None = as the game's Sync node says."""
+    truncate_after: PositiveInt | None = None
+    """Limit of a Godot game's episodes in decisions: one that ends with this number of them, or later, was cut off by a
+    limit and did not really end; None = such games cannot tell, and each end counts as one."""
     image_order: Literal["auto", "declared", "channels_last"] = "auto"
     """Order of an uncompressed image's numbers, from engines and in Unity's recordings: auto = the order of the
     engine's version of the package; declared = the order of the sensor's shape; channels_last = height, width,

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from tau_trainer import plugins
-from tau_trainer.settings.engines import ATTACH, EDITOR, HEADLESS_PREFIX, HEADLESS_SCENES
+from tau_trainer.settings.engines import ATTACH, EDITOR, GODOT, HEADLESS_PREFIX, HEADLESS_SCENES
 
 _LONGEST_NAME = _LONGEST_LIST = 1000
 _WORD = re.compile(r"\w{1,60}", re.ASCII)
@@ -107,6 +107,8 @@ def is_played_here(value: object) -> bool:
     if value is None or value == EDITOR:
         return True
     kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if kind == GODOT:
+        return is_played_here(name or None)
     if kind == ATTACH:
         return not name or is_number(name)
     if f"{kind}:" == HEADLESS_PREFIX:
@@ -271,6 +273,7 @@ SETTINGS: Mapping[str, Rule] = {
     "collection": {
         **_each(NUMBER, "deterministic max_policy_age"),
         **_each(WORD, "learner image_order transport"),
+        **_each(NUMBER, "action_repeat truncate_after"),
         "flat_sensors": NAMES,
         "listen": Goes("opens this machine to others"),
         **dict.fromkeys(("tls_cert", "tls_key"), Goes(FILE)),

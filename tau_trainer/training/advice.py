@@ -153,7 +153,7 @@ def hint(share: float, settings: RunSettings) -> str | None:
     if 1.0 / (1.0 - share + share / _AT_ONCE) < _TWICE:
         return None
     several = f"--num-envs {_AT_ONCE} plays {_AT_ONCE} at once if the machine has room for them"
-    if env.env_path is None:
+    if env.place is None:
         several = f"a build (--env GAME) can play {_AT_ONCE} at once (--num-envs {_AT_ONCE})"
     slow = f", and trainer_type: {SLOW} learns while the game plays" if replaceable(settings) else ""
     return f"The game takes {share:.0%} of the time: {several}{slow}; `tau-train advise` measures what it brings."

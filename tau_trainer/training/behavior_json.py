@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, NamedAction, ObservationSpec, ObservationType
 
 _DTYPES = {"float32": np.float32, "uint8": np.uint8}
 """Data types of a sensor's values."""
@@ -30,11 +30,17 @@ def to_json(spec: BehaviorSpec) -> dict[str, Any]:
         ],
         "continuous_size": spec.actions.continuous_size,
         "discrete_branches": list(spec.actions.discrete_branches),
+        "named_actions": [[action.name, action.size, action.discrete] for action in spec.actions.named],
     }
 
 
 def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
-    """The spec that :func:`to_json` wrote. Raises KeyError or ValueError for anything else."""
+    """The spec that :func:`to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
+    named = tuple(NamedAction(*action) for action in values.get("named_actions", ()))
+    sizes = sum(action.size for action in named if not action.discrete)
+    branches = [action.size for action in named if action.discrete]
+    if named and (sizes, branches) != (values["continuous_size"], list(values["discrete_branches"])):
+        raise ValueError("the named actions are not the behavior's")
     return BehaviorSpec(
         values["name"],
         tuple(
@@ -48,5 +54,5 @@ def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
             )
             for sensor in values["observations"]
         ),
-        ActionSpec(values["continuous_size"], tuple(values["discrete_branches"])),
+        ActionSpec(values["continuous_size"], tuple(values["discrete_branches"]), named),
     )

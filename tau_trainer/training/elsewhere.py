@@ -79,7 +79,7 @@ def playable(settings: RunSettings) -> RunSettings:
 
 def build_of(settings: RunSettings) -> str | None:
     """The build to play; None if it is the editor, a Python environment or a scene of our own engine."""
-    path = settings.env_settings.env_path or ""
+    path = settings.env_settings.place or ""
     prefix, colon, _ = path.partition(":")
     named = colon and (prefix == "headless" or prefix in plugins.names("environments"))
     return None if named or not path else path.removeprefix(UNREAL_PREFIX)

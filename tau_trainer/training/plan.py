@@ -100,10 +100,11 @@ class RunPlan:
     @property
     def environment(self) -> str:
         """The name of the environment, for people."""
-        path = self.settings.env_settings.env_path
-        if self.settings.env_settings.attached:
+        env = self.settings.env_settings
+        path = env.env_path or ""
+        if env.attached:
             return "engines that connect"
-        return "the editor" if path is None else path if ":" in path else Path(path).name
+        return "the editor" if env.place is None else path if ":" in path else Path(path).name
 
     @property
     def subject(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.evaluation.candidates import Candidate, ScoredPolicy, best_of, make_candidate, stored_best
@@ -160,13 +160,19 @@ def _evaluated(folder: RunFolder) -> dict[str, Any]:
     return {}
 
 
-def export_run(run: Path, output: Path | None = None, export: ExportChoice | None = None) -> list[tuple[Path, str]]:
+def export_run(
+    run: Path,
+    output: Path | None = None,
+    export: ExportChoice | None = None,
+    form: Literal["unity", "godot"] | None = None,
+) -> list[tuple[Path, str]]:
     """Export the latest checkpoint of every learner of a run as ONNX.
 
     Args:
         run: its folder.
         output: another file or folder to write to.
         export: the best or the last policy; None uses the run's settings.
+        form: the form of the files; see :func:`~tau_trainer.export.export_onnx`.
 
     Returns:
         The files, and which policy each holds, in words.
@@ -177,7 +183,7 @@ def export_run(run: Path, output: Path | None = None, export: ExportChoice | Non
         from tau_trainer.training.batched.stored import export_batched
 
         _last_alone(export)
-        return export_batched(RunFolder(run, resumed=True), output)
+        return export_batched(RunFolder(run, resumed=True), output, form)
     folder, settings = _open(run)
     candidates = _candidates(folder, settings, export, None)
     if output is not None and output.suffix == ".onnx" and len(candidates) > 1:
@@ -192,5 +198,5 @@ def export_run(run: Path, output: Path | None = None, export: ExportChoice | Non
             path = folder.onnx(name)
             if output is not None:
                 path = output if output.suffix == ".onnx" else output / path.name
-            written.append((export_onnx(candidate.policy, candidate.spec, path), candidate.which))
+            written.append((export_onnx(candidate.policy, candidate.spec, path, form), candidate.which))
     return written

@@ -194,7 +194,7 @@ class TestHeadless:
             ("--fault", "slow-start"),
             0.3,
             EngineTimeoutError,
-            r"engine 0 did not connect to port \d+ within 0\.3 s; check that it is an",
+            r"engine 0 did not connect to port \d+ within 0\.3 s; check that it is a",
         ),
         (("--fault", "malformed", "--fault-after", "3"), 20, DecodeError, "64 bytes that are not a message"),
         (("--fault", "nan-reward", "--fault-after", "3"), 20, DecodeError, r"'3DBall\?team=0' .* reward of agent 0"),

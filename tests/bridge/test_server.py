@@ -30,6 +30,7 @@ from tau_trainer.bridge.frames import (
 from tau_trainer.bridge.ports import has_ipv6
 from tau_trainer.bridge.protocol import METHOD
 from tau_trainer.bridge.server import EngineServer
+from tau_trainer.bridge.server import _Link as HttpLink
 from tau_trainer.errors import EngineDisconnectedError, EngineExitedError, PortInUseError
 from tests.bridge.conftest import Client, client
 from tests.waiting import HANG_S
@@ -351,6 +352,7 @@ def test_nothing_piles_up_for_a_client_that_does_not_read() -> None:
             await loop.sock_sendall(flood, PREFACE + frame(SETTINGS, 0, 0))
             await until(lambda: len(server._links) == 1)
             (link,) = server._links
+            assert isinstance(link, HttpLink)
             ping, sent = frame(PING, 0, 0, b"12345678"), 0
             pings = ping * 10_000
             while link._transport.is_reading():

@@ -18,6 +18,7 @@ import pytest
 
 from tau_trainer.bridge.codec import EngineInitialization, encode_close
 from tau_trainer.bridge.engine_codec import decode_trainer_message, encode_engine_message
+from tau_trainer.bridge.godot import Godot
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.envs import Environment
@@ -700,3 +701,26 @@ def test_a_build_that_may_leave_has_ended_well(workers: Workers) -> None:
         await worker.close()
 
     run(workers, main())
+
+
+def test_games_of_godot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told by env_path: their flags, their editor's port, and how they join."""
+    port = free_port()
+    monkeypatch.setattr(module, "GODOT_PORT", port)
+    told: dict[str, Any] = {
+        "engine_settings__time_scale": 4.0,
+        "collection__action_repeat": 3,
+        "collection__truncate_after": 9,
+    }
+    source = source_of(tmp_path, env_settings__env_path="godot:headless:basic", **told)
+    worker = source.make(0, lambda stat: None, Sentences())
+    assert worker._options.godot == Godot(7, 4.0, 3, 9)
+    assert worker._launch is not None
+    assert worker._launch.dialect is worker._options.godot
+    source = source_of(tmp_path, env_settings__env_path="godot")
+    assert source.invitation == f"waiting for the editor on port {port}: press Play in the editor"
+    port = free_port(1)
+    source = source_of(tmp_path, env_settings__env_path="godot:attach", env_settings__base_port=port)
+    assert source.invitation == (f"waiting for engines to join on port {port}: start one a port, with --port=PORT")
+    with pytest.raises(SettingsError, match=r"leave --listen \(collection\.listen\) out"):
+        source_of(tmp_path, env_settings__env_path="godot:headless:basic", collection__listen="127.0.0.1")

@@ -1,12 +1,13 @@
-"""Which builds are Unreal's, by what lies beside them."""
+"""Which builds are Unreal's, by what lies beside them, and which games Godot's."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from tau_trainer.settings.engines import plays_unreal
+from tau_trainer.settings.engines import EnvSettings, plays_unreal
 
 
 def lay(folder: Path, *names: str) -> None:
@@ -49,3 +50,32 @@ def test_another_build(beside: tuple[str, ...], tmp_path: Path) -> None:
 def test_the_name_decides() -> None:
     assert plays_unreal("unreal:anything")
     assert not plays_unreal("headless:balance")
+
+
+@pytest.mark.parametrize(
+    ("path", "kept", "place", "awaited", "engines"),
+    [
+        ("godot", "godot", None, True, 1),
+        ("godot:", "godot", None, True, 1),
+        ("godot:editor", "godot", None, True, 1),
+        ("godot:Game", "godot:Game", "Game", False, 1),
+        ("godot:attach:3", "godot:attach:3", "attach:3", True, 3),
+        ("godot:headless:basic", "godot:headless:basic", "headless:basic", False, 1),
+        ("godot.exe", "godot.exe", "godot.exe", False, 1),
+    ],
+)
+def test_games_of_godot_are_named(path: str, kept: str, place: str | None, awaited: bool, engines: int) -> None:
+    found = EnvSettings(env_path=path)
+    assert (found.env_path, found.place, found.awaited, found.engines) == (kept, place, awaited, engines)
+    assert found.godot is (path != "godot.exe")
+
+
+@pytest.mark.parametrize("path", ["godot:attach:none", "godot:headless:chess"])
+def test_what_godot_cannot_play_is_refused(path: str) -> None:
+    with pytest.raises(ValidationError):
+        EnvSettings(env_path=path)
+
+
+def test_there_is_one_editor_of_godot() -> None:
+    with pytest.raises(ValidationError, match="only one editor"):
+        EnvSettings(env_path="godot", num_envs=2)

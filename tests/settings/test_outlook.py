@@ -185,6 +185,36 @@ def test_ml_agents_own_examples_have_no_slip_but_a_rest(name: str, tmp_path: Pat
             "has no effect with Unreal games, which send no pictures",
         ),
         (
+            "env_settings: {env_path: 'godot:Game'}\nengine_settings: {width: 100}",
+            "engine_settings.width",
+            "has no effect with Godot games, which receive no such setting",
+        ),
+        (
+            "env_settings: {env_path: godot}\nengine_settings: {time_scale: 3}",
+            "engine_settings.time_scale",
+            "has no effect with Godot games, which receive no such setting",
+        ),
+        (
+            "env_settings: {env_path: godot}\ncollection: {action_repeat: 3}",
+            "collection.action_repeat",
+            "has no effect with games that you start, whose Sync node says it",
+        ),
+        (
+            "env_settings: {env_path: godot, base_port: 6000}",
+            "env_settings.base_port",
+            "has no effect with the editor, which always connects to port 11008",
+        ),
+        (
+            "env_settings: {env_path: 'godot:Game'}\nenvironment_parameters: {gravity: 3}",
+            "environment_parameters.gravity",
+            "has no effect: a Godot game receives no parameters",
+        ),
+        (
+            "env_settings: {env_path: 'headless:tau'}\ncollection: {truncate_after: 3}",
+            "collection.truncate_after",
+            "has no effect with games of other engines than Godot",
+        ),
+        (
             "env_settings: {env_path: 'gym:CartPole-v1', base_port: 7000}",
             "env_settings.base_port",
             "has no effect with Gymnasium",

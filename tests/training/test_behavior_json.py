@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, NamedAction, ObservationSpec, ObservationType
 from tau_trainer.training.behavior_json import from_json, to_json
 
 SENSORS = st.builds(
@@ -26,6 +26,16 @@ ACTIONS = st.builds(ActionSpec, st.integers(0, 400), st.lists(st.integers(1, 9),
 @given(st.builds(BehaviorSpec, st.text(max_size=12), st.lists(SENSORS, max_size=3).map(tuple), ACTIONS))
 def test_round_trip_through_json(spec: BehaviorSpec) -> None:
     assert from_json(json.loads(json.dumps(to_json(spec)))) == spec
+
+
+def test_a_godot_games_actions_are_kept_if_they_are_the_behaviors() -> None:
+    named = NamedAction("jump", 2, True), NamedAction("move", 3, False)
+    written = to_json(BehaviorSpec("Agent", (), ActionSpec(3, (2,), named)))
+    assert from_json(json.loads(json.dumps(written))).actions.named == named
+    with pytest.raises(ValueError, match="named actions"):
+        from_json(written | {"named_actions": [["jump", 9, True], ["move", 3, False]]})
+    del written["named_actions"]
+    assert from_json(written).actions.named == ()
 
 
 def test_a_checkpoint_of_before_sensors_had_a_type() -> None:

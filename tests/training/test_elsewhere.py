@@ -105,7 +105,7 @@ def test_pairs_are_as_many_actors_so_many_at_a_time(tmp_path: Path, cluster: Clu
         make_plan("parallel", computed, tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["", "unreal:"])
+@pytest.mark.parametrize("kind", ["", "unreal:", "godot:"])
 def test_a_build_is_looked_for_by_its_whole_path(
     kind: str, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

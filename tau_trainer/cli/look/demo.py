@@ -1,4 +1,4 @@
-"""``tau-train demo``: inspect recordings, and convert them to and from Minari data sets."""
+"""``tau-train demo``: inspect recordings, and convert them to and from Minari data sets, and from Godot's plugin."""
 
 from __future__ import annotations
 
@@ -45,26 +45,38 @@ def info_command(
 
 @app.command(name="convert")
 def convert_command(
-    source: Annotated[str, Parameter(help="A .demo file, a folder of them, or minari:NAME, a Minari data set.")],
-    target: Annotated[str, Parameter(help="minari:NAME if SOURCE is a recording; a .demo file if it is a data set.")],
+    source: Annotated[
+        str, Parameter(help="A .demo file, a folder of them, a .json file of Godot's plugin, or minari:NAME.")
+    ],
+    target: Annotated[str, Parameter(help="minari:NAME if SOURCE is a .demo; else a .demo file.")],
     /,
     *,
+    actions: Annotated[
+        str | None,
+        Parameter(help="Actions of a Godot recording in order: 2,d3 = 2 continuous, 1 of 3. [default: continuous]"),
+    ] = None,
+    behavior: Annotated[str | None, Parameter(help="Policy of a Godot recording. [default: shared_policy]")] = None,
     debug: Debug = False,
 ) -> int:
-    """Convert recordings to a Minari data set, or a data set to a recording.
+    """Convert recordings to a Minari data set, or a data set or a recording of Godot's plugin to a recording.
 
     Minari keeps its data sets in MINARI_DATASETS_PATH, or ~/.minari/datasets. Nothing is overwritten.
     """
     set_up_logging(debug=debug)
+    from tau_trainer.bridge import godot_demos
     from tau_trainer.bridge.demonstrations import SUFFIX, read_demonstrations
+    from tau_trainer.bridge.godot_spaces import SHARED
     from tau_trainer.bridge.recordings import write_demonstration
     from tau_trainer.evaluation.minari import PREFIX, MinariStore
 
     from_minari, to_minari = source.startswith(PREFIX), target.startswith(PREFIX)
-    if from_minari == to_minari:
+    of_godot = source.endswith(godot_demos.SUFFIX) and not from_minari
+    if not of_godot and from_minari == to_minari:
         raise SettingsError(f"one of '{source}' and '{target}' must be a Minari data set: {PREFIX}NAME")
+    if not of_godot and (actions or behavior):
+        raise SettingsError("--actions and --behavior describe a .json recording of Godot's plugin; leave them out")
     show_status(f"reading {source}")
-    if to_minari:
+    if to_minari and not of_godot:
         demonstration, name = read_demonstrations([source]), target.removeprefix(PREFIX)
         episodes = MinariStore().write(name, demonstration)
         show_lines(
@@ -76,7 +88,11 @@ def convert_command(
         raise SettingsError(f"'{target}' is not a valid name for a recording; it must end in {SUFFIX}")
     if path.exists():
         raise SettingsError(f"the file '{target}' already exists; choose another name")
-    demonstration = MinariStore().read(source.removeprefix(PREFIX))
+    if of_godot:
+        kinds = godot_demos.read_kinds(actions) if actions else ()
+        demonstration = godot_demos.read_godot_demonstration(Path(source), kinds, behavior or SHARED)
+    else:
+        demonstration = MinariStore().read(source.removeprefix(PREFIX))
     write_demonstration(path, demonstration)
     show_lines(lines_of(facts_of(path, demonstration)))
     return 0

@@ -1,9 +1,9 @@
-"""``tau-train export``: a run's policy as ONNX with the tensor names that Unity's ML-Agents package expects."""
+"""``tau-train export``: a run's policy as ONNX with the tensor names that the plugin in the game expects."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -24,6 +24,13 @@ def export_command(
         ),
     ] = None,
     export: Export = None,
+    form: Annotated[
+        Literal["unity", "godot"] | None,
+        Parameter(
+            name="--format",
+            help="Tensor names of ML-Agents (Unity, Unreal), or of Godot RL Agents. [default: as the game's engine]",
+        ),
+    ] = None,
     results_dir: ResultsDir = "results",
     debug: Debug = False,
 ) -> int:
@@ -36,5 +43,5 @@ def export_command(
     show_status(f"exporting {folder}")
     from tau_trainer.training.stored import export_run
 
-    show_lines(f"written and checked: {path} ({which})" for path, which in export_run(folder, target, export))
+    show_lines(f"written and checked: {path} ({which})" for path, which in export_run(folder, target, export, form))
     return 0

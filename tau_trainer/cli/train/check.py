@@ -219,7 +219,7 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
     plays = "the editor, when Play is pressed"
     if env.attached:
         plays = f"engines that connect, at most {env.engines:,}"
-    elif env.env_path is not None:
+    elif env.place is not None:
         plays = f"{env.env_path}, to evaluate" if offline else f"{count} {env.env_path}"
     yield "plays", "nothing: it learns from recordings" if offline and env.env_path is None else plays
     yield "areas", f"{env.num_areas} in each, seed {env.seed if env.seed >= 0 else 'random'}"

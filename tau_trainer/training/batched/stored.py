@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from tau_trainer.export import export_onnx
 from tau_trainer.metrics import MetricsHub
@@ -31,7 +32,9 @@ def _opened(folder: RunFolder) -> Iterator[CopiesCollector]:
         yield kind(settings, Run(folder, hub, settings.seed, plays=True))
 
 
-def export_batched(folder: RunFolder, output: Path | None) -> list[tuple[Path, str]]:
+def export_batched(
+    folder: RunFolder, output: Path | None, form: Literal["unity", "godot"] | None = None
+) -> list[tuple[Path, str]]:
     """Export the newest policies: see :func:`tau_trainer.training.stored.export_run`."""
     written = []
     with _opened(folder) as copies:
@@ -41,7 +44,7 @@ def export_batched(folder: RunFolder, output: Path | None) -> list[tuple[Path, s
             if output is not None:
                 path = output if output.suffix == ".onnx" else output / path.name
             if policy is not None:
-                written.append((export_onnx(policy, spec, path), "the last policy"))
+                written.append((export_onnx(policy, spec, path, form), "the last policy"))
     return written
 
 
