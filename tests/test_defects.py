@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup
-from tau_trainer.algorithms.batch import shuffled
+from tau_trainer.algorithms.minibatches import shuffled
 from tau_trainer.algorithms.ppo import PPO, RolloutReader
 from tau_trainer.export import export_onnx
 from tau_trainer.memory import Replay, Rollout
@@ -165,7 +165,7 @@ def test_9_a_full_buffer_is_enough_and_every_decision_of_it_has_its_chance(monke
         seen.update(order.tolist())
         return shuffled(samples, order)
 
-    monkeypatch.setattr("tau_trainer.algorithms.rows.shuffled", watched)
+    monkeypatch.setattr("tau_trainer.algorithms.minibatches.shuffled", watched)
     work = None
     while work is None:
         assert learner.memory.completed < 40

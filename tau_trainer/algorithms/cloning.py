@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tau_trainer.algorithms.batch import shuffled_order
+from tau_trainer.algorithms.minibatches import shuffled_order
 from tau_trainer.algorithms.offline.recordings import demonstrated
 from tau_trainer.algorithms.parameters import FlatParameters, fitting, optimizer_step_from_python
 from tau_trainer.algorithms.schedules import learning_rate

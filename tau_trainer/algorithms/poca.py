@@ -33,12 +33,11 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import OnBatch, Setup
-from tau_trainer.algorithms.batch import Numbers, Samples, exact, shuffled
 from tau_trainer.algorithms.groups import Seating
 from tau_trainer.algorithms.losses import Objective, clipped_surrogate, trust_region
+from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples, exact, shuffled
 from tau_trainer.algorithms.policy_update import Learned, PolicyUpdate, Reader
 from tau_trainer.algorithms.ppo import PPO, RolloutReader
-from tau_trainer.algorithms.rows import Rows
 from tau_trainer.columns import GROUP, MOMENT, Column
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Groups, Rollout

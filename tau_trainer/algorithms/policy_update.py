@@ -25,11 +25,10 @@ import torch
 from tau_trainer.algorithms.accelerators.fused import FusedEpochs
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import OnBatch
-from tau_trainer.algorithms.batch import Numbers, Samples, exact, in_parts, new_statistics, shuffled
 from tau_trainer.algorithms.losses import CLIPPED, Objective, evaluate, summarize_epoch
+from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples, exact, in_parts, new_statistics, shuffled
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.algorithms.rows import Rows
 from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, scheduled
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Normalizer

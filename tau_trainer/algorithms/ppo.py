@@ -38,10 +38,9 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import Publish, Setup, State
-from tau_trainer.algorithms.batch import Numbers, Samples, exact, shuffled
+from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples, SplitRows, exact, shuffled
 from tau_trainer.algorithms.on_policy import OnPolicy
 from tau_trainer.algorithms.policy_update import Learned, PolicyUpdate, Reader
-from tau_trainer.algorithms.rows import Rows, SplitRows
 from tau_trainer.columns import Arrays
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.memory.advantages import gae

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tau_trainer.algorithms import Algorithm, OnPolicy, Setup
-from tau_trainer.algorithms.batch import Samples
+from tau_trainer.algorithms.minibatches import Samples
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.memory import Known, WorkData
 from tau_trainer.models import ActorCritic, Decision, Policy

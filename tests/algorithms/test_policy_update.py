@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup
+from tau_trainer.algorithms.minibatches import MemberRows, Rows
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.algorithms.rows import MemberRows, Rows
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
 from tests.algorithms.batched.together import together

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters
-from tau_trainer.algorithms.batch import Samples
+from tau_trainer.algorithms.minibatches import Samples
 from tau_trainer.algorithms.ppo import PPO, RolloutReader
 from tau_trainer.memory import Rollout
 from tau_trainer.models import Policy

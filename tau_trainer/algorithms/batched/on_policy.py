@@ -14,21 +14,21 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batch import Numbers, Samples
-from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw, forbidden_of, noise_of
+from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw, noise_of
 from tau_trainer.algorithms.batched.contract import Acted, LearnerSetup, TensorRollout
 from tau_trainer.algorithms.batched.gradient import GradientLearner
 from tau_trainer.algorithms.batched.reader import TensorReader
 from tau_trainer.algorithms.batched.signals import TensorSignals
 from tau_trainer.algorithms.losses import Objective, policy_gradient
+from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.policy_update import PolicyUpdate
-from tau_trainer.algorithms.rows import Rows
 from tau_trainer.algorithms.schedules import BETA_FLOOR, learning_rate, scheduled
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
+from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.rewards.streams import EXTRINSIC, paid_streams
 from tau_trainer.settings.batched import A2CHyperparameters
 from tau_trainer.settings.hyperparameters import PPOHyperparameters

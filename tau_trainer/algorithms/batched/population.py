@@ -28,11 +28,11 @@ from gymnasium import spaces
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batch import Numbers, exact
 from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw
 from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, TensorRollout
 from tau_trainer.algorithms.batched.reader import PopulationReader, TensorReader
 from tau_trainer.algorithms.batched.stacked import STACKED, StackedNetwork, StackedNormalizer, StackedParameters
+from tau_trainer.algorithms.minibatches import Numbers, exact
 from tau_trainer.algorithms.parameters import fitting
 from tau_trainer.algorithms.policy_update import PolicyUpdate
 from tau_trainer.algorithms.ppo import PPO

@@ -12,14 +12,13 @@ from types import MappingProxyType
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.batch import Samples
-from tau_trainer.algorithms.batched.acting import forbidden_of
 from tau_trainer.algorithms.batched.contract import TensorRollout
+from tau_trainer.algorithms.minibatches import MemberRows, Rows, Samples, SharedRows
 from tau_trainer.algorithms.policy_update import PolicyUpdate, Reader
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.algorithms.rows import MemberRows, Rows, SharedRows
 from tau_trainer.memory.advantages import gae
 from tau_trainer.models import ActorCritic, Normalizer
+from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.rewards.streams import EXTRINSIC
 
 
