@@ -16,7 +16,8 @@ import torch
 
 from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.minibatches import shuffled
-from tau_trainer.algorithms.ppo import PPO, RolloutReader
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.readers import RolloutReader
 from tau_trainer.export import export_onnx
 from tau_trainer.memory import Replay, Rollout
 from tau_trainer.metrics import MetricsHub

@@ -108,7 +108,7 @@ class Cloning:
 
     def _on_device(self, columns: Iterable[NDArray[Any]]) -> list[torch.Tensor]:
         device = self._taken.device
-        return [as_tensor(values).to(device) for values in columns]
+        return [as_tensor(values, device) for values in columns]
 
     def rate(self, progress: float) -> float:
         """Step size at ``progress``, see :meth:`Algorithm.update`; 0 once the ``steps`` are over."""

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.losses import evaluate, trust_region
-from tau_trainer.algorithms.poca import MAPPO, POCA, GroupReader
+from tau_trainer.algorithms.poca import MAPPO, POCA
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.readers import GroupReader
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys

@@ -10,7 +10,8 @@ import torch
 
 from tau_trainer.algorithms import Counters
 from tau_trainer.algorithms.minibatches import Samples
-from tau_trainer.algorithms.ppo import PPO, RolloutReader
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.readers import RolloutReader
 from tau_trainer.memory import Rollout
 from tau_trainer.models import Policy
 from tau_trainer.settings import MemorySettings, RewardSignalSettings
@@ -256,7 +257,7 @@ def test_only_stale_data_gets_log_probabilities_of_now(monkeypatch: pytest.Monke
         return torch.zeros(1, 6), 0
 
     monkeypatch.setattr(learner.policy_update, "_descend", descend)
-    learner.learn(rollout, 0.0, None)
+    learner.policy_update.learn(learner.read(rollout), learner.numbers(0.0))
     changed = np.flatnonzero((seen[0].log_prob.numpy() != rollout.column("log_prob")).any(axis=1))
     np.testing.assert_array_equal(changed, stale)
 
