@@ -131,8 +131,8 @@ class RolloutReader(Reader):
     ) -> None:
         self._rollout, self._network, self._version = rollout, network, version
         self._tensor = partial(as_tensor, device=network.action.weight.device)
-        count, alone = len(rollout), ranks is None or ranks.alone
-        self.rows = Rows(count, generator) if ranks is None or alone else SplitRows(ranks, count, generator)
+        ranks, count = ranks or Ranks(), len(rollout)
+        self.rows = Rows(count, generator) if ranks.alone else SplitRows(ranks, count, generator)
         self.new = count - rollout.older
         self._sequences = None if sequence_length is None else rollout.sequences(sequence_length)
         self._arrived: tuple[Inputs, torch.Tensor] | None = None
@@ -147,14 +147,16 @@ class RolloutReader(Reader):
     @override
     def samples(self, network: ActorCritic) -> Samples:
         rollout, nothing = self._rollout, torch.zeros(0)
+        # Actions are raw samples, before they are clipped for the environment.
+        kept = [rollout.column(name) for name in ("continuous", "discrete", "log_prob")]
+        continuous, discrete, log_prob = map(self._tensor, kept)
         samples = Samples(
             inputs=network.prepare(rollout.observations),
             state=nothing,
-            # Raw samples, before they are clipped for the environment.
-            continuous=self._tensor(rollout.column("continuous")),
-            discrete=self._tensor(rollout.column("discrete").astype(np.int64)),
+            continuous=continuous,
+            discrete=discrete.long(),
             mask=nothing if rollout.mask is None else self._tensor(network.action.forbidden(rollout.mask)),
-            log_prob=self._tensor(rollout.column("log_prob")),
+            log_prob=log_prob,
             advantage=nothing,
             returns=nothing,
             begins=nothing,
