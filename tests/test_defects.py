@@ -40,13 +40,13 @@ DEFECTS: dict[int, tuple[str, tuple[str, ...]]] = {
         (
             "tests/algorithms/test_ppo.py::test_variants_equal_the_reference",
             "tests/algorithms/test_ppo.py::test_target_kl_ends_an_update_early",
-            "tests/algorithms/test_on_policy.py::test_an_update_that_went_wrong_leaves_no_trace",
+            "tests/algorithms/test_ppo_state.py::test_an_update_that_went_wrong_leaves_no_trace",
         ),
     ),
     3: (
         "the critic's memory of one agent goes on in the next trajectory",
         (
-            "tests/algorithms/test_ppo.py::test_recurrent_state_is_stored_with_each_decision",
+            "tests/algorithms/test_readers.py::test_recurrent_state_is_stored_with_each_decision",
             "tests/training/test_agents.py::test_state_ends_with_the_episode_before_the_next_decision",
             "tests/models/test_actor_critic.py::test_actor_and_critic_have_encoders_and_memories_of_their_own",
         ),
