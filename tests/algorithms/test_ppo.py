@@ -454,15 +454,17 @@ def test_target_kl_is_compared_with_the_kl_and_nothing_else(epsilon: float, epoc
 
 
 def test_ranks_learn_as_one_by_torchs_differentiation_as_well() -> None:
-    def work(ranks: Ranks) -> torch.Tensor:
-        learner = PPO(Setup(behavior(CONTINUOUS), settings(), 1, ranks=ranks), fused=False)
-        learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
-        return learner.parameters.optimizer.parameters.clone()
+    def work(ranks: Ranks) -> tuple[torch.Tensor, float]:
+        numbers = settings(optimizer="sgd", learning_rate=0.01)  # the size of a gradient counts
+        learner = PPO(Setup(behavior(CONTINUOUS), numbers, 1, ranks=ranks), fused=False)
+        result = learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
+        return learner.parameters.optimizer.parameters.clone(), result[keys.VALUE_LOSS]
 
-    one, other = together(2, work)
+    (one, told), (other, _) = together(2, work)
     assert torch.equal(one, other)
-    (alone,) = together(1, work)
+    ((alone, wanted),) = together(1, work)
     torch.testing.assert_close(one, alone, rtol=1e-3, atol=1e-4)
+    assert told == pytest.approx(wanted, rel=1e-3)
 
 
 def test_what_members_tell_is_each_ones_own() -> None:
