@@ -15,8 +15,9 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Counters, Setup
-from tau_trainer.algorithms.batch import shuffled
-from tau_trainer.algorithms.ppo import PPO, RolloutReader
+from tau_trainer.algorithms.minibatches import shuffled
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.readers import RolloutReader
 from tau_trainer.export import export_onnx
 from tau_trainer.memory import Replay, Rollout
 from tau_trainer.metrics import MetricsHub
@@ -39,13 +40,13 @@ DEFECTS: dict[int, tuple[str, tuple[str, ...]]] = {
         (
             "tests/algorithms/test_ppo.py::test_variants_equal_the_reference",
             "tests/algorithms/test_ppo.py::test_target_kl_ends_an_update_early",
-            "tests/algorithms/test_on_policy.py::test_an_update_that_went_wrong_leaves_no_trace",
+            "tests/algorithms/test_ppo_state.py::test_an_update_that_went_wrong_leaves_no_trace",
         ),
     ),
     3: (
         "the critic's memory of one agent goes on in the next trajectory",
         (
-            "tests/algorithms/test_ppo.py::test_recurrent_state_is_stored_with_each_decision",
+            "tests/algorithms/test_readers.py::test_recurrent_state_is_stored_with_each_decision",
             "tests/training/test_agents.py::test_state_ends_with_the_episode_before_the_next_decision",
             "tests/models/test_actor_critic.py::test_actor_and_critic_have_encoders_and_memories_of_their_own",
         ),
@@ -165,7 +166,7 @@ def test_9_a_full_buffer_is_enough_and_every_decision_of_it_has_its_chance(monke
         seen.update(order.tolist())
         return shuffled(samples, order)
 
-    monkeypatch.setattr("tau_trainer.algorithms.rows.shuffled", watched)
+    monkeypatch.setattr("tau_trainer.algorithms.minibatches.shuffled", watched)
     work = None
     while work is None:
         assert learner.memory.completed < 40

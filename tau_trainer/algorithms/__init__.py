@@ -15,16 +15,16 @@ from tau_trainer.algorithms.base import (
     make_algorithm,
 )
 from tau_trainer.algorithms.off_policy.base import OffPolicy
-from tau_trainer.algorithms.on_policy import OnPolicy
+from tau_trainer.algorithms.ppo import PPO
 
 __all__ = [
+    "PPO",
     "Agent",
     "Algorithm",
     "Batch",
     "Counters",
     "OffPolicy",
     "OnBatch",
-    "OnPolicy",
     "Publish",
     "Setup",
     "State",

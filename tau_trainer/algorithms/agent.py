@@ -23,7 +23,7 @@ from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatch
 from tau_trainer.algorithms.parameters import fitting
 from tau_trainer.columns import MOMENT, Arrays, Column
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.memory import RewardDone, Rollout, Work
+from tau_trainer.memory import RewardDone, Rollout, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models.blocks import drawn_from
 from tau_trainer.models.own_network import OwnNetwork, named_failure, seen
@@ -226,10 +226,10 @@ class AgentLearner(OffPolicy):
         return rows | {"rewards": rewards, "terminated": terminated}
 
     @override
-    def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         before = [{key: _copied(state) for key, state in optimizer.state.items()} for optimizer in self._optimizers]
         try:
-            return super().learn_from(work, rollout, progress, publish)
+            return super().update(work, progress, publish)
         except BaseException:
             for optimizer, states in zip(self._optimizers, before, strict=True):
                 optimizer.state.clear()

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
-from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples
 from tau_trainer.algorithms.losses import CLIPPED, Objective, minibatch_loss
+from tau_trainer.algorithms.minibatches import EpochStatistics, Numbers, Samples
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.models.actor_critic import ActorCritic, Answer

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tau_trainer.algorithms.batch import shuffled_order
+from tau_trainer.algorithms.minibatches import shuffled_order
 from tau_trainer.algorithms.offline.recordings import demonstrated
 from tau_trainer.algorithms.parameters import FlatParameters, fitting, optimizer_step_from_python
 from tau_trainer.algorithms.schedules import learning_rate
@@ -108,7 +108,7 @@ class Cloning:
 
     def _on_device(self, columns: Iterable[NDArray[Any]]) -> list[torch.Tensor]:
         device = self._taken.device
-        return [as_tensor(values).to(device) for values in columns]
+        return [as_tensor(values, device) for values in columns]
 
     def rate(self, progress: float) -> float:
         """Step size at ``progress``, see :meth:`Algorithm.update`; 0 once the ``steps`` are over."""

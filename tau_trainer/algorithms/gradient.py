@@ -6,7 +6,6 @@ It has one flat vector of weights, updates that leave no NaN behind, and checkpo
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,17 +16,16 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import Algorithm, Publish, Setup, State, policy_age
+from tau_trainer.algorithms.base import Algorithm, Setup, State, policy_age
 from tau_trainer.algorithms.cloning import Cloning
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.schedules import learning_rate
 from tau_trainer.algorithms.signals import Signal, log_prob
 from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
-from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData
+from tau_trainer.memory import Rollout, RolloutMemory
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic, Policy, make_policy
-from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.models.blocks import kind_of
 from tau_trainer.models.policy import all_finite
 from tau_trainer.rewards.streams import EXTRINSIC
@@ -150,17 +148,14 @@ class GradientAlgorithm(Algorithm):
         """Columns of the memory in addition to observations and actions, filled from a decision's ``extras``."""
         return self.network.state_columns
 
-    @override
-    @torch.no_grad()
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-        started = time.perf_counter()
-        work = Work.of(work)
-        rollout = Rollout(work)
-        if len(rollout) == 0 and work.gradient_steps is None:
-            raise ValueError("an update needs at least one transition")
-        with self.whole_or_nothing():
-            result = self.learn_from(work, rollout, progress, publish)
-        result |= {name: float(value) for name, value in self.parameters.layer_statistics().items()}
+    def finished(self, rollout: Rollout, started: float) -> dict[str, float]:
+        """Count an update that has succeeded; returns the statistics of every algorithm, by TensorBoard name.
+
+        Args:
+            rollout: the new transitions.
+            started: :func:`time.perf_counter` when it began.
+        """
+        result = {name: float(value) for name, value in self.parameters.layer_statistics().items()}
         if len(rollout):
             result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
         self.version += 1
@@ -184,19 +179,6 @@ class GradientAlgorithm(Algorithm):
     def _restore(self, besides: Sequence[Any]) -> None:
         for beside, saved in zip(self._beside, besides, strict=True):
             beside.restore(saved)
-
-    @abstractmethod
-    def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
-        """Change the network.
-
-        Raises NonFiniteError for NaN or infinity in the data or results; then the change is undone.
-
-        Args:
-            work: the work that arrived.
-            rollout: its transitions.
-            progress: see :meth:`Algorithm.update`.
-            publish: see :meth:`Algorithm.update`.
-        """
 
     @override
     def weights(self) -> dict[str, NDArray[Any]]:
@@ -272,10 +254,6 @@ class GradientAlgorithm(Algorithm):
             "action_levels": network.action_levels,
             "memory": None if memory is None else [memory.type, memory.memory_size],
         }
-
-    def tensor(self, values: NDArray[Any]) -> torch.Tensor:
-        """An array on the device."""
-        return as_tensor(values).to(self.device)
 
     def observe(self, obs: Observations) -> None:
         """Let the normaliser take in observations, if there is one."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples, sigma_of
+from tau_trainer.algorithms.minibatches import EpochStatistics, Numbers, Samples, sigma_of
 from tau_trainer.models.actor_critic import ActorCritic, Answer
 from tau_trainer.models.distributions import evaluate_actions
 

@@ -25,143 +25,61 @@ Gradients flow through time within a sequence, which starts with the state that 
 burn-in refreshes it (as in ML-Agents; Kapturowski et al. 2019 compare both). Sequences are shuffled as wholes and laid
 end to end, and a minibatch still has ``batch_size`` decisions: if it cuts a sequence, the rest starts with its own
 stored state. So nothing is padded to full length, and short episodes cost no more than their length.
+
+**The update** is :meth:`PPO.update` for engines' experience. Its middle, :meth:`PolicyUpdate.learn`, also serves POCA,
+MAPPO and A2C, tensors and populations: a reader (:mod:`.readers`) makes samples of any experience, and all that follows
+works on the samples' device. ``N`` samples, ``R`` numbers in all rewards, ``K`` components of an action, ``P`` members
+of a population.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import Publish, Setup, State
-from tau_trainer.algorithms.batch import Numbers, Samples, exact, shuffled
-from tau_trainer.algorithms.on_policy import OnPolicy
-from tau_trainer.algorithms.policy_update import Learned, PolicyUpdate, Reader
-from tau_trainer.algorithms.rows import Rows, SplitRows
-from tau_trainer.columns import Arrays
-from tau_trainer.memory import Rollout, WorkData
-from tau_trainer.memory.advantages import gae
+from tau_trainer.algorithms.accelerators.fused import FusedEpochs
+from tau_trainer.algorithms.autograd import AutogradEpochs
+from tau_trainer.algorithms.base import Counters, OnBatch, Publish, Setup, State
+from tau_trainer.algorithms.gradient import GradientAlgorithm
+from tau_trainer.algorithms.losses import CLIPPED, Objective, evaluate, summarize_epoch
+from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples, exact, in_parts, new_statistics, shuffled
+from tau_trainer.algorithms.parameters import FlatParameters
+from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.algorithms.readers import Reader, RolloutReader
+from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, scheduled
+from tau_trainer.algorithms.signals import experience_of
+from tau_trainer.columns import Arrays, Column
+from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, joined
 from tau_trainer.metrics import keys
-from tau_trainer.models import ActorCritic, Normalizer
-from tau_trainer.models.actor_critic import MEMORY, as_tensor
+from tau_trainer.models import ActorCritic
 from tau_trainer.models.observation_encoder import Inputs
+from tau_trainer.rewards.streams import RewardStream
 
 if TYPE_CHECKING:
     from tau_trainer.settings import PPOHyperparameters
+    from tau_trainer.settings.batched import A2CHyperparameters
 
 _FRESH = 0.5
 """Share of the newly drawn weights."""
+_ROWS = 8192
+"""Rows of one forward pass without gradient: large enough for full speed, small enough for the cache."""
+_NUMBERS = 2**21
+"""Most observation numbers in one forward pass, because bytes of images become floats."""
+_PARTS = 4
+"""Number of times that the policy is published in a whole epoch, if requested."""
 
 
-class RolloutReader(Reader):
-    """Samples in order of arrival; for recurrent networks, in the order of :meth:`Rollout.sequences`.
-
-    Args:
-        rollout: the experience to learn from.
-        network: the network to train; its device is the samples'.
-        version: of its policy. Data of older policies is compared with the policy that the update starts from:
-        otherwise
-            much of it would be outside the clip range before the first step. That is the proximal policy of the
-            decoupled objective (Hilton et al. 2022) without its weight pi_proximal / pi_behavior: stale data counts as
-            if it were fresh.
-        generator: draws the minibatches.
-        sequence_length: steps of a sequence; None: the network has no memory.
-    """
-
-    def __init__(
-        self,
-        rollout: Rollout,
-        network: ActorCritic,
-        version: int,
-        generator: torch.Generator,
-        sequence_length: int | None = None,
-    ) -> None:
-        self._rollout, self._network, self._version = rollout, network, version
-        self._device = network.action.weight.device
-        self.rows, self.new = Rows(len(rollout), generator), len(rollout) - rollout.older
-        self._sequences = None if sequence_length is None else rollout.sequences(sequence_length)
-        self._arrived: tuple[Inputs, torch.Tensor] | None = None
-        """Inputs and recurrent states [N, towers, M] in order of arrival, if the network has a memory."""
-
-    @override
-    def observe(self, normalizer: Normalizer) -> None:
-        # The previous update took in the older ones.
-        new = tuple(sensor[self._rollout.older :] for sensor in self._rollout.observations)
-        normalizer.merge(self._network.vectors(new))
-
-    @override
-    def samples(self, network: ActorCritic) -> Samples:
-        rollout, nothing = self._rollout, torch.zeros(0)
-        samples = Samples(
-            inputs=network.prepare(rollout.observations),
-            state=nothing,
-            # Raw samples, before they are clipped for the environment.
-            continuous=self._tensor(rollout.column("continuous")),
-            discrete=self._tensor(rollout.column("discrete").astype(np.int64)),
-            mask=nothing if rollout.mask is None else self._tensor(network.action.forbidden(rollout.mask)),
-            log_prob=self._tensor(rollout.column("log_prob")),
-            advantage=nothing,
-            returns=nothing,
-            begins=nothing,
-        )
-        if self._sequences is None:
-            return samples
-        order, begins = self._sequences
-        # In order of arrival, for states after bootstrapped transitions.
-        self._arrived = samples.inputs, self._tensor(rollout.column(MEMORY))
-        samples = samples._replace(state=self._arrived[1])
-        return shuffled(samples, self._tensor(order))._replace(begins=self._tensor(begins))
-
-    @override
-    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
-        rollout, lambd = self._rollout, update.hyperparameters.lambd
-        # Row of each sample in the order of arrival.
-        order = slice(None) if self._sequences is None else self._tensor(self._sequences[0])
-        current = exact(torch.empty_like(values))  # float64 [N, R], in order of arrival
-        current[order] = exact(values)
-        # [m, R].
-        bootstrap = update.values(self._network.prepare(rollout.bootstrap_observations), *self._states_after(update))
-        # Rows of decisions, of bootstrapped ends, and a 0 for real ends.
-        table = torch.cat((current, exact(bootstrap), current.new_zeros(1, current.shape[1])))
-        after, beyond = (table.index_select(0, self._tensor(rows)) for rows in (rollout.after, rollout.beyond))
-        # 0 at the end of a trace; row of the next decision of the same agent.
-        goes_on, following = self._tensor(rollout.goes_on).to(current.dtype), self._tensor(rollout.next)
-        advantages, widths = list[torch.Tensor](), [stream.width for stream in update.streams]
-        columns = (torch.split(values, widths, dim=1) for values in (current, after, beyond))
-        for stream, now, in_episode, in_life in zip(update.streams, *columns, strict=True):
-            later = in_episode if stream.episodic else in_life
-            rewards = exact(self._tensor(stream.rewards(rollout))) * stream.strength
-            advantages.append(gae(rewards, now, later, goes_on * (stream.gamma * lambd), stream.gamma, following))
-        returns = torch.cat(advantages, dim=1) + current  # lambda-returns, [N, R]
-        # Streams add up; [N, 1] counts for all K.
-        return sum(advantages[1:], advantages[0])[order].float(), returns[order].float()
-
-    @override
-    def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
-        stale = np.flatnonzero(self._rollout.version < self._version)
-        if renormalized or (len(stale) and self._sequences is not None):  # recompute whole sequences
-            return slice(None)
-        return self._tensor(stale) if len(stale) else None
-
-    def _states_after(self, update: PolicyUpdate) -> tuple[torch.Tensor, ...]:
-        """Recurrent state [M, towers, M] after the bootstrapped transitions; empty without a memory."""
-        if self._arrived is None:
-            return ()
-        inputs, state = self._arrived
-        rows = self._tensor(self._rollout.bootstrapped)
-        some = [values[rows] for values in inputs]  # rows [m, ...]
-        return (update.in_pieces(lambda *piece: self._network(*piece).state, some, state[rows]),)
-
-    def _tensor(self, values: np.ndarray) -> torch.Tensor:
-        return as_tensor(values).to(self._device)
-
-
-class PPO(OnPolicy):
+class PPO(GradientAlgorithm):
     """The learner of one behavior.
+
+    It learns from the newest ``buffer_size`` transitions, of which :attr:`rollout_size` are new in every update.
 
     Args:
         setup: see :class:`Setup`.
@@ -177,16 +95,137 @@ class PPO(OnPolicy):
     data_parallel = True
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
-        self._hyperparameters = cast("PPOHyperparameters", setup.settings.hyperparameters)
         super().__init__(setup)
+        self._hyperparameters = cast("PPOHyperparameters", setup.settings.hyperparameters)
         memory = setup.settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
         self._fused = fused
         self._shrink_at: float | None = getattr(self._hyperparameters, "shrink_at", None)
         self._shrunk = False
+        self._older: WorkData | None = None
+        """Experience that was new in the last update, if the next update learns from it again."""
+        self.network = self.build_network()
+        self.parameters = FlatParameters(self.network, self.device, self._hyperparameters)
+        self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
+        self.signals, self.cloning = self.make_signals(), self.make_cloning()
         self.policy_update = self.new_update()
         self.large = len(self.network.encoders) > 0
         self.holds_lock = not self.policy_update.scripted or bool(self._beside)
+
+    @override
+    def ready(self, counters: Counters) -> Work | None:
+        return self.memory.take() if self.memory.completed >= (counters.push or self.rollout_size) else None
+
+    @property
+    @override
+    def missing(self) -> str:
+        return f"a buffer of {self.rollout_size:,}"
+
+    @override
+    @torch.no_grad()
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+        started, data = time.perf_counter(), Work.of(work).data
+        new, older = Rollout(data), self._older
+        if len(new) == 0:
+            raise ValueError("an update needs at least one transition")
+
+        def show() -> None:
+            if publish is not None and self.parameters.finite():  # NaN must not act
+                publish(self.policy(self.weights(), self.version + 1))
+
+        self._older = None  # first, so that nothing is reused after a failure
+        with self.whole_or_nothing():
+            self.check_input(new)
+            rollout = new if older is None else Rollout(joined(older, data))
+            statistics = self._pay(rollout, new) if self.signals else {}
+            update, numbers = self.policy_update, self.numbers(progress)
+            learned = update.learn(self.read(rollout), numbers, None if publish is None else show, self.on_batch)
+            self.check_finite(learned.epochs)
+            losses = torch.stack(list(learned.statistics.values())).tolist()
+            statistics |= dict(zip(learned.statistics, losses, strict=True)) | update.told(numbers)
+            statistics[keys.MINIBATCHES] = float(learned.minibatches)
+            if self.cloning is not None:
+                statistics |= self.cloning.learn(progress)
+            if self.rollout_size < self._hyperparameters.buffer_size:
+                self._older = self._kept(data, new)
+            if self._shrink_at is not None and progress >= self._shrink_at and not self._shrunk:
+                self._shrink()
+        return statistics | self.finished(new, started)
+
+    def read(self, rollout: Rollout) -> Reader:
+        """The reader of a rollout for an update."""
+        network, length = self.network, self._sequence_length
+        return RolloutReader(rollout, network, self.version, self.generator, length, self.ranks)
+
+    def numbers(self, progress: float) -> Numbers:
+        """The hyperparameters at ``progress``, see :meth:`Algorithm.update`."""
+        return self.policy_update.numbers(progress, self.learning_rate(progress))
+
+    def _pay(self, everything: Rollout, new: Rollout) -> dict[str, float]:
+        """Let the learned reward streams learn from the new part and pay for everything.
+
+        Paid novelty stays as it is.
+        """
+        statistics: dict[str, float] = {}
+        experience = experience_of(everything, self.network, self.device)
+        older = everything.older
+        fresh = experience.part(slice(older, None))
+        for signal in self.signals:
+            found, losses = signal.learn_and_pay(fresh, experience, soft=self.soft)
+            paid, statistics = found.cpu().numpy(), statistics | losses
+            if signal.settings.novelty and older:
+                earlier = everything.rewards[signal.name][:older]
+                paid = np.concatenate((earlier, paid))
+            everything.rewards[signal.name] = paid
+            new.rewards[signal.name] = paid[older:]
+        return statistics | self.earned(new)
+
+    def _kept(self, data: WorkData, rollout: Rollout) -> WorkData:
+        """A copy of a paid rollout's data, for the next update."""
+        kept = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in data.items()}
+        for signal in self.signals:
+            if signal.settings.novelty:
+                kept[f"reward.{signal.name}"] = rollout.as_column(rollout.rewards[signal.name])
+        return kept
+
+    def _shrink(self) -> None:
+        """See the module. The observation statistics stay, because they are not weights."""
+        optimizer, fresh = self.parameters.optimizer, self.build_network().to(self.device)
+        drawn = dict(fresh.named_parameters())
+        for name, weights in self.parameters.views(optimizer.parameters).items():
+            weights.lerp_(drawn[name], _FRESH)
+        for moments in (optimizer.exp_avg, optimizer.exp_avg_sq, optimizer.step):
+            moments.zero_()
+        optimizer.mu_product.fill_(1.0)
+        self._shrunk = True
+
+    @override
+    def state(self) -> State:
+        arrays, facts = super().state()
+        older = {} if self._older is None else self._older
+        arrays |= {f"older.{name}": np.asarray(value) for name, value in older.items()}
+        return arrays, facts | ({} if self._shrink_at is None else {"shrunk": self._shrunk})
+
+    @override
+    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+        super().load(arrays, facts, fresh=fresh)
+        # A run that was trained without shrinking continues without: too little of it may be left to learn again.
+        self._shrunk = not fresh and bool(facts.get("shrunk", True))
+        self.policy_update.loaded()
+        if fresh:
+            return
+        older = {name.removeprefix("older."): values for name, values in arrays.items() if name.startswith("older.")}
+        self._older = {name: values if values.ndim else values.item() for name, values in older.items()} or None
+
+    def build_network(self) -> ActorCritic:
+        """The network; its weights are drawn from :attr:`generator`."""
+        return ActorCritic(
+            self.spec,
+            self.settings.network_settings,
+            {stream.name: stream.width for stream in self.streams},
+            shared_critic=getattr(self.settings.hyperparameters, "shared_critic", False),
+            generator=self.generator,
+        )
 
     def new_update(self) -> PolicyUpdate:
         """An update for the network and the current place of its parameters."""
@@ -203,70 +242,248 @@ class PPO(OnPolicy):
 
     @cached_property
     @override
-    def rollout_size(self) -> int:
+    def rollout_size(self) -> int:  # all of the buffer, or a half of it
         return self._hyperparameters.rollout_size
 
+    @property
     @override
-    def learn_from(
-        self, work: WorkData, rollout: Rollout, progress: float, publish: Publish | None
-    ) -> dict[str, float]:
-        statistics = super().learn_from(work, rollout, progress, publish)
-        if self._shrink_at is not None and progress >= self._shrink_at and not self._shrunk:
-            self._shrink()
-        return statistics
+    def columns(self) -> tuple[Column, ...]:
+        return (Column("log_prob", (self.spec.actions.components,)), *super().columns)
 
-    def _shrink(self) -> None:
-        """See the module. The observation statistics stay, because they are not weights."""
-        optimizer, fresh = self.parameters.optimizer, self.build_network().to(self.device)
-        drawn = dict(fresh.named_parameters())
-        for name, weights in self.parameters.views(optimizer.parameters).items():
-            weights.lerp_(drawn[name], _FRESH)
-        for moments in (optimizer.exp_avg, optimizer.exp_avg_sq, optimizer.step):
-            moments.zero_()
-        optimizer.mu_product.fill_(1.0)
-        self._shrunk = True
 
-    @override
-    def learn(self, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
-        numbers = self.numbers(progress)
-        learned = self.learn_read(self.reader(rollout), numbers, publish)
-        losses = dict(zip(learned.statistics, torch.stack(list(learned.statistics.values())).tolist(), strict=True))
-        return losses | self.policy_update.told(numbers) | {keys.MINIBATCHES: float(learned.minibatches)}
+class Learned(NamedTuple):
+    """Results of an update, on the device."""
 
-    def reader(self, rollout: Rollout) -> Reader:
-        """The reader of a rollout for an update; with several ranks, this rank takes its part of each minibatch."""
-        reader = self.read(rollout)
-        if not self.ranks.alone:
-            reader.rows = SplitRows(self.ranks, len(rollout), self.generator)
-        return reader
+    statistics: dict[str, torch.Tensor]
+    """By TensorBoard name, [] or [P]."""
+    epochs: torch.Tensor
+    """[epochs, 6], or [epochs, P, 6]: rows of :func:`~tau_trainer.algorithms.losses.summarize_epoch`."""
+    minibatches: int
+    """Gradient steps taken."""
 
-    def read(self, rollout: Rollout) -> RolloutReader:
-        """A reader of the whole rollout."""
-        return RolloutReader(rollout, self.network, self.version, self.generator, self._sequence_length)
 
-    def learn_read(self, reader: Reader, numbers: Numbers, publish: Publish | None = None) -> Learned:
-        """Update from any reader. Raises NonFiniteError; then the network is not as before."""
+class PolicyUpdate:
+    """PPO's updates of one network, from any reader.
 
-        def show() -> None:
-            if publish is not None and self.parameters.finite():  # NaN must not act
-                publish(self.policy(self.weights(), self.version + 1))
+    Args:
+        network: the network to train.
+        parameters: its parameters.
+        hyperparameters: of the algorithm.
+        streams: reward streams, in the order of the network's values.
+        max_steps: of the run, for schedules.
+        ranks: the processes that learn together.
+    """
 
-        learned = self.policy_update.learn(reader, numbers, None if publish is None else show, self.on_batch)
-        self.check_finite(learned.epochs)
-        return learned
+    def __init__(
+        self,
+        network: ActorCritic,
+        parameters: FlatParameters,
+        hyperparameters: PPOHyperparameters | A2CHyperparameters,
+        streams: Sequence[RewardStream],
+        max_steps: float,
+        ranks: Ranks | None = None,
+    ) -> None:
+        self.network, self.parameters, self.streams = network, parameters, streams
+        self.hyperparameters, self._max_steps = hyperparameters, max_steps
+        self.ranks = ranks
+        self.epochs: FusedEpochs | AutogradEpochs
+        if self.objective is CLIPPED and network.plain and (ranks is None or ranks.alone):
+            self.epochs = FusedEpochs(network, parameters)
+        else:
+            self.differentiate()
+        self._whole = parameters.optimizer.gradient.dim() > 1  # members' rows must stay together
+        self._normalize = hyperparameters.normalize_advantage
+        self._passes: int = getattr(hyperparameters, "num_epoch", 1)
+        self._target_kl: float | None = getattr(hyperparameters, "target_kl", None)
+        self._observed = False
+        """Whether the normaliser is known to have statistics: a query waits for the device."""
 
-    def numbers(self, progress: float) -> Numbers:
-        """The hyperparameters at ``progress``, see :meth:`Algorithm.update`."""
-        return self.policy_update.numbers(progress, self.learning_rate(progress))
+    @cached_property
+    def objective(self) -> Objective:
+        """The objective to minimize."""
+        return CLIPPED
 
-    @override
-    def state(self) -> State:
-        arrays, facts = super().state()
-        return arrays, facts | ({} if self._shrink_at is None else {"shrunk": self._shrunk})
+    @property
+    def scripted(self) -> bool:
+        """Whether epochs run without the interpreter's lock."""
+        return isinstance(self.epochs, FusedEpochs) and self.epochs.scripted
 
-    @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        super().load(arrays, facts, fresh=fresh)
-        # A run that was trained without shrinking continues without: too little of it may be left to learn again.
-        self._shrunk = not fresh and bool(facts.get("shrunk", True))
-        self.policy_update.loaded()
+    def differentiate(self) -> None:
+        """Learn by torch's own differentiation, for any network: the same numbers."""
+        self.epochs = AutogradEpochs(self.network, self.parameters, self.ranks, self.objective)
+
+    def loaded(self) -> None:
+        """The network may have been restored to a state without statistics."""
+        self._observed = False
+
+    def numbers(self, progress: float, rate: float) -> Numbers:
+        """The hyperparameters at ``progress``, with a learning rate."""
+        choices, (epsilon, beta) = self.network.action.choices, self.coefficients(progress)
+        branches, limit = list(choices.discrete_branches), self.hyperparameters.max_grad_norm
+        return Numbers(choices.continuous_size, branches, epsilon, beta, rate, limit or 0.0)
+
+    def coefficients(self, progress: float) -> tuple[float, float]:
+        """Half width of the clip range, and weight of the entropy."""
+        hyper, steps = cast("PPOHyperparameters", self.hyperparameters), self._max_steps
+        epsilon = scheduled(hyper.epsilon, hyper.epsilon_schedule, progress, EPSILON_FLOOR, steps)
+        return epsilon, scheduled(hyper.beta, hyper.beta_schedule, progress, BETA_FLOOR, steps)
+
+    def told(self, numbers: Numbers) -> dict[str, float]:
+        """Hyperparameters of an update by TensorBoard name."""
+        return {
+            keys.LEARNING_RATE: numbers.learning_rate,
+            keys.POLICY_EPSILON: numbers.epsilon,
+            keys.POLICY_BETA: numbers.beta,
+        }
+
+    @torch.no_grad()
+    def learn(
+        self,
+        reader: Reader,
+        numbers: Numbers,
+        publish: Callable[[], None] | None = None,
+        on_batch: OnBatch | None = None,
+    ) -> Learned:
+        """Change the network. NaN or infinity shows only in the returned values, so that the device is not waited for.
+
+        Args:
+            reader: of at least one sample, over all ranks.
+            numbers: of this update.
+            publish: called a few times per epoch, when the policy so far may be published.
+            on_batch: called for minibatches; waits for the device.
+        """
+        # 1. The very first rollout initializes the statistics of observations. Whether it is the first waits for the
+        # device, so that is only checked until there are statistics.
+        normalizer = self.network.normalizer
+        first = normalizer is not None and not self._observed and normalizer.untouched
+        self._observed = not first
+        if normalizer is not None and first:
+            reader.observe(normalizer)
+        # 2. The critic's values before the update, advantages and returns.
+        samples = reader.samples(self.network)
+        values = self.values(samples.inputs, *samples.past)  # [N, R]
+        advantage, returns = reader.advantages(values, self)  # [N, 1 or K] and [N, R]
+        samples = samples._replace(advantage=advantage, returns=returns)
+        # 3. Log-probabilities of today for data from another policy.
+        stale = reader.stale(renormalized=first)
+        if stale is not None:
+            samples = samples._replace(log_prob=self._log_prob(samples, stale))
+        # 4. Epochs of minibatches.
+        epochs, minibatches = self._descend(samples, numbers, reader, publish, on_batch)
+        # 5. Later rollouts are taken in only now, so that the ratio of fresh data is exactly 1 when learning starts.
+        if normalizer is not None and not first:
+            reader.observe(normalizer)
+        statistics = self._losses(epochs) | self._of_values(values, returns, reader.rows)
+        return Learned(statistics, epochs, minibatches)
+
+    def _descend(
+        self,
+        samples: Samples,
+        numbers: Numbers,
+        reader: Reader,
+        publish: Callable[[], None] | None,
+        on_batch: OnBatch | None,
+    ) -> tuple[torch.Tensor, int]:
+        """Epochs of minibatches over all samples: ``num_epoch`` times as many as the new ones fill."""
+        rows = reader.rows
+        samples = self._prepared(samples, rows)
+        batch = min(self.hyperparameters.batch_size, rows.count)
+        # Older samples make epochs longer, but do not add steps: those depend only on the new ones.
+        whole, steps = rows.count // batch, self._passes * max(1, reader.new // batch)
+        summaries: list[torch.Tensor] = []
+        taken = 0
+        while taken < steps:
+            minibatches = min(whole, steps - taken)  # the last epoch may be a part of one
+            epoch, sizes = self._epoch(samples, rows, minibatches, batch)
+            statistics = new_statistics(epoch, len(epoch.returns), minibatches, rows.members)
+            parts = 1 if publish is None else max(1, _PARTS * minibatches * batch // rows.count)
+            for part, found, part_sizes in in_parts(epoch, statistics, sizes, parts):
+                if on_batch is not None:
+                    on_batch(len(part_sizes), None)
+                self.epochs.run(numbers, part, found, batch, part_sizes)
+                if on_batch is not None:
+                    entropy, norm = (float(values.mean()) for values in (found.entropy, found.gradient_norm))
+                    on_batch(len(part_sizes), {keys.POLICY_ENTROPY: entropy, keys.GRADIENT_NORM: norm})
+                if publish is not None:
+                    publish()
+            summary = summarize_epoch(epoch, statistics, numbers.epsilon, self.objective)
+            summaries.append(rows.summed(summary, len(epoch.returns), minibatches * batch))  # [6], or [P, 6]
+            taken += minibatches
+            if self._target_kl is not None and bool(summaries[-1][3] > self._target_kl):  # waits for the device
+                break
+        return torch.stack(summaries), taken
+
+    def _prepared(self, samples: Samples, rows: Rows) -> Samples:
+        """The samples, with advantages normalised if that is per buffer."""
+        if self._normalize in ("buffer", True):
+            samples = samples._replace(advantage=rows.normalized(samples.advantage))
+        return samples
+
+    def _epoch(self, samples: Samples, rows: Rows, minibatches: int, batch: int) -> tuple[Samples, Sequence[int]]:
+        """Newly drawn minibatches, one after another, and their local sizes."""
+        # int64 [m * batch], or [P, m * batch]; an incomplete minibatch is left out, with other rows in each epoch.
+        order = rows.order(samples.begins)[..., : minibatches * batch]
+        epoch, sizes = rows.minibatches(samples, order, batch)
+        if self._normalize == "minibatch":
+            epoch = epoch._replace(advantage=rows.normalized(epoch.advantage, sizes, batch))
+        return epoch, sizes
+
+    def values(self, inputs: Inputs, *past: torch.Tensor | None) -> torch.Tensor:
+        """The critic's values, [n, R] of all streams side by side."""
+        return self.in_pieces(self.network.values, inputs, *past)
+
+    def in_pieces(
+        self,
+        forward: Callable[..., torch.Tensor],
+        inputs: Inputs,
+        state: torch.Tensor | None = None,
+        begins: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """``forward`` over all rows, a piece at a time; sequences stay whole."""
+        past = [values for values in (state, begins) if values is not None]
+        # Floats of a row, all sensors together.
+        rows, numbers = len(inputs[0]), sum(math.prod(values.shape[1:]) for values in inputs)
+        if rows <= (piece := max(1, min(_ROWS, _NUMBERS // max(1, numbers)))) or self._whole:
+            return forward(inputs, *past)
+        cuts = np.arange(0, rows, piece)  # first rows of equal pieces
+        if begins is not None:
+            first = begins.nonzero()[:, 0].cpu().numpy()  # first row of each sequence
+            # Each cut moves back to the start of its sequence.
+            cuts = np.unique(first[np.searchsorted(first, cuts, side="right") - 1])
+        parts = [slice(*ends) for ends in zip(cuts, (*cuts[1:], rows), strict=True)]
+        pieces = [forward([values[part] for values in inputs], *(values[part] for values in past)) for part in parts]
+        return torch.cat(pieces)
+
+    def _log_prob(self, samples: Samples, rows: torch.Tensor | slice) -> torch.Tensor:
+        """Log-probabilities [N, K] of the samples' actions: by the current network in ``rows``, otherwise as stored."""
+        some = samples if isinstance(rows, slice) else shuffled(samples, rows)  # no copy if all rows are selected
+        now, _ = evaluate(self.network, self.in_pieces(self.network.outputs, some.inputs, *some.past), some)
+        return now if isinstance(rows, slice) else samples.log_prob.index_copy(0, rows, now)
+
+    def _losses(self, epochs: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Means over all epochs; KL and clip fraction of the last epoch, which show how far the policy has moved."""
+        mean, last = epochs.mean(dim=0), epochs[-1]
+        return {
+            keys.POLICY_LOSS: mean[..., 0],
+            keys.VALUE_LOSS: mean[..., 1],
+            keys.POLICY_ENTROPY: mean[..., 2],
+            keys.APPROXIMATE_KL: last[..., 3],
+            keys.CLIP_FRACTION: last[..., 4],
+            keys.GRADIENT_NORM: mean[..., 5],
+        }
+
+    def _of_values(self, values: torch.Tensor, returns: torch.Tensor, rows: Rows) -> dict[str, torch.Tensor]:
+        """The critic's values [N, R]: each stream's mean, and the share of the returns' variance that it explains.
+
+        1 = all, 0 = none, negative = worse than a constant. The share is the mean over columns; a column whose returns
+        do not vary counts as 0.
+        """
+        # For each stream [width], or [P, width].
+        means = torch.split(rows.mean(values), [stream.width for stream in self.streams], dim=-1)
+        names = [keys.value_estimate(stream.name) for stream in self.streams]
+        estimates = {name: mean.mean(dim=-1) for name, mean in zip(names, means, strict=True)}
+        # [R], or [P, R]; float64, for large returns that hardly vary.
+        variance, unexplained = rows.variance(returns), rows.variance(exact(returns) - values)
+        # A constant has no variance to explain.
+        shares = torch.where(variance > 1e-12, 1.0 - unexplained / variance.clamp(min=1e-12), 0.0)
+        return estimates | {keys.EXPLAINED_VARIANCE: shares.mean(dim=-1)}

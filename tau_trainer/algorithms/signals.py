@@ -46,10 +46,10 @@ def experience_of(rollout: Rollout, network: ActorCritic, device: torch.device) 
     if rollout.mask is not None:
         forbidden = network.action.forbidden(rollout.mask)
     return Experience(
-        [as_tensor(values).to(device) for values in inputs],
-        [as_tensor(values).to(device) for values in following],
+        [as_tensor(values, device) for values in inputs],
+        [as_tensor(values, device) for values in following],
         torch.from_numpy(1.0 - rollout.terminated.astype(np.float32)).to(device),  # 1 after a cut by a limit
-        as_tensor(rollout.column("continuous")).to(device),
+        as_tensor(rollout.column("continuous"), device),
         torch.from_numpy(rollout.column("discrete").astype(np.int64)).to(device),
         torch.from_numpy(forbidden).to(device),
         torch.zeros(0, device=device),  # filled in for rewards or a loss, because the policy changes

@@ -267,11 +267,11 @@ class ActorCritic(torch.nn.Module):
         return memory
 
 
-def as_tensor(values: NDArray[Any]) -> torch.Tensor:
-    """An array as a tensor on the CPU, without a copy if torch allows it (it may not wrap read-only memory)."""
+def as_tensor(values: NDArray[Any], device: torch.device | str = "cpu") -> torch.Tensor:
+    """An array as a tensor on a device, on the CPU without a copy if torch allows it (not of read-only memory)."""
     # Policies have read-only weights, and torch warns about them.
     source = values if values.flags.writeable else values.copy()
-    return torch.from_numpy(np.ascontiguousarray(source))
+    return torch.from_numpy(np.ascontiguousarray(source)).to(device)
 
 
 def make_memories(

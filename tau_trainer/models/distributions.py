@@ -60,6 +60,13 @@ def effective_mask(mask: BoolArray, branches: tuple[int, ...]) -> BoolArray:
     return mask
 
 
+def forbidden_of(mask: torch.Tensor, branches: tuple[int, ...]) -> torch.Tensor:
+    """The same mask, bool [n, k], from the values that a batched environment *allows*."""
+    forbidden = ~mask  # bool [n, k]
+    parts = [forbidden[:, begin:end] for begin, end in branch_bounds(branches)]
+    return torch.cat([part & ~part.all(dim=1, keepdim=True) for part in parts], dim=1)
+
+
 def evaluate_actions(
     actions: ActionSpec,
     outputs: torch.Tensor,

@@ -10,8 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from tau_trainer.algorithms import Counters
-from tau_trainer.algorithms.on_policy import OnPolicy
+from tau_trainer.algorithms import PPO, Counters
 from tau_trainer.bridge.demonstrations import Demonstration
 from tau_trainer.bridge.recordings import write_demonstration
 from tau_trainer.memory import Known
@@ -128,7 +127,7 @@ def worth(policy: Policy, copies: int = 10, seed: int = 100) -> float:
     return float(played(policy.spec, player, copies, seed).returns.mean())
 
 
-def learn_in(algorithm: OnPolicy, decisions: int, copies: int = 8) -> list[float]:
+def learn_in(algorithm: PPO, decisions: int, copies: int = 8) -> list[float]:
     """Let it learn from so many decisions; the returns of episodes, which it is not told."""
     game, rng, rows = game_of(algorithm.spec, copies), np.random.default_rng(0), np.arange(copies)
     policy, reward, total, returns = algorithm.snapshot(), np.zeros((copies, 1), np.float32), np.zeros(copies), []

@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from tau_trainer.algorithms import Algorithm, OnPolicy, Setup
-from tau_trainer.algorithms.batch import Samples
-from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms import PPO, Algorithm, Setup
+from tau_trainer.algorithms.minibatches import Samples
 from tau_trainer.memory import Known, WorkData
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings
@@ -67,7 +66,7 @@ def ppo(
 class Collector:
     """Lets a policy act on random observations with random rewards, ends and masks."""
 
-    def __init__(self, algorithm: OnPolicy, seed: int = 0) -> None:
+    def __init__(self, algorithm: PPO, seed: int = 0) -> None:
         self.spec, self.streams, self.memory = algorithm.spec, algorithm.streams, algorithm.memory
         self.columns = [column.name for column in algorithm.columns]
         self.rng = np.random.default_rng(seed)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
-from tau_trainer.algorithms.batch import new_statistics
 from tau_trainer.algorithms.losses import minibatch_loss
+from tau_trainer.algorithms.minibatches import new_statistics
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.settings import MemorySettings, PPOHyperparameters
 from tests.algorithms.accelerators.test_fused import numbers_for

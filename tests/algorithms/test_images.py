@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tau_trainer.algorithms import policy_update
 from tau_trainer.algorithms.off_policy import base as off_policy
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
@@ -78,7 +77,7 @@ def costs(learner: PPO | SAC, work: WorkData) -> tuple[Watch, int]:
 
 
 def test_an_update_of_ppo_makes_floats_of_minibatches_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_update, "_NUMBERS", 40 * (PIXELS + 7))
+    monkeypatch.setattr("tau_trainer.algorithms.ppo._NUMBERS", 40 * (PIXELS + 7))
     learner = ppo(SPEC, experience.settings(batch_size=30, buffer_size=ROWS, updates_per_buffer=1))
     work = work_of(learner)
     assert work["obs_2"].dtype == work["final.obs_2"].dtype == np.uint8

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup, make_algorithm
-from tau_trainer.algorithms.ppo import RolloutReader
+from tau_trainer.algorithms.readers import RolloutReader
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.bridge.demonstrations import Demonstration
 from tau_trainer.memory import Known, Rollout
@@ -125,13 +125,13 @@ def test_what_was_novel_stays_so_while_it_is_learned_from_once_more(tmp_path: Pa
     seen: list[tuple[int, dict[str, Any]]] = []
 
     def watched(algorithm: Any) -> None:
-        learn = algorithm.learn
+        read = algorithm.read
 
-        def keep(rollout: Rollout, *rest: Any) -> Any:
+        def keep(rollout: Rollout) -> Any:
             seen.append((rollout.older, {name: paid.copy() for name, paid in rollout.rewards.items()}))
-            return learn(rollout, *rest)
+            return read(rollout)
 
-        algorithm.learn = keep
+        algorithm.read = keep
 
     watched(first)
     for seed in (0, 1):

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tau_trainer.algorithms.batch import EpochStatistics, Samples
 from tau_trainer.algorithms.losses import CLIPPED, Objective, policy_gradient, summarize_epoch
+from tau_trainer.algorithms.minibatches import EpochStatistics, Samples
 
 
 def test_summary_of_known_ratios() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,17 @@ from hypothesis import strategies as st
 
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.losses import evaluate, trust_region
-from tau_trainer.algorithms.poca import MAPPO, POCA, GroupReader
+from tau_trainer.algorithms.poca import MAPPO, POCA
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.algorithms.readers import GroupReader
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
 from tau_trainer.settings.signals import RNDSettings
 from tau_trainer.settings.trainers import POCATrainerSettings
 from tau_trainer.specs import ActionSpec
+from tests.algorithms.batched.together import together
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, Collector, behavior, ppo
 from tests.algorithms.experience import settings as ppo_settings
 from tests.algorithms.grouped import AGENTS, MESSAGES, Decided, History, Reference, poca
@@ -286,3 +290,20 @@ def test_it_acts_as_ppo_does() -> None:
     """A plain network, which needs no torch to act."""
     assert type(poca(behavior(HYBRID)).snapshot()) is type(ppo(HYBRID, ppo_settings()).snapshot())
     assert issubclass(POCA, PPO)
+
+
+@pytest.mark.parametrize("kind", [POCA, MAPPO])
+def test_ranks_learn_as_one(kind: type[POCA]) -> None:
+    """Each takes a part of every minibatch, and sees all of a set that is cut."""
+
+    def work(ranks: Ranks) -> tuple[torch.Tensor, list[float]]:
+        learner = kind(replace(poca(behavior(HYBRID), kind, optimizer="sgd", learning_rate=0.01)._setup, ranks=ranks))
+        result = learner.update(History(learner, learner.snapshot()).play((ALWAYS * 4 + DYING) * 4), 0.0, None)
+        told = [result[name] for name in (keys.POLICY_LOSS, keys.VALUE_LOSS, keys.POLICY_ENTROPY)]
+        return learner.parameters.optimizer.parameters.clone(), told
+
+    (one, told), (other, _) = together(2, work)
+    assert torch.equal(one, other)
+    ((alone, wanted),) = together(1, work)
+    torch.testing.assert_close(one, alone, rtol=1e-3, atol=1e-4)
+    assert told == pytest.approx(wanted, rel=1e-3, abs=1e-4)

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup
-from tau_trainer.algorithms.batch import EpochStatistics, Samples
 from tau_trainer.algorithms.groups import Seating
 from tau_trainer.algorithms.losses import minibatch_loss, summarize_epoch
+from tau_trainer.algorithms.minibatches import EpochStatistics, Rows, Samples
 from tau_trainer.algorithms.poca import POCA, GroupEpochs
-from tau_trainer.algorithms.rows import Rows
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings
 from tau_trainer.settings.signals import CuriositySettings
 from tau_trainer.settings.trainers import POCATrainerSettings

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms import Counters
-from tau_trainer.algorithms.batch import Samples
-from tau_trainer.algorithms.ppo import PPO, RolloutReader
+from tau_trainer.algorithms import Counters, Setup
+from tau_trainer.algorithms.minibatches import MemberRows, Rows
+from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.memory import Rollout
+from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.settings import MemorySettings, RewardSignalSettings
-from tau_trainer.settings.trainers import PPOTrainerSettings
 from tau_trainer.specs import ActionSpec
 from tests.algorithms import reference_ppo
+from tests.algorithms.batched.together import together
 from tests.algorithms.experience import (
     CONTINUOUS,
     DISCRETE,
@@ -27,7 +29,7 @@ from tests.algorithms.experience import (
     ppo,
     settings,
 )
-from tests.networks import IMAGE, LIST, CountingMemory, plug_in
+from tests.networks import IMAGE, LIST
 
 ALL_ACTIONS = [
     pytest.param(CONTINUOUS, id="continuous"),
@@ -240,27 +242,6 @@ def test_log_probabilities_as_they_were_are_compared_with(normalize: bool) -> No
     assert learner.update(shifted, 0.0, None)["Train/KL"] == pytest.approx(4 * (np.expm1(0.01) - 0.01), rel=1e-2)
 
 
-@torch.no_grad()
-def test_only_stale_data_gets_log_probabilities_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One open record of each agent is older than the update before; it must not cost the others theirs."""
-    learner = ppo(HYBRID, settings(NORMALIZED, num_epoch=1, batch_size=200))
-    collector = Collector(learner)
-    learner.update(collector.collect(learner.snapshot()), 0.0, None)
-    rollout = Rollout(collector.collect(learner.snapshot()))
-    stale = np.flatnonzero(rollout.version < learner.version)
-    assert 0 < len(stale) <= 5
-    seen: list[Samples] = []
-
-    def descend(samples: Samples, *others: object) -> tuple[torch.Tensor, int]:
-        seen.append(samples)
-        return torch.zeros(1, 6), 0
-
-    monkeypatch.setattr(learner.policy_update, "_descend", descend)
-    learner.learn(rollout, 0.0, None)
-    changed = np.flatnonzero((seen[0].log_prob.numpy() != rollout.column("log_prob")).any(axis=1))
-    np.testing.assert_array_equal(changed, stale)
-
-
 def test_data_of_an_older_policy_has_ratio_one_too() -> None:
     options = settings(NORMALIZED, num_epoch=1, batch_size=200, learning_rate=0.01)
     learner = ppo(HYBRID, options)
@@ -385,53 +366,6 @@ def test_strength_scales_the_reward() -> None:
     assert_same_weights(plain, strong, 1e-6)
 
 
-def counting(patch: pytest.MonkeyPatch) -> PPO:
-    """A learner whose critic says how many decisions the episode had before; nobody pays, one-step returns."""
-    plug_in(patch, memory=CountingMemory)
-    signals = {"extrinsic": RewardSignalSettings(gamma=1.0, strength=0.0)}
-    network = {"memory": MemorySettings(memory_size=2, sequence_length=8)}
-    options: PPOTrainerSettings = settings(network, signals, lambd=0.0, learning_rate=1e-12)
-    learner = ppo(behavior(CONTINUOUS), options)
-    with torch.no_grad():
-        learner.network.value.weight.copy_(torch.tensor([[1.0], [0.0]]))
-        learner.network.value.bias.zero_()
-    return learner
-
-
-@torch.no_grad()
-def test_bootstrap_states_come_after_the_right_transitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The value of what came after is 1 more than the count at the transition, and nothing after a real end."""
-    learner = counting(monkeypatch)
-    collector = Collector(learner)
-    for _ in range(2):
-        rollout = Rollout(collector.collect(learner.snapshot()))
-        reader, update = RolloutReader(rollout, learner.network, 0, learner.generator, 8), learner.policy_update
-        samples = reader.samples(learner.network)
-        values = update.values(samples.inputs, *samples.past)
-        _, returns = reader.advantages(values, update)
-        order, begins = rollout.sequences(8)
-        memory = rollout.column("memory")[order]
-        count, terminated = memory[:, 0, 0], rollout.terminated[order]
-        assert len(set(count.tolist())) > 20
-        assert (rollout.truncated.sum(), (rollout.bootstrap >= 0).sum()) == (3, 8)
-        np.testing.assert_array_equal(values[:, 0], count)
-        np.testing.assert_array_equal(returns[:, 0], np.where(terminated, 0, count + 1))
-        np.testing.assert_array_equal(samples.state.numpy(), memory)
-        np.testing.assert_array_equal(samples.begins.numpy(), begins)
-
-
-def test_recurrent_state_is_stored_with_each_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = counting(monkeypatch)
-    rollout = Rollout(Collector(learner).collect(learner.snapshot()))
-    count, begins = np.zeros(5), []
-    for row, stored, terminated, truncated in zip(
-        rollout.rows, rollout.column("memory")[:, 1, 1], rollout.terminated, rollout.truncated, strict=True
-    ):
-        begins.append(stored == count[row])
-        count[row] = 0 if terminated or truncated else count[row] + 1
-    assert all(begins)
-
-
 @pytest.mark.usefixtures("toys")
 @pytest.mark.parametrize("path", ["fused", "autograd", "toys"])
 def test_publishing_shows_the_way_and_changes_nothing(path: str) -> None:
@@ -463,3 +397,81 @@ def test_networks_of_other_blocks_learn_through_autograd() -> None:
     recurrent.update(Collector(recurrent).collect(recurrent.snapshot()), 0.0, None)
     for name, tensor in parameters_of(recurrent).items():
         assert not torch.equal(tensor, before[name]), f"{name} is learned"
+
+
+# --- what an update tells ---------------------------------------------------------------------------------------------
+
+
+UPDATE = ppo(CONTINUOUS, settings(signals=TWO_STREAMS)).policy_update
+
+
+def explained(values: torch.Tensor, returns: torch.Tensor) -> float:
+    found = UPDATE._of_values(values, returns, Rows(len(values), torch.Generator()))
+    return float(found[keys.EXPLAINED_VARIANCE])
+
+
+def test_explained_variance() -> None:
+    returns = torch.tensor([[0.0], [1.0], [2.0], [3.0]]).expand(4, 2)
+    assert explained(returns, returns) == 1.0
+    assert explained(torch.full((4, 2), 1.5), returns) == 0.0
+    assert explained(-returns, returns) == pytest.approx(-3.0)
+    assert explained(returns, torch.ones(4, 2)) == 0.0, "what does not vary counts as 0"
+    half = torch.stack((returns[:, 0], torch.full((4,), 1.5)), dim=1)
+    assert explained(half, returns) == 0.5, "each column for itself"
+
+
+def updated(learner: PPO, times: int = 1) -> tuple[dict[str, float], int]:
+    """What the last of so many updates tells, and the new decisions that it learned from."""
+    collector = Collector(learner)
+    for _ in range(times):
+        work = collector.collect(learner.snapshot())
+        told = learner.update(work, 0.0, None)
+    return told, len(Rollout(work))
+
+
+@pytest.mark.parametrize(("halves", "times"), [(1, 1), (2, 1), (2, 3)])
+def test_gradient_steps_follow_from_the_new_rows_alone(halves: int, times: int) -> None:
+    """From the second update on, half of what an update by halves learns from is older."""
+    learner = ppo(CONTINUOUS, settings(batch_size=32, buffer_size=400, updates_per_buffer=halves, num_epoch=3))
+    told, new = updated(learner, times)
+    assert told[keys.MINIBATCHES] == 3 * (new // 32)
+    assert (learner.state()[0].get("older.step") is not None) == (halves == 2)
+
+
+@pytest.mark.parametrize(("epsilon", "epochs"), [(0.001, 2), (0.9, 1)])
+def test_target_kl_is_compared_with_the_kl_and_nothing_else(epsilon: float, epochs: int) -> None:
+    """A narrow range clips far more than the target while the KL is small, a wide one nothing while it is large."""
+
+    def made(**more: Any) -> dict[str, float]:
+        return updated(ppo(CONTINUOUS, settings(epsilon=epsilon, learning_rate=0.01, **more)))[0]
+
+    first = made(num_epoch=1)
+    kl, clipped = first[keys.APPROXIMATE_KL], first[keys.CLIP_FRACTION]
+    target = (kl + clipped) / 2
+    assert (clipped > 2 * kl) == (epochs == 2)
+    assert (kl > 2 * clipped) == (epochs == 1)
+    assert made(num_epoch=2, target_kl=target)[keys.MINIBATCHES] == epochs * first[keys.MINIBATCHES]
+
+
+def test_ranks_learn_as_one_by_torchs_differentiation_as_well() -> None:
+    def work(ranks: Ranks) -> tuple[torch.Tensor, float]:
+        numbers = settings(optimizer="sgd", learning_rate=0.01)  # the size of a gradient counts
+        learner = PPO(Setup(behavior(CONTINUOUS), numbers, 1, ranks=ranks), fused=False)
+        result = learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
+        return learner.parameters.optimizer.parameters.clone(), result[keys.VALUE_LOSS]
+
+    (one, told), (other, _) = together(2, work)
+    assert torch.equal(one, other)
+    ((alone, wanted),) = together(1, work)
+    torch.testing.assert_close(one, alone, rtol=1e-3, atol=1e-4)
+    assert told == pytest.approx(wanted, rel=1e-3)
+
+
+def test_what_members_tell_is_each_ones_own() -> None:
+    drawn = torch.Generator().manual_seed(2)
+    values, returns = torch.randn(3, 8, 2, generator=drawn), torch.randn(3, 8, 2, generator=drawn)
+    together = UPDATE._of_values(values.flatten(0, 1), returns.flatten(0, 1), MemberRows(8, [torch.Generator()] * 3))
+    for index in range(3):
+        alone = UPDATE._of_values(values[index], returns[index], Rows(8, torch.Generator()))
+        for name, found in alone.items():
+            torch.testing.assert_close(together[name][index], found)

@@ -13,7 +13,7 @@ import torch
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.offline import recordings
-from tau_trainer.algorithms.on_policy import OnPolicy
+from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.signals import experience_of, log_prob
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.bridge.package import RECORDED, ImageOrder
@@ -66,7 +66,7 @@ def learner(*given: Any, **more: Any) -> Any:
     return make_algorithm(setup_of(*given, **more))
 
 
-def rollout_of(algorithm: OnPolicy | OffPolicy, steps: int = 40, seed: int = 0) -> Any:
+def rollout_of(algorithm: PPO | OffPolicy, steps: int = 40, seed: int = 0) -> Any:
     """Work of some steps of 8 copies, with extrinsic rewards that nobody asked for."""
     game, rng, rows = Game(algorithm.spec, 8, seed), np.random.default_rng(seed), np.arange(8)
     policy, reward = algorithm.snapshot(), np.zeros((8, 1), np.float32)

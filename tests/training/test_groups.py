@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.readers import Reader
 from tau_trainer.collection.decisions import DecisionBatcher, TauAgent
 from tau_trainer.columns import GROUP, MOMENT, TEAM, Column, action_columns, observation_columns
 from tau_trainer.headless.parameters import EnvironmentParameters
@@ -267,16 +268,16 @@ def test_a_run_learns_from_own_and_group_rewards_and_knows_who_has_left(
     Stage.opened(monkeypatch)
     scene, rollouts, seen = Raid(), cast("list[dict[str, Any]]", []), cast("list[Observations]", [])
     monkeypatch.setattr("tests.training.fakes.create_scene", lambda *_, **__: scene)
-    learn = PPO.learn
+    read = PPO.read
 
-    def watched(self: PPO, rollout: Rollout, progress: float, publish: Any) -> dict[str, float]:
+    def watched(self: PPO, rollout: Rollout) -> Reader:
         facts = {name: getattr(rollout, name).copy() for name in ("left", "terminated", "group_reward")}
         facts["paid"] = self.streams[0].rewards(rollout)[:, 0].copy()
         rollouts.append(facts | {"own": rollout.rewards[EXTRINSIC][:, 0].copy()})
         seen.append(tuple(sensor.copy() for sensor in rollout.observations))
-        return learn(self, rollout, progress, publish)
+        return read(self, rollout)
 
-    monkeypatch.setattr(PPO, "learn", watched)
+    monkeypatch.setattr(PPO, "read", watched)
     given_settings = {
         "env_settings.env_path": "headless:basic",
         "env_settings.seed": 1,

@@ -30,7 +30,7 @@ from torch import nn
 
 from tau_trainer.algorithms.accelerators.fused import FusedEpochs
 from tau_trainer.algorithms.autograd import AutogradEpochs
-from tau_trainer.algorithms.batch import Numbers, Samples, new_statistics
+from tau_trainer.algorithms.minibatches import Numbers, Samples, new_statistics
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import NetworkSettings

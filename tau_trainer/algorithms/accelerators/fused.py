@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.accelerators.scripting import scripted
-from tau_trainer.algorithms.batch import EpochStatistics, Numbers, Samples
+from tau_trainer.algorithms.minibatches import EpochStatistics, Numbers, Samples
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, clip_gradient, optimizer_step
 from tau_trainer.models.actor_critic import ActorCritic
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.batch import sigma_of
+from tau_trainer.algorithms.minibatches import sigma_of
 from tau_trainer.errors import SettingsError
-from tau_trainer.models.distributions import LOG_SQRT_2PI, MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import LOG_SQRT_2PI, MASKED_LOGIT
 from tau_trainer.models.heads import ACTION_LIMIT, ActionHead
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
@@ -65,13 +65,6 @@ def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> Behavi
     if not size:
         raise SettingsError(f"{where}: its observations {observations} have size 0, so there is nothing to decide by")
     return BehaviorSpec(name, (ObservationSpec("observation", (size,)),), taken)
-
-
-def forbidden_of(mask: torch.Tensor, branches: tuple[int, ...]) -> torch.Tensor:
-    """Bool [n, k], True = forbidden, from the allowed values; a branch that allows nothing is treated as unmasked."""
-    forbidden = ~mask  # bool [n, k]
-    parts = [forbidden[:, begin:end] for begin, end in branch_bounds(branches)]
-    return torch.cat([part & ~part.all(dim=1, keepdim=True) for part in parts], dim=1)
 
 
 def draw(

@@ -16,7 +16,6 @@ from gymnasium import spaces
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batched.acting import forbidden_of
 from tau_trainer.algorithms.batched.contract import Acted, LearnerSetup, TensorRollout
 from tau_trainer.algorithms.batched.gradient import GradientLearner
 from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
@@ -30,6 +29,7 @@ from tau_trainer.memory.ring import Ring
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.actor_critic import CLOCK
+from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.models.heads import Acting
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings.batched import BatchedDQNHyperparameters

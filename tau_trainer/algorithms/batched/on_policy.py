@@ -1,6 +1,6 @@
 """A2C and PPO on tensors: act with the current network, then learn once from that experience.
 
-Updates are the common ones (:mod:`tau_trainer.algorithms.policy_update`). A2C's follow Mnih et al. 2016 with
+Updates are the common ones (:class:`tau_trainer.algorithms.ppo.PolicyUpdate`). A2C's follow Mnih et al. 2016 with
 WarpDrive's coefficients: one pass, ``- mean(A log pi) + c_v mean((V - R)²) - c_e H``.
 """
 
@@ -8,27 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, cast
 
 import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batch import Numbers, Samples
-from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw, forbidden_of, noise_of
+from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw, noise_of
 from tau_trainer.algorithms.batched.contract import Acted, LearnerSetup, TensorRollout
 from tau_trainer.algorithms.batched.gradient import GradientLearner
-from tau_trainer.algorithms.batched.reader import TensorReader
 from tau_trainer.algorithms.batched.signals import TensorSignals
 from tau_trainer.algorithms.losses import Objective, policy_gradient
+from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples
 from tau_trainer.algorithms.parameters import FlatParameters
-from tau_trainer.algorithms.policy_update import PolicyUpdate
-from tau_trainer.algorithms.rows import Rows
+from tau_trainer.algorithms.ppo import PolicyUpdate
+from tau_trainer.algorithms.readers import TensorReader
 from tau_trainer.algorithms.schedules import BETA_FLOOR, learning_rate, scheduled
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
+from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.rewards.streams import EXTRINSIC, paid_streams
 from tau_trainer.settings.batched import A2CHyperparameters
 from tau_trainer.settings.hyperparameters import PPOHyperparameters
@@ -45,17 +46,16 @@ class A2CUpdate(PolicyUpdate):
     def _a2c(self) -> A2CHyperparameters:
         return cast("A2CHyperparameters", self.hyperparameters)
 
-    @property
+    @cached_property
     @override
     def objective(self) -> Objective:
         return Objective(policy_gradient, (self._a2c.vf_loss_coeff,))
 
     @override
-    def numbers(self, progress: float, rate: float) -> Numbers:
+    def coefficients(self, progress: float) -> tuple[float, float]:
         a2c, steps = self._a2c, self._max_steps
         beta = scheduled(a2c.entropy_coeff, a2c.entropy_coeff_schedule, progress, BETA_FLOOR, steps)
-        # Epsilon is 0, because no ratio is clipped.
-        return self._numbers(0.0, beta, rate, a2c.max_grad_norm)
+        return 0.0, beta  # no ratio is clipped
 
     @override
     def told(self, numbers: Numbers) -> dict[str, float]:
@@ -63,8 +63,7 @@ class A2CUpdate(PolicyUpdate):
 
     @override
     def _prepared(self, samples: Samples, rows: Rows) -> Samples:
-        if self._a2c.normalize_advantage:
-            samples = samples._replace(advantage=rows.normalized(samples.advantage))
+        samples = super()._prepared(samples, rows)
         if self._a2c.normalize_return:
             samples = samples._replace(returns=rows.normalized(samples.returns))
         return samples

@@ -28,14 +28,13 @@ from gymnasium import spaces
 from typing_extensions import override
 
 from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batch import Numbers, exact
 from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw
 from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, TensorRollout
-from tau_trainer.algorithms.batched.reader import PopulationReader, TensorReader
 from tau_trainer.algorithms.batched.stacked import STACKED, StackedNetwork, StackedNormalizer, StackedParameters
+from tau_trainer.algorithms.minibatches import Numbers, exact
 from tau_trainer.algorithms.parameters import fitting
-from tau_trainer.algorithms.policy_update import PolicyUpdate
-from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.ppo import PPO, PolicyUpdate
+from tau_trainer.algorithms.readers import PopulationReader, TensorReader
 from tau_trainer.columns import Arrays
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
@@ -259,7 +258,9 @@ class Population(BatchedLearner):
             if learns[index]:
                 reader = TensorReader(rollout.part(copies), member.generator, cut=cut[:, copies])
                 with suppress(NonFiniteError), member.whole_or_nothing():
-                    return member.learn_read(reader, numbers).statistics
+                    learned = member.policy_update.learn(reader, numbers)
+                    member.check_finite(learned.epochs)
+                    return learned.statistics
             return {}
 
         found = self._each(learn, range(len(self.members)))

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from tau_trainer.algorithms.base import Setup
-from tau_trainer.algorithms.batched.acting import forbidden_of
 from tau_trainer.algorithms.batched.contract import LearnerSetup, TensorRollout
 from tau_trainer.algorithms.parameters import fitting
 from tau_trainer.algorithms.signals import Signal, log_prob
 from tau_trainer.columns import Arrays
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
+from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.rewards.learned import Experience
 from tau_trainer.rewards.streams import EXTRINSIC, RewardStream
 from tau_trainer.settings.signals import LEARNED

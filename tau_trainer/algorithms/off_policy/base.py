@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,11 +18,9 @@ from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.memory import (
-    Rollout,
-    Work,
-)
+from tau_trainer.memory import Rollout, Work, WorkData
 from tau_trainer.metrics import keys
+from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.rewards.learned import Experience
 
 _STEPS_AN_UPDATE = 4
@@ -92,7 +91,17 @@ class OffPolicy(Replayed):
         """Statistics by TensorBoard name, from the means of :meth:`learn`'s numbers."""
 
     @override
-    def learn_from(self, work: Work, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
+    @torch.no_grad()
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+        started, work = time.perf_counter(), Work.of(work)
+        rollout = Rollout(work.data)
+        if len(rollout) == 0 and work.gradient_steps is None:
+            raise ValueError("an update needs at least one transition")
+        with self.whole_or_nothing():
+            statistics = self._learn_from(work, rollout, progress)
+        return statistics | self.finished(rollout, started)
+
+    def _learn_from(self, work: Work, rollout: Rollout, progress: float) -> dict[str, float]:
         before = self.seen, self.steps, self.signal_steps
         source, statistics = work.source, dict[str, float]()
         if work.anew:
@@ -210,7 +219,7 @@ class OffPolicy(Replayed):
         places, weights = self.priorities.draw(uniform.numpy())
         # [B], written by the gradient step; each rank writes its own part.
         errors = torch.zeros(places.size, device=self.device)
-        drawn = self._taken(places.ravel())._replace(weights=self.tensor(weights.ravel()), errors=errors)
+        drawn = self._taken(places.ravel())._replace(weights=as_tensor(weights.ravel(), self.device), errors=errors)
         numbers = self.ranks.mean(self.learn(drawn, minibatches, rate))
         self.priorities.update(places.ravel(), self.ranks.add(errors).cpu().numpy())
         return numbers

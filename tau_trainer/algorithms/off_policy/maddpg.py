@@ -29,6 +29,7 @@ from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.columns import GROUP, MOMENT, Column, Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Links, Replay, Rollout, Work, together
+from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.observation_encoder import Seen
@@ -183,7 +184,7 @@ class MADDPG(DDPG):
     @override
     def _taken(self, places: Rows) -> Transitions:
         """Moments: values per agent have the shape [n, N, ...], and missing agents have weight 0."""
-        rows = {name: self.tensor(values) for name, values in self.replay.take(places).items()}
+        rows = {name: as_tensor(values, self.device) for name, values in self.replay.take(places).items()}
         here = rows["here"].float()  # [n, N]
         # After normalisation, because a normalised 0 would not be 0.
         inputs, following = (self.network.normalize([rows[side]])[0] * here[..., None] for side in ("input", "next"))

@@ -28,7 +28,7 @@ from tau_trainer.memory import (
     Rollout,
     RolloutMemory,
 )
-from tau_trainer.models.actor_critic import MEMORY
+from tau_trainer.models.actor_critic import MEMORY, as_tensor
 from tau_trainer.models.blocks import kind_of
 from tau_trainer.rewards.goals import goal_rule
 from tau_trainer.rewards.learned import Experience
@@ -121,7 +121,7 @@ class Replayed(GradientAlgorithm):
             starts = self._drawn(-(-lacking * int(begins.sum()) // len(places)))
             sequences.append(self.replay.walk(starts, self.recurrence.sequence_length))
         places, begins = (np.concatenate(parts)[:rows] for parts in zip(*sequences, strict=True))  # the last one is cut
-        return self._taken(places)._replace(begins=self.tensor(begins))
+        return self._taken(places)._replace(begins=as_tensor(begins, self.device))
 
     def _drawn(self, count: int) -> Rows:
         return torch.randint(len(self.replay), (max(1, count),), generator=self.generator).numpy()
@@ -225,7 +225,7 @@ class Replayed(GradientAlgorithm):
             discrete=tensors["discrete"].to(self.device, torch.int64),
             forbidden=tensors["forbidden"].to(self.device),
             rewards=self._rewards(rows).to(self.device),
-            goes_on=self.tensor(goes_on),
+            goes_on=as_tensor(goes_on, self.device),
             state=tensors.get(MEMORY, nothing).to(self.device),
             begins=nothing,
             forbidden_after=tensors.get("next_forbidden", nothing).to(self.device),

@@ -24,6 +24,7 @@ from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.memory import Replay, Rollout, Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
+from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.models.soft_actor_critic import TwinQ
@@ -64,7 +65,7 @@ class Offline(OffPolicy):
             if aside.any():
                 self.held_out, others = self._stored(self.data[aside])
                 if self.recurrence is not None:
-                    self._begins = self.tensor(others.sequences(self.recurrence.sequence_length)[1])
+                    self._begins = as_tensor(others.sequences(self.recurrence.sequence_length)[1], self.device)
 
     def _stored(self, some: Demonstration) -> tuple[Replay, Rollout]:
         """A memory with only these transitions."""

@@ -10,8 +10,8 @@ import torch
 from tau_trainer.algorithms.accelerators import fused
 from tau_trainer.algorithms.accelerators.fused import FusedEpochs
 from tau_trainer.algorithms.accelerators.scripting import scripted
-from tau_trainer.algorithms.batch import Numbers, new_statistics
 from tau_trainer.algorithms.losses import minibatch_loss
+from tau_trainer.algorithms.minibatches import Numbers, new_statistics
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient, optimizer_step
 from tau_trainer.settings import PPOHyperparameters
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec

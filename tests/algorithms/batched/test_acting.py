@@ -9,9 +9,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, draw, forbidden_of, noise_of, spec_of
+from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, draw, noise_of, spec_of
 from tau_trainer.errors import SettingsError
 from tau_trainer.models import ActorCritic
+from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.settings import NetworkSettings
 from tau_trainer.specs import ActionSpec
 

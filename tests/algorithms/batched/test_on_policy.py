@@ -15,11 +15,13 @@ from gymnasium import spaces
 from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, TensorRollout, make_learner
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
 from tau_trainer.algorithms.batched.on_policy import OnPolicyLearner
+from tau_trainer.algorithms.minibatches import Rows, normalized
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings.batched import A2CPolicySettings, PolicySettings, PPOPolicySettings
+from tests.algorithms.experience import random_samples
 from tests.envs.batched.counting import Counting
 
 T, E, A, D = 6, 4, 2, 3
@@ -284,6 +286,16 @@ def test_a2c_learns_from_pieces_as_from_the_whole(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tau_trainer.algorithms.autograd.AutogradEpochs.rows", 5)
     for name, step in moved(pieces, rollout).items():
         torch.testing.assert_close(step, expected[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("advantages", [False, True])
+@pytest.mark.parametrize("returns", [False, True])
+def test_a2c_normalizes_nothing_else(advantages: bool, returns: bool) -> None:
+    learner = learner_of(policy("a2c", normalize_advantage=advantages, normalize_return=returns), SPACES["discrete"])
+    samples = random_samples(learner.network, 12, 1)
+    found = learner._update._prepared(samples, Rows(12, torch.Generator()))
+    assert torch.equal(found.advantage, normalized(samples.advantage) if advantages else samples.advantage)
+    assert torch.equal(found.returns, normalized(samples.returns) if returns else samples.returns)
 
 
 def test_a2c_normalizes_what_it_is_told_to_and_clips() -> None:

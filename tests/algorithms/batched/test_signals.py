@@ -14,7 +14,7 @@ from gymnasium import spaces
 from tau_trainer.algorithms.batched import LearnerSetup, TensorRollout, make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.on_policy import OnPolicyLearner
-from tau_trainer.algorithms.batched.reader import TensorReader
+from tau_trainer.algorithms.readers import TensorReader
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.errors import CheckpointError

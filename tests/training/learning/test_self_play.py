@@ -14,6 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.readers import Reader
 from tau_trainer.collection.decisions import DecisionBatcher
 from tau_trainer.errors import SettingsError
 from tau_trainer.headless.parameters import EnvironmentParameters
@@ -206,13 +207,13 @@ def test_other_trainers_go_on_so_too(stage: Stage, tmp_path: Path, trainer: str)
 def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Of every rollout that is learned from, how many trajectories were truncated."""
     found: list[int] = []
-    learn = PPO.learn
+    read = PPO.read
 
-    def watched(self: PPO, rollout: Rollout, progress: float, publish: Any) -> dict[str, float]:
+    def watched(self: PPO, rollout: Rollout) -> Reader:
         found.append(int(rollout.truncated.sum()))
-        return learn(self, rollout, progress, publish)
+        return read(self, rollout)
 
-    monkeypatch.setattr(PPO, "learn", watched)
+    monkeypatch.setattr(PPO, "read", watched)
     return found
 
 

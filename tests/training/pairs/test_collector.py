@@ -24,6 +24,7 @@ from safetensors.numpy import load_file
 
 from tau_trainer.algorithms import Publish
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.readers import Reader
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import (
     CheckpointError,
@@ -867,18 +868,18 @@ def test_a_run_with_a_task_has_its_scalars_and_its_column(stage: Stage, tmp_path
 def test_state_is_carried_over_a_whole_run(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is learned with is the number of decisions of the episode so far, also after an engine was lost."""
     learned: list[Rollout] = []
-    learn = PPO.learn
+    read = PPO.read
 
-    def noted(self: PPO, rollout: Rollout, progress: float, publish: Publish | None) -> dict[str, float]:
+    def noted(self: PPO, rollout: Rollout) -> Reader:
         learned.append(Rollout({name: np.array(values) for name, values in rollout._data.items()}))
-        return learn(self, rollout, progress, publish)
+        return read(self, rollout)
 
     async def fail_once(engine: SceneEngine) -> None:
         if engine.index == 1 and engine.exchanges == 20 and stage.starts.count(1) == 1:
             raise EngineExitedError("engine 1 ended")
 
     stage.before_step = fail_once
-    monkeypatch.setattr(PPO, "learn", noted)
+    monkeypatch.setattr(PPO, "read", noted)
     for place in ("pairs.overseer.check_export", "pairs.collector.export_onnx", "pairs.checkpointing.export_onnx"):
         monkeypatch.setattr(f"tau_trainer.training.{place}", lambda *_: None)
     settings = plain_settings(

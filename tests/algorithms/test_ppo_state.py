@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.algorithms import Counters, policy_update
+from tau_trainer.algorithms import Counters
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.algorithms.readers import Reader
 from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.models import Policy
@@ -211,13 +212,13 @@ HALVES: dict[str, Any] = {"updates_per_buffer": 2, "buffer_size": 400}
 
 def watched(learner: PPO, monkeypatch: pytest.MonkeyPatch) -> list[Rollout]:
     """A copy of every rollout that the learner learns from."""
-    seen, learn = list[Rollout](), learner.learn
+    seen, read = list[Rollout](), learner.read
 
-    def see(rollout: Rollout, *arguments: Any) -> dict[str, float]:
+    def see(rollout: Rollout) -> Reader:
         seen.append(Rollout(copy.deepcopy(rollout._data)))
-        return learn(rollout, *arguments)
+        return read(rollout)
 
-    monkeypatch.setattr(learner, "learn", see)
+    monkeypatch.setattr(learner, "read", see)
     return seen
 
 
@@ -326,7 +327,7 @@ def test_large_rollouts_go_through_the_network_in_pieces(monkeypatch: pytest.Mon
     learners = [made("toys") for _ in range(2)]
     work = Collector(learners[0]).collect(learners[0].snapshot())
     first = learners[0].update(work, 0.0, None)
-    monkeypatch.setattr(policy_update, "_ROWS", 7)
+    monkeypatch.setattr("tau_trainer.algorithms.ppo._ROWS", 7)
     second = learners[1].update(work, 0.0, None)
     assert first["Policy/Extrinsic Value Estimate"] == pytest.approx(
         second["Policy/Extrinsic Value Estimate"], rel=1e-4

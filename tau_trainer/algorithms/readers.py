@@ -1,0 +1,470 @@
+"""Readers: the experience of any collector, in any layout, as samples for an update.
+
+| reader | experience | samples in the order of |
+| --- | --- | --- |
+| :class:`RolloutReader` | ragged: agents of engines come and go | arrival; for recurrent networks, sequences |
+| :class:`GroupReader` | the same, by moments and groups | sets of agents that decide together |
+| :class:`TensorReader` | dense: the copies of a batched environment | time, copies, agents |
+| :class:`PopulationReader` | the same, each member's rows apart | members, then time |
+
+Shapes: ``N`` samples; ``K`` components of an action; ``R`` numbers in all rewards. Dense rollouts have ``T`` steps of
+``E`` copies with ``A`` agents each; only decisions of agents that had not left are learned from. A population has one
+agent per copy and ``P * E`` copies, member after member.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from typing_extensions import override
+
+from tau_trainer.algorithms.groups import Seating
+from tau_trainer.algorithms.minibatches import MemberRows, Rows, Samples, SharedRows, SplitRows, exact, shuffled
+from tau_trainer.algorithms.ranks import Ranks
+from tau_trainer.memory import Groups, Rollout
+from tau_trainer.memory.advantages import gae, lambda_returns
+from tau_trainer.models import ActorCritic, Normalizer
+from tau_trainer.models.actor_critic import MEMORY, as_tensor
+from tau_trainer.models.distributions import forbidden_of
+from tau_trainer.models.group_critic import CRITIC, GroupActorCritic
+from tau_trainer.models.observation_encoder import Inputs
+from tau_trainer.rewards.streams import EXTRINSIC
+from tau_trainer.specs import BoolArray, IndexArray
+
+if TYPE_CHECKING:
+    from tau_trainer.algorithms.batched import TensorRollout
+    from tau_trainer.algorithms.ppo import PolicyUpdate
+
+
+class Reader(ABC):
+    """Experience in the form that an update needs.
+
+    Attributes:
+        rows: decides which samples make a minibatch.
+        new: number of samples that no update has learned from before.
+    """
+
+    rows: Rows
+    new: int
+
+    @abstractmethod
+    def observe(self, normalizer: Normalizer) -> None:
+        """Let the normaliser take in the new observations."""
+
+    @abstractmethod
+    def samples(self, network: ActorCritic) -> Samples:
+        """Samples without advantages and returns, on the network's device, normalised with the current statistics."""
+
+    @abstractmethod
+    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sum of all streams' advantages float32 [N, 1 or K], and their returns side by side [N, R].
+
+        Args:
+            values: current values, [N, R], in the order of the samples.
+            update: its :meth:`~.ppo.PolicyUpdate.values` are used for the next observations.
+        """
+
+    def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
+        """Rows whose log-probability has to be recomputed with the current network; None: the current policy acted.
+
+        ``renormalized``: whether the statistics were initialized after acting.
+        """
+        return slice(None) if renormalized else None
+
+
+def estimated(
+    update: PolicyUpdate,
+    rewards: Mapping[str, torch.Tensor],
+    columns: Sequence[torch.Tensor],
+    goes_on: torch.Tensor,
+    following: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sum of all streams' advantages by :func:`~tau_trainer.memory.advantages.gae`, and returns of TD(lambda).
+
+    Args:
+        update: knows the streams.
+        rewards: [N, r] of each stream by name, or [T, E, A, r]; all that follow have the same first dimensions.
+        columns: values [..., R] of the observations, then of the next ones: 0 after a real end, and as if all ends
+            were limits.
+        goes_on: [...], 1 where the agent's next reward counts for this decision, 0 at the end of a trace.
+        following: see there.
+    """
+    lambd, widths = update.hyperparameters.lambd, [stream.width for stream in update.streams]
+    advantages, parts = list[torch.Tensor](), (torch.split(values, widths, dim=-1) for values in columns)
+    for stream, now, in_episode, in_life in zip(update.streams, *parts, strict=True):
+        later = in_episode if stream.episodic else in_life
+        paid, decay = rewards[stream.name] * stream.strength, goes_on * (stream.gamma * lambd)
+        advantages.append(gae(paid, now, later, decay, stream.gamma, following))
+    # Streams add up: [..., 1] counts for all K.
+    return sum(advantages[1:], advantages[0]), torch.cat(advantages, dim=-1) + columns[0]
+
+
+class RolloutReader(Reader):
+    """Samples in order of arrival; for recurrent networks, in the order of :meth:`Rollout.sequences`.
+
+    Args:
+        rollout: the experience to learn from.
+        network: the network to train; its device is the samples'.
+        version: of its policy. Data of older policies is compared with the policy that the update starts from:
+            otherwise much of it would be outside the clip range before the first step. That is the proximal policy of
+            the decoupled objective (Hilton et al. 2022) without its weight pi_proximal / pi_behavior: stale data
+            counts as if it were fresh.
+        generator: draws the minibatches.
+        sequence_length: steps of a sequence; None: the network has no memory.
+        ranks: the processes that learn together; all have the whole rollout, each takes a part of every minibatch.
+    """
+
+    def __init__(
+        self,
+        rollout: Rollout,
+        network: ActorCritic,
+        version: int,
+        generator: torch.Generator,
+        sequence_length: int | None = None,
+        ranks: Ranks | None = None,
+    ) -> None:
+        self._rollout, self._network, self._version = rollout, network, version
+        self._tensor = partial(as_tensor, device=network.action.weight.device)
+        ranks, count = ranks or Ranks(), len(rollout)
+        self.rows = Rows(count, generator) if ranks.alone else SplitRows(ranks, count, generator)
+        self.new = count - rollout.older
+        self._sequences = None if sequence_length is None else rollout.sequences(sequence_length)
+        self._arrived: tuple[Inputs, torch.Tensor] | None = None
+        """Inputs and recurrent states [N, towers, M] in order of arrival, if the network has a memory."""
+
+    @override
+    def observe(self, normalizer: Normalizer) -> None:
+        # The previous update took in the older ones.
+        new = tuple(sensor[self._rollout.older :] for sensor in self._rollout.observations)
+        normalizer.merge(self._network.vectors(new))
+
+    @override
+    def samples(self, network: ActorCritic) -> Samples:
+        rollout, nothing = self._rollout, torch.zeros(0)
+        # Actions are raw samples, before they are clipped for the environment.
+        kept = [rollout.column(name) for name in ("continuous", "discrete", "log_prob")]
+        continuous, discrete, log_prob = map(self._tensor, kept)
+        samples = Samples(
+            inputs=network.prepare(rollout.observations),
+            state=nothing,
+            continuous=continuous,
+            discrete=discrete.long(),
+            mask=nothing if rollout.mask is None else self._tensor(network.action.forbidden(rollout.mask)),
+            log_prob=log_prob,
+            advantage=nothing,
+            returns=nothing,
+            begins=nothing,
+        )
+        if self._sequences is None:
+            return samples
+        order, begins = self._sequences
+        # In order of arrival, for states after bootstrapped transitions.
+        self._arrived = samples.inputs, self._tensor(rollout.column(MEMORY))
+        samples = samples._replace(state=self._arrived[1])
+        return shuffled(samples, self._tensor(order))._replace(begins=self._tensor(begins))
+
+    @override
+    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
+        rollout = self._rollout
+        # Row of each sample in the order of arrival.
+        order = slice(None) if self._sequences is None else self._tensor(self._sequences[0])
+        current = exact(torch.empty_like(values))  # float64 [N, R], in order of arrival
+        current[order] = exact(values)
+        # [m, R].
+        bootstrap = update.values(self._network.prepare(rollout.bootstrap_observations), *self._states_after(update))
+        # Rows of decisions, of bootstrapped ends, and a 0 for real ends.
+        table = torch.cat((current, exact(bootstrap), current.new_zeros(1, current.shape[1])))
+        columns = current, table[self._tensor(rollout.after)], table[self._tensor(rollout.beyond)]
+        rewards = {each.name: exact(self._tensor(each.rewards(rollout))) for each in update.streams}
+        goes_on = self._tensor(rollout.goes_on).to(current.dtype)
+        found = estimated(update, rewards, columns, goes_on, self._tensor(rollout.next))
+        return found[0][order].float(), found[1][order].float()
+
+    @override
+    def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
+        stale = np.flatnonzero(self._rollout.version < self._version)
+        if renormalized or (len(stale) and self._sequences is not None):  # recompute whole sequences
+            return slice(None)
+        return self._tensor(stale) if len(stale) else None
+
+    def _states_after(self, update: PolicyUpdate) -> tuple[torch.Tensor, ...]:
+        """Recurrent state [M, towers, M] after the bootstrapped transitions; empty without a memory."""
+        if self._arrived is None:
+            return ()
+        inputs, state = self._arrived
+        rows = self._tensor(self._rollout.bootstrapped)
+        some = [values[rows] for values in inputs]  # rows [m, ...]
+        return (update.in_pieces(lambda *piece: self._network(*piece).state, some, state[rows]),)
+
+
+class GroupReader(RolloutReader):
+    """Samples set by set. Their seat, int64 [N] in :attr:`seating`, follows their inputs.
+
+    Args:
+        rollout: the experience to learn from; its memory keeps moments and groups.
+        network: the network to train.
+        version: of its policy.
+        generator: draws the minibatches.
+        sequence_length: steps of a sequence; None: the network has no memory.
+        ranks: see :class:`RolloutReader`.
+    """
+
+    seating: Seating
+
+    def __init__(
+        self,
+        rollout: Rollout,
+        network: ActorCritic,
+        version: int,
+        generator: torch.Generator,
+        sequence_length: int | None = None,
+        ranks: Ranks | None = None,
+    ) -> None:
+        super().__init__(rollout, network, version, generator, None, ranks)
+        self._recurrent = sequence_length is not None
+        self._groups = groups = Groups(rollout, sequence_length)
+        arrived = np.argsort(groups.joint, kind="stable")  # entities by seat
+        seat = np.empty_like(arrived)
+        seat[arrived] = np.arange(len(arrived))
+        self._seats, self._arrived_by_seat = seat[groups.entity], arrived
+        self._order = np.argsort(groups.turn[groups.entity] if self._recurrent else self._seats)
+        """[N]: transitions by sample."""
+
+    @override
+    def samples(self, network: ActorCritic) -> Samples:
+        assert isinstance(network, GroupActorCritic)
+        self.seating = self._seated(network)
+        samples, groups, order = super().samples(network), self._groups, self._order
+        wholes = self._changes(groups.joint[groups.entity][order])
+        if self._recurrent:
+            samples = samples._replace(state=self._tensor(self._rollout.column(MEMORY)))
+            self.seating.past = self._past(network, samples)
+            turn, wholes = groups.turn[groups.entity][order], self._changes(groups.block[groups.entity][order])
+            begins = groups.fresh[groups.entity][order] | self._changes(turn - np.arange(len(turn)))
+        self.rows.wholes = self._tensor(wholes)
+        samples = shuffled(samples, self._tensor(order))
+        if self._recurrent:
+            samples = samples._replace(begins=self._tensor(begins))
+        return samples._replace(inputs=[*samples.inputs, self._tensor(self._seats[order])])
+
+    @staticmethod
+    def _changes(numbers: IndexArray) -> BoolArray:
+        """Bool [n]: where the number changes."""
+        return np.concatenate(([True], numbers[1:] != numbers[:-1]))
+
+    def _past(self, network: GroupActorCritic, samples: Samples) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """See :attr:`Seating.past`."""
+        groups, arrived = self._groups, self._arrived_by_seat
+        last = self._tensor(groups.last)
+        after = network.critic.perceived([values[last] for values in samples.inputs], samples.state[last, CRITIC])[1]
+        state = torch.cat((self._tensor(self._rollout.whole(MEMORY)[1:, CRITIC]), after))
+        return state[self._tensor(arrived)], self._tensor(groups.turn[arrived]), self._tensor(groups.fresh[arrived])
+
+    def _seated(self, network: GroupActorCritic) -> Seating:
+        groups, rollout, arrived = self._groups, self._rollout, self._arrived_by_seat
+        continuous = self._tensor(rollout.whole("continuous")[1:])
+        discrete = self._tensor(rollout.whole("discrete")[1:])
+        done = network.critic.done(continuous, discrete.long())
+        sizes = np.bincount(groups.joint, minlength=groups.sets)
+        nothing = done.new_zeros(len(arrived) - len(done), done.shape[1])
+        critic = network.critic
+        critic.most.fill_(max(float(critic.most), float(sizes.max())))
+        return Seating(
+            inputs=network.prepare(tuple(sensor[arrived] for sensor in groups.observations())),
+            done=torch.cat((done, nothing))[self._tensor(arrived)],
+            sizes=self._tensor(sizes),
+            begins=self._tensor(np.cumsum(sizes) - sizes),
+            set_of=self._tensor(groups.joint[arrived]),
+            worth=nothing,
+            before=nothing,
+        )
+
+    @override
+    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
+        groups, rollout = self._groups, self._rollout
+        widths = [stream.width for stream in update.streams]
+        lambd = update.hyperparameters.lambd
+        trace = exact(self._tensor(rollout.goes_on).float()) * lambd
+        worth = exact(self.seating.worth)
+        in_episode, in_life = (worth[self._tensor(sets)] for sets in (groups.after, groups.beyond))
+        following = self._tensor(groups.next)
+        heir = self._tensor(groups.heir)
+        returns = list[torch.Tensor]()
+        parts = (torch.split(after, widths, dim=1) for after in (in_episode, in_life))
+        for stream, episode, life in zip(update.streams, *parts, strict=True):
+            rewards = rollout.rewards[stream.name]
+            if stream.name == EXTRINSIC:
+                rewards = groups.summed(rewards)
+                if rollout.group_reward is not None:
+                    rewards = rewards + rollout.group_reward[:, None]
+            paid = exact(self._tensor(rewards)) * stream.strength
+            gamma = stream.gamma
+            after = episode if stream.episodic else life
+            if stream.name == EXTRINSIC:
+                returns.append(lambda_returns(paid, after, trace, gamma, following)[heir])
+                continue
+            # An agent that inherits a return still gets its own reward: [N, R] more than its heir.
+            more = paid - paid[heir]
+            later = paid + gamma * trace[:, None] * more[self._tensor(rollout.next)]
+            returns.append(lambda_returns(later, after, trace, gamma, following)[heir] + more)
+        found = torch.cat(returns, dim=1)[self._tensor(self._order)]
+        baselines = exact(values[:, -found.shape[1] :])
+        advantages = torch.split(found - baselines, widths, dim=1)
+        found = found.repeat(1, values.shape[1] // found.shape[1])
+        return sum(advantages[1:], advantages[0]).float(), found.float()
+
+    @override
+    def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
+        stale = super().stale(renormalized=renormalized)
+        if not isinstance(stale, torch.Tensor):
+            return stale
+        if self._recurrent:  # recompute whole sequences
+            return slice(None)
+        return self._tensor(np.argsort(self._order))[stale]
+
+
+class TensorReader(Reader):
+    """Samples in order of time, then copies, then agents. Rewards of a stream are float [T, E, A] or [T, E, A, R].
+
+    Args:
+        rollout: the experience to learn from; its rewards are the extrinsic ones.
+        generator: draws the minibatches.
+        ranks: the processes that learn together; the rollout is of this one's copies.
+        cut: bool [T, E, A], further ends of traces; None: none.
+        paid: rewards of other streams by name.
+    """
+
+    def __init__(
+        self,
+        rollout: TensorRollout,
+        generator: torch.Generator,
+        ranks: Ranks | None = None,
+        cut: torch.Tensor | None = None,
+        paid: Mapping[str, torch.Tensor] = MappingProxyType({}),
+    ) -> None:
+        self._paid = {EXTRINSIC: rollout.rewards, **paid}
+        self._rollout, self._ranks = rollout, ranks or Ranks()
+        ended = rollout.terminated | rollout.truncated  # bool [T, E, A]
+        self._goes_on = ~(ended if cut is None else ended | cut)
+        present = rollout.present
+        # A single agent is there as long as its copy is.
+        self._there = slice(None) if present.shape[2] == 1 else present.flatten().nonzero().squeeze(1)
+        self._inputs = self._flat(rollout.observations).flatten(1)  # [N, D]
+        if self._ranks.alone:
+            self.rows = Rows(len(self._inputs), generator)
+        else:
+            everybody = isinstance(self._there, slice)
+            self.rows = SharedRows(self._ranks, torch.ones_like(present) if everybody else present, generator)
+        self.new = self.rows.count
+
+    def _flat(self, values: torch.Tensor) -> torch.Tensor:
+        """[N, ...] of [T, E, A, ...]."""
+        return values.flatten(0, 2)[self._there]
+
+    def _spread(self, values: torch.Tensor) -> torch.Tensor:
+        """[T, E, A, k] of [N, k]; zeros for agents that were not there."""
+        shape = self._rollout.terminated.shape
+        everybody = values.new_zeros(shape.numel(), values.shape[1])
+        everybody[self._there] = values  # the zeros affect no other agent: each trace is of one agent
+        return everybody.view(*shape, -1)
+
+    @override
+    def observe(self, normalizer: Normalizer) -> None:
+        normalizer.take_in(self._inputs, self.rows.count, self._ranks.add)
+
+    @override
+    def samples(self, network: ActorCritic) -> Samples:
+        kept = {name: self._flat(values) for name, values in self._rollout.kept.items()}
+        # Empty: of no rows, of no columns.
+        nothing, none, mask = self._inputs.new_zeros(0), self._inputs[:, :0], self._rollout.mask
+        branches = network.action.choices.discrete_branches
+        return Samples(
+            inputs=network.normalize([self._inputs]),
+            state=nothing,
+            continuous=kept.get("continuous", none),
+            discrete=kept.get("discrete", none.to(torch.int64)),
+            mask=nothing if mask is None else forbidden_of(self._flat(mask), branches),
+            log_prob=kept["log_prob"],
+            advantage=nothing,
+            returns=nothing,
+            begins=nothing,
+        )
+
+    @override
+    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
+        dtype, shape = self._rollout.rewards.dtype, self._rollout.terminated.shape
+        current = self._spread(values).to(dtype)  # [T, E, A, R] of all streams
+        foresees = any(stream.gamma > 0.0 for stream in update.streams)
+        # Without discounted future rewards, the critic is not needed.
+        after = self._after(current, update) if foresees else torch.zeros_like(current)
+        endless = not all(stream.episodic for stream in update.streams)
+        beyond = self._after(current, update, beyond=True) if endless else after
+        rewards = {name: paid.view(*shape, -1).to(dtype) for name, paid in self._paid.items()}  # [T, E, A, r]
+        advantage, returns = estimated(update, rewards, (current, after, beyond), self._goes_on.to(dtype))
+        return self._flat(advantage).float(), self._flat(returns).float()
+
+    def _after(self, values: torch.Tensor, update: PolicyUpdate, *, beyond: bool = False) -> torch.Tensor:
+        """Values [T, E, A, R] after each decision, from the values at the decisions; 0 after a real end.
+
+        ``beyond``: treat all ends as limits.
+        """
+        rollout, truncated = self._rollout, self._rollout.truncated
+        truncated = truncated | rollout.terminated if beyond else truncated
+
+        def value(observations: torch.Tensor) -> torch.Tensor:
+            """[n, R] of observations [n, ...]."""
+            return update.values(update.network.normalize([observations.flatten(1)])).to(values.dtype)
+
+        last = value(rollout.after.flatten(0, 1)).view_as(values[:1])  # [1, E, A, R]
+        # A copy that ended has restarted: one step later is another episode, and a real end has value 0.
+        after = torch.cat((values[1:], last)) * ~rollout.terminated[..., None]
+        if rollout.final is None:
+            return after
+        if self._picks:
+            at = truncated.nonzero(as_tuple=True)  # t, e and a of each cut
+            after[at] = value(rollout.final[at])
+            return after
+        return torch.where(truncated[..., None], self._spread(value(self._flat(rollout.final))), after)
+
+    @property
+    def _picks(self) -> bool:
+        """Whether to select final observations: on a CPU this is cheaper than computing all values."""
+        return self._inputs.device.type == "cpu"
+
+
+class PopulationReader(TensorReader):
+    """Samples member after member, each in order of time.
+
+    Args:
+        rollout: of all members.
+        generators: one for each member.
+        cut: see :class:`TensorReader`.
+    """
+
+    def __init__(self, rollout: TensorRollout, generators: Sequence[torch.Generator], cut: torch.Tensor) -> None:
+        self._members = len(generators)
+        super().__init__(rollout, generators[0], None, cut)
+        self.rows = MemberRows(len(self._inputs) // self._members, generators)
+        self.new = self.rows.count
+
+    @override
+    def _flat(self, values: torch.Tensor) -> torch.Tensor:
+        # [T, P, E, ...].
+        apart = values.view(len(values), self._members, values.shape[1] // self._members, *values.shape[3:])
+        return apart.transpose(0, 1).flatten(0, 2)
+
+    @override
+    def _spread(self, values: torch.Tensor) -> torch.Tensor:
+        shape = self._rollout.terminated.shape
+        return values.view(self._members, shape[0], -1, values.shape[1]).transpose(0, 1).reshape(*shape, -1)
+
+    @property
+    @override
+    def _picks(self) -> bool:
+        return False
