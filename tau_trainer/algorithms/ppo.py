@@ -91,7 +91,7 @@ class PPO(GradientAlgorithm):
     """
 
     name = "ppo"
-    starts_from = ("bc",)
+    starts_from: tuple[str, ...] = ("bc",)
     data_parallel = True
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:

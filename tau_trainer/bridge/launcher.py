@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tau_trainer.bridge.dialect import UNITY, UNREAL, Dialect
-from tau_trainer.bridge.godot import GREETING, Godot
-from tau_trainer.bridge.godot_server import GodotServer
+from tau_trainer.bridge.godot.dialect import GREETING, Godot
+from tau_trainer.bridge.godot.server import GodotServer
 from tau_trainer.bridge.server import EngineServer, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import LaunchError

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tau_trainer import __version__
 from tau_trainer.bridge.engine import Engine
-from tau_trainer.bridge.godot import EDITOR_PORT as GODOT_PORT
-from tau_trainer.bridge.godot import Godot
+from tau_trainer.bridge.godot.dialect import EDITOR_PORT as GODOT_PORT
+from tau_trainer.bridge.godot.dialect import Godot
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.ports import check_address, engine_ports
 from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT, PACKAGE_VERSION, TrainingEnvironmentInitialized

@@ -15,8 +15,8 @@ import numpy as np
 from typing_extensions import override
 
 from tau_trainer.bridge.engine_codec import TrainerMessage
-from tau_trainer.bridge.godot_codec import INTRODUCTION
-from tau_trainer.bridge.godot_server import framed
+from tau_trainer.bridge.godot.codec import INTRODUCTION
+from tau_trainer.bridge.godot.server import framed
 from tau_trainer.bridge.protocol import STATUS_CLOSE, STATUS_OK, Command
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import DecodeError, SettingsError

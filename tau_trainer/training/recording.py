@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from tau_trainer.bridge.demonstrations import SUFFIX, Demonstration
-from tau_trainer.bridge.recordings import write_demonstration
+from tau_trainer.bridge.demonstrations import SUFFIX, Demonstration, write_demonstration
 from tau_trainer.errors import DataError
 from tau_trainer.evaluation.play import Play, Say, opened
 from tau_trainer.evaluation.players import make_players

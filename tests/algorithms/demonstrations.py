@@ -11,8 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from tau_trainer.algorithms import PPO, Counters
-from tau_trainer.bridge.demonstrations import Demonstration
-from tau_trainer.bridge.recordings import write_demonstration
+from tau_trainer.bridge.demonstrations import Demonstration, write_demonstration
 from tau_trainer.memory import Known
 from tau_trainer.models import Policy
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec

@@ -13,9 +13,9 @@ from tau_trainer.bridge.demonstrations import (
     joined,
     read_demonstration,
     read_demonstrations,
+    write_demonstration,
 )
 from tau_trainer.bridge.engine_codec import ActionDecoder
-from tau_trainer.bridge.recordings import write_demonstration
 from tau_trainer.errors import DataError
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.bridge.demos import HYBRID, made_up

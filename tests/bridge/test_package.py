@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tau_trainer.bridge import recordings
+from tau_trainer.bridge import demonstrations
 from tau_trainer.bridge.agent_records import AgentLayout
 from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerCodec
 from tau_trainer.bridge.codec import parse_engine_message as parsed
-from tau_trainer.bridge.demonstrations import Demonstration, read_demonstration
+from tau_trainer.bridge.demonstrations import Demonstration, read_demonstration, write_demonstration
 from tau_trainer.bridge.engine_codec import AgentEncoder, Reader, encode_engine_message
 from tau_trainer.bridge.package import ImageOrder, order_of, order_of_recordings
-from tau_trainer.bridge.recordings import write_demonstration
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, FloatArray, ObservationSpec
 from tests.bridge.oracle import PACKED, UNPACKED, Messages, announce, expected, unity_png
@@ -269,9 +268,9 @@ class TestRecordings:
         made = Demonstration(spec, (self.IMAGES,), np.zeros(3, np.float32), begins, ended, none, actions)
         with monkeypatch.context() as patch:
             if unitys:
-                patch.setattr(recordings, "OWN_ACTIONS", 1001)
+                patch.setattr(demonstrations, "OWN_ACTIONS", 1001)
             if last:
-                patch.setattr(recordings, "AgentEncoder", lambda of: AgentEncoder(of, channels_last=True))
+                patch.setattr(demonstrations, "AgentEncoder", lambda of: AgentEncoder(of, channels_last=True))
             write_demonstration(path, made)
         return path
 

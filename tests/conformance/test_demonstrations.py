@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.demonstrations import read_demonstration
-from tau_trainer.bridge.recordings import write_demonstration
+from tau_trainer.bridge.demonstrations import read_demonstration, write_demonstration
 from tests.bridge.demos import HYBRID, made_up
 from tests.conformance.conftest import PEER_SCRIPTS, printed
 from tools.peers import CACHE, MLAGENTS

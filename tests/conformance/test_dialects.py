@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from tau_trainer.bridge.engine import Engine
-from tau_trainer.bridge.godot import Godot
+from tau_trainer.bridge.godot.dialect import Godot
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.envs import engines
 from tau_trainer.envs.engines import EngineWorker

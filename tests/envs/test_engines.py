@@ -18,7 +18,7 @@ import pytest
 
 from tau_trainer.bridge.codec import EngineInitialization, encode_close
 from tau_trainer.bridge.engine_codec import decode_trainer_message, encode_engine_message
-from tau_trainer.bridge.godot import Godot
+from tau_trainer.bridge.godot.dialect import Godot
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.envs import Environment

@@ -163,7 +163,7 @@ def test_what_nothing_can_learn_from_is_refused() -> None:
 
 
 def test_the_command_converts_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tau_trainer.bridge.recordings import write_demonstration
+    from tau_trainer.bridge.demonstrations import write_demonstration
 
     for name, made in (
         ("cart", played(CARTPOLE, balance, copies=2)),

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.godot import GREETING
-from tau_trainer.bridge.godot_server import framed
+from tau_trainer.bridge.godot.dialect import GREETING
+from tau_trainer.bridge.godot.server import framed
 from tau_trainer.headless.args import build_arguments, parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes import create_scene

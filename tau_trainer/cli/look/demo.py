@@ -63,10 +63,9 @@ def convert_command(
     Minari keeps its data sets in MINARI_DATASETS_PATH, or ~/.minari/datasets. Nothing is overwritten.
     """
     set_up_logging(debug=debug)
-    from tau_trainer.bridge import godot_demos
-    from tau_trainer.bridge.demonstrations import SUFFIX, read_demonstrations
-    from tau_trainer.bridge.godot_spaces import SHARED
-    from tau_trainer.bridge.recordings import write_demonstration
+    from tau_trainer.bridge.demonstrations import SUFFIX, read_demonstrations, write_demonstration
+    from tau_trainer.bridge.godot import demos as godot_demos
+    from tau_trainer.bridge.godot.spaces import SHARED
     from tau_trainer.evaluation.minari import PREFIX, MinariStore
 
     from_minari, to_minari = source.startswith(PREFIX), target.startswith(PREFIX)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tau_trainer.bridge.recordings import write_demonstration
+from tau_trainer.bridge.demonstrations import write_demonstration
 from tau_trainer.cli import main
 from tau_trainer.cli.look.demo import facts_of, lines_of
 from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, played, swing

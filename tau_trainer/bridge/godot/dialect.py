@@ -1,7 +1,7 @@
 """Godot games with the Godot RL Agents plugin: how they introduce themselves, and the flags of their builds.
 
-The wire is JSON (see :mod:`~tau_trainer.bridge.godot_codec`) in Godot's own frames
-(:mod:`~tau_trainer.bridge.godot_server`). Compared with versions 0.7 of the plugin and 0.8.2 of ``godot-rl``.
+The wire is JSON (see :mod:`~tau_trainer.bridge.godot.codec`) in Godot's own frames
+(:mod:`~tau_trainer.bridge.godot.server`). Compared with versions 0.7 of the plugin and 0.8.2 of ``godot-rl``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from tau_trainer.bridge.codec import EngineMessage
 from tau_trainer.bridge.dialect import Codec, Dialect
-from tau_trainer.bridge.godot_codec import INTRODUCTION, GodotCodec, GodotMessage, parse_message
+from tau_trainer.bridge.godot.codec import INTRODUCTION, GodotCodec, GodotMessage, parse_message
 from tau_trainer.bridge.package import Package
 from tau_trainer.errors import DecodeError, VersionError
 

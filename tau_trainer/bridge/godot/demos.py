@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tau_trainer.bridge.demonstrations import Demonstration
-from tau_trainer.bridge.godot_spaces import SHARED
+from tau_trainer.bridge.godot.spaces import SHARED
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.files import reason
 from tau_trainer.specs import (

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tau_trainer.bridge.dialect import Dialect
-from tau_trainer.bridge.godot import GREETING, Godot
-from tau_trainer.bridge.godot_server import GodotServer, framed
+from tau_trainer.bridge.godot.dialect import GREETING, Godot
+from tau_trainer.bridge.godot.server import GodotServer, framed
 from tau_trainer.errors import EngineDisconnectedError
-from tests.bridge.test_godot_codec import introduction
+from tests.bridge.godot.test_godot_codec import introduction
 from tests.waiting import HANG_S
 
 HELLO = json.dumps(introduction()).encode()

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tau_trainer.bridge.engine import Engine
-from tau_trainer.bridge.godot import Godot
-from tau_trainer.bridge.godot_codec import GodotCodec
-from tau_trainer.bridge.godot_server import GodotServer, framed
+from tau_trainer.bridge.godot.codec import GodotCodec
+from tau_trainer.bridge.godot.dialect import Godot
+from tau_trainer.bridge.godot.server import GodotServer, framed
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.errors import EngineStoppedError, VersionError
 from tests.bridge.conftest import free_port
-from tests.bridge.test_godot_codec import introduction
+from tests.bridge.godot.test_godot_codec import introduction
 from tests.bridge.test_server import until
 from tests.waiting import HANG_S
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.bridge.godot_codec import GodotCodec, parse_message
+from tau_trainer.bridge.godot.codec import GodotCodec, parse_message
 from tau_trainer.bridge.protocol import Command
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import Actions, NamedAction, StepBatch

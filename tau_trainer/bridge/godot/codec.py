@@ -20,7 +20,7 @@ import numpy as np
 
 from tau_trainer.bridge.agent_records import check_finite
 from tau_trainer.bridge.codec import EngineInitialization, EngineMessage
-from tau_trainer.bridge.godot_spaces import Sensor, read_actions, read_agents, read_sensors
+from tau_trainer.bridge.godot.spaces import Sensor, read_actions, read_agents, read_sensors
 from tau_trainer.bridge.protocol import STATUS_OK, Command
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tau_trainer.bridge.demonstrations import read_demonstration
-from tau_trainer.bridge.godot_demos import read_godot_demonstration, read_kinds
+from tau_trainer.bridge.godot.demos import read_godot_demonstration, read_kinds
 from tau_trainer.cli.look.demo import convert_command
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.specs import NamedAction

@@ -1,0 +1,1 @@
+"""Games with Godot RL Agents: JSON messages over a socket, builds, and recorded play."""
