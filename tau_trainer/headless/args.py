@@ -175,7 +175,7 @@ def _add_build_flags(add: _Add) -> None:
 def _add_scene_flags(add: _Add) -> None:
     add("--scene", choices=SCENES, help="scene to play (default: %(default)s)")
     usual = ", ".join(f"{scene} {agents}" for scene, agents in USUAL_AGENTS.items())
-    add("--dialect", choices=("unity", "unreal", "godot"), help="engine to stand for (default: %(default)s)")
+    add("--dialect", choices=("unity", "unreal", "godot"), help="engine to play (default: %(default)s)")
     add("--agents", metavar="N", type=_whole(1, MOST_AGENTS), help=f"number of agents (default: {usual})")
     add("--seed", metavar="S", type=_whole(), help="random seed (default: the trainer's)")
     add("--max-decisions", metavar="N", type=_whole(0), help="decisions until an episode is truncated; 0: no limit")

@@ -15,16 +15,16 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 51_100,
+    "code lines": 52_400,
     "characters in a line, mean": 41.8,
     "lines in a function, median": 5,
     "files of more than 500 lines": 0,
     "folders of more than 20 files": 0,
     "functions of more than 6 parameters": 31,
     "floors": 26,
-    "casts": 40,
-    "comments `type: ignore`": 56,
-    "hooks": 14,
+    "casts": 38,
+    "comments `type: ignore`": 55,
+    "hooks": 11,
     "double names": 30,
     "functions with a local `one`": 2,
     "functions with a local `own`": 0,
@@ -33,10 +33,10 @@ CEILINGS = {
 """They are lowered by whoever comes below them. Code lines alone may rise, by what a fix or a feature adds; the commit
 that raises them says why."""
 PACES = {
-    "files that an exchange enters": 26,
+    "files that an exchange enters": 25,
     "moves between files in an exchange": 109,
-    "files that an update enters": 28,
-    "moves between files in an update": 226,
+    "files that an update enters": 26,
+    "moves between files in an update": 147,
 }
 """Ceilings of the walks, lowered in the same way and never raised."""
 

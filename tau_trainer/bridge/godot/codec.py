@@ -20,7 +20,7 @@ import numpy as np
 
 from tau_trainer.bridge.agent_records import check_finite
 from tau_trainer.bridge.codec import EngineInitialization, EngineMessage
-from tau_trainer.bridge.godot.spaces import Sensor, read_actions, read_agents, read_sensors
+from tau_trainer.bridge.godot.spaces import GodotSensor, read_actions, read_agents, read_sensors
 from tau_trainer.bridge.protocol import STATUS_OK, Command
 from tau_trainer.errors import DecodeError
 from tau_trainer.specs import (
@@ -79,7 +79,7 @@ class _Group:
     spec: BehaviorSpec
     ids: IndexArray
     """intp [n]: their positions."""
-    sensors: tuple[Sensor, ...]
+    sensors: tuple[GodotSensor, ...]
     obs: Observations = ()
     """Their last observations."""
 
@@ -113,6 +113,10 @@ class GodotCodec:
             self._groups[name] = _Group(spec, np.array(ids, np.intp), sensors)
         self.specs = {name: group.spec for name, group in self._groups.items()}
         self.unsettled: dict[str, tuple[str, ...]] = {}
+
+    def parse(self, data: bytes) -> GodotMessage:
+        """See :func:`parse_message`."""
+        return parse_message(data)
 
     def steps(self, message: EngineMessage) -> list[StepBatch]:
         """See :class:`~tau_trainer.bridge.dialect.Codec`."""
@@ -212,7 +216,7 @@ class GodotCodec:
         return json.dumps({"type": "action", "action": rows}, separators=(",", ":")).encode()
 
 
-def _observed(sensors: tuple[Sensor, ...], seen: Sequence[Any]) -> Observations:
+def _observed(sensors: tuple[GodotSensor, ...], seen: Sequence[Any]) -> Observations:
     """One array [n, *shape] for each sensor. Raises DecodeError."""
     for agent in seen:
         missing = [s.key for s in sensors if not isinstance(agent, dict) or s.key not in agent]
@@ -221,10 +225,10 @@ def _observed(sensors: tuple[Sensor, ...], seen: Sequence[Any]) -> Observations:
     return tuple(sensor.read([agent[sensor.key] for agent in seen]) for sensor in sensors)
 
 
-def _last(sensors: tuple[Sensor, ...], before: Observations, infos: Sequence[Mapping[str, Any]]) -> Observations:
+def _last(sensors: tuple[GodotSensor, ...], before: Observations, infos: Sequence[Mapping[str, Any]]) -> Observations:
     """The last observations of ended episodes: those that the game tells, else those ``before``."""
     for i, info in enumerate(infos):
         if _LAST_KEY in info:
-            for sensor, told in zip(before, _observed(sensors, [info[_LAST_KEY]]), strict=True):
-                sensor[i] = told[0]
+            for sensor, last in zip(before, _observed(sensors, [info[_LAST_KEY]]), strict=True):
+                sensor[i] = last[0]
     return before

@@ -26,7 +26,7 @@ _PICTURE: Final = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQU
 
 
 @dataclass(frozen=True, slots=True)
-class Announced:
+class GodotAgent:
     """What a game's introduction says about one agent; spaces are still unchecked."""
 
     policy: str
@@ -34,7 +34,7 @@ class Announced:
     actions: Mapping[str, Any]
 
 
-def read_agents(introduction: Mapping[str, Any]) -> list[Announced]:
+def read_agents(introduction: Mapping[str, Any]) -> list[GodotAgent]:
     """All agents of a game, in order. Raises DecodeError."""
     count = _whole(introduction.get("n_agents"), _MOST_AGENTS, "its n_agents")
     names = introduction.get("agent_policy_names") or [SHARED] * count
@@ -44,7 +44,7 @@ def read_agents(introduction: Mapping[str, Any]) -> list[Announced]:
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
             raise DecodeError(f"a policy_name of its agents is not a text of 1 to {_LONGEST_NAME} characters")
     spaces = [_spaces(introduction, key, count) for key in ("observation_space", "action_space")]
-    return [Announced(*agent) for agent in zip(names, *spaces, strict=True)]
+    return [GodotAgent(*agent) for agent in zip(names, *spaces, strict=True)]
 
 
 def _spaces(introduction: Mapping[str, Any], key: str, count: int) -> list[Any]:
@@ -93,7 +93,7 @@ def _shown(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sensor:
+class GodotSensor:
     """One observation of a behavior's agents."""
 
     key: str
@@ -133,7 +133,7 @@ class Sensor:
         return np.ascontiguousarray(seen.reshape(len(values), height, width, channels).transpose(0, 3, 1, 2))
 
 
-def read_sensors(space: Mapping[str, Any], policy: str, *, flat: bool) -> tuple[Sensor, ...]:
+def read_sensors(space: Mapping[str, Any], policy: str, *, flat: bool) -> tuple[GodotSensor, ...]:
     """All observations of a behavior's agents, in the game's order. ``flat``: see :class:`GodotCodec`.
 
     Boxes of several dimensions become vectors, as the plugin's models see them. Raises DecodeError.
@@ -145,10 +145,10 @@ def _vector(name: str, size: int) -> ObservationSpec:
     return ObservationSpec(name, (size,), (DimensionProperty.NONE,))
 
 
-def _sensor(name: str, entry: Mapping[str, Any], what: str, *, flat: bool) -> Sensor:
+def _sensor(name: str, entry: Mapping[str, Any], what: str, *, flat: bool) -> GodotSensor:
     kind, size = entry.get("space"), entry.get("size")
     if kind == "discrete":
-        return Sensor(name, _vector(name, _whole(size, _MOST_VALUES, f"the size of {what}")), "discrete")
+        return GodotSensor(name, _vector(name, _whole(size, _MOST_VALUES, f"the size of {what}")), "discrete")
     if kind != "box":
         raise DecodeError(f"{what} has the space {_shown(kind)}; use 'box' or 'discrete'")
     if not isinstance(size, list) or not size:
@@ -157,7 +157,9 @@ def _sensor(name: str, entry: Mapping[str, Any], what: str, *, flat: bool) -> Se
     if np.prod(shape, dtype=float) > _MOST_VALUES:
         raise DecodeError(f"{what} has more than {_MOST_VALUES:,} values")
     if "2d" not in name:
-        return Sensor(name, _vector(name, int(np.prod(shape))), "box")
+        return GodotSensor(name, _vector(name, int(np.prod(shape))), "box")
     if len(shape) != 3:
         raise DecodeError(f"{what} is a picture, because its name has '2d' in it, so its size must have three numbers")
-    return Sensor(name, ObservationSpec(name, shape, _PICTURE, dtype=np.uint8), "flat picture" if flat else "picture")
+    return GodotSensor(
+        name, ObservationSpec(name, shape, _PICTURE, dtype=np.uint8), "flat picture" if flat else "picture"
+    )
