@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tau_trainer.cli.messages import set_up_logging, show_error
 from tau_trainer.cli.options import OutputFlags
 from tau_trainer.errors import SettingsError
-from tau_trainer.files import reason
 
 if TYPE_CHECKING:
     from tau_trainer.metrics import TerminalMode
@@ -25,6 +24,8 @@ def prepare(shown: OutputFlags) -> None:
             # A program that starts this one may end or restart first, which would break a pipe but not a file.
             sys.stdout = sys.stderr = shown.log.open("w", encoding="utf-8", errors="replace", buffering=1)
         except OSError as error:
+            from tau_trainer.files import reason
+
             raise SettingsError(f"--log {shown.log}: cannot be written ({reason(error)}); name another file") from error
     set_up_logging(debug=bool(shown.debug), quiet=shown.quiet)
 

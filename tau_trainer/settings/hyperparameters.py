@@ -258,8 +258,6 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
     """Share of the new weights in every target update."""
     init_entcoef: NaturalFloat = 0.1
     """Entropy coefficient at the start, in units of the size of returns."""
-    terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.15
-    """Share of each minibatch that is drawn from decisions that ended an episode, not from all; 0 = none."""
     least_entcoef: NaturalFloat = 0.01
     """Minimum of the entropy coefficient."""
 

@@ -167,7 +167,7 @@ HYPERPARAMETERS: Rule = {
     **_each(
         NUMBER,
         "batch_size buffer_size weight_decay layer_statistics lambd num_epoch max_grad_norm target_kl shared_critic "
-        "shrink_at buffer_init_steps save_replay_buffer n_step tau "
+        "shrink_at buffer_init_steps save_replay_buffer terminal_share n_step tau "
         "inverse_temperature largest_weight expectile init_entcoef least_entcoef target_update_interval double "
         "dueling noisy clip_reward clip_td_err num_tau_samples num_tau_prime_samples num_quantile_samples "
         "quantile_embedding_dim "

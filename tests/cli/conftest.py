@@ -75,8 +75,10 @@ class FakeTraining:
             self.calls.append(("evaluate", folder, {"export": export}))
             return FakeCandidate(FakeEvaluation(0.5, 0.9))
 
-        def export_run(folder: Path, output: Path | None = None, export: str | None = None) -> list[tuple[Path, str]]:
-            self.calls.append(("export", folder, {"output": output, "export": export}))
+        def export_run(
+            folder: Path, output: Path | None = None, export: str | None = None, form: str | None = None
+        ) -> list[tuple[Path, str]]:
+            self.calls.append(("export", folder, {"output": output, "export": export, "form": form}))
             return [(output or folder / "TauAgent.onnx", f"the {export or 'best'} policy")]
 
         vars(api).update(train=self._run)

@@ -166,7 +166,7 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
         (
             "behaviors:",
             "policy:",
-            "tag.yaml:1: behaviors is missing; name the policies there, such as behaviors: {agent",
+            "tag.yaml: behaviors is missing; name the policies there, such as behaviors: {agent",
         ),
         (
             "behaviors:",

@@ -26,6 +26,7 @@ SHARED = {
     "lambd": "0.95",
     "num_epoch": "3",
     "buffer_init_steps": "0",
+    "terminal_share": "0",
     "save_replay_buffer": "false",
     "least_entcoef": "0.01",
 }

@@ -138,7 +138,7 @@ def test_a_run_from_waiting_to_a_model_in_use(desk: Desk, player: Path) -> None:
     try:
         begun = desk.drive("begin", *words)
         numbers += begun["engine"]
-        assert f"waiting for the Unity editor on port {desk.port}: press Play in the editor" in begun["said"]
+        assert f"waiting for the editor on port {desk.port}: press Play in the editor" in begun["said"]
         assert begun["phase"] == ["Waiting, ", "Training, ", "Training, "]
         assert begun["played"] == ["True"]
         done = desk.drive("finish")
@@ -171,7 +171,7 @@ def test_problems_are_one_sentence_each(desk: Desk) -> None:
     with socket.create_server(("127.0.0.1", desk.port)):
         taken = desk.drive("taken", *words)
     assert taken["said"] == [
-        f"port {desk.port}, where the Unity editor connects, is taken by another program; end it: it may be another "
+        f"port {desk.port}, where the editor connects, is taken by another program; end it: it may be another "
         "trainer that waits for the editor"
     ]
     assert taken["phase"] == ["Failed, failed"]

@@ -95,8 +95,8 @@ class Replayed(GradientAlgorithm):
     def draw(self, minibatches: int) -> Transitions:
         """Draw ``minibatches`` minibatches, one after another, each uniformly and with replacement.
 
-        ``terminal_share`` of each comes from the transitions that ended an episode, at most as many as there are: no
-        value is bootstrapped for them, so they keep the values before an end from drifting with the others.
+        ``terminal_share`` of each comes from the transitions that ended an episode, at most as many as there are: their
+        values are not bootstrapped, so they keep values near an end from drifting with the others.
 
         For recurrent networks: sequences whose first transitions are drawn uniformly, cut at the end of the minibatch.
         """

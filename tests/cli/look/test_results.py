@@ -43,10 +43,10 @@ def test_evaluate_for_machines(training: Any, run: Path, capsys: pytest.CaptureF
 
 def test_export_names_the_file(training: Any, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "tau3"]) == 0
-    assert main(["export", "tau3", "--output", "policy.onnx", "--export", "last"]) == 0
+    assert main(["export", "tau3", "--output", "policy.onnx", "--export", "last", "--format", "godot"]) == 0
     assert [call[1:] for call in training.calls] == [
-        (run, {"output": None, "export": None}),
-        (run, {"output": Path("policy.onnx"), "export": "last"}),
+        (run, {"output": None, "export": None, "form": None}),
+        (run, {"output": Path("policy.onnx"), "export": "last", "form": "godot"}),
     ]
     assert capsys.readouterr().out.splitlines() == [
         f"written and checked: {run / 'TauAgent.onnx'} (the best policy)",
