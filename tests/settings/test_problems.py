@@ -70,6 +70,18 @@ CASES = {
         "behaviors: {A: {trainer_type: sac, hyperparameters: {prioritized: {beta: 0.1}}}}",
         "behaviors.A.hyperparameters.prioritized.beta: unknown key; did you mean beta_0?",
     ),
+    "two ways to draw": (
+        "behaviors: {A: {trainer_type: sac, hyperparameters: {prioritized: {}, terminal_share: 0.1}}}",
+        "behaviors.A.hyperparameters: terminal_share has no effect with prioritized, which draws by errors; remove one",
+    ),
+    "ends for maddpg": (
+        "behaviors: {A: {trainer_type: maddpg, hyperparameters: {terminal_share: 0.1}}}",
+        "behaviors.A.hyperparameters: terminal_share is not supported by maddpg, which samples moments of whole groups",
+    ),
+    "hardly anything but ends": (
+        "behaviors: {A: {trainer_type: sac, hyperparameters: {terminal_share: 0.6}}}",
+        "behaviors.A.hyperparameters.terminal_share must be at most 0.5, not 0.6",
+    ),
     "unknown self-play key (ignored by mlagents-learn)": (
         "behaviors: {A: {self_play: {savesteps: 4}}}",
         "behaviors.A.self_play.savesteps: unknown key; did you mean save_steps?",

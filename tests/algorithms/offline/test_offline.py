@@ -280,7 +280,10 @@ def test_there_is_nothing_to_collect(tmp_path: Path) -> None:
     assert one.ready(Counters(10**6, 0)) is None
 
 
-@pytest.mark.parametrize(("key", "value"), [("buffer_size", 500), ("buffer_init_steps", 5), ("steps_per_update", 2.0)])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("buffer_size", 500), ("buffer_init_steps", 5), ("terminal_share", 0.1), ("steps_per_update", 2.0)],
+)
 def test_keys_of_collection_are_refused(key: str, value: float, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"{key} has no effect for a trainer that learns only from recordings"):
         learner("iql", tmp_path, hybrid(), {key: value})
