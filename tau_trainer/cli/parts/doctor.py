@@ -41,12 +41,14 @@ def doctor(*, results_dir: ResultsDir = "results", json: Json = False, debug: De
 
 def checks(results: Path) -> Iterator[Check]:
     """Everything that a run needs; ``results``: the folder of its runs."""
+    from tau_trainer.bridge.godot.dialect import EDITOR_PORT as GODOT_PORT
     from tau_trainer.bridge.protocol import BASE_PORT, EDITOR_PORT
 
     yield Check("python", f"{sys.version.split()[0]}, {sys.executable}")
     yield from _packages()
     yield _torch()
     yield _port(EDITOR_PORT, "where the Unity editor connects", "end it: it may be another trainer that waits")
+    yield _port(GODOT_PORT, "where the Godot editor connects", None)
     yield _port(BASE_PORT, "the first for builds; the next free port is used instead", None)
     yield _folder(results)
 
@@ -78,7 +80,7 @@ def _pip() -> str:
 
 
 def _port(port: int, role: str, remedy: str | None) -> Check:
-    """``remedy``: what to do with who has it; None if another port does as well."""
+    """``remedy``: what to do about the program that has it; None if not everyone needs this port."""
     from tau_trainer.bridge.ports import holder, is_free
 
     name = f"port {port}"

@@ -26,7 +26,15 @@ def test_a_machine_without_problems(capsys: pytest.CaptureFixture[str], tmp_path
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "no problem found"
     assert {line.split()[0] for line in lines[:-1]} == {"ok"}
-    for name in ("python: ", "tau-trainer: ", "torch: ", "port 5004: free", "port 5005: free", "results: "):
+    for name in (
+        "python: ",
+        "tau-trainer: ",
+        "torch: ",
+        "port 5004: free",
+        "port 11008: free",
+        "port 5005: free",
+        "results: ",
+    ):
         assert any(name in line for line in lines), name
     assert list(tmp_path.iterdir()) == []
 
