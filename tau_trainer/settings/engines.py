@@ -99,6 +99,9 @@ class EnvSettings(Section):
             return None
         kind, colon, most = value.partition(":")
         if kind == GODOT:
+            if most.startswith((f"{GODOT}:", UNREAL_PREFIX)):
+                said = "write one kind of game: godot: before the path of a build, headless:SCENE or attach:MAX"
+                raise PydanticCustomError("godot", "{said}", {"said": said})
             place = cls._known_scene(most or EDITOR)
             return kind if place is None else f"{kind}:{place}"
         if kind == ATTACH:

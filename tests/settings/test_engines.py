@@ -70,7 +70,9 @@ def test_games_of_godot_are_named(path: str, kept: str, place: str | None, await
     assert found.godot is (path != "godot.exe")
 
 
-@pytest.mark.parametrize("path", ["godot:attach:none", "godot:headless:chess"])
+@pytest.mark.parametrize(
+    "path", ["godot:attach:none", "godot:headless:chess", "godot:unreal:Game", "godot:" * 3000 + "Game"]
+)
 def test_what_godot_cannot_play_is_refused(path: str) -> None:
     with pytest.raises(ValidationError):
         EnvSettings(env_path=path)
