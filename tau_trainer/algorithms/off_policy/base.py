@@ -37,6 +37,7 @@ _NEWEST = 16
 
 _REPLAY = "replay."
 """Prefix of the names of the replay memory's columns in a checkpoint."""
+_ENDS = "ends."
 _PRIORITIES = "priorities"
 
 
@@ -150,14 +151,16 @@ class OffPolicy(Replayed):
         replay, priorities = self.replay, self.priorities
         for signal in self.signals:
             rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
-        take_out = replay.append(self._rows(rollout), self._links(rollout), source)
-        if priorities is None:
-            return take_out
-        priorities.append(replay.newest)
+        undone = [replay.append(self._rows(rollout), self._links(rollout), source)]
+        if self.ends is not None:
+            undone.append(self.ends.append(replay.take(replay.newest[replay.column("terminated", replay.newest)])))
+        if priorities is not None:
+            priorities.append(replay.newest)
+            undone.append(priorities.undo)
 
         def undo() -> None:
-            take_out()
-            priorities.undo()
+            for each in undone:
+                each()
 
         return undo
 
@@ -256,17 +259,23 @@ class OffPolicy(Replayed):
         if self.numbers.save_replay_buffer:
             rows, facts["replay"] = self.replay.state()
             arrays |= {_REPLAY + name: values for name, values in rows.items()}
+            if self.ends is not None:
+                rows, facts["ends"] = self.ends.state()
+                arrays |= {_ENDS + name: values for name, values in rows.items()}
             if self.priorities is not None:
                 arrays[_PRIORITIES], facts["priorities"] = self.priorities.state()
         return arrays, facts
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        replay, priorities = self._new_replay(), self._new_priorities()
+        replay, priorities, ends = self._new_replay(), self._new_priorities(), self._new_ends()
         if "replay" in facts and not fresh:
-            rows = {name.removeprefix(_REPLAY): rows for name, rows in arrays.items() if name.startswith(_REPLAY)}
             try:
-                replay.load(rows, facts["replay"])
+                replay.load(_named(_REPLAY, arrays), facts["replay"])
+                if ends is not None and "ends" in facts:
+                    ends.load(_named(_ENDS, arrays), facts["ends"])
+                elif ends is not None:  # an earlier session drew uniformly
+                    ends.append(replay.take(replay.where("terminated")))
                 if priorities is not None and _PRIORITIES in arrays:
                     priorities.load(arrays[_PRIORITIES], facts["priorities"])
                 elif priorities is not None:  # an earlier session drew uniformly
@@ -277,7 +286,7 @@ class OffPolicy(Replayed):
         if fresh:
             self.network.begin_anew()
         else:
-            self.priorities = priorities
+            self.priorities, self.ends = priorities, ends
             self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
             self.signal_steps = int(facts.get("signal_steps", 0))  # older checkpoints have none
             every = self.numbers.steps_per_update
@@ -293,3 +302,8 @@ class OffPolicy(Replayed):
             f"the replay memory of '{self.spec.short_name}' was not saved, so learning continues once "
             f"{self.numbers.batch_size:,} new decisions are made; save_replay_buffer: true keeps it"
         )
+
+
+def _named(prefix: str, arrays: Arrays) -> Arrays:
+    """The arrays whose names start with a prefix, without it."""
+    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}

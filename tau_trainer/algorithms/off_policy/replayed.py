@@ -36,6 +36,8 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import HindsightSettings, OffPolicyHyperparameters
 from tau_trainer.specs import BoolArray, FloatArray, ObservationType
 
+_RING_FOR_AN_END = 20
+"""Transitions in the ring for each that the memory of ends holds."""
 _NOBODY: Rows = np.zeros(0, np.intp)
 _NO_GOALS: FloatArray = np.zeros((0, 1), np.float32)
 
@@ -76,6 +78,7 @@ class Replayed(GradientAlgorithm):
         """Sensors for hindsight: what is achieved and what is the goal; -1: no hindsight."""
         self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
         self.replay, self.priorities = self._new_replay(), self._new_priorities()
+        self.ends = self._new_ends()
 
     @override
     def unshared(self, ranks: int) -> str:
@@ -95,22 +98,24 @@ class Replayed(GradientAlgorithm):
     def draw(self, minibatches: int) -> Transitions:
         """Draw ``minibatches`` minibatches, one after another, each uniformly and with replacement.
 
-        ``terminal_share`` of each comes from the transitions that ended an episode, at most as many as there are: their
-        values are not bootstrapped, so they keep values near an end from drifting with the others.
+        With ``terminal_share``, this share of each comes from :attr:`ends`, at most as many as there are: their values
+        are not bootstrapped, so they keep values near an end from drifting with the others.
 
         For recurrent networks: sequences whose first transitions are drawn uniformly, cut at the end of the minibatch.
         """
-        size = self.numbers.batch_size
+        size, ends = self.numbers.batch_size, self.ends
         rows = minibatches * size  # transitions
         if self.recurrence is None:
-            places, ends = self._drawn(rows), _NOBODY
-            if self.numbers.terminal_share:
-                ends = self.replay.where("terminated")
+            if not ends:  # none yet, or no memory of them
+                return self._taken(self._drawn(rows))
+            drawn, goes_on = self._read(self._drawn(rows))
             share = min(int(self.numbers.terminal_share * size), len(ends))  # of each minibatch
-            if share:
-                chosen = torch.randint(len(ends), (minibatches, share), generator=self.generator).numpy()
-                places.reshape(minibatches, size)[:, :share] = ends[chosen]  # a view
-            return self._taken(places)
+            replaced = np.arange(rows).reshape(minibatches, size)[:, :share].ravel()
+            chosen = torch.randint(len(ends), (len(replaced),), generator=self.generator).numpy()
+            for name, values in ends.take(chosen).items():
+                drawn[name][replaced] = values
+            goes_on[replaced] = 1.0 - self._ends
+            return self._transitions(drawn, goes_on)
         sequences = [
             # As many as needed if all had full length.
             self.replay.walk(self._drawn(rows // self.recurrence.sequence_length), self.recurrence.sequence_length)
@@ -127,7 +132,11 @@ class Replayed(GradientAlgorithm):
         return torch.randint(len(self.replay), (max(1, count),), generator=self.generator).numpy()
 
     def _taken(self, places: Rows) -> Transitions:
-        """The transitions in these places, after hindsight, with the rewards of ``n_step`` steps added up."""
+        """The transitions in these places, as :meth:`_read` reads them."""
+        return self._transitions(*self._read(places))
+
+    def _read(self, places: Rows) -> tuple[dict[str, NDArray[Any]], FloatArray]:
+        """The rows in these places, after hindsight, with the rewards of ``n_step`` steps added up, and ``goes_on``."""
         rows, n_step, chosen, goals = self.replay.take(places), self.numbers.n_step, _NOBODY, _NO_GOALS
         # [n, k] places; -1: no further step.
         ahead = places[:, None] if n_step == 1 else self.replay.follow(places, n_step)
@@ -153,7 +162,7 @@ class Replayed(GradientAlgorithm):
         if self.hindsight is not None:
             for name in ("input_0", "next_0"):
                 rows[name][chosen, self.hindsight.goal] = goals  # the same goal before and after
-        return self._transitions(rows, goes_on)
+        return rows, goes_on
 
     @cached_property
     def hindsight(self) -> Hindsight | None:
@@ -236,6 +245,18 @@ class Replayed(GradientAlgorithm):
     def _new_priorities(self) -> Priorities | None:
         prioritized = self.numbers.prioritized
         return None if prioritized is None else Priorities(self.numbers.buffer_size, **prioritized.model_dump())
+
+    def _new_ends(self) -> Replay | None:
+        """A memory of the newest transitions that ended an episode; None if minibatches hold no share of them.
+
+        The ring forgets ends if a good policy makes no new ones; values near them drift then, until it makes them.
+        """
+        hyper = self.numbers
+        if not hyper.terminal_share or hyper.prioritized or self.recurrence:
+            return None
+        following = [Column(name, of.shape, of.dtype) for name, of in self.replay.followed.items()]
+        columns = [*self.replay.columns, *following]
+        return Replay(columns, max(hyper.batch_size, hyper.buffer_size // _RING_FOR_AN_END))
 
     def _rewards(self, rows: Mapping[str, NDArray[Any]]) -> torch.Tensor:
         """Rewards of stored transitions [n, S]: learned streams pay by their current models."""

@@ -14,13 +14,17 @@ from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
 from tau_trainer.memory import NO_TRANSITIONS, Known, Work, WorkData
+from tau_trainer.settings import MemorySettings
+from tau_trainer.settings.replay import PrioritizedSettings
 from tests.algorithms.experience import AGENTS, CONTINUOUS, HYBRID, TWO_STREAMS, behavior
 from tests.algorithms.replayed import Collector, sac, settings, trained
 from tests.networks import IMAGE
 
 pytestmark = pytest.mark.usefixtures("toys")
 
-FULL: dict[str, Any] = {"network": {"normalize": True}, "signals": TWO_STREAMS, "save_replay_buffer": True}
+FULL: dict[str, Any] = {"network": {"normalize": True}, "signals": TWO_STREAMS, "save_replay_buffer": True} | {
+    "terminal_share": 0.25
+}
 FORGETFUL = {**FULL, "save_replay_buffer": False}
 
 
@@ -109,28 +113,77 @@ def test_an_actor_hands_over_as_many_as_it_is_told_to() -> None:
     assert learner.ready(Counters(0, 0, push=2 * AGENTS)) is not None
 
 
-def test_a_share_of_each_minibatch_is_ends_but_no_more_than_there_are() -> None:
-    learner = sac(CONTINUOUS, settings(batch_size=16, terminal_share=0.25))
-    trained(learner, rounds=3)
+def ends_of(learner: SAC) -> set[tuple[float, ...]]:
     rows = rows_of(learner)
-    ends = {tuple(row) for row in rows["input_0"][rows["terminated"]]}
-    assert len(ends) >= 4
+    return {tuple(row) for row in rows["input_0"][rows["terminated"]]}
 
-    def drawn() -> tuple[Any, Any]:
-        batch = learner.draw(100)
-        return (batch.goes_on[:, 0] == 0.0).reshape(100, 16).numpy(), batch.inputs[0].reshape(100, 16, -1).numpy()
 
-    ended, seen = drawn()
+def drawn_from(learner: SAC, size: int = 16) -> tuple[Any, Any]:
+    """100 minibatches: whether rows ended an episode, and what was seen in them."""
+    batch = learner.draw(100)
+    return (batch.goes_on[:, 0] == 0.0).reshape(100, size).numpy(), batch.inputs[0].reshape(100, size, -1).numpy()
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_a_share_of_each_minibatch_is_ends_but_no_more_than_there_are(n_step: int) -> None:
+    learner = sac(CONTINUOUS, settings(batch_size=16, terminal_share=0.25, n_step=n_step))
+    trained(learner, rounds=3)
+    ends = ends_of(learner)
+    assert learner.ends is not None
+    assert len(learner.ends) == len(ends) >= 4
+    ended, seen = drawn_from(learner)
     assert ended[:, :4].all()
     assert {tuple(row) for row in seen[:, :4].reshape(400, -1)} == ends
-    assert abs(ended[:, 4:].mean() - rows["terminated"].mean()) < 0.05  # drawn like all others
-    terminated = learner.replay._table["terminated"]
-    terminated[np.flatnonzero(terminated)[2:]] = False
-    ended, _ = drawn()
+    if n_step == 1:
+        assert abs(ended[:, 4:].mean() - rows_of(learner)["terminated"].mean()) < 0.05  # drawn like all others
+    held = rows_of(learner)
+    paid = {tuple(row): reward for row, reward in zip(held["input_0"], held["rewards"], strict=True)}
+    batch = learner.draw(1)
+    for row, reward in zip(batch.inputs[0][:4], batch.rewards[:4], strict=True):
+        assert reward.numpy() == paid[tuple(row.numpy())]  # the last one alone, however many steps are added up
+    learner.ends.clear()
+    learner.ends.append(learner.replay.take(learner.replay.where("terminated")[:2]))
+    ended, _ = drawn_from(learner)
     assert ended[:, :2].all()
     assert not ended[:, 2:4].all()
-    terminated[:] = False
-    assert not drawn()[0].any()
+    learner.ends.clear()
+    assert not drawn_from(learner)[0][:, :2].all()
+
+
+def test_ends_outlive_the_decisions_around_them() -> None:
+    learner = sac(CONTINUOUS, settings(buffer_size=100, terminal_share=0.25))
+    collector = trained(learner, rounds=3)
+    first = ends_of(learner)
+    for _ in range(6):
+        collector._steps = 0  # an episode ends at every fifth
+        learner.update(collector.collect(4), 0.0, None)
+    assert not ends_of(learner)
+    ended, seen = drawn_from(learner)
+    assert ended[:, :4].all()
+    assert not ended[:, 4:].any()
+    assert {tuple(row) for row in seen[:, :4].reshape(400, -1)} >= first
+    assert learner.ends is not None
+    assert learner.ends.capacity == 16  # a twentieth would be 5, but a minibatch fits
+
+
+def test_a_run_that_had_no_memory_of_ends_takes_those_of_its_replay_memory() -> None:
+    learner = sac(CONTINUOUS, settings(save_replay_buffer=True))
+    trained(learner, rounds=3)
+    other = sac(CONTINUOUS, settings(save_replay_buffer=True, terminal_share=0.25), seed=2)
+    other.load(*copied(learner.state()), fresh=False)
+    assert other.ends is not None
+    rows = other.ends.take(np.arange(len(other.ends)))
+    assert {tuple(row) for row in rows["input_0"]} == ends_of(learner)
+    assert rows["terminated"].all()
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_errors_and_sequences_decide_alone_what_is_drawn(prioritized: bool) -> None:
+    chosen = settings(**{"prioritized": PrioritizedSettings()} if prioritized else {})
+    if not prioritized:
+        chosen = settings({"memory": MemorySettings(sequence_length=8)})
+    hyper = chosen.hyperparameters.model_copy(update={"terminal_share": 0.25})  # as a default: nobody asked for it
+    assert sac(CONTINUOUS, chosen.model_copy(update={"hyperparameters": hyper})).ends is None
 
 
 def test_only_the_newest_are_kept() -> None:
@@ -312,7 +365,7 @@ def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
     learner, other = sac(HYBRID, settings(**FORGETFUL)), sac(HYBRID, settings(**FORGETFUL), seed=2)
     collector = trained(learner)
     arrays, facts = copied(learner.state())
-    assert not [name for name in arrays if name.startswith("replay.")]
+    assert not [name for name in arrays if name.startswith(("replay.", "ends."))]
     assert other.lost(facts) == (
         "the replay memory of 'Walker' was not saved, so learning continues once 16 new decisions are made; "
         "save_replay_buffer: true keeps it"
@@ -334,6 +387,7 @@ def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
     ("change", "said"),
     [
         (lambda arrays, facts: arrays.pop("replay.rewards"), r"its columns \['rewards'\] do not fit; use the settings"),
+        (lambda arrays, facts: arrays.pop("ends.rewards"), r"its columns \['rewards'\] do not fit; use the settings"),
         (lambda arrays, facts: facts.update(replay=10**6), "rows do not fit"),
         (lambda arrays, facts: arrays["model.q.weight"].fill(np.nan), "q.weight' of the checkpoint holds NaN"),
         (lambda arrays, facts: arrays.pop("model.log_coefficients"), "no tensor 'model.log_coefficients'"),
