@@ -20,7 +20,7 @@ from tau_trainer.models.heads import SAMPLED, Acting, ActionHead, ValueHead
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.mlp import MLP, Noise
 from tau_trainer.models.normalizer import Normalizer
-from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, make_encoders, sensors_of
+from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, Seen, make_encoders, sensors_of
 from tau_trainer.specs import BehaviorSpec, Float64Array, FloatArray, Observations
 
 if TYPE_CHECKING:
@@ -198,12 +198,12 @@ class ActorCritic(torch.nn.Module):
 
     def features(
         self,
-        inputs: Inputs,
+        inputs: Inputs | Seen,
         state: torch.Tensor | None = None,
         begins: torch.Tensor | None = None,
         noise: Noise | None = None,
     ) -> torch.Tensor:
-        """The inputs of the actor's head, [n, H]."""
+        """The inputs of the actor's head, [n, H]; also from what its encoder has seen."""
         return self._tower(inputs, state, begins, ACTOR, noise)[0]
 
     def values(
@@ -235,15 +235,13 @@ class ActorCritic(torch.nn.Module):
 
     def _tower(
         self,
-        inputs: Inputs,
+        inputs: Inputs | Seen,
         state: torch.Tensor | None,
         begins: torch.Tensor | None,
         tower: int,
         noise: Noise | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        x = goal = inputs[0]  # [n, D]; the goal is only used if encoders give it
-        if self.encoders:
-            x, goal = self._encoder(tower)(inputs)
+        x, goal = inputs if isinstance(inputs, Seen) else self._seen(inputs, tower)
         x = self.body(x, tower, noise)
         if self.hyper is not None:
             x = self.hyper(x, goal, tower)
@@ -255,6 +253,11 @@ class ActorCritic(torch.nn.Module):
             return memory.unrolled(x, before, begins), x.new_zeros(len(x), 0)
         features, after = memory(x, before)
         return features, after
+
+    def _seen(self, inputs: Inputs, tower: int) -> Seen:
+        return (
+            self._encoder(tower)(inputs) if self.encoders else Seen(inputs[0], inputs[0])
+        )  # no goals without encoders
 
     def _encoder(self, tower: int) -> ObservationEncoder:
         encoder = self.encoders[tower]

@@ -63,7 +63,8 @@ class TwinQ(torch.nn.Module):
 
     def see(self, inputs: Inputs) -> list[Seen]:
         """Each estimate's features of observations."""
-        return [encoder(inputs) for encoder in self.encoders] or [Seen(inputs[0], inputs[0])] * self.estimates
+        seen = [encoder(inputs) for encoder in self.encoders] or [Seen(inputs[0], inputs[0])]
+        return seen * (self.estimates // len(seen))  # one encoder serves all of them
 
     def forward(
         self,
@@ -161,6 +162,7 @@ class NormalizedSoftActorCritic(torch.nn.Module):
         self.network = ActorCritic(spec, settings, {}, shared_critic=True, acting=acting, generator=generator)
         choices = self.network.action.choices
         self.q = TwinQ(spec, choices, settings, streams, generator)
+        self.q.encoders = self.network.encoders
         for layers in (self.q.body, self.q.hyper):  # a net_arch has its own normalisation
             if isinstance(layers, MLP | HyperLayer):
                 layers.normalized = True

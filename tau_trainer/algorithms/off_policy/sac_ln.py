@@ -12,6 +12,8 @@
 - Ours: entropy coefficients of branches move ten times as fast, down to a tenth of that floor. Otherwise, with few
   gradient steps, the policy acts at random long after it has learned better, because it is paid for the entropy of a
   branch, which is never below 0.
+- Policy and Qs share one encoder of images, lists and goals, which learns from the Qs alone (Yarats et al. 2021,
+  SAC-AE, section 4.3, without its decoder).
 - Continuous actions, branches, levels, masks, hybrid actions, memory, weights of prioritized transitions: as in
   :mod:`.sac`; the target too uses the expectation over a branch's values.
 """
@@ -44,6 +46,7 @@ from tau_trainer.columns import Arrays
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
 from tau_trainer.models.distributions import branch_bounds
+from tau_trainer.models.observation_encoder import Seen
 from tau_trainer.models.soft_actor_critic import NormalizedSoftActorCritic
 
 if TYPE_CHECKING:
@@ -95,9 +98,10 @@ def losses(module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.T
 
     with torch.no_grad():
         backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, values_after(worth, batch))  # [n, S]
-    outputs = network.outputs(batch.inputs, state, begins)
-    drawn = draw(head, module.log_coefficients, outputs, noise[0], batch.forbidden)
     seen = q.see(batch.inputs)
+    # The encoder, which they share, learns from the Qs alone.
+    outputs = head(network.features(Seen(*(values.detach() for values in seen[0])), state, begins))
+    drawn = draw(head, module.log_coefficients, outputs, noise[0], batch.forbidden)
     said = of_taken(q(seen, batch.continuous, begins), head, batch.discrete)  # [2, n, S]
     # No gradient at Qs' weights through the drawn actions.
     of_policy = of_drawn(q(seen, drawn.actions, begins, frozen=True), head, drawn)[0]  # [n, S], of the first Q

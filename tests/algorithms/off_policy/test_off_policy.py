@@ -179,9 +179,9 @@ def test_a_run_that_had_no_memory_of_ends_takes_those_of_its_replay_memory() -> 
 
 @pytest.mark.parametrize("prioritized", [False, True])
 def test_errors_and_sequences_decide_alone_what_is_drawn(prioritized: bool) -> None:
-    chosen = settings(**{"prioritized": PrioritizedSettings()} if prioritized else {})
-    if not prioritized:
-        chosen = settings({"memory": MemorySettings(sequence_length=8)})
+    chosen = settings({"memory": MemorySettings(sequence_length=8)})
+    if prioritized:
+        chosen = settings(prioritized=PrioritizedSettings())
     hyper = chosen.hyperparameters.model_copy(update={"terminal_share": 0.25})  # as a default: nobody asked for it
     assert sac(CONTINUOUS, chosen.model_copy(update={"hyperparameters": hyper})).ends is None
 

@@ -186,6 +186,33 @@ def test_encoders_goals_and_lists_learn_and_are_exported(tmp_path: Any) -> None:
     assert export_onnx(learner.snapshot(), learner.spec, tmp_path / "policy.onnx").is_file()
 
 
+@pytest.mark.usefixtures("toys")
+def test_policy_and_qs_share_an_encoder_that_learns_from_the_qs() -> None:
+    learner = sac_ln(behavior(HYBRID, IMAGE, LIST, GOAL), sac_ln_settings(tau=0.25))
+    trained(learner)
+    random_everywhere(learner)
+    module, batch = learner.module, learner.draw(1)
+    (encoder,) = module.q.encoders
+    assert encoder is module.network.encoders[0]
+    assert not [name for name, _ in module.named_parameters() if name.startswith("q.encoders")]  # saved once
+    (target,) = module.q_target.encoders
+    assert target is not encoder
+    seen = module.q.see(batch.inputs)
+    torch.testing.assert_close(module.network.features(seen[0]), module.network.features(batch.inputs))
+    noise = torch.zeros(2, *batch.continuous.shape)
+    slopes = {}
+    for name in ("policy", "q"):
+        loss = getattr(losses(module, batch, noise, GAMMAS), name).sum()
+        slopes[name] = torch.autograd.grad(loss, list(encoder.parameters()), allow_unused=True)
+    assert all(slope is None for slope in slopes["policy"])
+    assert all(slope.abs().max() > 0.0 for slope in slopes["q"])
+    before = [one.clone() for one in target.parameters()]
+    with torch.no_grad():
+        learner.learn(batch, 1, 0.1)
+    for one, kept, source in zip(target.parameters(), before, encoder.parameters(), strict=True):
+        torch.testing.assert_close(one, 0.75 * kept + 0.25 * source.detach())
+
+
 def test_with_a_memory_the_next_decision_is_drawn_with_its_own_past_and_mask() -> None:
     """Sequences of one transition are what transitions without a past are."""
     learner = sac_ln(HYBRID, sac_ln_settings(RECURRENT))
