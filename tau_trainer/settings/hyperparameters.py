@@ -167,7 +167,8 @@ class OffPolicyHyperparameters(Hyperparameters):
     prioritized: PrioritizedSettings | None = None
     """Sample transitions by their errors (prioritized replay); null = uniformly."""
     terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.0
-    """Share of each minibatch that is drawn from decisions that ended an episode, not from all; 0 = none."""
+    """Share of each minibatch that is drawn from the newest decisions that ended an episode, which have a memory of
+    their own, of a twentieth of buffer_size; 0 = none."""
     n_step: PositiveInt = 1
     """Number of rewards that a target sums before it adds a value (n-step return)."""
     hindsight: HindsightSettings | None = None
@@ -260,6 +261,8 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
     """Entropy coefficient at the start, in units of the size of returns."""
     least_entcoef: NaturalFloat = 0.01
     """Minimum of the entropy coefficient."""
+    terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.15
+    """Share of each minibatch that is drawn from the newest decisions that ended an episode; 0 = none."""
 
 
 class DQNHyperparameters(OffPolicyHyperparameters):
