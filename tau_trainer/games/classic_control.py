@@ -12,10 +12,10 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from tau_trainer.envs.batched.canvas import Canvas
 from tau_trainer.envs.batched.contract import BatchedEnv, Outcome, State
 from tau_trainer.envs.batched.draws import Draws
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.canvas import Canvas
 
 _GRAVITY = 9.8
 MOTION = "motion"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tau_trainer.envs.batched.canvas import Canvas
+from tau_trainer.games.canvas import Canvas
 
 TAGGER, RUNNER, REACH, OUT, INK = "#d64541", "#2d74be", "#f7d9d7", "#deded8", "#26282e"
 

@@ -17,10 +17,10 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from tau_trainer.envs.batched.arguments import Arguments
 from tau_trainer.envs.batched.contract import BatchedEnv, Outcome, Starts, State
 from tau_trainer.envs.batched.draws import Draws
-from tau_trainer.envs.batched.pitch import INK, OUT, REACH, RUNNER, TAGGER, pitch
+from tau_trainer.games.arguments import Arguments
+from tau_trainer.games.pitch import INK, OUT, REACH, RUNNER, TAGGER, pitch
 
 _TURN = 2.0 * math.pi
 _SEEN = "x", "y", "speed", "acceleration", "direction"

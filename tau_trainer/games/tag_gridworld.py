@@ -16,10 +16,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from tau_trainer.envs.batched.arguments import Arguments
 from tau_trainer.envs.batched.contract import BatchedEnv, Outcome, Starts, State
 from tau_trainer.envs.batched.draws import Draws
-from tau_trainer.envs.batched.pitch import OUT, RUNNER, TAGGER, pitch
+from tau_trainer.games.arguments import Arguments
+from tau_trainer.games.pitch import OUT, RUNNER, TAGGER, pitch
 
 MOVES = (0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)
 """(x, y) of each action."""

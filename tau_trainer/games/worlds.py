@@ -1,6 +1,6 @@
 """Two small goal-based worlds: each episode has its own goal, and only reaching it is rewarded.
 
-Importing this module registers them: ``--env gym:tau_trainer.envs.worlds:BitFlipping-v0``.
+Importing this module registers them: ``--env gym:tau_trainer.games.worlds:BitFlipping-v0``.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from tau_trainer.envs.batched import Draws, Outcome, registry
-from tau_trainer.envs.batched.classic_control import MOTION, ClassicControl
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.classic_control import MOTION, ClassicControl
 
 OF_GYMNASIUM = {
     "cartpole": "CartPole-v1",

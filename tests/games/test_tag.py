@@ -248,7 +248,7 @@ def test_permuted_copies_play_permuted_games(name: str) -> None:
 @EVERY
 def test_copies_few_at_a_time_are_the_same_copies(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = played(lively(name, 5), 30, 5)
-    monkeypatch.setattr("tau_trainer.envs.batched.tag_continuous._PAIRS", 80)
+    monkeypatch.setattr("tau_trainer.games.tag_continuous._PAIRS", 80)
     for one, two in zip(wanted, played(lively(name, 5), 30, 5), strict=True):
         assert all((a == b).all() for a, b in zip(one, two, strict=True))
 

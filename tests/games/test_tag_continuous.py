@@ -11,7 +11,7 @@ import torch
 
 from tau_trainer.envs.batched import BatchedStep
 from tau_trainer.envs.batched.players import make_player
-from tau_trainer.envs.batched.tag_continuous import TagContinuous
+from tau_trainer.games.tag_continuous import TagContinuous
 
 
 def nearly(*values: float) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tau_trainer.envs.batched.players import make_player
-from tau_trainer.envs.batched.tag_gridworld import TagGridworld
+from tau_trainer.games.tag_gridworld import TagGridworld
 
 
 def placed(env: TagGridworld, x: list[int], y: list[int]) -> torch.Tensor:

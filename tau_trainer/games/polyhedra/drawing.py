@@ -16,7 +16,7 @@ from tau_trainer.files import atomic_write_bytes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tau_trainer.envs.polyhedra.search import Node
+    from tau_trainer.games.polyhedra.search import Node
 
 _FORMATS = (".png", ".svg")
 _LONGEST = 60

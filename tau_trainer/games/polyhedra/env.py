@@ -11,9 +11,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
-from tau_trainer.envs.polyhedra.players import Player, Role, View, found, observation, view_of
-from tau_trainer.envs.polyhedra.points import count, subsets
-from tau_trainer.envs.polyhedra.rules import (
+from tau_trainer.errors import SettingsError
+from tau_trainer.games.polyhedra.players import Player, Role, View, found, observation, view_of
+from tau_trainer.games.polyhedra.points import count, subsets
+from tau_trainer.games.polyhedra.rules import (
     Position,
     Rules,
     Variant,
@@ -24,7 +25,6 @@ from tau_trainer.envs.polyhedra.rules import (
     over,
     played,
 )
-from tau_trainer.errors import SettingsError
 from tau_trainer.settings.problems import did_you_mean
 
 Rewards = Literal["trainer", "gym"]
@@ -35,7 +35,7 @@ class Polyhedra(BatchedEnv):
 
     Observations are points, the largest first coordinate first, rows without
     a point -1; an agent also sees which coordinates the host named (0 or 1). Actions of a host are numbers of
-    :func:`~tau_trainer.envs.polyhedra.points.subsets`, those of an agent coordinates, and the mask allows those named.
+    :func:`~tau_trainer.games.polyhedra.points.subsets`, those of an agent coordinates, and the mask allows those named.
     Starts are drawn uniformly from 0 ... ``max_value`` and reduced; a few (1 in 100 with 20 points in 3
     dimensions) are already over; they end with their first step, which has reward 0.
 
@@ -51,7 +51,7 @@ class Polyhedra(BatchedEnv):
         reposition: whether the least of each coordinate is then made 0.
         exact: whether to remove all points that are not vertices of the Newton polyhedron (slow), or only those that
             are nowhere less than another point.
-        variant: see :mod:`tau_trainer.envs.polyhedra.rules`.
+        variant: see :mod:`tau_trainer.games.polyhedra.rules`.
         weights: at the start, one for each coordinate; only for ``thom``, where the default is 1 for all.
         rewards: ``trainer``: when the host wins, it gets 1 and the agent -1. ``gym``: when the host wins, it gets 1;
             the agent gets 1 for every turn after which the game continues, or ``invalid_move_penalty`` for an invalid
@@ -171,7 +171,7 @@ class Polyhedra(BatchedEnv):
 
     def frame(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
         """[360, 360, 3]: the points in their first coordinates, and which the host named."""
-        from tau_trainer.envs.polyhedra.drawing import frame
+        from tau_trainer.games.polyhedra.drawing import frame
 
         points = row["points"]
         return frame(

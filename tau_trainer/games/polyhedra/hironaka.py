@@ -21,11 +21,13 @@ from tau_trainer.algorithms.batched import BatchedLearner
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.registry import make
-from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Role, Rules, View, found
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.evaluation.batched import EVALUATION_SEED
-from tau_trainer.evaluation.matches import Rho, Setting, rho_matrix
 from tau_trainer.files import atomic_write_bytes, atomic_write_json, parse_json
+from tau_trainer.games.polyhedra.matches import Rho, Setting, rho_matrix
+from tau_trainer.games.polyhedra.players import AGENTS, HOSTS, Player, Role, View, found
+from tau_trainer.games.polyhedra.rules import Rules
+from tau_trainer.games.polyhedra.sides import Hironaka
 from tau_trainer.runs.callbacks import Callbacks
 from tau_trainer.runs.collector import Conclusion
 from tau_trainer.runs.run import Run
@@ -104,8 +106,8 @@ class HironakaPlaying(Playing):
         return env
 
     @override
-    def _seat(self, name: str, agents: list[int]) -> Seat:
-        seat, role = super()._seat(name, agents), self.env.agents[agents[0]]
+    def make_seat(self, name: str, agents: list[int]) -> Seat:
+        seat, role = super().make_seat(name, agents), self.env.agents[agents[0]]
         self.networks[role] = Best(seat.learner, self.env)
         self.env.meet(role, self.networks[role])
         return seat
@@ -121,7 +123,6 @@ class HironakaCollector(CopiesCollector):
     playing: HironakaPlaying
 
     def __init__(self, settings: BatchedSettings, run: Run, ranks: Ranks | None = None) -> None:
-        check(settings)
         # A compiled step would keep the other side's old network.
         super().__init__(settings.model_copy(update={"compile": "off"}), run, ranks)
         self._rho_of: dict[str, Any] = {}
@@ -132,7 +133,33 @@ class HironakaCollector(CopiesCollector):
             self._rho_of["before"] = self._matrix()
 
     @override
-    def _make(self, settings: BatchedSettings, ranks: Ranks) -> HironakaPlaying:
+    @staticmethod
+    def check(settings: BatchedSettings) -> None:
+        """Raises SettingsError if the policies are not ``host`` and ``agent``, or one leaves a required key out.
+
+        Raises it for several ranks too: each side plays against the other's current network, which ranks would have to
+        exchange.
+        """
+        if settings.devices > 1:
+            raise SettingsError(f"devices {settings.devices}: hironaka's two sides learn in one process; remove it")
+        for name in settings.behaviors:
+            if name not in ("host", "agent"):
+                raise SettingsError(f"behaviors.{name}: hironaka has only host and agent; rename or remove it")
+        for role in ("host", "agent"):
+            if role not in settings.behaviors:
+                like = "zeillinger" if role == "host" else "choose_first"
+                text = f"behaviors.{role} is missing; give it a network's settings, or a fixed player: `player: {like}`"
+                raise SettingsError(text)
+            policy = settings.behaviors[role]
+            if policy.player is None:
+                for key in _unsaid(policy):
+                    raise SettingsError(
+                        f"behaviors.{role}.{key} is missing; hironaka's policies have no hidden defaults, so set a "
+                        "value"
+                    )
+
+    @override
+    def make_playing(self, settings: BatchedSettings, ranks: Ranks) -> HironakaPlaying:
         return HironakaPlaying(settings, ranks, self.run.callbacks)
 
     @override
@@ -197,30 +224,6 @@ class HironakaCollector(CopiesCollector):
         except TauError as error:
             failures.append(str(error))
         return found._replace(files=files, failures=failures, verdict=table(before, after))
-
-
-def check(settings: BatchedSettings) -> None:
-    """Raises SettingsError if the policies are not ``host`` and ``agent``, or one leaves a required key out.
-
-    Raises it for several ranks too: each side plays against the other's current network, which ranks would have to
-    exchange.
-    """
-    if settings.devices > 1:
-        raise SettingsError(f"devices {settings.devices}: hironaka's two sides learn in one process; remove it")
-    for name in settings.behaviors:
-        if name not in ("host", "agent"):
-            raise SettingsError(f"behaviors.{name}: hironaka has only host and agent; rename or remove it")
-    for role in ("host", "agent"):
-        if role not in settings.behaviors:
-            like = "zeillinger" if role == "host" else "choose_first"
-            text = f"behaviors.{role} is missing; give it a network's settings, or a fixed player: `player: {like}`"
-            raise SettingsError(text)
-        policy = settings.behaviors[role]
-        if policy.player is None:
-            for key in _unsaid(policy):
-                raise SettingsError(
-                    f"behaviors.{role}.{key} is missing; hironaka's policies have no hidden defaults, so set a value"
-                )
 
 
 def _unsaid(policy: PolicySettings) -> list[str]:

@@ -54,10 +54,10 @@ def play_command(
         if value is not None and value < low:
             raise SettingsError(f"{flag} {value}: must be at least {low}")
     if tree is not None:
-        from tau_trainer.envs.polyhedra.drawing import picture_format
+        from tau_trainer.games.polyhedra.drawing import picture_format
 
         picture_format(writable(tree, force, "--tree"))
-    from tau_trainer.training.batched.polyhedra import Game, Table
+    from tau_trainer.games.polyhedra.table import Game, Table
 
     table = Table(Game(host, agent, dimension, points, max_value, rows, reposition, max_steps, seed, str(results_dir)))
     if playoff is not None:

@@ -1,7 +1,7 @@
 """Fixed players of both sides, by name; any function from a :class:`View` to actions is a player too.
 
-A host's action is a number of :func:`tau_trainer.envs.polyhedra.points.subsets`, an agent's a coordinate. In games that
-are over, nothing can be chosen, so the returned action is ignored.
+A host's action is a number of :func:`tau_trainer.games.polyhedra.points.subsets`, an agent's a coordinate. In games
+that are over, nothing can be chosen, so the returned action is ignored.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 
 from tau_trainer.envs.batched import Draws
-from tau_trainer.envs.polyhedra.points import action_of, available, features, subsets
-from tau_trainer.envs.polyhedra.rules import Position, Rules, allowed_axes, allowed_subsets
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.polyhedra.points import action_of, available, features, subsets
+from tau_trainer.games.polyhedra.rules import Position, Rules, allowed_axes, allowed_subsets
 from tau_trainer.settings.problems import did_you_mean
 
 Role = Literal["host", "agent"]

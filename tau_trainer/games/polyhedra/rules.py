@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 import torch
 
 from tau_trainer.envs.batched import Draws
-from tau_trainer.envs.polyhedra.points import (
+from tau_trainer.games.polyhedra.points import (
     PADDING,
     available,
     count,

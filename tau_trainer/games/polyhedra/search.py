@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import torch
 
 from tau_trainer.envs.batched import Draws
-from tau_trainer.envs.polyhedra.players import Player, found, view_of
-from tau_trainer.envs.polyhedra.points import available, subsets
-from tau_trainer.envs.polyhedra.rules import Position, Rules, allowed_axes, over, played
 from tau_trainer.errors import TauError
+from tau_trainer.games.polyhedra.players import Player, found, view_of
+from tau_trainer.games.polyhedra.points import available, subsets
+from tau_trainer.games.polyhedra.rules import Position, Rules, allowed_axes, over, played
 
 _BASIC = Rules()
 _DEEPEST = 10_000

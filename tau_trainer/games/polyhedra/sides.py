@@ -12,11 +12,11 @@ from typing_extensions import override
 
 from tau_trainer.envs.batched import BatchedEnv, BatchedStep, Draws, Outcome, State
 from tau_trainer.envs.batched.draws import mixed
-from tau_trainer.envs.polyhedra.env import Polyhedra
-from tau_trainer.envs.polyhedra.players import Player, Role, View
-from tau_trainer.envs.polyhedra.points import PADDING, repositioned, rescaled
-from tau_trainer.envs.polyhedra.rules import Rules
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.polyhedra.env import Polyhedra
+from tau_trainer.games.polyhedra.players import Player, Role, View
+from tau_trainer.games.polyhedra.points import PADDING, repositioned, rescaled
+from tau_trainer.games.polyhedra.rules import Rules
 
 
 class Hironaka(BatchedEnv):

@@ -13,18 +13,19 @@ from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
-from tau_trainer.envs.polyhedra import AGENTS, HOSTS, Hironaka, Player, Position, Role, Rules, found, over
-from tau_trainer.envs.polyhedra.drawing import draw
-from tau_trainer.envs.polyhedra.points import available, subsets
-from tau_trainer.envs.polyhedra.rules import begun, drawn
-from tau_trainer.envs.polyhedra.search import search_tree
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.evaluation.matches import match, take_turn
+from tau_trainer.games.polyhedra.drawing import draw
+from tau_trainer.games.polyhedra.hironaka import Best
+from tau_trainer.games.polyhedra.matches import match, take_turn
+from tau_trainer.games.polyhedra.players import AGENTS, HOSTS, Player, Role, found
+from tau_trainer.games.polyhedra.points import available, subsets
+from tau_trainer.games.polyhedra.rules import Position, Rules, begun, drawn, over
+from tau_trainer.games.polyhedra.search import search_tree
+from tau_trainer.games.polyhedra.sides import Hironaka
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.settings.loading import load_batched
 from tau_trainer.settings.problems import did_you_mean
-from tau_trainer.training.batched.hironaka import Best
 
 _SHOWN = 8
 """Number of points of a position that fit in a line."""

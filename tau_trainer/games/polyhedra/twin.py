@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from tau_trainer.envs.batched import Draws
-from tau_trainer.envs.batched.arguments import completed
 from tau_trainer.envs.batched.contract import Played
-from tau_trainer.envs.polyhedra.env import Polyhedra
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.arguments import completed
+from tau_trainer.games.polyhedra.env import Polyhedra
 
 Point = Sequence[Any]
 Points = list[list[Any]]
@@ -107,7 +107,7 @@ def rescaled(points: Sequence[Point]) -> Points:
 
 
 def zeillinger(points: Sequence[Point]) -> list[int]:
-    """See :func:`tau_trainer.envs.polyhedra.players.zeillinger`."""
+    """See :func:`tau_trainer.games.polyhedra.players.zeillinger`."""
     differences = [[a - b for a, b in zip(p, q, strict=True)] for p, q in combinations(points, 2)]
     if not differences:
         return [0, 1]
@@ -123,7 +123,7 @@ def character(difference: Point) -> tuple[Any, int]:
 
 
 def hitting(points: Sequence[Point]) -> list[int]:
-    """See :func:`tau_trainer.envs.polyhedra.players.weak_spivakovsky`."""
+    """See :func:`tau_trainer.games.polyhedra.players.weak_spivakovsky`."""
     used = [k for k in range(len(points[0])) if any(point[k] > 0 for point in points)]
     for size in range(2, len(used) + 1):
         for chosen in combinations(used, size):
@@ -141,7 +141,7 @@ AGENTS: dict[str, Callable[[list[int]], int]] = {"choose_first": min, "choose_la
 
 
 class PolyhedraTwin:
-    """One copy of :class:`~tau_trainer.envs.polyhedra.env.Polyhedra`; arguments are the same.
+    """One copy of :class:`~tau_trainer.games.polyhedra.env.Polyhedra`; arguments are the same.
 
     Raises:
         SettingsError: the opponent is not in :data:`HOSTS` or :data:`AGENTS`, and is not ``random``.

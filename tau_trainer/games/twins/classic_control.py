@@ -15,8 +15,8 @@ from gymnasium.envs.classic_control import (
 )
 from numpy.typing import NDArray
 
-from tau_trainer.envs.batched.classic_control import MOTION
 from tau_trainer.envs.batched.contract import Played
+from tau_trainer.games.classic_control import MOTION
 
 _Arrays = dict[str, NDArray[Any]]
 

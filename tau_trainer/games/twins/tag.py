@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.envs.batched.arguments import completed
 from tau_trainer.envs.batched.contract import Played
-from tau_trainer.envs.batched.tag_continuous import TagContinuous, drawn_taggers
-from tau_trainer.envs.batched.tag_gridworld import TagGridworld
+from tau_trainer.games.arguments import completed
+from tau_trainer.games.tag_continuous import TagContinuous, drawn_taggers
+from tau_trainer.games.tag_gridworld import TagGridworld
 
 _Arrays = dict[str, NDArray[Any]]
 _TURN = np.float32(2.0 * math.pi)

@@ -11,9 +11,10 @@ import torch
 from tau_trainer.envs.batched import registry
 from tau_trainer.envs.batched.checking import check
 from tau_trainer.envs.batched.draws import seeds_of
-from tau_trainer.envs.polyhedra import HOSTS, Polyhedra, View
-from tau_trainer.envs.polyhedra.points import available, count
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.polyhedra.env import Polyhedra
+from tau_trainer.games.polyhedra.players import HOSTS, View
+from tau_trainer.games.polyhedra.points import available, count
 
 
 def first_allowed(env: Polyhedra) -> torch.Tensor:

@@ -11,18 +11,19 @@ import pytest
 import torch
 import yaml
 
-from tau_trainer.envs.polyhedra import Rules
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.evaluation.matches import Setting, rho_matrix
+from tau_trainer.games.polyhedra import hironaka
+from tau_trainer.games.polyhedra.hironaka import Best, HironakaCollector, table
+from tau_trainer.games.polyhedra.matches import Setting, rho_matrix
+from tau_trainer.games.polyhedra.rules import Rules
+from tau_trainer.games.polyhedra.table import Game, Table, player_of
 from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import load_batched
 from tau_trainer.settings.document import find_config
-from tau_trainer.training.batched import hironaka, train_batched
-from tau_trainer.training.batched.hironaka import Best, HironakaCollector, table
-from tau_trainer.training.batched.polyhedra import Game, Table, player_of
+from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.run import CopiesCollector
 
 

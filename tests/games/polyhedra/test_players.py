@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
-from tau_trainer.envs.polyhedra import twin
-from tau_trainer.envs.polyhedra.players import AGENTS, HOSTS, View, found, view_of
-from tau_trainer.envs.polyhedra.points import subsets
-from tau_trainer.envs.polyhedra.rules import Position, Rules, drawn, over, played
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.polyhedra import twin
+from tau_trainer.games.polyhedra.players import AGENTS, HOSTS, View, found, view_of
+from tau_trainer.games.polyhedra.points import subsets
+from tau_trainer.games.polyhedra.rules import Position, Rules, drawn, over, played
 
 CPU = torch.device("cpu")
 

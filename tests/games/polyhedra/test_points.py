@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from tau_trainer.envs.polyhedra.points import (
+from tau_trainer.games.polyhedra.points import (
     action_of,
     features,
     moved,
@@ -17,7 +17,7 @@ from tau_trainer.envs.polyhedra.points import (
     rescaled,
     subsets,
 )
-from tau_trainer.envs.polyhedra.rules import Position, Rules, ordered, over, played
+from tau_trainer.games.polyhedra.rules import Position, Rules, ordered, over, played
 
 Game = Sequence[Sequence[float]]
 CPU = torch.device("cpu")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tau_trainer.envs.polyhedra.drawing import as_text, draw
-from tau_trainer.envs.polyhedra.rules import Rules
-from tau_trainer.envs.polyhedra.search import Node, position_of, search_depth, search_tree
 from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.games.polyhedra.drawing import as_text, draw
+from tau_trainer.games.polyhedra.rules import Rules
+from tau_trainer.games.polyhedra.search import Node, position_of, search_depth, search_tree
 
 SMALL = [(0, 1, 0, 1), (0, 2, 0, 0), (1, 0, 0, 1), (1, 0, 1, 0), (1, 1, 0, 0), (2, 0, 0, 0)]
 FOUR_JETS = [
@@ -60,10 +60,10 @@ def test_a_tree_is_as_deep_as_its_longest_game() -> None:
 
 
 def test_who_can_go_on_for_ever_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tau_trainer.envs.polyhedra.search._DEEPEST", 10)
+    monkeypatch.setattr("tau_trainer.games.polyhedra.search._DEEPEST", 10)
     with pytest.raises(TauError, match="an agent can last 10 turns; name another host"):
         search_depth(position_of([(0, 0, 1), (1, 0, 0)]), lambda view: torch.zeros(len(view.points), dtype=torch.int64))
-    monkeypatch.setattr("tau_trainer.envs.polyhedra.search._WIDEST", 100)
+    monkeypatch.setattr("tau_trainer.games.polyhedra.search._WIDEST", 100)
     with pytest.raises(TauError, match="turns there are over 100 positions; name another host"):
         search_depth(position_of([(0, 3, 1), (3, 0, 2), (1, 1, 5)]), "all_coord")
 

@@ -9,8 +9,10 @@ import torch
 
 from tau_trainer.envs.batched.draws import Draws, mixed, seeds_of
 from tau_trainer.envs.batched.registry import make
-from tau_trainer.envs.polyhedra import Hironaka, Polyhedra, View
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.polyhedra.env import Polyhedra
+from tau_trainer.games.polyhedra.players import View
+from tau_trainer.games.polyhedra.sides import Hironaka
 
 SIZES: dict[str, Any] = {
     "dimension": 3,

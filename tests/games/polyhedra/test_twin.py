@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tau_trainer.envs.batched import registry
-from tau_trainer.envs.polyhedra import points as tensors
-from tau_trainer.envs.polyhedra import twin
-from tau_trainer.envs.polyhedra.env import Polyhedra
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.polyhedra import points as tensors
+from tau_trainer.games.polyhedra import twin
+from tau_trainer.games.polyhedra.env import Polyhedra
 
 Games = list[list[list[int]]]
 
