@@ -8,6 +8,7 @@ batched environments, users can also write ``module:attribute`` directly.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -165,6 +166,12 @@ def resolve(place: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
+def moved(earlier: str, now: str, name: str) -> Any:
+    """The object ``name`` that was in the module ``earlier`` and is in ``now``, with a DeprecationWarning."""
+    warnings.warn(f"{earlier}.{name} is in {now} now; import it from there", DeprecationWarning, stacklevel=3)
+    return resolve(f"{now}:{name}")
+
+
 def load(kind: Kind, name: str) -> Any:
     """The object that ``name`` refers to.
 
@@ -197,6 +204,5 @@ def _load_own(kind: Kind, name: str) -> Any:
         if error.name != _GAMES:
             raise
         raise SettingsError(
-            f"'{name}' is part of {_GAMES}, which is not installed here; install tau-trainer again, or choose another "
-            f"of the {kind}"
+            f"'{name}' needs {_GAMES}, which is not installed here; install tau-trainer again"
         ) from error

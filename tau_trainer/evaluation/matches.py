@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.evaluation.play import Play
 from tau_trainer.evaluation.players import Player
 from tau_trainer.metrics.games import Games
+from tau_trainer.plugins import moved
 from tau_trainer.specs import BehaviorSpec, StepBatch
 
+_OF_POLYHEDRA = ("JAX", "get_rho_for_pair", "match", "rho_matrix")
+"""Names that were here earlier."""
 Contestant = Callable[[BehaviorSpec], Player]
 """Creates the player of a behavior."""
 
@@ -154,3 +158,9 @@ def standings(found: Mapping[tuple[str, str], Games]) -> list[Games]:
                 total = total.and_more(result, count)
             totals[name] = total
     return sorted(totals.values(), key=lambda total: -(total.score or 0.0))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_POLYHEDRA:
+        return moved(__name__, "tau_trainer.games.polyhedra.matches", name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -20,7 +20,6 @@ from tau_trainer.specs import ObservationType
 from tests.training.fakes import Memory, train
 
 POINT = spaces.Box(-1.0, 1.0, (2,), np.float32)
-WORLDS = "gym:tau_trainer.games.worlds:"
 
 
 class Asked(gymnasium.Env[Any, Any]):

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from typing_extensions import override
 
 from tau_trainer.envs.batched import BatchedEnv, BatchedStep, Draws, Outcome, State
-from tau_trainer.envs.batched.draws import mixed
+from tau_trainer.envs.batched.draws import mixed, seeds_of
 from tau_trainer.errors import SettingsError
 from tau_trainer.games.polyhedra.env import Polyhedra
 from tau_trainer.games.polyhedra.players import Player, Role, View
@@ -63,6 +63,8 @@ class Hironaka(BatchedEnv):
         if not sides or not set(sides) <= {"host", "agent"}:
             raise SettingsError("hironaka: sides are host and agent, or one of them")
         self.agents = tuple(sides)
+        seed = options.get("seed", 0)
+        seeds = seed if isinstance(seed, torch.Tensor) else seeds_of(seed, num_envs)
         self.sides: dict[Role, Polyhedra] = {}
         for number, role in enumerate(sides):
             self.sides[role] = Polyhedra(
@@ -74,7 +76,7 @@ class Hironaka(BatchedEnv):
                 scale_observation=scale_observation,
                 reposition=reposition,
                 step_threshold=step_threshold,
-                **{**options, "seed": mixed(self._seeds + number)},
+                **{**options, "seed": mixed(seeds + number)},
             )
         self._rules = Rules(reposition=reposition, rescale=scale_observation)
         self.dimension, self.max_num_points, self.max_value = dimension, max_num_points, max_value
