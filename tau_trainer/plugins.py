@@ -18,23 +18,14 @@ from tau_trainer.errors import SettingsError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
-Kind = Literal[
-    "trainers",
-    "environments",
-    "batched",
-    "twins",
-    "collectors",
-    "encoders",
-    "memories",
-    "tasks",
-    "recorders",
-    "callbacks",
-    "commands",
-]
+Kind = (
+    Literal["trainers", "environments", "batched", "twins", "collectors"]
+    | Literal["encoders", "memories", "tasks", "recorders", "callbacks", "commands"]
+)
 _BY_PLACE: tuple[Kind, ...] = ("trainers", "batched", "callbacks")
 """Kinds for which users can also write ``module:attribute``."""
 _GAMES = "tau_trainer.games"
-"""The package of our own games. An installation may lack it: nothing but the table below names its modules."""
+"""The package of our own games. Nothing imports it but by a name below, so an installation may lack it."""
 _MLAGENTS_TRAINERS = "mlagents.trainer_type"
 """Entry-point group of trainers for mlagents-learn."""
 
