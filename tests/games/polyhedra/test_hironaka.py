@@ -232,6 +232,14 @@ def test_what_is_refused(values: dict[str, Any], tmp_path: Path, policies: dict[
         train(values, tmp_path, "never")
 
 
+def test_a_collector_checks_its_settings(values: dict[str, Any], tmp_path: Path) -> None:
+    del values["behaviors"]["agent"]
+    with pytest.raises(SettingsError, match=r"behaviors\.agent is missing"):
+        game_of(values, tmp_path)
+    with pytest.raises(SettingsError, match="devices 2: hironaka's two sides learn in one process; remove it"):
+        HironakaCollector.check(load_batched(find_config("hironaka")).model_copy(update={"devices": 2}))
+
+
 def test_a_game_is_told_turn_by_turn() -> None:
     game = Game("zeillinger", "choose_first", start=((0, 0, 4), (5, 0, 1), (1, 5, 1), (0, 25, 0)))
     lines = list(Table(game).play())
