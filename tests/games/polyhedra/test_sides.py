@@ -24,8 +24,9 @@ SIZES: dict[str, Any] = {
 }
 
 
-def test_each_side_plays_as_if_it_were_alone() -> None:
-    env = Hironaka(7, seed=4, **SIZES)
+@pytest.mark.parametrize("seed", [4, seeds_of(4, 7)], ids=["of the run", "of each copy"])
+def test_each_side_plays_as_if_it_were_alone(seed: int | torch.Tensor) -> None:
+    env = Hironaka(7, seed=seed, **SIZES)
     env.meet("agent", lambda view: view.coords.to(torch.int8).argmax(dim=1))  # type: ignore[union-attr]
     alone = [
         Polyhedra(7, role=role, opponent=opponent, seed=mixed(seeds_of(4, 7) + number), **SIZES)  # type: ignore[arg-type]
