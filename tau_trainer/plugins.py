@@ -1,22 +1,31 @@
-"""Plug-ins, found by name: trainers, environments, encoders, memories, tasks, recorders, callbacks.
+"""Plug-ins, found by name: trainers, environments, parts of networks, tasks, recorders, callbacks, commands.
 
 A package adds a plug-in with an entry point in the group ``tau_trainer.<kind>``, for example ``tau_trainer.trainers``.
 The entry point's name is the name that users write; its value is ``module:attribute``. Plug-ins are imported on first
-use. Other packages cannot replace the names of this package. For trainers, callbacks and batched environments, users
-can also write ``module:attribute`` directly.
+use. Other packages cannot replace the names of this package, whose games are plug-ins too. For trainers, callbacks and
+batched environments, users can also write ``module:attribute`` directly.
 """
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
-from importlib import import_module, metadata
-from typing import Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 from tau_trainer.errors import SettingsError
 
-Kind = Literal["trainers", "environments", "batched", "encoders", "memories", "tasks", "recorders", "callbacks"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+Kind = (
+    Literal["trainers", "environments", "batched", "twins", "collectors"]
+    | Literal["encoders", "memories", "tasks", "recorders", "callbacks", "commands"]
+)
 _BY_PLACE: tuple[Kind, ...] = ("trainers", "batched", "callbacks")
 """Kinds for which users can also write ``module:attribute``."""
+_GAMES = "tau_trainer.games"
+"""The package of our own games. Nothing imports it but by a name below, so an installation may lack it."""
 _MLAGENTS_TRAINERS = "mlagents.trainer_type"
 """Entry-point group of trainers for mlagents-learn."""
 
@@ -46,17 +55,31 @@ _OWN: dict[Kind, dict[str, str]] = {
     },
     # A tau_trainer.envs.batched.BatchedEnv, by `environment.name`; see tau_trainer.envs.batched.registry.
     "batched": {
-        "tag_gridworld": "tau_trainer.envs.batched.tag_gridworld:TagGridworld",
-        "tag_continuous": "tau_trainer.envs.batched.tag_continuous:TagContinuous",
-        "cartpole": "tau_trainer.envs.batched.classic_control:CartPole",
-        "acrobot": "tau_trainer.envs.batched.classic_control:Acrobot",
-        "mountain_car": "tau_trainer.envs.batched.classic_control:MountainCar",
-        "mountain_car_continuous": "tau_trainer.envs.batched.classic_control:MountainCarContinuous",
-        "pendulum": "tau_trainer.envs.batched.classic_control:Pendulum",
+        "tag_gridworld": "tau_trainer.games.tag_gridworld:TagGridworld",
+        "tag_continuous": "tau_trainer.games.tag_continuous:TagContinuous",
+        "cartpole": "tau_trainer.games.classic_control:CartPole",
+        "acrobot": "tau_trainer.games.classic_control:Acrobot",
+        "mountain_car": "tau_trainer.games.classic_control:MountainCar",
+        "mountain_car_continuous": "tau_trainer.games.classic_control:MountainCarContinuous",
+        "pendulum": "tau_trainer.games.classic_control:Pendulum",
         "tau": "tau_trainer.tau.batched:TauBatched",
-        "polyhedra": "tau_trainer.envs.polyhedra:Polyhedra",
-        "hironaka": "tau_trainer.envs.polyhedra:Hironaka",
+        "polyhedra": "tau_trainer.games.polyhedra.env:Polyhedra",
+        "hironaka": "tau_trainer.games.polyhedra.sides:Hironaka",
     },
+    # A tau_trainer.envs.batched.Twin, by the name of its batched environment.
+    "twins": {
+        "tag_gridworld": "tau_trainer.games.twins.tag:TagGridworldTwin",
+        "tag_continuous": "tau_trainer.games.twins.tag:TagContinuousTwin",
+        "cartpole": "tau_trainer.games.twins.classic_control:CartPoleTwin",
+        "acrobot": "tau_trainer.games.twins.classic_control:AcrobotTwin",
+        "mountain_car": "tau_trainer.games.twins.classic_control:MountainCarTwin",
+        "mountain_car_continuous": "tau_trainer.games.twins.classic_control:MountainCarContinuousTwin",
+        "pendulum": "tau_trainer.games.twins.classic_control:PendulumTwin",
+        "tau": "tau_trainer.tau.twin:TauTwin",
+        "polyhedra": "tau_trainer.games.polyhedra.twin:PolyhedraTwin",
+    },
+    # A tau_trainer.training.batched.run.CopiesCollector, by the name of a batched environment that needs its own.
+    "collectors": {"hironaka": "tau_trainer.games.polyhedra.hironaka:HironakaCollector"},
     # From sensor and network settings to a block, by `visual:<vis_encode_type>`; `lists` encodes all lists of entities.
     "encoders": {
         "visual:simple": "tau_trainer.models.encoders.convolutional:Simple",
@@ -78,13 +101,20 @@ _OWN: dict[Kind, dict[str, str]] = {
     },
     # Without arguments to a tau_trainer.Callback, by an entry of `callbacks`.
     "callbacks": {},
+    # A function or an App of cyclopts, by the name of a command of tau-train.
+    "commands": {"play": "tau_trainer.games.polyhedra.play:play_command"},
 }
+
+
+def _entry_points(group: str) -> EntryPoints:
+    from importlib import metadata  # takes as long as all of `tau-train --help` may
+
+    return metadata.entry_points(group=group)
 
 
 @cache
 def _found(kind: Kind) -> dict[str, str]:
-    others = {point.name: point.value for point in metadata.entry_points(group=f"tau_trainer.{kind}")}
-    return others | _OWN[kind]
+    return {point.name: point.value for point in _entry_points(f"tau_trainer.{kind}")} | _OWN[kind]
 
 
 def names(kind: Kind) -> tuple[str, ...]:
@@ -102,6 +132,11 @@ def others(kind: Kind) -> tuple[str, ...]:
     return tuple(sorted(_found(kind).keys() - _OWN[kind].keys()))
 
 
+def place(kind: Kind, name: str) -> str:
+    """``module:attribute`` of an object of this package; imports nothing."""
+    return _OWN[kind][name]
+
+
 def is_place(kind: Kind, name: str) -> bool:
     """Whether :func:`load` reads ``name`` as ``module:attribute``."""
     module, colon, attribute = name.partition(":")
@@ -110,7 +145,7 @@ def is_place(kind: Kind, name: str) -> bool:
 
 def package_for_mlagents(trainer: str) -> str | None:
     """The package with an mlagents-learn trainer of that name, which this program cannot run; None if there is none."""
-    for point in metadata.entry_points(group=_MLAGENTS_TRAINERS):
+    for point in _entry_points(_MLAGENTS_TRAINERS):
         if point.name == trainer:
             return point.dist.name if point.dist is not None else point.value
     return None
@@ -122,12 +157,20 @@ def resolve(place: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
+def moved(earlier: str, now: str, name: str) -> Any:
+    """The object ``name`` that was in the module ``earlier`` and is in ``now``, with a DeprecationWarning."""
+    warnings.warn(f"{earlier}.{name} is in {now} now; import it from there", DeprecationWarning, stacklevel=3)
+    return resolve(f"{now}:{name}")
+
+
 def load(kind: Kind, name: str) -> Any:
     """The object that ``name`` refers to.
 
     Raises:
-        SettingsError: the name is unknown, or its package cannot be imported.
+        SettingsError: the name is unknown, or its package cannot be imported, or it is a game that is not installed.
     """
+    if name in _OWN[kind]:
+        return _load_own(kind, name)
     found = _found(kind)
     if name not in found and not is_place(kind, name):
         known = ", ".join([*names(kind), *(["MODULE:NAME of your own"] if kind in _BY_PLACE else [])])
@@ -135,8 +178,6 @@ def load(kind: Kind, name: str) -> Any:
     try:
         return resolve(found.get(name, name))
     except Exception as error:  # importing someone else's package can raise anything
-        if name in _OWN[kind]:
-            raise
         reason = ": ".join((type(error).__name__, *str(error).splitlines()[:1]))
         if name not in found:
             raise SettingsError(
@@ -144,4 +185,15 @@ def load(kind: Kind, name: str) -> Any:
             ) from error
         raise SettingsError(
             f"'{name}' ({found[name]}) cannot be loaded: {reason}; fix or uninstall its package"
+        ) from error
+
+
+def _load_own(kind: Kind, name: str) -> Any:
+    try:
+        return resolve(_OWN[kind][name])
+    except ModuleNotFoundError as error:
+        if error.name != _GAMES:
+            raise
+        raise SettingsError(
+            f"'{name}' needs {_GAMES}, which is not installed here; install tau-trainer again"
         ) from error

@@ -70,7 +70,8 @@ def test_torch_is_loaded_by_those_who_compute() -> None:
         if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "torch" for alias in node.names)
     }
     assert found == {
-        "algorithms", "collection", "envs", "evaluation", "export", "lightning", "models", "rewards", "tau", "training"
+        "algorithms", "collection", "envs", "evaluation", "export", "games", "lightning", "models", "rewards", "tau",
+        "training",
     }  # fmt: skip
 
 
@@ -89,3 +90,19 @@ def test_the_shell_of_a_run_knows_no_way_to_gather_experience() -> None:
     """Collectors, evaluation, export and report are handed to it: it is written once, whatever they are."""
     for folder in ("algorithms", "collection", "envs", "evaluation", "export", "report", "training"):
         assert folder not in allowed()["runs"]
+
+
+def test_games_are_plug_ins_that_use_public_names_alone() -> None:
+    assert all("games" not in others for others in allowed().values())
+    private: dict[str, set[str]] = {"used": set(), "theirs": set()}
+    for path in (PACKAGE / "games").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                private["used"] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                private["theirs"].add(node.name)
+            elif isinstance(node, ast.Attribute):
+                private["used" if isinstance(node.ctx, ast.Load) else "theirs"].add(node.attr)
+    of_others = {"_asdict", "_replace", "_get_ob", "_get_obs"}  # of named tuples, and of Gymnasium's own games
+    strange = {name for name in private["used"] - private["theirs"] - of_others if name.startswith("_")}
+    assert {name for name in strange if not name.startswith("__")} == set()

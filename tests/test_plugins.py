@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tau_trainer import plugins
+from tau_trainer.cli import main
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.trainers import PPO_TRAINER
 from tests.waiting import HANG_S
@@ -95,3 +96,52 @@ def test_looking_up_names_imports_nothing_heavy() -> None:
     )
     root = Path(__file__).parents[1]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, timeout=HANG_S, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("tau_trainer.envs.polyhedra.drawing:draw", "tau_trainer.envs.polyhedra.search:search_tree"),
+        *(f"tau_trainer.envs.worlds:{name}" for name in ("GoalWorld", "BitFlipping")),
+        *(f"tau_trainer.evaluation.matches:{name}" for name in ("JAX", "get_rho_for_pair", "match", "rho_matrix")),
+    ],
+)
+def test_imports_of_games_that_pages_had_shown_go_on(place: str) -> None:
+    sys.modules.pop("tau_trainer.envs.worlds", None)  # it warns when it is imported
+    now = place.replace("evaluation", "games.polyhedra").replace("envs", "games")
+    with pytest.warns(DeprecationWarning, match=f" is in {now.partition(':')[0]} now; import it from there"):
+        assert plugins.resolve(place) is plugins.resolve(now)
+
+
+def test_what_never_was_in_a_module_is_not_looked_for_elsewhere() -> None:
+    for module in ("evaluation.matches", "envs.polyhedra.search"):
+        with pytest.raises(AttributeError):
+            plugins.resolve(f"tau_trainer.{module}:__nothing__")
+
+
+def test_a_package_adds_a_command(
+    install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy_commands.py").write_text(
+        "def hello(who: str = 'you') -> int:\n    '''Greet.'''\n    print(f'hello {who}')\n    return 5\n"
+    )
+    places = ("hello = toy_commands:hello", "learn = toy_commands:hello", "broken = toy_broken:THING")
+    install("\n".join(["[tau_trainer.commands]", *places, ""]))
+    assert main(["hello", "--who", "me"]) == 5
+    assert capsys.readouterr().out == "hello me\n"
+    assert main(["hello", "--help"]) == 0
+    assert "Greet." in capsys.readouterr().out
+    assert main(["learn", "--help"]) == 0
+    assert "mlagents-learn" in capsys.readouterr().out, "a name of ours stays ours"
+    assert main(["broken"]) == 2
+    assert "'broken' (toy_broken:THING) cannot be loaded: ImportError: no libtoy.so" in capsys.readouterr().err
+    assert "toy_broken" not in sys.modules
+
+
+def test_our_own_commands_run_without_a_search_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search takes a tenth of the time of `tau-train --help`."""
+    plugins._found.cache_clear()
+    monkeypatch.setattr(plugins, "_entry_points", lambda group: pytest.fail(f"searched for {group}"))
+    for words in (["--help"], [], ["play", "--help"], ["plot", "--help"]):
+        assert main(words) == 0
+    plugins._found.cache_clear()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App, Group, Parameter
 
-from tau_trainer import __version__
+from tau_trainer import __version__, plugins
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
@@ -137,7 +137,7 @@ _COMMANDS = (
     ("report", "tau_trainer.cli.look.report:report_command", _RESULT, _REPORT),
     ("plot", "tau_trainer.cli.look.plot:plot_command", _RESULT, _PLOT),
     ("animate", "tau_trainer.cli.look.animate:animate_command", _RESULT, _ANIMATE),
-    ("play", "tau_trainer.cli.look.play:play_command", _RESULT, _PLAY),
+    ("play", plugins.place("commands", "play"), _RESULT, _PLAY),
     ("match", "tau_trainer.cli.look.match:match_command", _RESULT, _MATCH),
     ("hub", "tau_trainer.cli.look.hub:app", _RESULT, _HUB),
     ("doctor", "tau_trainer.cli.parts.doctor:doctor", _PARTS, _DOCTOR),
@@ -170,8 +170,16 @@ def _show_panel(console: Console, options: ConsoleOptions, panel: HelpPanel) -> 
     DefaultFormatter(column_specs=columns)(console, options, panel)
 
 
-def build_app() -> App:
-    """The ``tau-train`` application."""
+def build_app(asked: str | None = None) -> App:
+    """The ``tau-train`` application.
+
+    Args:
+        asked: the command to run. If it is not one of ours, it is looked for in other packages. That takes time, so
+            the list of commands does not show theirs.
+
+    Raises:
+        SettingsError: it is a plug-in that cannot be loaded.
+    """
     app = App(
         name="tau-train",
         help=_ABOUT,
@@ -184,4 +192,8 @@ def build_app() -> App:
     )
     for position, (name, target, group, text) in enumerate(_COMMANDS):
         app.command(target, name=name, group=group, help=text, sort_key=position)
+    if asked in plugins.own("commands"):
+        plugins.load("commands", asked)  # the parser's own error would not say what to do
+    elif asked and asked not in app and asked in plugins.others("commands"):
+        app.command(plugins.load("commands", asked), name=asked)
     return app

@@ -20,7 +20,10 @@ from tau_trainer.settings.engines import ATTACH, EDITOR, GODOT, HEADLESS_PREFIX,
 _LONGEST_NAME = _LONGEST_LIST = 1000
 _WORD = re.compile(r"\w{1,60}", re.ASCII)
 _NUMBER = re.compile(r"[-+.0-9eE_]{1,60}")
-_WORLDS = tuple(f"tau_trainer.envs.worlds:{name}-v0" for name in ("GoalWorld", "BitFlipping"))
+_WORLDS = tuple(
+    f"tau_trainer.{folder}.worlds:{name}-v0" for folder in ("games", "envs") for name in ("GoalWorld", "BitFlipping")
+)
+"""Also by the name of their module before it moved."""
 _PROFILE = re.compile(r"tau3|tau384|\d{1,2}x\d{1,4}")
 
 

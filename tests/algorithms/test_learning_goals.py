@@ -10,12 +10,12 @@ import pytest
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
 from tau_trainer.envs.spaces import action_spec, sensors, to_space
-from tau_trainer.envs.worlds import BitFlipping, GoalWorld
+from tau_trainer.games.worlds import BitFlipping, GoalWorld
 from tau_trainer.memory import Known
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import BehaviorSpec
 
-WORLDS = "gym:tau_trainer.envs.worlds:"
+WORLDS = "gym:tau_trainer.games.worlds:"
 
 
 class Lockstep:

@@ -290,6 +290,8 @@ def test_arguments_come_from_a_list(played: object, words: object, kept: list[st
         "headless:soccer",
         "gym:CartPole-v1",
         "gym:CartPole",
+        "gym:tau_trainer.games.worlds:GoalWorld-v0",
+        "gym:tau_trainer.envs.worlds:BitFlipping-v0",
         "gym:phys2d/CartPole-v1",
         "batched:tau",
     ],

@@ -17,18 +17,6 @@ from tau_trainer.envs.batched.contract import BatchedEnv, Starts, Twin
 from tau_trainer.errors import SettingsError, TauError, is_out_of_memory
 from tau_trainer.settings.problems import did_you_mean
 
-_TWINS = {
-    "tag_gridworld": "tau_trainer.envs.batched.twins.tag:TagGridworldTwin",
-    "tag_continuous": "tau_trainer.envs.batched.twins.tag:TagContinuousTwin",
-    "cartpole": "tau_trainer.envs.batched.twins.classic_control:CartPoleTwin",
-    "acrobot": "tau_trainer.envs.batched.twins.classic_control:AcrobotTwin",
-    "mountain_car": "tau_trainer.envs.batched.twins.classic_control:MountainCarTwin",
-    "mountain_car_continuous": "tau_trainer.envs.batched.twins.classic_control:MountainCarContinuousTwin",
-    "pendulum": "tau_trainer.envs.batched.twins.classic_control:PendulumTwin",
-    "tau": "tau_trainer.tau.twin:TauTwin",
-    "polyhedra": "tau_trainer.envs.polyhedra.twin:PolyhedraTwin",
-}
-"""Twins of the built-in environments."""
 _PLAIN: dict[str, tuple[Any, str]] = {
     "int": (int, "a whole number"),
     "float": (int | float, "a number"),
@@ -83,9 +71,9 @@ def twin(name: str, **arguments: Any) -> Twin:
         SettingsError: as :func:`make`, or it has no twin.
     """
     if not has_twin(name):
-        raise SettingsError(f"{name} has no twin; those that have one: {', '.join(_TWINS)}")
+        raise SettingsError(f"{name} has no twin; those that have one: {', '.join(plugins.names('twins'))}")
     check_arguments(name, arguments)
-    made: Twin = _made(name, plugins.resolve(_TWINS[name]), arguments)
+    made: Twin = _made(name, plugins.load("twins", name), arguments)
     return made
 
 
@@ -103,7 +91,7 @@ def other(name: str, num_envs: int, *, seed: int, **arguments: Any) -> BatchedEn
 
 def has_twin(name: str) -> bool:
     """Whether the environment has a twin."""
-    return name in _TWINS
+    return name in plugins.names("twins")
 
 
 def environment(name: str) -> type[BatchedEnv]:

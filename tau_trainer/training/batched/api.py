@@ -40,13 +40,11 @@ def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
         import torch
 
         from tau_trainer.algorithms.ranks import device_of
-        from tau_trainer.training.batched import hironaka
         from tau_trainer.training.batched.ranks import gathered
-        from tau_trainer.training.batched.run import CopiesCollector
+        from tau_trainer.training.batched.run import collector_type
 
-    kind = hironaka.HironakaCollector if played.name == "hironaka" else CopiesCollector
-    if kind is not CopiesCollector:
-        hironaka.check(settings)  # before other ranks start
+    kind = collector_type(played.name)
+    kind.check(settings)
     asked = {"settings": settings.model_dump(mode="json")}
     torch.set_num_threads(1)  # applies to this thread only
     with _others(settings, run) as others:

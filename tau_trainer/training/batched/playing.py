@@ -65,7 +65,7 @@ class Playing:
             check_first_steps(settings.environment.name, self._few)
         self.env = self.make_env(settings.environment.num_envs, settings.seed, self.ranks)
         agents_of = assigned(settings.behaviors, self.env.agents)
-        self.seats = [self._seat(name, agents) for name, agents in agents_of.items()]
+        self.seats = [self.make_seat(name, agents) for name, agents in agents_of.items()]
         self.learning = [seat for seat in self.seats if seat.learns]
         self.collector = BatchedCollector(
             self.env,
@@ -116,7 +116,8 @@ class Playing:
             **played.arguments,
         )
 
-    def _seat(self, name: str, agents: list[int]) -> Seat:
+    def make_seat(self, name: str, agents: list[int]) -> Seat:
+        """Make the policy ``name`` for the agents with these numbers."""
         settings, env = self.settings.behaviors[name], self.env
         spec = spec_of(name, env.observation_space, env.action_space)
         if settings.player is not None:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from tau_trainer import plugins
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.errors import LearnerError, NonFiniteError
+from tau_trainer.errors import LearnerError, NonFiniteError, SettingsError
 from tau_trainer.evaluation.batched import BatchedEvaluation
 from tau_trainer.metrics import BehaviorSnapshot, keys
 from tau_trainer.runs.callbacks import EvaluationInfo
@@ -34,8 +35,9 @@ class CopiesCollector(Collector):
     command = "batch"
 
     def __init__(self, settings: BatchedSettings, run: Run, ranks: Ranks | None = None) -> None:
+        self.check(settings)
         self.settings, self.run = settings, run
-        self.playing = self._make(settings, ranks or Ranks())
+        self.playing = self.make_playing(settings, ranks or Ranks())
         self.keeper = Keeper(settings, run, self.playing)
         """Writes checkpoints, and restores them."""
         compiled = self.keeper.begin()
@@ -55,7 +57,13 @@ class CopiesCollector(Collector):
                 hyperparameters=seat.settings.model_dump(mode="json"),
             )
 
-    def _make(self, settings: BatchedSettings, ranks: Ranks) -> Playing:
+    @staticmethod
+    def check(settings: BatchedSettings) -> None:
+        """Raise SettingsError if it cannot play with these settings. Also called before other ranks start."""
+        return
+
+    def make_playing(self, settings: BatchedSettings, ranks: Ranks) -> Playing:
+        """Make the copies and their policies."""
         return Playing(settings, ranks, self.run.callbacks)
 
     def _choose(self, mode: Compile) -> bool:
@@ -277,3 +285,17 @@ class CopiesCollector(Collector):
             "update_seconds": self.playing.learning_seconds,
             "figures": shown,
         }
+
+
+def collector_type(environment: str) -> type[CopiesCollector]:
+    """The collector for the batched environment of this name: its own if it has one.
+
+    Raises:
+        SettingsError: it cannot be loaded, or is no :class:`CopiesCollector`.
+    """
+    if environment not in plugins.names("collectors"):
+        return CopiesCollector
+    found = plugins.load("collectors", environment)
+    if not (isinstance(found, type) and issubclass(found, CopiesCollector)):
+        raise SettingsError(f"the collector of '{environment}' is no subclass of CopiesCollector; name a class that is")
+    return found

@@ -14,8 +14,7 @@ from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import EvaluationSettings
 from tau_trainer.settings.loading import load_batched
 from tau_trainer.settings.problems import check_chosen
-from tau_trainer.training.batched.hironaka import HironakaCollector
-from tau_trainer.training.batched.run import CopiesCollector
+from tau_trainer.training.batched.run import CopiesCollector, collector_type
 
 
 @contextmanager
@@ -27,9 +26,8 @@ def _opened(folder: RunFolder) -> Iterator[CopiesCollector]:
     if not settings.evaluation.episodes:  # the run itself had none
         changes["evaluation"] = settings.evaluation.model_copy(update={"episodes": EvaluationSettings().episodes})
     settings = settings.on("cpu").model_copy(update=changes)
-    kind = HironakaCollector if settings.environment.name == "hironaka" else CopiesCollector
     with MetricsHub([]) as hub:
-        yield kind(settings, Run(folder, hub, settings.seed, plays=True))
+        yield collector_type(settings.environment.name)(settings, Run(folder, hub, settings.seed, plays=True))
 
 
 def export_batched(

@@ -14,12 +14,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
 
 from tau_trainer.envs.batched import registry
-from tau_trainer.envs.batched.classic_control import MOTION
 from tau_trainer.envs.batched.parallel import BatchedParallelEnv
 from tau_trainer.envs.batched.vector import BatchedVectorEnv
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.classic_control import MOTION
 from tests.envs.batched.counting import Counting
-from tests.envs.batched.test_classic_control import OF_GYMNASIUM
+from tests.games.test_classic_control import OF_GYMNASIUM
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it makes an environment of its own in a way that it has deprecated

@@ -10,8 +10,8 @@ import torch
 from gymnasium import spaces
 
 from tau_trainer.envs.batched.players import make_player
-from tau_trainer.envs.batched.tag_gridworld import TagGridworld
 from tau_trainer.errors import SettingsError
+from tau_trainer.games.tag_gridworld import TagGridworld
 from tests.envs.batched.counting import Counting
 
 

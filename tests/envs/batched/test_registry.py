@@ -106,8 +106,8 @@ def test_what_every_environment_takes_is_no_argument_of_one() -> None:
 
 
 def test_twins_by_the_same_name_and_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._TWINS, "counting", f"{HERE}:CountingTwin")
-    monkeypatch.setattr(plugins, "_found", lambda kind: {"counting": COUNTING})
+    places = {"batched": COUNTING, "twins": f"{HERE}:CountingTwin"}
+    monkeypatch.setattr(plugins, "_found", lambda kind: {"counting": places[kind]})
     twin = registry.twin("counting", limit=3)
     assert isinstance(twin, CountingTwin)
     assert twin.limit == 3
@@ -119,4 +119,4 @@ def test_twins_by_the_same_name_and_arguments(monkeypatch: pytest.MonkeyPatch) -
 
 def test_every_environment_that_comes_along_has_a_twin() -> None:
     both_sides = {"hironaka"}  # is two of `polyhedra`
-    assert registry._TWINS.keys() == plugins._OWN["batched"].keys() - both_sides
+    assert plugins._OWN["twins"].keys() == plugins._OWN["batched"].keys() - both_sides

@@ -1,0 +1,248 @@
+"""Classic control is Gymnasium's own, step by step."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from tau_trainer.envs.batched import Draws, Outcome, registry
+from tau_trainer.errors import SettingsError
+from tau_trainer.games.classic_control import MOTION, ClassicControl
+
+OF_GYMNASIUM = {
+    "cartpole": "CartPole-v1",
+    "acrobot": "Acrobot-v1",
+    "mountain_car": "MountainCar-v0",
+    "mountain_car_continuous": "MountainCarContinuous-v0",
+    "pendulum": "Pendulum-v1",
+}
+EVERY = pytest.mark.parametrize("name", OF_GYMNASIUM)
+STEPS = 500
+"""Each of them ends in less than that, played as here."""
+
+
+def opened(name: str, num_envs: int = 1, **options: Any) -> ClassicControl:
+    env = registry.make(name, num_envs, **options)
+    assert isinstance(env, ClassicControl)
+    return env
+
+
+def oracle(name: str) -> gymnasium.Env[Any, Any]:
+    return gymnasium.make(OF_GYMNASIUM[name], disable_env_checker=True)
+
+
+def motion(env: gymnasium.Env[Any, Any]) -> NDArray[np.float64]:
+    plain: Any = env.unwrapped
+    return np.array(plain.state, np.float64)
+
+
+def chosen(name: str, env: gymnasium.Env[Any, Any], generator: np.random.Generator, seen: Any) -> Any:
+    """Actions that go everywhere: at random, mostly with the motion, and of numbers beyond the space as well."""
+    if isinstance(env.action_space, gymnasium.spaces.Box):
+        along = np.sign(seen[-1]) * generator.uniform(0.5, 1.5) * env.action_space.high
+        return (along if generator.random() < 0.7 else env.action_space.sample() * 1.5).astype(np.float32)
+    if name == "mountain_car" and generator.random() < 0.9:
+        return 2 if seen[1] > 0 else 0
+    if name == "acrobot" and generator.random() < 0.8:
+        return 2 if seen[5] > 0 else 0
+    return int(generator.integers(env.action_space.n))  # type: ignore[attr-defined]
+
+
+def moved(env: ClassicControl, state: dict[str, torch.Tensor], action: Any) -> Outcome:
+    draws = Draws(*(torch.zeros(1, dtype=torch.int64) for _ in range(3)))
+    return env.advance(state, torch.as_tensor(np.array([[action]])), draws)
+
+
+@EVERY
+def test_every_step_from_the_same_state(name: str) -> None:
+    env, theirs, generator = opened(name), oracle(name), np.random.default_rng(3)
+    # Gymnasium computes with float32 actions where they are values
+    exact = 1e-7 if isinstance(env.action_space, gymnasium.spaces.Box) else 1e-10
+    seen, _ = theirs.reset(seed=3)
+    theirs.action_space.seed(3)
+    step, ends = 0, {"terminated": 0, "truncated": 0}
+    for _ in range(STEPS):
+        step += 1
+        action, before = chosen(name, theirs, generator, seen), (motion(theirs), seen)
+        seen, reward, terminated, truncated, _ = theirs.step(action)
+        for dtype, tolerance in ((torch.float32, 2e-5), (torch.float64, exact)):
+            state = {MOTION: torch.as_tensor(before[0][None]).to(dtype), "step": torch.tensor([step])}
+            np.testing.assert_allclose(env.observe(state)[0, 0], before[1], rtol=tolerance, atol=tolerance)
+            found = moved(env, state, action)
+            np.testing.assert_allclose(found.state[MOTION][0], motion(theirs), rtol=tolerance, atol=tolerance)
+            assert found.state[MOTION].dtype == dtype
+            assert float(found.rewards) == pytest.approx(float(reward), rel=1e-5, abs=1e-5)
+            assert bool(found.terminated) == terminated
+            assert bool(found.truncated) == truncated
+        ends["terminated"] += terminated
+        ends["truncated"] += truncated
+        if terminated or truncated:
+            seen, _ = theirs.reset()
+            step = 0
+    assert (ends["terminated"] > 0) == (name != "pendulum"), ends
+    assert (ends["truncated"] > 0) == (name == "pendulum"), ends
+
+
+@EVERY
+def test_a_step_from_anywhere(name: str) -> None:
+    """Also from where play does not lead: at the goal and on the way back, beyond the track."""
+    env, twin, generator = opened(name), registry.twin(name), np.random.default_rng(5)
+    widest = {"cartpole": [3.0, 3.0, 0.3, 3.0], "acrobot": [3.1, 3.1, 12.0, 28.0], "pendulum": [9.0, 8.0]}
+    high = np.array(widest.get(name, [0.6, 0.07]))
+    low = -high if name in widest else np.array([-1.2, -0.07])
+    env.action_space.seed(5)
+    for motion in generator.uniform(low, high, (200, len(high))):
+        action = env.action_space.sample()
+        state = {MOTION: torch.as_tensor(motion[None]), "step": torch.tensor([1])}
+        found = moved(env, state, action)
+        row = {MOTION: motion, "step": np.array(1)}
+        after, rewards, terminated, _ = twin.advance(row, np.array([action]))
+        np.testing.assert_allclose(found.state[MOTION][0], after[MOTION], rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(found.rewards[0], rewards, rtol=1e-5)
+        assert found.terminated[0].tolist() == terminated.tolist()
+
+
+@EVERY
+def test_whole_episodes_from_the_same_start(name: str) -> None:
+    """Nothing is put right on the way, in double precision: single precision is another world after some swings."""
+    env, theirs, generator = opened(name), oracle(name), np.random.default_rng(4)
+    done, state = True, {}
+    for at in range(STEPS):
+        if done:
+            seen, _ = theirs.reset(seed=at)
+            state = {MOTION: torch.as_tensor(motion(theirs)[None]), "step": torch.tensor([0])}
+        action = int(generator.integers(2)) if name == "cartpole" else chosen(name, theirs, generator, seen)
+        state["step"] = state["step"] + 1
+        found = moved(env, state, action)
+        state = state | found.state
+        seen, _, terminated, truncated, _ = theirs.step(action)
+        np.testing.assert_allclose(env.observe(state)[0, 0], seen, rtol=1e-4, atol=1e-4)
+        assert (bool(found.terminated), bool(found.truncated)) == (terminated, truncated)
+        done = terminated or truncated
+
+
+@EVERY
+def test_spaces_and_limits_are_gymnasiums(name: str) -> None:
+    env, theirs = opened(name), oracle(name)
+    assert env.observation_space == theirs.observation_space
+    assert env.action_space == theirs.action_space
+    assert theirs.spec is not None
+    assert env.limit == theirs.spec.max_episode_steps == registry.twin(name)._limit  # type: ignore[attr-defined]
+    assert env.agents == ("agent",)
+    assert env.name == name
+
+
+@EVERY
+def test_episodes_start_as_gymnasiums_do(name: str) -> None:
+    env, theirs = opened(name, 20_000), oracle(name)
+    env.reset()
+    ours = env.state[MOTION].numpy()
+    wanted = []
+    for seed in range(2000):
+        theirs.reset(seed=seed)
+        wanted.append(motion(theirs))
+    sample = np.stack(wanted)
+    for column, other in zip(ours.T, sample.T, strict=True):
+        if not other.any():
+            assert not column.any()
+            continue
+        width = np.ptp(other)
+        for share in (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0):
+            assert np.quantile(column, share) == pytest.approx(np.quantile(other, share), abs=0.05 * width)
+        assert column.min() >= other.min() - 0.005 * width
+        assert column.max() <= other.max() + 0.005 * width
+    if ours.shape[1] > 1 and ours.std(axis=0).all():
+        assert np.abs(np.corrcoef(ours.T) - np.eye(ours.shape[1])).max() < 0.03
+
+
+@EVERY
+def test_a_pool_holds_the_same_starts(name: str) -> None:
+    env, drawn = opened(name, 4000, starts="pool", pool=500), opened(name, 4000)
+    env.reset()
+    drawn.reset()
+    starts, wanted = env.state[MOTION], drawn.state[MOTION]
+    assert 495 <= len(torch.unique(starts, dim=0)) <= 500
+    assert (starts.mean(dim=0) - wanted.mean(dim=0)).abs().max() <= 0.2 * wanted.std(dim=0).max()
+    assert (starts.std(dim=0) - wanted.std(dim=0)).abs().max() <= 0.2 * wanted.std(dim=0).max()
+
+
+@EVERY
+def test_a_step_is_the_twins(name: str) -> None:
+    env, twin = opened(name, 3, starts="pool", pool=5), registry.twin(name, limit=7)
+    env.limit = 7
+    env.reset()
+    env.action_space.seed(0)
+    for _ in range(20):
+        actions = np.stack([[env.action_space.sample()] for _ in range(3)])
+        before = env.state
+        step = env.step(torch.as_tensor(actions))
+        for i in range(3):
+            row = {key: values[i].numpy() for key, values in before.items()}
+            row["step"] = row["step"] + 1
+            after, rewards, terminated, truncated = twin.advance(row, actions[i])
+            np.testing.assert_allclose(step.rewards[i], rewards, rtol=1e-5, atol=1e-5)
+            assert step.terminated[i].tolist() == terminated.tolist()
+            assert step.truncated[i].tolist() == (truncated & ~terminated).tolist()
+            np.testing.assert_allclose(step.final_observations[i], twin.observe(row | after), rtol=1e-4, atol=1e-4)
+
+
+@EVERY
+def test_a_limit_truncates(name: str) -> None:
+    env = opened(name, 4, limit=3)
+    env.reset()
+    actions = torch.as_tensor(np.stack([[env.action_space.sample()] for _ in range(4)]))
+    steps = [env.step(actions) for _ in range(3)]
+    assert [bool(step.truncated.all()) for step in steps] == [False, False, True]
+    assert env.truncates
+    with pytest.raises(SettingsError, match="limit is 0; an episode has at least 1 step"):
+        registry.make(name, 1, limit=0)
+
+
+@EVERY
+def test_a_picture_shows_the_motion(name: str) -> None:
+    env = opened(name)
+    env.reset()
+    env.watch(0)
+    env.action_space.seed(1)
+    action = env.action_space.sample()
+    for _ in range(30):
+        env.step(torch.as_tensor(np.array([[action]])))
+    trace = env.trace()
+    first, *others = (env.frame({key: values[at] for key, values in trace.items()}) for at in (0, 4, 8))
+    last = others[-1]
+    assert first.dtype == np.uint8
+    assert first.shape == last.shape
+    assert first.shape[0] == 300
+    assert first.shape[2] == 3
+    assert any((first != other).any() for other in others), "one may be where it was before"
+    assert 0.5 < (first == 255).all(axis=2).mean() < 0.99
+
+
+def test_pictures_show_things_where_they_are() -> None:
+    """A pole that leans to the right, a car at its flag, a pendulum that is upright."""
+
+    def dark(name: str, motion: list[float]) -> NDArray[np.bool_]:
+        return np.asarray(opened(name).frame({MOTION: np.array(motion)}).min(axis=2) < 200)
+
+    right, left = dark("cartpole", [0.0, 0, 0.5, 0]), dark("cartpole", [0.0, 0, -0.5, 0])
+    half = right.shape[1] // 2
+    assert right[:, half:].sum() > right[:, :half].sum()
+    np.testing.assert_allclose(right[:, half:].sum(), left[:, :half].sum(), rtol=0.05)
+    assert dark("mountain_car", [0.5, 0])[:, -50:].sum() > dark("mountain_car", [-0.5, 0])[:, -50:].sum()
+    up = dark("pendulum", [0.0, 0])
+    assert up[:150].sum() > 3 * up[150:].sum()
+    high, low = dark("acrobot", [np.pi, 0, 0, 0]), dark("acrobot", [0.0, 0, 0, 0])
+    assert high[:140].sum() > low[:140].sum()
+
+
+def test_arguments_are_told_apart() -> None:
+    with pytest.raises(SettingsError, match=r"cartpole has no argument 'limits'; did you mean limit\?"):
+        registry.make("cartpole", 1, limits=3)
+    for name in OF_GYMNASIUM:
+        assert inspect.signature(type(registry.twin(name)).__init__).parameters.keys() == {"self", "limit"}
