@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,15 @@ from tau_trainer.cli.messages import show_error, tell
 
 _SWALLOWING = "--env-args"
 _PASS_THROUGH = "headless"
+_PLAINLY = (
+    (r"(?:Command .*parameter|Parameter) (-\S+) requires an argument", r"\1 needs a value"),
+    (r"(?:Command .*parameter|Parameter) (\S+) requires an argument", r"\1 is missing"),
+    (r"Parameter (\S+) specified multiple times", r"\1 is given more than once"),
+    (r"Invalid value for (\S+): unable to convert \"(.*)\" into int", r"\1 must be a whole number, not '\2'"),
+    (r"Invalid value for (\S+): unable to convert \"(.*)\" into float", r"\1 must be a number, not '\2'"),
+    (r"Invalid value for (\S+): unable to convert \"(.*)\" into bool", r"\1 must be true or false, not '\2'"),
+)
+"""Sentences of the command-line parser, and plain ones for them."""
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -89,6 +99,8 @@ def usage_sentence(text: str, unused: Sequence[str], commands: Sequence[str]) ->
     sentence = " ".join(text.split()).replace(", ...", " and others")
     if sentence.startswith("Unused Tokens"):
         sentence = f"Unexpected argument: {' '.join(unused)}"
+    for theirs, plain in _PLAINLY:
+        sentence = re.sub(rf"^{theirs}", plain, sentence)
     if "Did you mean" in sentence and "?" in sentence:
         return sentence[: sentence.rindex("?") + 1]
     return f"{sentence.rstrip('.')}; see: {' '.join(['tau-train', *commands, '--help'])}"
