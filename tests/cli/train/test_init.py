@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,22 @@ def test_the_file_is_called_after_the_game(env: str, name: str, capsys: pytest.C
     assert load_settings(f"a/b/{name}.yaml").env_settings.env_path == (None if env == "editor" else env)
     quoted = f"'a/b/{name}.yaml'" if " " in name else f"a/b/{name}.yaml"
     assert f"\n  tau-train learn {quoted}\n" in capsys.readouterr().out
+
+
+def test_the_editors_file_is_called_after_its_first_behavior_alone(looked: list[Announced]) -> None:
+    looked.append(Announced("Other", SPEC, (0,), 3, ()))
+    for name in ("Other.yaml", "ppo.yaml"):
+        Path(name).write_text("mine")
+    assert main(["init", "--env", "editor", "--seconds", "0.1"]) == 0
+    assert files() == ["Other.yaml", "Walker.yaml", "ppo.yaml"]
+
+
+def test_what_it_says_can_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, getattr(sys, name))  # so that both come back
+    assert main(["init", "--log", "said.txt"]) == 0
+    sys.stdout.close()
+    assert "config.yaml is written." in Path("said.txt").read_text("utf-8")
 
 
 def test_a_hostile_name_is_neither_a_path_nor_a_steering_sequence(
