@@ -15,7 +15,12 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def for_site(markdown: str, path: Path) -> str:
-    """The text of the page at ``path``: fences with a file name get a title, links out of `docs` become that path."""
+    """The text of the page at ``path``.
+
+    Fences with a file name get a title, links out of `docs` become that path, and the bars of code in tables, which
+    GitHub wants with a backslash, lose it.
+    """
+    markdown = re.sub(r"^\|.*", lambda row: re.sub(r"`[^`]*`", _bars, row[0]), markdown, flags=re.MULTILINE)
     markdown = re.sub(r"^```(\w+) (.+)$", r'```\1 title="\2"', markdown, flags=re.MULTILINE)
 
     def inside(link: re.Match[str]) -> str:
@@ -25,3 +30,7 @@ def for_site(markdown: str, path: Path) -> str:
         return f"{link[1]} (`{target.relative_to(ROOT).as_posix()}` in the repository)"
 
     return re.sub(r"\[([^]]*)\]\((\.\./[^)#]*)[^)]*\)", inside, markdown)
+
+
+def _bars(code: re.Match[str]) -> str:
+    return code[0].replace(r"\|", "|")

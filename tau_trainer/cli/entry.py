@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import os
+import re
 import select
 import sys
 from collections.abc import Sequence
@@ -10,7 +14,17 @@ from collections.abc import Sequence
 from tau_trainer.cli.messages import show_error, tell
 
 _SWALLOWING = "--env-args"
+_ESCAPED = "tau-train-escaped"
 _PASS_THROUGH = "headless"
+_PLAINLY = (
+    (r"(?:Command .*parameter|Parameter) (-\S+) requires an argument", r"\1 needs a value"),
+    (r"(?:Command .*parameter|Parameter) (\S+) requires an argument", r"\1 is missing"),
+    (r"Parameter (\S+) specified multiple times", r"\1 is given more than once"),
+    (r"Invalid value for (\S+): unable to convert \"(.*)\" into int", r"\1 must be a whole number, not '\2'"),
+    (r"Invalid value for (\S+): unable to convert \"(.*)\" into float", r"\1 must be a number, not '\2'"),
+    (r"Invalid value for (\S+): unable to convert \"(.*)\" into bool", r"\1 must be true or false, not '\2'"),
+)
+"""Sentences of the command-line parser, and plain ones for them."""
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -23,6 +37,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if not (os.environ.get("COLUMNS") or "1").strip("0"):
         del os.environ["COLUMNS"]  # a terminal of width 0 would show nothing
+    _write_every_character()
     debug = "--debug" in split_env_args(words)[0]
     try:
         code = _run(words)
@@ -39,6 +54,20 @@ def run(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, ImportError | SystemError) and _stopped(error):
             raise KeyboardInterrupt from error
         return tell(error, debug=debug)
+
+
+def _write_every_character() -> None:
+    """Escape what an output cannot encode (a pipe of Windows has 256 characters), as JSON does: it stays JSON."""
+
+    def escaped(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+    codecs.register_error(_ESCAPED, escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_ESCAPED)
 
 
 def _stopped(error: BaseException | None) -> bool:
@@ -89,6 +118,8 @@ def usage_sentence(text: str, unused: Sequence[str], commands: Sequence[str]) ->
     sentence = " ".join(text.split()).replace(", ...", " and others")
     if sentence.startswith("Unused Tokens"):
         sentence = f"Unexpected argument: {' '.join(unused)}"
+    for theirs, plain in _PLAINLY:
+        sentence = re.sub(rf"^{theirs}", plain, sentence)
     if "Did you mean" in sentence and "?" in sentence:
         return sentence[: sentence.rindex("?") + 1]
     return f"{sentence.rstrip('.')}; see: {' '.join(['tau-train', *commands, '--help'])}"

@@ -91,7 +91,7 @@ class MachinesSettings(Section):
 
 def load_machines(path: Path) -> MachinesSettings:
     """Read the file. Raises SettingsError."""
-    document = read_document(path)
+    document = read_document(path, "`head:`")
     problems = Problems(document)
     try:
         settings = MachinesSettings.model_validate(document.data)

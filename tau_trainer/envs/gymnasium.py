@@ -40,6 +40,8 @@ class GymnasiumSource:
         self._env = env
         self._id = (env.env_path or "").removeprefix(PREFIX)
         module, _, name = self._id.rpartition(":")
+        if not name:
+            raise SettingsError(f"--env {env.env_path}: the environment's name is missing, as in gym:CartPole-v1")
         try:
             if module:  # MODULE:ID, where the module registers it
                 importlib.import_module(module)

@@ -66,6 +66,8 @@ class PettingZooSource:
 
 def _module(name: str) -> Any:
     """A module by its full name or its name within PettingZoo (``butterfly.pistonball_v6``). Raises SettingsError."""
+    if not name:
+        raise SettingsError(f"--env {PREFIX}: the module's name is missing, as in {PREFIX}mpe2.simple_spread_v3")
     try:
         return importlib.import_module(name)
     except (ImportError, ValueError) as error:

@@ -8,6 +8,7 @@ global state, no window, any thread.
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,8 @@ def new_figure(title: str, panels: int) -> tuple[Figure, list[Axes]]:
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write it as PNG, completely or not at all. Raises TauError if the file cannot be written."""
     picture = io.BytesIO()
+    # A name may have letters that the font lacks, such as Japanese ones: they are drawn as boxes.
+    warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
     figure.savefig(picture, format="png")
     return atomic_write_bytes(path, picture.getvalue())
 

@@ -21,6 +21,7 @@ Location = tuple[str | int, ...]
 ValueT = TypeVar("ValueT")
 NumberT = TypeVar("NumberT", int, float)
 
+_WANTED = "`behaviors:` or `default_settings:`"
 _MAX_NODES = 100_000
 _MAX_BYTES = 500_000
 """Hundreds of times the size of a typical settings file. Reading YAML takes seconds per megabyte."""
@@ -57,8 +58,12 @@ def innermost(known: Mapping[Location, ValueT], location: Location) -> ValueT | 
     return None
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path, wanted: str = _WANTED) -> Document:
     """Read ``path`` as data: JSON if its name ends in ``.json``, otherwise YAML. No YAML tag creates an object.
+
+    Args:
+        path: of the file.
+        wanted: keys that such a file needs, for the messages about an empty file and about a list.
 
     Raises:
         SettingsError: the file is missing, unreadable, empty, not valid YAML (JSON), or not a mapping of keys.
@@ -77,24 +82,24 @@ def read_document(path: Path) -> Document:
         raise SettingsError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read ({error.strerror}); name a readable YAML file") from None
-    return parse_document(text, str(path))
+    return parse_document(text, str(path), wanted)
 
 
-def parse_document(text: str, name: str) -> Document:
+def parse_document(text: str, name: str, wanted: str = _WANTED) -> Document:
     """Read YAML ``text``, or JSON if ``name`` ends in ``.json``; messages call it ``name``.
 
     Raises:
         SettingsError: as for :func:`read_document`.
     """
     if is_json(name):
-        return _parse_json(text, name)
+        return _parse_json(text, name, wanted)
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
-            raise SettingsError(f"{name}: is empty; it needs at least `behaviors:` or `default_settings:`")
+            raise SettingsError(f"{name}: is empty; it needs at least {wanted}")
         if not isinstance(node, yaml.MappingNode):
-            raise SettingsError(f"{name}: must be a mapping of keys such as `behaviors:`")
+            raise SettingsError(f"{name}: must be a mapping of keys such as {wanted}")
         lines, duplicates = _places(node)
         data = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
@@ -112,20 +117,20 @@ def is_json(name: str) -> bool:
     return name.lower().endswith(".json")
 
 
-def _parse_json(text: str, name: str) -> Document:
+def _parse_json(text: str, name: str, wanted: str) -> Document:
     """See :func:`parse_document`. Valid JSON is also YAML, except for tabs, so the YAML parser finds its lines."""
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         if not text.strip():
-            raise SettingsError(f"{name}: is empty; it needs at least `behaviors:` or `default_settings:`") from None
+            raise SettingsError(f"{name}: is empty; it needs at least {wanted}") from None
         raise SettingsError(f"{name}:{error.lineno}: is not valid JSON ({error.msg}); correct this line") from None
     except ValueError as error:
         raise SettingsError(f"{name}: is not valid JSON ({error}); correct it") from None
     except RecursionError:
         raise SettingsError(f"{name}: is nested too deeply to be read; flatten it") from None
     if not isinstance(data, dict):
-        raise SettingsError(f"{name}: must be a mapping of keys such as `behaviors:`")
+        raise SettingsError(f"{name}: must be a mapping of keys such as {wanted}")
     try:
         node = _Loader(text.replace("\t", " ")).get_single_node()
         lines, duplicates = ({}, ()) if node is None else _places(node)

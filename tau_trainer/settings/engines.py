@@ -116,10 +116,9 @@ class EnvSettings(Section):
         scene = value.removeprefix(HEADLESS_PREFIX)
         if scene not in HEADLESS_SCENES:
             near = difflib.get_close_matches(scene, HEADLESS_SCENES, 1)
+            said = f"{scene} is not a headless scene" if scene else f"{HEADLESS_PREFIX}SCENE needs the name of a scene"
             hint = f"did you mean {HEADLESS_PREFIX}{near[0]}?" if near else f"it has {', '.join(HEADLESS_SCENES)}"
-            raise PydanticCustomError(
-                "unknown_scene", "{scene} is not a headless scene; {hint}", {"scene": scene, "hint": hint}
-            )
+            raise PydanticCustomError("unknown_scene", "{said}; {hint}", {"said": said, "hint": hint})
         return value
 
     @property

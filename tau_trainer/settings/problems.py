@@ -133,7 +133,7 @@ _LIMITS: dict[str, str] = {
     "tuple_type": "must be a list",
     "string_type": "must be a text",
     "string_unicode": "must be whole Unicode text, without half a surrogate pair",
-    "string_too_short": "must not be an empty text",
+    "string_too_short": "is empty; give it a value",
     "path_type": "must be a path",
     "too_short": "must have at least {min_length} entries",
     "too_long": "must have at most {max_length} entries",

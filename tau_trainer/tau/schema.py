@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tau_trainer.errors import DataError
+from tau_trainer.files import reason
 
 SectionName = Literal["training_data", "evaluation_data"]
 SECTIONS: tuple[SectionName, SectionName] = ("training_data", "evaluation_data")
@@ -141,14 +142,16 @@ def read_tau_file(path: Path) -> TauFile:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"There is no data file {path}{_similar_name(path)}; check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise DataError(f"The data file {path} is not UTF-8 text; save it as UTF-8.") from None
+    except OSError as error:
         raise DataError(
-            f"The data file {path} cannot be read ({error}); give a UTF-8 file in Tau's JSON form."
+            f"The data file {path} cannot be read ({reason(error)}); name a file in Tau's JSON form."
         ) from None
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"The data file {path} is not JSON ({error}); correct it there.") from None
+        raise DataError(f"The data file {path} is not valid JSON ({error}); correct it there.") from None
     except (ValueError, RecursionError):  # for example, a number with thousands of digits
         raise DataError(
             f"The data file {path} is nested too deeply, or holds a number of thousands of digits; correct it."

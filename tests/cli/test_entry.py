@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -47,10 +49,17 @@ def test_the_package_runs_as_a_module() -> None:
             ["parallel", "--policy", "shred"],
             'Invalid value "shred" for --policy. Choose from: "shared", "independent". Did you mean "shared"?',
         ),
-        (["parallel", "--pairs"], "--pairs requires an argument; see: tau-train parallel --help"),
+        (["parallel", "--pairs"], "error: --pairs needs a value; see: tau-train parallel --help"),
         (["parallel", "a", "b"], "Unexpected argument: b; see: tau-train parallel --help"),
-        (["evaluate"], "RUN requires an argument; see: tau-train evaluate --help"),
-        (["data", "concat", "a.json"], "--output requires an argument; see: tau-train data concat --help"),
+        (["evaluate"], "error: RUN is missing; see: tau-train evaluate --help"),
+        (["data", "concat", "a.json"], "error: --output needs a value; see: tau-train data concat --help"),
+        (["learn", "--seed", "1", "--seed", "2"], "error: --seed is given more than once; see: tau-train learn --help"),
+        (
+            ["tensorboard", "--port", "x"],
+            "error: --port must be a whole number, not 'x'; see: tau-train tensorboard --help",
+        ),
+        (["init", "--seconds", "x"], "error: --seconds must be a number, not 'x'; see: tau-train init --help"),
+        (["learn", "--quiet=x"], "error: --quiet must be true or false, not 'x'; see: tau-train learn --help"),
         (["xyzzy"], "find and others; see: tau-train --help"),
         (["data", "concatt"], 'Unknown command "concatt". Did you mean "concat"?'),
     ],
@@ -64,6 +73,26 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
     assert err.startswith("error: ")
     assert err.rstrip("\n").endswith(sentence)
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_name_that_the_output_cannot_encode_is_escaped(
+    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a pipe of Windows, whose encoding has 256 characters."""
+    monkeypatch.chdir(tmp_path)
+    Path("ö迷🎲.yaml").write_text("behaviors: {ö迷🎲: }\n", "utf-8")
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="cp1252") for _ in range(2)]
+    for name, stream in zip(("stdout", "stderr"), streams, strict=True):
+        monkeypatch.setattr(sys, name, stream)
+    assert main(["check", "ö迷🎲.yaml", *flags]) == 2
+    streams[0].flush()
+    binary = streams[0].buffer
+    assert isinstance(binary, io.BytesIO)
+    said = binary.getvalue().decode("cp1252")
+    assert r"ö\u8ff7\ud83c\udfb2.yaml:1: " in said
+    if flags:
+        assert "ö迷🎲.yaml:1: " in json.loads(said)["problems"][0]
 
 
 def test_a_mistake_is_one_sentence_without_traceback(training: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,8 @@ def test_where_the_head_is(tmp_path: Path) -> None:
         ("name: lab\nhead: {host: a, cpu: 0.5}\n", "head.cpu must be a whole number"),
         ("name: lab\nhead: a\nworker: [b]\n", "workers"),
         ("name: lab\n", "head"),
+        ("", "lab.yaml: is empty; it needs at least `head:`"),
+        ("- a\n", "lab.yaml: must be a mapping of keys such as `head:`"),
     ],
 )
 def test_a_mistake_is_a_sentence(text: str, said: str, tmp_path: Path) -> None:

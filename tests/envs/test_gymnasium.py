@@ -715,10 +715,18 @@ def settings_of(path: str = "gym:CartPole-v1", env_args: list[str] | None = None
     return load_settings(None, {f"env_settings.{key}": value for key, value in chosen.items() if value is not None})
 
 
-@pytest.mark.parametrize("name", ["Nothing-v0", "CartPole-v7", "", "Cart Pole", "nothing/Env-v0"])
+@pytest.mark.parametrize("name", ["Nothing-v0", "CartPole-v7", "Cart Pole", "nothing/Env-v0"])
 def test_an_id_that_gymnasium_does_not_know(name: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=rf"^--env gym:{name}: [^\n]+; check the name, or install its package"):
         open_source(settings_of(f"gym:{name}"), 1, tmp_path)
+
+
+@pytest.mark.parametrize("path", ["gym:", "gym:module:"])
+def test_an_empty_id(path: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        SettingsError, match=f"^--env {path}: the environment's name is missing, as in gym:CartPole-v1$"
+    ):
+        open_source(settings_of(path), 1, tmp_path)
 
 
 def test_a_module_that_is_not_there(tmp_path: Path) -> None:

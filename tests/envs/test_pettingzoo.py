@@ -278,7 +278,7 @@ def test_the_source_takes_the_parallel_one_if_there_are_two(module: Any, tmp_pat
     ("name", "text"),
     [
         ("no_such_module", "No module named 'no_such_module'.*pip install 'tau-trainer\\[pettingzoo\\]'"),
-        ("", "check the name"),
+        ("", "^--env pettingzoo:: the module's name is missing, as in "),
         ("json", "json has neither `parallel_env` nor `env`"),
     ],
 )

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from tau_trainer.metrics import BaselineScore, JsonLines, MetricsHub, TaskKeys, keys, plot_learning_curve
 from tau_trainer.metrics.history import Curve, History, Line
-from tau_trainer.metrics.plot import draw, spread
+from tau_trainer.metrics.plot import draw, new_figure, save_figure, spread
 
 TASK = TaskKeys("Tau/Mean Reward", "Tau/Success Rate", "Tau/Aggregated Reward")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -177,6 +177,11 @@ def test_legends_stay_inside_the_picture(tmp_path: Path) -> None:
             hub.add_all(f"TauAgent-pair{pair}", {"Validation/Accuracy": 0.5, "Validation/Reward": 0.5})
             hub.flush(f"TauAgent-pair{pair}", 100)
     assert widest_overflow(draw(History.load(tmp_path))) <= 0
+
+
+def test_a_name_with_letters_that_the_font_lacks_is_drawn_without_a_warning(tmp_path: Path) -> None:
+    figure = new_figure("\u8ff7\u8def", 1)[0]
+    assert save_figure(figure, tmp_path / "a.png").read_bytes().startswith(PNG)
 
 
 def test_redrawing_replaces(tmp_path: Path) -> None:

@@ -111,6 +111,14 @@ def test_groups_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bench.learned == []
 
 
+def test_groups_that_are_copies_of_a_game_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
+    bench.shown = GROUPED
+    settings = load_settings(None, {"env_settings.seed": 1, "env_settings.env_path": "pettingzoo:module"})
+    (found,) = FirstLook(settings, 6.0).run()
+    assert (found.trainer, found.groups) == (SLOW, ())
+
+
 def test_beside_groups_the_others_are_measured_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
     bench.shown = SHOWN | GROUPED

@@ -43,7 +43,7 @@ def test_repeated_keys_are_found_with_the_later_line() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "x.yaml: is empty"),
+        ("", "x.yaml: is empty; it needs at least `behaviors:` or `default_settings:`"),
         ("# only a remark\n", "x.yaml: is empty"),
         ("- a\n- b\n", "x.yaml: must be a mapping"),
         ("just words\n", "x.yaml: must be a mapping"),

@@ -249,6 +249,14 @@ CASES = {
         "env_settings: {env_path: 'headless:blance'}",
         "env_settings.env_path: blance is not a headless scene; did you mean headless:balance?",
     ),
+    "a scene without its name": (
+        "env_settings: {env_path: 'headless:'}",
+        "env_settings.env_path: headless:SCENE needs the name of a scene; it has tau, balance, ",
+    ),
+    "run id that is empty": (
+        "checkpoint_settings: {run_id: ''}",
+        "checkpoint_settings.run_id is empty; give it a value",
+    ),
     "unknown device": (
         "torch_settings: {device: gpu}",
         "torch_settings.device must be cpu, cuda, cuda:N, mps or xpu, not 'gpu'",

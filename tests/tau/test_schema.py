@@ -115,7 +115,12 @@ def test_any_json_parses_or_raises_a_data_error(data: object) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("[]", "no JSON object"), ("{", "is not JSON"), ("{}", "`training_data`"), ('{"training_data": 1}', "no list")],
+    [
+        ("[]", "no JSON object"),
+        ("{", "is not valid JSON"),
+        ("{}", "`training_data`"),
+        ('{"training_data": 1}', "no list"),
+    ],
 )
 def test_files_that_are_no_tau_files(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "x.json"
@@ -129,8 +134,10 @@ def test_missing_file_and_binary_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no data file"):
         read_tau_file(tmp_path / "x.json")
     (tmp_path / "y.json").write_bytes(b"\xff\xfe\x00{")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="is not UTF-8 text; save it as UTF-8"):
         read_tau_file(tmp_path / "y.json")
+    with pytest.raises(DataError, match=r"cannot be read \((Is a directory|Permission denied)\)"):
+        read_tau_file(tmp_path)
 
 
 def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:

@@ -92,6 +92,9 @@ def test_a_wrong_mark_is_a_sentence(text: str, said: str) -> None:
 @pytest.mark.parametrize("page", pages.pages(), ids=pages.shown)
 def test_every_page_has_marks_that_are_known_and_python_that_compiles(page: Path) -> None:
     for block in pages.blocks_of(page):
+        assert not (block.runs and "path/to/" in block.code), (
+            f"line {block.line} needs a mark: no machine has such a path"
+        )
         if block.kind == "python":
             compile(block.code, f"{page.name}:{block.line}", "exec")
 

@@ -65,6 +65,8 @@ def test_menu_and_index_have_the_same_pages_in_the_same_order() -> None:
         ("[not there](../../nothing.md)", "[not there](../../nothing.md)"),
         ("```python a2c.py\nx = 1\n```", '```python title="a2c.py"\nx = 1\n```'),
         ("```python\nx = 1\n```", "```python\nx = 1\n```"),
+        (r"| `find lr \| agent` | a \| b |", r"| `find lr | agent` | a \| b |"),
+        (r"`grep 'a\|b'`", r"`grep 'a\|b'`"),
     ],
 )
 def test_what_github_alone_understands_is_rewritten(text: str, shown: str) -> None:

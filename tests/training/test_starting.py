@@ -120,8 +120,10 @@ def test_discrete_actions() -> None:
     assert not trainer.network_settings.normalize
     assert (trainer.hyperparameters.batch_size, trainer.hyperparameters.buffer_size) == (128, 2048)
     target = ObservationSpec("target", (9,), hidden=True)
-    several = met("Chooser", ActionSpec(0, (3, 2)), (*NUMBERS, target))
-    assert several.described() == "1 agent, 4 observations, 2 discrete actions (3 and 2 choices)"
+    several = met("Chooser", ActionSpec(0, (3, 2)), (*NUMBERS, *NUMBERS, target))
+    assert several.described() == "1 agent, 8 observations, 2 discrete actions (3 and 2 choices)"
+    large = met("Chooser", ActionSpec(0, (4096,)), agents=1000)
+    assert large.described() == "1,000 agents, 4 observations, 1 discrete action (4,096 choices)"
 
 
 def test_pictures_goals_and_lists() -> None:
@@ -134,10 +136,13 @@ def test_pictures_goals_and_lists() -> None:
 
 
 @pytest.mark.parametrize(("side", "encoder"), [(20, "simple"), (19, "match3"), (5, "match3"), (4, "fully_connected")])
-def test_an_encoder_that_can_read_the_smallest_image(side: int, encoder: str) -> None:
-    images = ObservationSpec("large", (3, 84, 84)), ObservationSpec("small", (1, 40, side))
+@pytest.mark.parametrize("lies", [False, True])
+def test_an_encoder_that_can_read_the_smallest_image(side: int, encoder: str, lies: bool) -> None:
+    shape = (1, side, 40) if lies else (1, 40, side)
+    images = ObservationSpec("large", (3, 84, 84)), ObservationSpec("small", shape)
     network = section(met("Seer", ActionSpec(2), images)).network_settings
     assert (network.vis_encode_type, network.normalize) == (encoder, False), "there are no vectors"
+    assert section(met("Seer", ActionSpec(2), (*images, *NUMBERS))).network_settings.normalize
 
 
 def test_a_replay_memory_of_images_fits_into_a_machine() -> None:
@@ -158,6 +163,7 @@ def test_a_buffer_has_a_piece_of_an_episode_of_each_agent(agents: int, buffer: i
 def test_groups_are_for_poca() -> None:
     behavior, trainer, text = of_scene("dungeon")
     assert behavior.described().endswith("4 groups of up to 3 agents")
+    assert replace(behavior, groups=(3, 2)).described().endswith("2 groups of up to 3 agents")
     assert trainer.trainer_type == GROUPS
     assert (trainer.hyperparameters.batch_size, trainer.hyperparameters.buffer_size) == (512, 4096)
     assert "  # Its groups are paid together, which poca is for.\n" in text
@@ -229,6 +235,9 @@ def test_every_value_has_a_comment(text: str) -> None:
     assert len(values) > 15
     assert [line for line in values if not re.search(r"\S  +# \w", line)] == []
     assert max(map(len, text.splitlines())) <= 130
+    below_each_other = [line for line in values if line[starting._COLUMN :].startswith("  # ")]
+    assert len(below_each_other) > 0.9 * len(values)
+    assert text.endswith("\n")
 
 
 def test_what_flags_say_of_the_game_is_in_the_file() -> None:
@@ -265,6 +274,13 @@ def test_keys_that_matter_for_what_is_played(env: str | None, has: tuple[str, ..
     assert not any(each in text for each in lacks)
 
 
+def test_a_folder_of_an_unreal_game_as_the_current_one_says_nothing_of_the_editor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(starting, "plays_unreal", lambda path: True)
+    assert "time_scale: 20.0 " in starting_text(played(), [met("Agent", ActionSpec(1))])
+
+
 def test_every_flag_of_an_engine_has_its_line() -> None:
     """Else the file would forget what was said."""
     keys = {tuple(key.split(".")) for _, key, _ in overridden(EngineFlags)}
@@ -294,7 +310,8 @@ def test_names_of_an_engine_are_data(name: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["on", "null", "3", "1e3", "~", "- a", "a: b", "a #b", '"', "'", "*", "&a", "!x", "x" * 2000]
+    "name",
+    ["on", "null", "3", "1e3", "~", "- a", "a: b", "a #b", '"', "'", "*", "&a", "!x", "x" * 1050, "two words" * 20],
 )
 def test_names_that_yaml_reads_as_something_else(name: str) -> None:
     assert list(read_starting(starting_text(played(), [met(name, ActionSpec(1))])).behaviors) == [name]

@@ -64,7 +64,7 @@ def test_a_run_elsewhere_is_found_by_its_folder(results: Path) -> None:
         ("report first -o no/such.html", "--output no/such.html: the folder no does not exist"),
         ("report empty", "'results/empty' has no log.jsonl"),
         ("report torn", "'results/torn/log.jsonl' holds nothing that can be read"),
-        ("report", 'Command "report" parameter RUNS requires an argument'),
+        ("report", "RUNS is missing; see: tau-train report --help"),
     ],
 )
 def test_bad_input_is_one_sentence(

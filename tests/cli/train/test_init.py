@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def test_a_game_is_looked_at_and_learn_trains_with_the_file(capsys: pytest.Captu
     assert "\nCartPole-v1\n  seen: 4 agents, 4 observations, 1 discrete action (2 choices)\n" in said.out
     assert "\n  trainer_type: " in said.out
     assert "\nmy_game/CartPole-v1.yaml is written.\n" in said.out
+    assert "\nNext:\n" in said.out
     check, learn = said.out.splitlines()[-2:]
     assert check.split() == ["tau-train", "check", "my_game/CartPole-v1.yaml"]
     assert learn.split() == ["tau-train", "learn", "my_game/CartPole-v1.yaml"]
@@ -84,7 +86,25 @@ def test_the_file_is_called_after_the_game(env: str, name: str, capsys: pytest.C
     assert files() == ["a", "a/b", f"a/b/{name}.yaml"]
     assert load_settings(f"a/b/{name}.yaml").env_settings.env_path == (None if env == "editor" else env)
     quoted = f"'a/b/{name}.yaml'" if " " in name else f"a/b/{name}.yaml"
-    assert f"\n  tau-train learn {quoted}\n" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"\n  tau-train learn {quoted}\n" in said
+    assert "\nWalker\n  seen: 3 agents, 4 observations, 2 continuous actions\n  trainer_type: ppo. Because.\n" in said
+
+
+def test_the_editors_file_is_called_after_its_first_behavior_alone(looked: list[Announced]) -> None:
+    looked.append(Announced("Other", SPEC, (0,), 3, ()))
+    for name in ("Other.yaml", "ppo.yaml"):
+        Path(name).write_text("mine")
+    assert main(["init", "--env", "editor", "--seconds", "0.1"]) == 0
+    assert files() == ["Other.yaml", "Walker.yaml", "ppo.yaml"]
+
+
+def test_what_it_says_can_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, getattr(sys, name))  # so that both come back
+    assert main(["init", "--log", "said.txt"]) == 0
+    sys.stdout.close()
+    assert "config.yaml is written." in Path("said.txt").read_text("utf-8")
 
 
 def test_a_hostile_name_is_neither_a_path_nor_a_steering_sequence(
@@ -109,6 +129,25 @@ def test_machines_get_everything(capsys: pytest.CaptureFixture[str]) -> None:
         "behaviors": {"Walker": {"seen": "3 agents, 4 observations, 2 continuous actions", "trainer_type": "ppo"}},
         "next": ["tau-train check game.yaml", "tau-train learn game.yaml"],
     }
+
+
+@pytest.mark.parametrize("flag", ["--quiet", "--json"])
+@pytest.mark.parametrize(("env", "said"), [("game", ""), ("editor", "press Play\n")])
+def test_quiet_says_only_when_to_press_play(
+    flag: str,
+    env: str,
+    said: str,
+    looked: list[Announced],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def look(self: FirstLook, tell: Any) -> list[Announced]:
+        self._say("press Play")
+        return looked
+
+    monkeypatch.setattr(FirstLook, "run", look)
+    assert main(["init", "--env", env, flag]) == 0
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.usefixtures("looked")

@@ -99,7 +99,7 @@ def test_the_remedy_that_learn_names_works(capsys: pytest.CaptureFixture[str]) -
         ("broken.yaml", "broken.yaml:1: is not valid YAML"),
         ("wrong.yaml", "wrong.yaml: behaviors.A.hyperparameters.batch_size must be a whole number such as 64 or 1e4"),
         ("gone.yaml --in-place", "gone.yaml:1: A.trainer is imitation, which ML-Agents dropped in 0.11"),
-        ("", 'Command "upgrade" parameter FILES requires an argument; see: tau-train upgrade --help'),
+        ("", "FILES is missing; see: tau-train upgrade --help"),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(
