@@ -205,7 +205,7 @@ class Run:
         models, failures = self._export(found)
         if not self.hurried.is_set():
             found = found._replace(chosen={name: words for name, words in found.chosen.items() if name in models})
-        self.store.write_status([model for model in found.exports if model.name in models])
+        self.store.write_status(found.lessons, [model for model in found.exports if model.name in models])
         if found.evaluation is not None:
             content = {**found.evaluation, "decisions": collector.steps, **self._speeds()}
             found = found._replace(evaluation=content)

@@ -148,6 +148,10 @@ class Offline(OffPolicy):
         GradientAlgorithm.load(self, arrays, facts, fresh=fresh)
         self.steps = 0 if fresh else int(facts.get("steps", 0))
 
+    @override
+    def lost(self, facts: Mapping[str, Any]) -> str:
+        return ""  # the recordings are read again
+
 
 def _set_aside(episodes: int, share: float, seed: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Episodes to set aside, bool [episodes]: at least one of several, never all."""
