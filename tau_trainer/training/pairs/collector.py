@@ -213,7 +213,8 @@ class PairsCollector(Collector):
         try:
             if collecting not in done:
                 error = supervising.exception()
-                self.run.error = error if isinstance(error, Exception) else None
+                if isinstance(error, Exception):
+                    self.run.fail(error)
                 await self.parallel.cancel()
             await collecting
             await self._drain_learners()
@@ -239,7 +240,7 @@ class PairsCollector(Collector):
                 learner.give_up()
             await learner.drain()
             if learner.error is not None and not self.parallel.failures:
-                self.run.error = learner.error
+                self.run.fail(learner.error)
         if self.actors is not None:
             if self.run.asked.is_set() and not at_once:
                 await self.overseer.save_better()  # before the last policies are played: the user may not wait for that
