@@ -38,7 +38,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -61,9 +61,9 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.streams import RewardStream
+from tau_trainer.settings import POCAHyperparameters
 
 if TYPE_CHECKING:
-    from tau_trainer.settings import PPOHyperparameters
     from tau_trainer.settings.batched import A2CHyperparameters
 
 _FRESH = 0.5
@@ -96,7 +96,7 @@ class PPO(GradientAlgorithm):
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
-        self._hyperparameters = cast("PPOHyperparameters", setup.settings.hyperparameters)
+        self._hyperparameters = POCAHyperparameters.of(setup.settings.hyperparameters)
         memory = setup.settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
         self._fused = fused
@@ -278,7 +278,7 @@ class PolicyUpdate:
         self,
         network: ActorCritic,
         parameters: FlatParameters,
-        hyperparameters: PPOHyperparameters | A2CHyperparameters,
+        hyperparameters: POCAHyperparameters | A2CHyperparameters,
         streams: Sequence[RewardStream],
         max_steps: float,
         ranks: Ranks | None = None,
@@ -324,7 +324,7 @@ class PolicyUpdate:
 
     def coefficients(self, progress: float) -> tuple[float, float]:
         """Half width of the clip range, and weight of the entropy."""
-        hyper, steps = cast("PPOHyperparameters", self.hyperparameters), self._max_steps
+        hyper, steps = POCAHyperparameters.of(self.hyperparameters), self._max_steps
         epsilon = scheduled(hyper.epsilon, hyper.epsilon_schedule, progress, EPSILON_FLOOR, steps)
         return epsilon, scheduled(hyper.beta, hyper.beta_schedule, progress, BETA_FLOOR, steps)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
@@ -156,6 +156,7 @@ class RecordingsCollector(Collector):
 
     def _make(self, name: str, settings: OfflineTrainerSettings) -> _Learner:
         from tau_trainer.algorithms import Setup, check_shared, make_algorithm
+        from tau_trainer.algorithms.offline.base import Offline
 
         images = order_of_recordings(self.settings.collection)
         demonstration = read_demonstrations([settings.demo_path], images=images)
@@ -163,7 +164,8 @@ class RecordingsCollector(Collector):
         spec = replace(demonstration.spec, name=name)
         device = self.settings.torch_settings.device or "cpu"
         setup = Setup(spec, settings, self.settings.env_settings.seed, 1, device, images=images)
-        algorithm = cast("Offline", make_algorithm(setup))
+        algorithm = make_algorithm(setup)
+        assert isinstance(algorithm, Offline)
         check_shared(algorithm, spec, self.settings.devices)
         assert algorithm.data is not None
         returns, aside = algorithm.data.returns, len(algorithm.held_out)
@@ -312,6 +314,5 @@ class RecordingsCollector(Collector):
 def _trainers(settings: RunSettings) -> list[tuple[str, OfflineTrainerSettings]]:
     """Trainer settings with the behavior's name; an empty name means the name in the recording."""
     named: list[tuple[str, TrainerSettings | None]] = [*settings.behaviors.items()]
-    return [
-        (name, cast("OfflineTrainerSettings", trainer)) for name, trainer in named or [("", settings.default_settings)]
-    ]
+    trainers = named or [("", settings.default_settings)]
+    return [(name, trainer) for name, trainer in trainers if isinstance(trainer, OfflineTrainerSettings)]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -134,10 +134,13 @@ class PopulationTrainer(ParallelTrainer[MemberPair]):
         """Make the learners, and the stack and the copies of all. Raises SettingsError, DataError, CheckpointError."""
         spec, seed = self._task.batched_spec, self._plan.seed
         self._learners = [self._pool.learner(pair.id, spec) for pair in self.pairs]
-        members = self._members = [cast(MemberLearner, learner.handle) for learner in self._learners]
+        members = self._members = [
+            learner.handle for learner in self._learners if isinstance(learner.handle, MemberLearner)
+        ]
         device, copies = self._plan.settings.torch_settings.device or "cpu", self._task.copies
         env = self._task.batched_env(torch.cat([seeds_of(seed + pair.id, copies) for pair in self.pairs]), device)
-        algorithms = [cast(PPO, member.algorithm) for member in members]
+        algorithms = [member.algorithm for member in members if isinstance(member.algorithm, PPO)]
+        assert len(algorithms) == len(self._learners)
         self._stack = Population(algorithms, copies, os.cpu_count() or 1)
         visible = self._learners[0].spec.observations
         hidden = [sensor not in visible for sensor in spec.observations]
