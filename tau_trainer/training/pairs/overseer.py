@@ -63,7 +63,8 @@ class RunOverseer(Overseer, Watcher):
         self.pool = LearnerPool(plan, run.hub, validator, self, run.callbacks, machines)
         self.checkpointer = Checkpointer(run, plan.origins)
         saved = self.checkpointer.newest()
-        self._generation, self._earlier = 0, self._restore(saved)
+        self._generation = 0
+        self._earlier = self._restore(saved)
         shown = [behavior_json.from_json(checkpoint.manifest["learner"]["behavior"]) for checkpoint in saved.values()]
         known = {spec.short_name: spec for spec in shown}
         self.door = Door(self.pool, known, self.checkpointer.origin, self._forget)
