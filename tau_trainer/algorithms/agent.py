@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -189,7 +189,7 @@ class AgentLearner(OffPolicy):
     def build(self) -> torch.nn.Module:
         with drawn_from(self.generator), named_failure(f"{self.name}.build"):
             self.agent = self._agent(self._setup)
-        numbers = cast("AgentHyperparameters", self.settings.hyperparameters)
+        numbers = AgentHyperparameters.of(self.settings.hyperparameters)
         self.network = OwnNetwork(
             self.spec,
             self.agent,

@@ -161,12 +161,12 @@ class POCA(PPO):
 
     name = "poca"
     starts_from = ()
-    update_kind: type[GroupUpdate] = GroupUpdate
+    update_kind = GroupUpdate
 
     def __init__(self, setup: Setup) -> None:
         if setup.reward_width != 1:
             raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
-        super().__init__(setup, fused=False)
+        super().__init__(setup)
 
     @override
     def build_network(self) -> GroupActorCritic:
@@ -177,11 +177,6 @@ class POCA(PPO):
     @override
     def columns(self) -> tuple[Column, ...]:
         return (*super().columns, MOMENT, GROUP)
-
-    @override
-    def new_update(self) -> GroupUpdate:
-        numbers, steps = self._hyperparameters, self.settings.max_steps
-        return self.update_kind(self.network, self.parameters, numbers, self.streams, steps, self.ranks)
 
     @override
     def read(self, rollout: Rollout) -> GroupReader:

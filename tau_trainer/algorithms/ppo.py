@@ -38,7 +38,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -61,9 +61,9 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.streams import RewardStream
+from tau_trainer.settings import POCAHyperparameters
 
 if TYPE_CHECKING:
-    from tau_trainer.settings import PPOHyperparameters
     from tau_trainer.settings.batched import A2CHyperparameters
 
 _FRESH = 0.5
@@ -81,11 +81,6 @@ class PPO(GradientAlgorithm):
 
     It learns from the newest ``buffer_size`` transitions, of which :attr:`rollout_size` are new in every update.
 
-    Args:
-        setup: see :class:`Setup`.
-        fused: plain networks learn through hand-written minibatches; False = torch's own differentiation throughout,
-            the same numbers.
-
     Attributes:
         policy_update: updates its network.
     """
@@ -94,12 +89,11 @@ class PPO(GradientAlgorithm):
     starts_from: tuple[str, ...] = ("bc",)
     data_parallel = True
 
-    def __init__(self, setup: Setup, *, fused: bool = True) -> None:
+    def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._hyperparameters = cast("PPOHyperparameters", setup.settings.hyperparameters)
+        self._hyperparameters = POCAHyperparameters.of(setup.settings.hyperparameters)
         memory = setup.settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
-        self._fused = fused
         self._shrink_at: float | None = getattr(self._hyperparameters, "shrink_at", None)
         self._shrunk = False
         self._older: WorkData | None = None
@@ -227,13 +221,15 @@ class PPO(GradientAlgorithm):
             generator=self.generator,
         )
 
+    @property
+    def update_kind(self) -> type[PolicyUpdate]:
+        """Class of :attr:`policy_update`."""
+        return PolicyUpdate
+
     def new_update(self) -> PolicyUpdate:
         """An update for the network and the current place of its parameters."""
         hyper, steps = self._hyperparameters, self.settings.max_steps
-        update = PolicyUpdate(self.network, self.parameters, hyper, self.streams, steps, self.ranks)
-        if not self._fused:
-            update.differentiate()
-        return update
+        return self.update_kind(self.network, self.parameters, hyper, self.streams, steps, self.ranks)
 
     def lie_in(self, **vectors: torch.Tensor) -> None:
         """Move the parameters to these vectors and learn there: see :meth:`FlatParameters.lie_in`."""
@@ -272,13 +268,19 @@ class PolicyUpdate:
         streams: reward streams, in the order of the network's values.
         max_steps: of the run, for schedules.
         ranks: the processes that learn together.
+
+    Attributes:
+        fuses: whether plain networks learn by hand-written minibatches; False: all learn by torch's own
+            differentiation, the same numbers.
     """
+
+    fuses = True
 
     def __init__(
         self,
         network: ActorCritic,
         parameters: FlatParameters,
-        hyperparameters: PPOHyperparameters | A2CHyperparameters,
+        hyperparameters: POCAHyperparameters | A2CHyperparameters,
         streams: Sequence[RewardStream],
         max_steps: float,
         ranks: Ranks | None = None,
@@ -287,10 +289,10 @@ class PolicyUpdate:
         self.hyperparameters, self._max_steps = hyperparameters, max_steps
         self.ranks = ranks
         self.epochs: FusedEpochs | AutogradEpochs
-        if self.objective is CLIPPED and network.plain and (ranks is None or ranks.alone):
+        if self.fuses and self.objective is CLIPPED and network.plain and (ranks is None or ranks.alone):
             self.epochs = FusedEpochs(network, parameters)
         else:
-            self.differentiate()
+            self.epochs = AutogradEpochs(network, parameters, ranks, self.objective)
         self._whole = parameters.optimizer.gradient.dim() > 1  # members' rows must stay together
         self._normalize = hyperparameters.normalize_advantage
         self._passes: int = getattr(hyperparameters, "num_epoch", 1)
@@ -308,10 +310,6 @@ class PolicyUpdate:
         """Whether epochs run without the interpreter's lock."""
         return isinstance(self.epochs, FusedEpochs) and self.epochs.scripted
 
-    def differentiate(self) -> None:
-        """Learn by torch's own differentiation, for any network: the same numbers."""
-        self.epochs = AutogradEpochs(self.network, self.parameters, self.ranks, self.objective)
-
     def loaded(self) -> None:
         """The network may have been restored to a state without statistics."""
         self._observed = False
@@ -324,7 +322,7 @@ class PolicyUpdate:
 
     def coefficients(self, progress: float) -> tuple[float, float]:
         """Half width of the clip range, and weight of the entropy."""
-        hyper, steps = cast("PPOHyperparameters", self.hyperparameters), self._max_steps
+        hyper, steps = POCAHyperparameters.of(self.hyperparameters), self._max_steps
         epsilon = scheduled(hyper.epsilon, hyper.epsilon_schedule, progress, EPSILON_FLOOR, steps)
         return epsilon, scheduled(hyper.beta, hyper.beta_schedule, progress, BETA_FLOOR, steps)
 

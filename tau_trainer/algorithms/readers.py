@@ -134,9 +134,13 @@ class RolloutReader(Reader):
         ranks, count = ranks or Ranks(), len(rollout)
         self.rows = Rows(count, generator) if ranks.alone else SplitRows(ranks, count, generator)
         self.new = count - rollout.older
-        self._sequences = None if sequence_length is None else rollout.sequences(sequence_length)
+        self._sequences = self._arrange(sequence_length)
         self._arrived: tuple[Inputs, torch.Tensor] | None = None
         """Inputs and recurrent states [N, towers, M] in order of arrival, if the network has a memory."""
+
+    def _arrange(self, sequence_length: int | None) -> tuple[IndexArray, BoolArray] | None:
+        """Choose the order of the samples: see :meth:`Rollout.sequences`; None: an order without sequences."""
+        return None if sequence_length is None else self._rollout.sequences(sequence_length)
 
     @override
     def observe(self, normalizer: Normalizer) -> None:
@@ -206,29 +210,15 @@ class RolloutReader(Reader):
 class GroupReader(RolloutReader):
     """Samples set by set. Their seat, int64 [N] in :attr:`seating`, follows their inputs.
 
-    Args:
-        rollout: the experience to learn from; its memory keeps moments and groups.
-        network: the network to train.
-        version: of its policy.
-        generator: draws the minibatches.
-        sequence_length: steps of a sequence; None: the network has no memory.
-        ranks: see :class:`RolloutReader`.
+    The memory of the rollout keeps moments and groups.
     """
 
     seating: Seating
 
-    def __init__(
-        self,
-        rollout: Rollout,
-        network: ActorCritic,
-        version: int,
-        generator: torch.Generator,
-        sequence_length: int | None = None,
-        ranks: Ranks | None = None,
-    ) -> None:
-        super().__init__(rollout, network, version, generator, None, ranks)
+    @override
+    def _arrange(self, sequence_length: int | None) -> None:
         self._recurrent = sequence_length is not None
-        self._groups = groups = Groups(rollout, sequence_length)
+        self._groups = groups = Groups(self._rollout, sequence_length)
         arrived = np.argsort(groups.joint, kind="stable")  # entities by seat
         seat = np.empty_like(arrived)
         seat[arrived] = np.arange(len(arrived))

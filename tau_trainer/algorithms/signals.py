@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,11 +25,10 @@ from tau_trainer.models import ActorCritic
 from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.models.distributions import action_log_prob
 from tau_trainer.rewards.learned import Experience, LearnedReward
-from tau_trainer.settings.signals import LEARNED
+from tau_trainer.settings.signals import LEARNED, ModelledSignalSettings
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms.base import Setup
-    from tau_trainer.settings.signals import ModelledSignalSettings
 
 LogProb = Callable[[Experience], torch.Tensor]
 """Log-probability [n] of the actions of transitions under the current policy."""
@@ -79,8 +78,9 @@ class Signal:
     """
 
     def __init__(self, name: str, setup: Setup, network: ActorCritic, log_prob: LogProb) -> None:
-        self.settings = cast("ModelledSignalSettings", setup.settings.reward_signals[name])
-        self.name = name
+        settings = setup.settings.reward_signals[name]
+        assert isinstance(settings, ModelledSignalSettings)
+        self.name, self.settings = name, settings
         numbers = setup.settings.hyperparameters
         self._batch: int = numbers.batch_size
         self._epochs: int = getattr(self.settings, "num_epoch", 0) or getattr(numbers, "num_epoch", 1)

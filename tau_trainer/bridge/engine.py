@@ -15,6 +15,7 @@ from tau_trainer.bridge.dialect import Codec, Dialect
 from tau_trainer.bridge.launcher import EngineOptions, EngineProcess, LaunchSpec
 from tau_trainer.bridge.package import Package
 from tau_trainer.bridge.protocol import STATUS_OK, Command
+from tau_trainer.bridge.server import Admission
 from tau_trainer.bridge.side_channels import Sampler, SideChannelHub
 from tau_trainer.errors import (
     EngineDisconnectedError,
@@ -78,9 +79,7 @@ class Engine:
         self._on_event = on_event
         self._codec: Codec | None = None
         """Known once the engine has introduced itself."""
-        self._server = options.server()
-        self._server.objection = Dialect.objection
-        self._server.on_stranger = self._refused
+        self._server = options.server(Admission(Dialect.objection, self._refused))
         self._watcher: asyncio.Task[None] | None = None
         how = "" if options.tls is None else " with TLS (which ML-Agents' own client cannot)"
         self._wait = _Wait(f"connect{how}")

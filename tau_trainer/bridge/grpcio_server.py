@@ -17,7 +17,7 @@ import grpc.aio
 from tau_trainer.bridge.dialect import BY_METHOD, Dialect
 from tau_trainer.bridge.http2 import MAX_MESSAGE, NO_METHOD
 from tau_trainer.bridge.ports import check_address
-from tau_trainer.bridge.server import NO_ENGINE, TAKEN, Request, Server
+from tau_trainer.bridge.server import ANYBODY, NO_ENGINE, TAKEN, Admission, Request, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import PortInUseError
 
@@ -49,9 +49,9 @@ def _address(peer: str) -> str:
 class GrpcioServer(Server):
     """See :class:`~tau_trainer.bridge.server.Server`."""
 
-    def __init__(self, address: str, tls: Tls | None = None) -> None:
+    def __init__(self, address: str, tls: Tls | None = None, admission: Admission = ANYBODY) -> None:
         """``address``: the address to listen on. ``tls`` None: unencrypted, as ML-Agents' engines need it."""
-        super().__init__()
+        super().__init__(admission)
         self._address = address.strip("[]")
         self._tls = tls
         self._server: grpc.aio.Server | None = None

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from tau_trainer.bridge.dialect import UNITY, UNREAL, Dialect
 from tau_trainer.bridge.godot.dialect import GREETING, Godot
 from tau_trainer.bridge.godot.server import GodotServer
-from tau_trainer.bridge.server import EngineServer, Server
+from tau_trainer.bridge.server import ANYBODY, Admission, EngineServer, Server
 from tau_trainer.bridge.tls import Tls
 from tau_trainer.errors import LaunchError
 from tau_trainer.settings import HEADLESS_PREFIX, EngineSettings
@@ -159,15 +159,15 @@ class EngineOptions:
     godot: Godot | None = None
     """What Godot games are told; None: the engines are not Godot games."""
 
-    def server(self) -> Server:
+    def server(self, admission: Admission = ANYBODY) -> Server:
         """A new server for one engine."""
         if self.godot is not None:
-            return GodotServer(self.godot, GREETING)
+            return GodotServer(self.godot, GREETING, admission)
         if self.listen is None:
-            return EngineServer()
+            return EngineServer(admission)
         from tau_trainer.bridge.grpcio_server import GrpcioServer  # slow to import and seldom needed
 
-        return GrpcioServer(self.listen, self.tls)
+        return GrpcioServer(self.listen, self.tls, admission)
 
 
 class EngineProcess:

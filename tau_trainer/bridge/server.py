@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from tau_trainer.bridge.dialect import BY_METHOD, UNITY, Dialect
 from tau_trainer.bridge.http2 import INVALID_ARGUMENT, MAX_MESSAGE, UNAVAILABLE, Connection
@@ -55,14 +55,27 @@ class Request:
     """Whether the engine still waits for the answer."""
 
 
+class Admission(NamedTuple):
+    """Who is taken for the engine."""
+
+    objection: Callable[[Dialect, bytes], str | None] = lambda dialect, message: None
+    """Why a caller with this first message is not an engine; None: it is one."""
+    on_stranger: Callable[[str, str], None] = lambda peer, why: None
+    """Called for each refused caller before the engine's first call, with address and port, and the reason."""
+
+
+ANYBODY = Admission()
+"""The first caller is the engine."""
+
+
 class Server(ABC):
     """Receives an engine's calls and answers each with :meth:`reply`.
 
-    The first connection with a complete call without :attr:`objection` is the engine's; all others are refused.
+    The first connection with a complete call without an objection is the engine's; all others are refused.
     Usage: ``port = await start()``, then ``data = await receive()`` and ``reply(...)`` in turn, ``await stop()``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, admission: Admission = ANYBODY) -> None:
         self.port = 0
         self._waiter: asyncio.Future[bytes] | None = None
         self._unread: deque[Request] = deque()
@@ -70,10 +83,7 @@ class Server(ABC):
         self._broken: str | None = None
         self.dialect: Dialect = UNITY
         """The engine's; known from its first message on."""
-        self.objection: Callable[[Dialect, bytes], str | None] = lambda dialect, message: None
-        """Why a caller with this first message is not an engine; None: it is one."""
-        self.on_stranger: Callable[[str, str], None] = lambda peer, why: None
-        """Called for each refused caller before the engine's first call, with address and port, and the reason."""
+        self.objection, self.on_stranger = admission
         self._strangers: Counter[str] = Counter()
         """Number of other calls before the engine's, by host."""
 
@@ -148,8 +158,8 @@ class Server(ABC):
 class EngineServer(Server):
     """See :class:`Server`. Listens on both loopback addresses and nowhere else."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, admission: Admission = ANYBODY) -> None:
+        super().__init__(admission)
         self._servers: list[asyncio.Server] = []
         self._links: dict[Link, None] = {}
         """All connections, in order."""

@@ -37,6 +37,8 @@ class Conclusion(NamedTuple):
     chosen: Mapping[str, str] = {}
     """Description of each exported policy, with its decisions and score, by name."""
     baselines: Mapping[str, BaselineScore] = {}
+    lessons: Mapping[str, int] = {}
+    """The last lesson of each parameter with a curriculum, from 0."""
 
 
 class Collector(ABC):

@@ -133,10 +133,13 @@ class Run:
             steps, unit = self.collector.steps, self.collector.unit
             self.hub.event("stopped", message=f"the run ends after {steps:,} {unit}: {reason}")
 
+    def fail(self, error: Exception) -> None:
+        """End the run with this error, unless it has one already. It is the collector's to stop."""
+        self.error = self.error or error
+
     def _fail(self, error: CallbackError) -> None:
         """End the run as if it were cancelled, because a callback has failed."""
-        if self.error is None:
-            self.error = error
+        self.fail(error)
         self.collector.interrupt()
 
     @contextmanager
@@ -179,7 +182,7 @@ class Run:
             while collector.advance():
                 self.show()
         except Exception as error:
-            self.error = error if self.error is None else self.error
+            self.fail(error)
             if not isinstance(error, TauError):  # a bug of ours: keep what was learned; --debug shows the place
                 _log.debug("what ended the run", exc_info=error)
         self._clock.learning_s = time.monotonic() - begun
@@ -205,7 +208,7 @@ class Run:
         models, failures = self._export(found)
         if not self.hurried.is_set():
             found = found._replace(chosen={name: words for name, words in found.chosen.items() if name in models})
-        self.store.write_status([model for model in found.exports if model.name in models])
+        self.store.write_status(found.lessons, [model for model in found.exports if model.name in models])
         if found.evaluation is not None:
             content = {**found.evaluation, "decisions": collector.steps, **self._speeds()}
             found = found._replace(evaluation=content)

@@ -51,8 +51,6 @@ class Store:
         self.folder = folder
         self.failures: dict[str, str] = {}
         """Why the last checkpoint of a policy could not be written, in a sentence, by name."""
-        self.lessons: Callable[[], Mapping[str, int]] = dict
-        """The lesson of each parameter with a curriculum, from 0."""
         self._hub, self._callbacks = hub, callbacks
         self._number = last_number(self.checkpoints) if goes_on else 0
 
@@ -61,10 +59,15 @@ class Store:
         """Folder of all checkpoints."""
         return self.folder / "checkpoints"
 
-    def save(self, policies: Sequence[Kept], *, models: bool = True) -> bool:
+    def save(self, policies: Sequence[Kept], lessons: Mapping[str, int] = {}, *, models: bool = True) -> bool:
         """Write a checkpoint of each of these policies, and its model; failures are warnings.
 
         All belong to one moment: if one cannot be written, none is, and the previous moment remains.
+
+        Args:
+            policies: of the moment.
+            lessons: see :meth:`write_status`.
+            models: whether to write models too.
 
         Returns:
             Whether the checkpoints were written.
@@ -95,13 +98,13 @@ class Store:
             facts = {"behavior": kept.name, "step": kept.steps, "path": str(path), "reward": reward}
             self._hub.event("checkpoint", **facts, model=None if model is None else str(model))
             self._callbacks.soon("on_save_end", SaveInfo(kept.name, kept.steps, path))
-        self.write_status()
+        self.write_status(lessons)
         return True
 
-    def write_status(self, models: Sequence[Export] = ()) -> None:
+    def write_status(self, lessons: Mapping[str, int], models: Sequence[Export] = ()) -> None:
         """Write the status of the checkpoints in ML-Agents' format; see :func:`.status.write_status`."""
         try:
-            write_status(self.folder, dict(self.lessons()), models)
+            write_status(self.folder, lessons, models)
         except TauError as error:
             self._hub.warning(str(error))
 

@@ -71,6 +71,13 @@ class Hyperparameters(Section):
     layer_statistics: Bool = False
     """Record mean and deviation of every layer's weights and gradients after each update."""
 
+    @classmethod
+    def of(cls, given: Hyperparameters) -> Self:
+        """``given`` as hyperparameters of this class. Raises TypeError for those of another ``trainer_type``."""
+        if not isinstance(given, cls):
+            raise TypeError(f"{type(given).__name__} are no {cls.__name__}, which this algorithm needs")
+        return given
+
     @model_validator(mode="after")
     def _batch_fits_buffer(self) -> Self:
         if self.buffer_size and self.batch_size > self.buffer_size:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from tau_trainer.envs.batched import BatchedEnv
     from tau_trainer.models import Policy
-    from tau_trainer.tau.batched import TauBatched
 
 TARGET_SENSOR = "target"
 """The sensor from which an AgentTrainer computes rewards; the policy never sees it."""
@@ -138,7 +137,10 @@ class TauTask:
 
     def batched_target(self, env: BatchedEnv) -> Tensor:
         """The vectors of the right answers."""
-        return cast("TauBatched", env).target(env.state)
+        from tau_trainer.tau.batched import TauBatched
+
+        assert isinstance(env, TauBatched)
+        return env.target(env.state)
 
     def rewarder(self, spec: BehaviorSpec) -> RewardComputer:
         """The reward of the settings. Raises SettingsError if a target sensor is needed but missing."""

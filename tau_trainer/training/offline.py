@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
@@ -18,22 +18,24 @@ from typing_extensions import override
 from tau_trainer.bridge.demonstrations import read_demonstrations
 from tau_trainer.bridge.package import order_of_recordings
 from tau_trainer.columns import Arrays
-from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.errors import SettingsError
 from tau_trainer.evaluation.candidates import ScoredPolicy, best_to_keep, stored_best
 from tau_trainer.export import export_onnx
 from tau_trainer.metrics import BehaviorSnapshot, keys
 from tau_trainer.runs.callbacks import UpdateInfo
-from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.origins import Origins
 from tau_trainer.runs.run import Run
-from tau_trainer.runs.store import Kept
+from tau_trainer.runs.store import ModelWriter
 from tau_trainer.settings import (
     OfflineTrainerSettings,
     RunSettings,
     TrainerSettings,
 )
+from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
+from tau_trainer.training.checkpointing import Checkpointer
+from tau_trainer.training.learning.parameters_only import whole
 from tau_trainer.training.lessons import Lessons
 
 if TYPE_CHECKING:
@@ -43,26 +45,69 @@ _STEPS = 100
 """Gradient steps between two checks of the clock and of Ctrl-C; a resumed run takes them in the same portions."""
 
 
-@dataclass(slots=True)
 class _Learner:
-    """One behavior."""
+    """One behavior: see :class:`~tau_trainer.training.checkpointing.Checkpointed`."""
 
-    name: str
-    settings: OfflineTrainerSettings
-    algorithm: Offline
-    best: ScoredPolicy | None = None
-    mean_return: float | None = None
-    """Of the latest evaluation."""
-    episodes: int = 0
+    laps = None
+
+    def __init__(self, name: str, settings: OfflineTrainerSettings, algorithm: Offline, seed: int) -> None:
+        self.name, self.settings, self.algorithm, self._seed = name, settings, algorithm, seed
+        self.best: ScoredPolicy | None = None
+        self.mean_return: float | None = None
+        """Of the latest evaluation."""
+        self.episodes = 0
 
     @property
-    def steps(self) -> int:
+    def spec(self) -> BehaviorSpec:
+        """The behavior."""
+        return self.algorithm.spec
+
+    @property
+    def decisions(self) -> int:
         """Gradient steps so far, in all runs."""
         return self.algorithm.steps
 
     @property
+    def version(self) -> int:
+        """Number of updates."""
+        return self.algorithm.version
+
+    @property
     def done(self) -> bool:
-        return self.steps >= self.settings.max_steps
+        """Whether all gradient steps are taken."""
+        return self.decisions >= self.settings.max_steps
+
+    def best_mark(self) -> int:
+        """Gradient steps of the best policy; if policies are not compared, each counts as better."""
+        return self.decisions if self.best is None else self.best.decisions
+
+    def model(self) -> ModelWriter | None:
+        """Writer of the current policy."""
+        return partial(export_onnx, self.algorithm.snapshot(), self.spec)
+
+    def state(self) -> tuple[Arrays, Mapping[str, Any]]:
+        """The algorithm's state and the best policy."""
+        arrays, facts = self.algorithm.state()
+        weights, best = best_to_keep(self.best)
+        return {**arrays, **weights}, {
+            "algorithm": facts,
+            "mean_reward": self.mean_return,
+            "acting_rng": np.random.default_rng([self._seed, 1]).bit_generator.state,
+            "behavior": behavior_json.to_json(self.spec),
+            "reward_components": 1,
+            "best": best,
+        }
+
+    def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        arrays, values = whole(arrays, values, self.algorithm.state)
+        self.algorithm.load(arrays, values["algorithm"], fresh=False)
+        self.best, self.mean_return = stored_best(self.algorithm, arrays, values), values["mean_reward"]
+
+    def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+        """Start with the weights of another run."""
+        arrays, values = whole(arrays, values, self.algorithm.state)
+        self.algorithm.load(arrays, values["algorithm"], fresh=True)
 
 
 class RecordingsCollector(Collector):
@@ -79,12 +124,20 @@ class RecordingsCollector(Collector):
     def __init__(self, settings: RunSettings, run: Run) -> None:
         self.settings, self.run = settings, run
         self.learners = [self._make(name, trainer) for name, trainer in _trainers(settings)]
+        self.checkpointer = Checkpointer(run, None if run.folder.resumed else Origins(settings))
+        self.checkpointer.newest([learner.name for learner in self.learners])
+        for learner in self.learners:
+            # Without names in the settings, the recording names the behavior.
+            self.checkpointer.register(learner, () if settings.behaviors else (learner.name,))
+            numbers = learner.settings.model_dump(mode="json")
+            step, most = learner.decisions, learner.settings.max_steps
+            run.hub.begin(learner.name, step=step, max_steps=most, hyperparameters=numbers)
         self._first, self._started = self.steps, time.monotonic()
 
     @property
     @override
     def steps(self) -> int:
-        return sum(learner.steps for learner in self.learners)
+        return sum(learner.decisions for learner in self.learners)
 
     @property
     @override
@@ -103,6 +156,7 @@ class RecordingsCollector(Collector):
 
     def _make(self, name: str, settings: OfflineTrainerSettings) -> _Learner:
         from tau_trainer.algorithms import Setup, check_shared, make_algorithm
+        from tau_trainer.algorithms.offline.base import Offline
 
         images = order_of_recordings(self.settings.collection)
         demonstration = read_demonstrations([settings.demo_path], images=images)
@@ -110,7 +164,8 @@ class RecordingsCollector(Collector):
         spec = replace(demonstration.spec, name=name)
         device = self.settings.torch_settings.device or "cpu"
         setup = Setup(spec, settings, self.settings.env_settings.seed, 1, device, images=images)
-        algorithm = cast("Offline", make_algorithm(setup))
+        algorithm = make_algorithm(setup)
+        assert isinstance(algorithm, Offline)
         check_shared(algorithm, spec, self.settings.devices)
         assert algorithm.data is not None
         returns, aside = algorithm.data.returns, len(algorithm.held_out)
@@ -119,40 +174,7 @@ class RecordingsCollector(Collector):
             f"'{name}' learns from {len(algorithm.replay):,} decisions{worth}; {aside:,} more are set aside to see "
             "how well it generalizes"
         )
-        learner = _Learner(name, settings, algorithm)
-        self._restore(learner)
-        self.run.hub.begin(
-            name,
-            step=learner.steps,
-            max_steps=settings.max_steps,
-            hyperparameters=settings.model_dump(mode="json"),
-        )
-        return learner
-
-    def _restore(self, learner: _Learner) -> None:
-        if not self.run.folder.resumed:
-            origins = Origins(self.settings)
-            if not self.settings.behaviors:  # the recording names the behavior
-                origins.check({learner.name: learner.name})
-            origin = origins.of(learner.name, learner.name)
-            if origin is None and origins.run:
-                said = f"'{learner.name}' starts from scratch: the run '{origins.run}' saved nothing of it"
-                self.run.hub.warning(said)
-            if origin is not None:
-                learner.algorithm.load(origin.tensors, origin.manifest["learner"]["algorithm"], fresh=True)
-            return
-        found = latest_checkpoint(self.run.folder.checkpoints, learner.name)
-        for warning in found.warnings:
-            self.run.hub.warning(warning)
-        if found.checkpoint is None:
-            raise CheckpointError(
-                f"the run in '{self.run.folder.path}' saved nothing of '{learner.name}' that can be read, so there is "
-                "nothing to resume; start it again with --force"
-            )
-        values = found.checkpoint.manifest["learner"]
-        learner.algorithm.load(found.checkpoint.tensors, values["algorithm"], fresh=False)
-        learner.best = stored_best(learner.algorithm, found.checkpoint.tensors, values)
-        learner.mean_return = values["mean_reward"]
+        return _Learner(name, settings, algorithm, self.settings.env_settings.seed)
 
     @override
     def advance(self) -> bool:
@@ -160,10 +182,10 @@ class RecordingsCollector(Collector):
         learner = next((learner for learner in self.learners if not learner.done), None)
         if learner is None or self.run.ending:
             for learner in self.learners:
-                if learner.steps > 0 and not learner.done:
+                if learner.decisions > 0 and not learner.done:
                     self._break_off(learner)
             return False
-        if self.settings.env_settings.env_path is not None and not learner.steps:
+        if self.settings.env_settings.env_path is not None and not learner.decisions:
             self._evaluate(learner)  # the starting point, and a check that it is the right environment
         self._learn(learner)
         return True
@@ -171,30 +193,30 @@ class RecordingsCollector(Collector):
     def _learn(self, learner: _Learner) -> None:
         settings, hub = learner.settings, self.run.hub
         every = settings.summary_every(settings.max_steps)
-        ends = [(learner.steps // step + 1) * step for step in (_STEPS, every, settings.checkpoint_every)]
-        steps = min(*ends, settings.max_steps) - learner.steps
+        ends = [(learner.decisions // step + 1) * step for step in (_STEPS, every, settings.checkpoint_every)]
+        steps = min(*ends, settings.max_steps) - learner.decisions
         tell, begun = self.run.callbacks.tell, time.perf_counter()
-        tell("on_update_begin", UpdateInfo(learner.name, learner.algorithm.version, learner.steps))
-        stats = learner.algorithm.train(steps, learner.steps / settings.max_steps)
+        tell("on_update_begin", UpdateInfo(learner.name, learner.algorithm.version, learner.decisions))
+        stats = learner.algorithm.train(steps, learner.decisions / settings.max_steps)
         seconds, version = time.perf_counter() - begun, learner.algorithm.version
-        tell("on_update_end", UpdateInfo(learner.name, version, learner.steps, dict(stats), seconds))
+        tell("on_update_end", UpdateInfo(learner.name, version, learner.decisions, dict(stats), seconds))
         hub.add_all(learner.name, stats)
-        checkpoint = learner.steps % settings.checkpoint_every == 0 or learner.done
+        checkpoint = learner.decisions % settings.checkpoint_every == 0 or learner.done
         if checkpoint:
             self._judge(learner)
-        if learner.steps % every == 0 or learner.done:
+        if learner.decisions % every == 0 or learner.done:
             if not checkpoint:
                 hub.add_all(learner.name, learner.algorithm.assess())
-            hub.flush(learner.name, learner.steps, training=not learner.done)
+            hub.flush(learner.name, learner.decisions, training=not learner.done)
         if checkpoint:
-            self.checkpoint(learner)
+            self._checkpoint(learner)
 
     def _break_off(self, learner: _Learner) -> None:
         """The run ends before this behavior is done: save it."""
-        if learner.steps % learner.settings.checkpoint_every:
+        if learner.decisions % learner.settings.checkpoint_every:
             if self.settings.env_settings.env_path is None:
                 self._judge(learner)  # playing takes too long after Ctrl-C
-            self.checkpoint(learner)
+            self._checkpoint(learner)
 
     def _judge(self, learner: _Learner) -> None:
         """Score the policy: on the set-aside recordings, and in the environment if one is named."""
@@ -207,7 +229,7 @@ class RecordingsCollector(Collector):
             score = self._evaluate(learner)
         if score is not None:
             policy = learner.algorithm.snapshot()
-            learner.best = ScoredPolicy(policy, learner.steps, {}, (0.0, score)).or_kept(learner.best)
+            learner.best = ScoredPolicy(policy, learner.decisions, {}, (0.0, score)).or_kept(learner.best)
 
     def _evaluate(self, learner: _Learner) -> float:
         """Mean return of the most likely actions."""
@@ -229,36 +251,15 @@ class RecordingsCollector(Collector):
         self.run.hub.episode(learner.name, None, episodes.returns, episodes.lengths)
         return learner.mean_return if learner.mean_return is not None else -np.inf
 
-    def checkpoint(self, learner: _Learner) -> None:
+    def _checkpoint(self, learner: _Learner) -> None:
         """Write a checkpoint of a behavior. With ``save_best_only``, write it only if the policy is the best so far."""
-        best = learner.best
-        if learner.settings.save_best_only and best is not None and best.decisions != learner.steps:
-            text = f"'{learner.name}' is no better than in its latest checkpoint, which is kept (save_best_only)"
-            self.run.hub.event("checkpoint", behavior=learner.name, step=learner.steps, message=text)
-            return
-        policy = None if self.run.hurried.is_set() else learner.algorithm.snapshot()
-        model = None if policy is None else partial(export_onnx, policy, learner.algorithm.spec)
-        state, keep = partial(self._state, learner), learner.settings.keep_checkpoints
-        self.run.store.save([Kept(learner.name, learner.steps, state, model, keep)])
+        content = {"pairs": {}, "generation": 0, "task": {}, "lessons": Lessons({}).state()}
+        for unsaved in self.checkpointer.unsaved([learner]):
+            self.checkpointer.moment([unsaved], content)()
 
     @override
     def save(self) -> None:
         """Do nothing: every behavior was saved when it finished."""
-
-    def _state(self, learner: _Learner) -> tuple[Arrays, Mapping[str, Any]]:
-        arrays, facts = learner.algorithm.state()
-        weights, best = best_to_keep(learner.best)
-        values: dict[str, Any] = {
-            "algorithm": facts,
-            "decisions": learner.steps,
-            "mean_reward": learner.mean_return,
-            "acting_rng": np.random.default_rng([self.settings.env_settings.seed, 1]).bit_generator.state,
-            "behavior": behavior_json.to_json(learner.algorithm.spec),
-            "reward_components": 1,
-            "best": best,
-        }
-        manifest = {"learner": values, "pairs": {}, "generation": 0, "task": {}, "lessons": Lessons({}).state()}
-        return {**arrays, **weights}, manifest
 
     @override
     def conclude(self) -> Conclusion:
@@ -272,19 +273,19 @@ class RecordingsCollector(Collector):
     def _export(self, learner: _Learner) -> Export:
         best = self._best(learner)
         policy = learner.algorithm.snapshot() if best is None else best.policy
-        made_of = learner.steps if best is None else best.decisions
+        made_of = learner.decisions if best is None else best.decisions
         plays = self.settings.env_settings.env_path is not None
         reward = best.rank[1] if best is not None and plays else None
-        return Export(learner.name, partial(export_onnx, policy, learner.algorithm.spec), made_of, reward)
+        return Export(learner.name, partial(export_onnx, policy, learner.spec), made_of, reward)
 
     def _described(self, learner: _Learner) -> str:
         """The exported policy, in words."""
         best = self._best(learner)
         if best is None:
-            return f"the last policy, of gradient step {learner.steps:,}"
+            return f"the last policy, of gradient step {learner.decisions:,}"
         plays, score = self.settings.env_settings.env_path is not None, best.rank[1]
         worth = f"mean reward {score:.3f}" if plays else f"a loss of {-score:.4g} on the set-aside recordings"
-        return f"the best policy, of gradient step {best.decisions:,} of {learner.steps:,}, with {worth}"
+        return f"the best policy, of gradient step {best.decisions:,} of {learner.decisions:,}, with {worth}"
 
     @property
     @override
@@ -292,7 +293,7 @@ class RecordingsCollector(Collector):
         return tuple(
             BehaviorSnapshot(
                 learner.name,
-                learner.steps,
+                learner.decisions,
                 learner.settings.max_steps,
                 learner.episodes,
                 learner.mean_return,
@@ -313,6 +314,5 @@ class RecordingsCollector(Collector):
 def _trainers(settings: RunSettings) -> list[tuple[str, OfflineTrainerSettings]]:
     """Trainer settings with the behavior's name; an empty name means the name in the recording."""
     named: list[tuple[str, TrainerSettings | None]] = [*settings.behaviors.items()]
-    return [
-        (name, cast("OfflineTrainerSettings", trainer)) for name, trainer in named or [("", settings.default_settings)]
-    ]
+    trainers = named or [("", settings.default_settings)]
+    return [(name, trainer) for name, trainer in trainers if isinstance(trainer, OfflineTrainerSettings)]

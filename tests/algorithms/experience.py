@@ -16,6 +16,7 @@ from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.reference_ppo import Trajectory
 from tests.networks import observations
+from tools.bench.by_torch import PPOByTorch
 
 Settings = TypeVar("Settings", bound=TrainerSettings)
 VECTORS = (ObservationSpec("vector", (4,)), ObservationSpec("more", (3,)))
@@ -60,7 +61,8 @@ def ppo(
     """A learner, of a behavior that sees two vectors unless told otherwise."""
     if isinstance(spec, ActionSpec):
         spec = behavior(spec)
-    return PPO(Setup(spec, settings() if options is None else options, seed, width, device), fused=fused)
+    kind = PPO if fused else PPOByTorch
+    return kind(Setup(spec, settings() if options is None else options, seed, width, device))
 
 
 class Collector:

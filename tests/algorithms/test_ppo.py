@@ -30,6 +30,7 @@ from tests.algorithms.experience import (
     settings,
 )
 from tests.networks import IMAGE, LIST
+from tools.bench.by_torch import PPOByTorch
 
 ALL_ACTIONS = [
     pytest.param(CONTINUOUS, id="continuous"),
@@ -456,7 +457,7 @@ def test_target_kl_is_compared_with_the_kl_and_nothing_else(epsilon: float, epoc
 def test_ranks_learn_as_one_by_torchs_differentiation_as_well() -> None:
     def work(ranks: Ranks) -> tuple[torch.Tensor, float]:
         numbers = settings(optimizer="sgd", learning_rate=0.01)  # the size of a gradient counts
-        learner = PPO(Setup(behavior(CONTINUOUS), numbers, 1, ranks=ranks), fused=False)
+        learner = PPOByTorch(Setup(behavior(CONTINUOUS), numbers, 1, ranks=ranks))
         result = learner.update(Collector(learner).collect(learner.snapshot()), 0.0, None)
         return learner.parameters.optimizer.parameters.clone(), result[keys.VALUE_LOSS]
 

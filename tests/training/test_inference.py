@@ -152,14 +152,14 @@ def test_what_validation_chose_is_played_unless_the_last_is_asked_for(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Learner] = []
-    original = Learner.play
+    original = Learner.restore
 
     def watched(self: Learner, *args: Any) -> None:
         original(self, *args)
         seen.append(self)
 
     train(tau_settings(tmp_path))
-    monkeypatch.setattr(Learner, "play", watched)
+    monkeypatch.setattr(Learner, "restore", watched)
     play(tau_settings(tmp_path), stage, command="parallel")
     play(tau_settings(tmp_path, checkpoint_settings__export="last"), stage, command="parallel")
     best, last = seen

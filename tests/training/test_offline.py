@@ -16,7 +16,7 @@ from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, RunFinishedError, SettingsError
 from tau_trainer.files import write_synced
-from tau_trainer.metrics import RunReport
+from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import load_settings
 from tau_trainer.training import offline
@@ -268,7 +268,7 @@ def test_the_name_may_be_the_recordings(file: Path) -> None:
 
 
 def test_a_behavior_that_never_began_is_not_saved(file: Path) -> None:
-    """Behaviors are learned one after the other, and this run is ended while it is at the first."""
+    """Behaviors are learned one after the other, and this run is ended while it is at the first; then it goes on."""
     values = yaml.safe_load(file.read_text())
     values["behaviors"] = dict.fromkeys(("A", "B"), values["behaviors"]["CartPole-v1"])
     file.write_text(yaml.safe_dump(values))
@@ -290,3 +290,35 @@ def test_a_behavior_that_never_began_is_not_saved(file: Path) -> None:
         patch.setattr(RecordingsCollector, "__init__", noted)
         report = learn(file, "cut")
     assert [path.name for path in (report.folder / "checkpoints").iterdir()] == ["A-100"]
+    resumed = learn(file, "cut", checkpoint_settings__resume=True)
+    assert resumed.decisions == 800
+    told = [one["fields"]["message"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == "warning"]
+    assert told == ["'B' starts from scratch: the run that is resumed saved nothing of it"]
+
+
+def test_parameters_alone_may_be_kept(file: Path) -> None:
+    report = learn(file, "lean", **{"behaviors.*.save_param_only": True})
+    assert not any(name.startswith(("optimizer.", "random.")) for name in newest(report).tensors)
+    assert export_run(report.folder)
+    more = {"behaviors.*.save_param_only": True, "behaviors.*.max_steps": 500}
+    assert learn(file, "lean", checkpoint_settings__resume=True, **more).decisions == 500
+    told = [one["fields"]["message"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == "warning"]
+    assert len(told) == 1
+    assert "has only parameters" in told[0]
+
+
+def test_the_best_alone_may_be_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the loss on the set-aside recordings: a checkpoint that is no better is skipped, and that is told."""
+    losses = iter([2.0, 3.0, 1.0, 1.0])
+
+    def assess(self: Offline) -> dict[str, float]:
+        return {keys.held_out(keys.POLICY_LOSS): next(losses)}
+
+    monkeypatch.setattr(Offline, "assess", assess)
+    report = learn(file, "best", **{"behaviors.*.save_best_only": True, "behaviors.*.checkpoint_interval": 100})
+    assert sorted(path.name for path in (report.folder / "checkpoints").iterdir()) == [
+        "CartPole-v1-100",
+        "CartPole-v1-300",
+    ]
+    saved = [one["fields"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == "checkpoint"]
+    assert [one["step"] for one in saved if "no better" in (one.get("message") or "")] == [200, 400]

@@ -31,7 +31,6 @@ from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.batched import BatchedLearner, TensorRollout
 from tau_trainer.algorithms.batched.population import Population
-from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.envs.batched import BatchedEnv, registry
 from tau_trainer.search.probe import Prober
 from tau_trainer.search.sizes import with_copies
@@ -42,6 +41,7 @@ from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.batched import compiling
 from tools.bench import batched, learner, tables, trainers
 from tools.bench.accelerator import Plan, Row
+from tools.bench.by_torch import PPOByTorch
 
 WARPDRIVE = 2.9e6
 """Environment steps a second that WarpDrive publishes for Tag: 2,000 copies of 1,000 agents, one A100 (its paper)."""
@@ -213,7 +213,7 @@ def _population(count: int, plan: Plan) -> tuple[float, ...]:
     settings = PPOTrainerSettings.model_validate(
         {"trainer_type": "ppo", "hyperparameters": asked, "network_settings": {"hidden_units": 64}}
     )
-    members = [PPO(Setup(spec, settings, seed, device=plan.device), fused=False) for seed in range(count)]
+    members = [PPOByTorch(Setup(spec, settings, seed, device=plan.device)) for seed in range(count)]
     threads = (os.cpu_count() or 1) if plan.small else 1
     population = Population(members, copies, threads)
     shape = steps, count * copies, 1

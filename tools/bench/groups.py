@@ -21,6 +21,7 @@ from tau_trainer.memory import Known, Work
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tools.bench import tables
+from tools.bench.by_torch import PPOByTorch
 
 DECISIONS, GROUPS, SEEN = 4096, 4, 32
 
@@ -50,7 +51,7 @@ def main() -> int:
 
 def microseconds(units: int, members: int, rounds: int) -> list[float]:
     """Of a decision, by PPO by hand and by torch, by MAPPO and by POCA."""
-    learners = [made(PPO, units), made(PPO, units, fused=False), made(MAPPO, units), made(POCA, units)]
+    learners = [made(PPO, units), made(PPOByTorch, units), made(MAPPO, units), made(POCA, units)]
     works = [collected(learner, members) for learner in learners]
     least = [float("inf")] * len(learners)
     for _ in range(rounds + 1):  # the first warms up
@@ -61,15 +62,15 @@ def microseconds(units: int, members: int, rounds: int) -> list[float]:
     return least
 
 
-def made(kind: type[PPO], units: int, **more: bool) -> PPO:
+def made(kind: type[PPO], units: int) -> PPO:
     """A new learner."""
     numbers = {"batch_size": 1024, "buffer_size": DECISIONS, "num_epoch": 3}
-    more_numbers = {"updates_per_buffer": 1} if kind is PPO else {}
+    more_numbers = {"updates_per_buffer": 1} if kind.name == PPO.name else {}
     settings = trainer_type(kind.name).settings.model_validate(
         {"hyperparameters": numbers | more_numbers, "network_settings": {"hidden_units": units}}
     )
     spec = BehaviorSpec("Walker?team=0", (ObservationSpec("vector", (SEEN,)),), ActionSpec(0, (5,)))
-    return kind(Setup(spec, settings, 1), **more)
+    return kind(Setup(spec, settings, 1))
 
 
 def collected(learner: PPO, members: int) -> Work:

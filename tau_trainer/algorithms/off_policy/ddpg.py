@@ -13,8 +13,6 @@ TD3 (:mod:`tau_trainer.algorithms.off_policy.td3`) is this with two Qs, a delay 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 import torch
 from typing_extensions import override
 
@@ -26,9 +24,7 @@ from tau_trainer.algorithms.parameters import follower, optimizer_step
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
-
-if TYPE_CHECKING:
-    from tau_trainer.settings import DDPGHyperparameters
+from tau_trainer.settings import DDPGHyperparameters
 
 
 def squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
@@ -59,7 +55,7 @@ class DDPG(OffPolicy):
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
-        self._tau = cast("DDPGHyperparameters", self.numbers).tau
+        self._tau = DDPGHyperparameters.of(self.numbers).tau
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)  # float32 [S]
         actor, q, *_ = self.parts
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
@@ -71,7 +67,7 @@ class DDPG(OffPolicy):
 
     @override
     def build(self) -> DeterministicActorCritic:
-        numbers, network = cast("DDPGHyperparameters", self.numbers), self.settings.network_settings
+        numbers, network = DDPGHyperparameters.of(self.numbers), self.settings.network_settings
         if network.action_levels is not None:
             raise SettingsError(f"{self.name} does not support action levels; remove network_settings.action_levels")
         if self.spec.actions.discrete_size:

@@ -14,8 +14,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 import numpy as np
 import torch
 from typing_extensions import override
@@ -29,10 +27,8 @@ from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.heads import Acting
+from tau_trainer.settings import DQNHyperparameters
 from tau_trainer.specs import FloatArray
-
-if TYPE_CHECKING:
-    from tau_trainer.settings import DQNHyperparameters
 
 
 class DQN(OffPolicy):
@@ -54,7 +50,7 @@ class DQN(OffPolicy):
     falls = True
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
-        self._hyperparameters = cast("DQNHyperparameters", setup.settings.hyperparameters)
+        self._hyperparameters = DQNHyperparameters.of(setup.settings.hyperparameters)
         if setup.spec.actions.continuous_size and setup.settings.network_settings.action_levels is None:
             raise SettingsError(
                 f"{self.name} chooses among discrete actions, but this behavior has continuous ones; "

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import cast
 
 import torch
 from typing_extensions import override
@@ -31,12 +30,12 @@ class IQN(DQN):
 
     @override
     def acting(self) -> Acting:
-        numbers = cast("IQNHyperparameters", self.numbers)
+        numbers = IQNHyperparameters.of(self.numbers)
         return replace(super().acting(), head=partial(QuantileHead, numbers=numbers))
 
     @override
     def learning(self) -> QLearning:
-        numbers = cast("IQNHyperparameters", self.numbers)
+        numbers = IQNHyperparameters.of(self.numbers)
         return QuantileLearning(self.module, self.parameters, numbers, float(self.gammas[0]), self._fractions)
 
     def _fractions(self, rows: int, size: int) -> torch.Tensor:
@@ -55,7 +54,7 @@ class QuantileLearning(QLearning):
         Returns:
             Loss, mean value of the stored actions, and norm of the gradient, [3].
         """
-        numbers, draw = cast("IQNHyperparameters", self._hyperparameters), self._noise
+        numbers, draw = IQNHyperparameters.of(self._hyperparameters), self._noise
         assert draw is not None
         rows, chosen = len(batch.rewards), batch.discrete + self._begins
         fractions = draw(rows, numbers.num_tau_samples)  # [n, N]
@@ -100,5 +99,7 @@ def quantile_huber(worth: torch.Tensor, goals: torch.Tensor, fractions: torch.Te
 
 def _worth(network: ActorCritic, features: torch.Tensor, fractions: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     """Values of actions (columns [n, b]) at these fractions, [n, N]: the mean over their branches."""
-    values = cast("QuantileHead", network.action).quantiles(features, fractions)  # [n, N, M]
+    head = network.action
+    assert isinstance(head, QuantileHead)
+    values = head.quantiles(features, fractions)  # [n, N, M]
     return values.gather(2, chosen[:, None].expand(-1, fractions.shape[1], -1)).mean(dim=2)

@@ -16,7 +16,7 @@ Agents of other behaviors are not seen: each behavior learns separately.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,11 +33,11 @@ from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.observation_encoder import Seen
+from tau_trainer.settings import MADDPGHyperparameters
 from tau_trainer.settings.exploration import NOISES, GaussianWhiteNoiseSettings, GumbelSoftmaxSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, IntArray, ObservationSpec
 
 if TYPE_CHECKING:
-    from tau_trainer.settings import MADDPGHyperparameters
     from tau_trainer.settings.exploration import ExplorationSettings
 
 OUTPUT_COST = 1e-3
@@ -61,7 +61,7 @@ class MADDPG(DDPG):
 
     @property
     def _agents(self) -> int:
-        return cast("MADDPGHyperparameters", self.numbers).group_size
+        return MADDPGHyperparameters.of(self.numbers).group_size
 
     @override
     def build(self) -> DeterministicActorCritic:
@@ -86,7 +86,7 @@ class MADDPG(DDPG):
 
         Raises SettingsError if it is for another kind of actions.
         """
-        actions, given = self.spec.actions, cast("MADDPGHyperparameters", self.numbers).exploration
+        actions, given = self.spec.actions, MADDPGHyperparameters.of(self.numbers).exploration
         if actions.continuous_size and actions.discrete_size:
             raise SettingsError(
                 "maddpg learns either continuous or discrete actions, but there are both; use trainer_type: ppo"

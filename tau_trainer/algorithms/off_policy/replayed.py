@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,7 +60,7 @@ class Replayed(GradientAlgorithm):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.numbers = cast("OffPolicyHyperparameters", setup.settings.hyperparameters)
+        self.numbers = OffPolicyHyperparameters.of(setup.settings.hyperparameters)
         self.recurrence = setup.settings.network_settings.memory
         if setup.reward_width > 1:
             raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")

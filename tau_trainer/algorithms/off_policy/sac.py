@@ -25,7 +25,7 @@ number, which makes no difference to Adam.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from typing_extensions import override
@@ -44,10 +44,10 @@ from tau_trainer.models.distributions import (
     squashed_log_prob,
 )
 from tau_trainer.models.soft_actor_critic import SoftActorCritic
+from tau_trainer.settings import SACHyperparameters
 
 if TYPE_CHECKING:
     from tau_trainer.models.heads import ActionHead
-    from tau_trainer.settings import SACHyperparameters
 
 DISCRETE_TARGET = 0.2
 """Target entropy of a branch, as a share of the largest: about that of one random choice in twenty."""
@@ -210,7 +210,7 @@ class SAC(OffPolicy):
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
-        self._own = cast("SACHyperparameters", setup.settings.hyperparameters)
+        self._own = SACHyperparameters.of(setup.settings.hyperparameters)
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
         branches = self.network.action.choices.discrete_branches
         self._branches = list(branches)
@@ -226,7 +226,7 @@ class SAC(OffPolicy):
 
     @override
     def build(self) -> SoftActorCritic:
-        hyper = cast("SACHyperparameters", self.numbers)
+        hyper = SACHyperparameters.of(self.numbers)
         streams = {stream.name: stream.width for stream in self.streams}
         self.module = SoftActorCritic(
             self.spec, self.settings.network_settings, streams, hyper.init_entcoef, self.generator

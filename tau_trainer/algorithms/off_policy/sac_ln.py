@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -48,9 +48,7 @@ from tau_trainer.metrics import keys
 from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.models.observation_encoder import Seen
 from tau_trainer.models.soft_actor_critic import NormalizedSoftActorCritic
-
-if TYPE_CHECKING:
-    from tau_trainer.settings import SACLNHyperparameters
+from tau_trainer.settings import SACLNHyperparameters
 
 BRANCH_PACE = 10.0
 """Speed of the logarithms of branches' entropy coefficients, as a multiple of the weights' speed."""
@@ -131,7 +129,7 @@ class SACLN(OffPolicy):
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
-        self._own = cast("SACLNHyperparameters", setup.settings.hyperparameters)
+        self._own = SACLNHyperparameters.of(setup.settings.hyperparameters)
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
         self._returns = ReturnScale(self.gammas)
         choices = self.network.action.choices
@@ -152,7 +150,7 @@ class SACLN(OffPolicy):
 
     @override
     def build(self) -> NormalizedSoftActorCritic:
-        hyper = cast("SACLNHyperparameters", self.numbers)
+        hyper = SACLNHyperparameters.of(self.numbers)
         self.module = NormalizedSoftActorCritic(
             self.spec, self.settings.network_settings, len(self.streams), hyper.init_entcoef, self.generator
         )

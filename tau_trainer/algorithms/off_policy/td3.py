@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 import torch
 from typing_extensions import override
 
@@ -16,9 +14,7 @@ from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.ddpg import DDPG
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.models.soft_actor_critic import TWINS
-
-if TYPE_CHECKING:
-    from tau_trainer.settings import TD3Hyperparameters
+from tau_trainer.settings import TD3Hyperparameters
 
 
 class TD3(DDPG):
@@ -29,7 +25,7 @@ class TD3(DDPG):
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup, fused=fused)
-        hyper = cast("TD3Hyperparameters", self.numbers)
+        hyper = TD3Hyperparameters.of(self.numbers)
         self.delay = hyper.policy_delay
         self._deviation, self._limit = hyper.target_policy_noise, hyper.target_noise_clip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,7 +55,8 @@ class Offline(OffPolicy):
         """Transitions of the episodes that were set aside."""
         self._begins = torch.zeros(0)
         if setup.learns:
-            options = cast("OfflineTrainerSettings", setup.settings)
+            options = setup.settings
+            assert isinstance(options, OfflineTrainerSettings)
             self.data = read_demonstrations([options.demo_path], setup.spec, setup.images)
             aside = _set_aside(int(self.data.begins.sum()), options.held_out, setup.seed)
             self.replay, rollout = self._stored(self.data[~aside])
@@ -148,6 +149,10 @@ class Offline(OffPolicy):
         GradientAlgorithm.load(self, arrays, facts, fresh=fresh)
         self.steps = 0 if fresh else int(facts.get("steps", 0))
 
+    @override
+    def lost(self, facts: Mapping[str, Any]) -> str:
+        return ""  # the recordings are read again
+
 
 def _set_aside(episodes: int, share: float, seed: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Episodes to set aside, bool [episodes]: at least one of several, never all."""
@@ -181,7 +186,7 @@ class OfflineCritic(Offline):
     def __init__(self, setup: Setup) -> None:
         if setup.settings.network_settings.memory is not None:
             raise SettingsError(f"{self.name} does not support memory; remove network_settings.memory, or use bc")
-        self.own = cast("OfflineCriticHyperparameters", setup.settings.hyperparameters)
+        self.own = OfflineCriticHyperparameters.of(setup.settings.hyperparameters)
         super().__init__(setup)
         self.discounts = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
         self._follow = follower(self.module.target, self.module.q)

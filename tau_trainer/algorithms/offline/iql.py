@@ -10,17 +10,13 @@ All losses use the weights before the step, so one optimizer step for everything
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.offline.base import OfflineCritic
 from tau_trainer.metrics import keys
-
-if TYPE_CHECKING:
-    from tau_trainer.settings import IQLHyperparameters
+from tau_trainer.settings import IQLHyperparameters
 
 
 class IQL(OfflineCritic):
@@ -31,7 +27,7 @@ class IQL(OfflineCritic):
 
     @override
     def losses(self, batch: Transitions) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        expectile = cast("IQLHyperparameters", self.own).expectile
+        expectile = IQLHyperparameters.of(self.own).expectile
         answer = self.network(batch.inputs)
         with torch.no_grad():
             # [n, S].

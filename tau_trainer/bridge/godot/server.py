@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tau_trainer.bridge.dialect import Dialect
 from tau_trainer.bridge.http2 import MAX_MESSAGE
-from tau_trainer.bridge.server import EngineServer, Link
+from tau_trainer.bridge.server import ANYBODY, Admission, EngineServer, Link
 
 _LENGTH: Final = 4
 """Bytes of a message's length: unsigned, little-endian."""
@@ -28,9 +28,9 @@ def framed(message: bytes) -> bytes:
 class GodotServer(EngineServer):
     """See :class:`~tau_trainer.bridge.server.Server`."""
 
-    def __init__(self, dialect: Dialect, greeting: tuple[bytes, ...]) -> None:
+    def __init__(self, dialect: Dialect, greeting: tuple[bytes, ...], admission: Admission = ANYBODY) -> None:
         """``greeting``: the trainer's messages to every caller; the last one asks for an introduction."""
-        super().__init__()
+        super().__init__(admission)
         self.dialect = dialect
         self.greeting = b"".join(map(framed, greeting))
 

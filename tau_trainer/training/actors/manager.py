@@ -17,7 +17,7 @@ from typing_extensions import override
 from tau_trainer.errors import EngineError, sentence_of
 from tau_trainer.evaluation.episodes import earned
 from tau_trainer.memory import Rollout, Work
-from tau_trainer.metrics import PairMetrics, PairState
+from tau_trainer.metrics import PairMetrics
 from tau_trainer.remote.process import Message, Places
 from tau_trainer.runs.callbacks import EpisodeInfo
 from tau_trainer.specs import Aggregation
@@ -99,7 +99,10 @@ class ActorPair(Pair):
 
     @override
     async def kill(self) -> None:
-        await self.process.kill()
+        try:
+            await self.process.kill()
+        finally:
+            self.leave()
 
     @override
     def metrics(
@@ -248,13 +251,6 @@ class ActorManager(ParallelTrainer[ActorPair], Steward):
         if not grace_s:
             self.evaluator.stop()
         await super().cancel(grace_s)
-
-    @override
-    async def _leave(self, pair: Pair, state: PairState) -> None:
-        self.pairs[pair.id].leave()
-        await super()._leave(pair, state)
-        if self.board.rounds is not None:
-            self.board.rounds.wake()
 
     async def join(self, *, at_once: bool = False) -> None:
         """Wait until all actors have ended and their pushes are learned from; ``at_once``: stop learning instead."""

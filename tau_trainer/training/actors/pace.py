@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,7 +141,7 @@ class ReplayPace(Pace):
 
     def __init__(self, learner: Learner, settings: AsyncTrainerSettings) -> None:
         super().__init__(learner, settings)
-        numbers = cast("OffPolicyHyperparameters", learner.settings.hyperparameters)
+        numbers = OffPolicyHyperparameters.of(learner.settings.hyperparameters)
         if settings.samples_per_update is not None:
             self._budget = Budget(learner, numbers, settings.samples_per_update)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +17,14 @@ from tau_trainer.evaluation.batched import BatchedEvaluation
 from tau_trainer.metrics import BehaviorSnapshot, keys
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Collector, Conclusion, Export
+from tau_trainer.runs.origins import Origins
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings, Compile
 from tau_trainer.training.batched.compiling import choose
-from tau_trainer.training.batched.keeper import Keeper
 from tau_trainer.training.batched.playing import Playing
+from tau_trainer.training.batched.saved import SavedSeat, restore_copies
 from tau_trainer.training.batched.seats import Seat
+from tau_trainer.training.checkpointing import Checkpointer
 
 
 class CopiesCollector(Collector):
@@ -38,9 +40,11 @@ class CopiesCollector(Collector):
         self.check(settings)
         self.settings, self.run = settings, run
         self.playing = self.make_playing(settings, ranks or Ranks())
-        self.keeper = Keeper(settings, run, self.playing)
-        """Writes checkpoints, and restores them."""
-        compiled = self.keeper.begin()
+        networks = [SavedSeat(seat, self.playing, run) for seat in self.playing.seats if seat.settings.player is None]
+        self.saved = [network for network in networks if network.settings.learns]
+        """The policies that learn, as checkpoints see them."""
+        self.checkpointer = Checkpointer(run, None if run.folder.resumed or run.plays else Origins(settings))
+        compiled = self._begin(networks)
         self.playing.share_weights()
         if run.plays:
             self.playing.explore_nothing()
@@ -65,6 +69,22 @@ class CopiesCollector(Collector):
     def make_playing(self, settings: BatchedSettings, ranks: Ranks) -> Playing:
         """Make the copies and their policies."""
         return Playing(settings, ranks, self.run.callbacks)
+
+    def _begin(self, networks: Sequence[SavedSeat]) -> Compile | None:
+        """Go on from the newest moment, or start as the settings say. Raises CheckpointError.
+
+        Returns:
+            Whether the earlier part of this run compiled its steps, because compiled steps may differ in the last bit;
+            None: that is not to be kept.
+        """
+        found = self.checkpointer.newest([saved.name for saved in self.saved], together=True)
+        if found and not self.run.plays:
+            restore_copies(self.playing, found)
+        for network in self.saved if found else networks:
+            self.checkpointer.register(network, [network.name for network in networks])
+        if not found or self.run.plays or self.settings.compile != "auto":
+            return None
+        return "on" if found[self.saved[0].name].manifest["compiled"] else "off"
 
     def _choose(self, mode: Compile) -> bool:
         playing = self.playing
@@ -147,7 +167,7 @@ class CopiesCollector(Collector):
             self._evaluate()
         if over and self._due(self._saved, clock.checkpoint_every) and not self.done:
             self._saved = self.steps
-            if self.keeper.better:
+            if any(map(self.checkpointer.better, self.saved)):
                 self.checkpoint()
         return True
 
@@ -217,18 +237,12 @@ class CopiesCollector(Collector):
     def checkpoint(self) -> None:
         """Write a checkpoint of every policy that learns; together they are one moment."""
         self._saved = self.steps
-        self.keeper.save(compiled=self.compiled)
+        self.checkpointer.moment(self.saved, {"steps": self.playing.collector.steps, "compiled": self.compiled})()
 
     @override
     def save(self) -> None:
-        if self.run.error is not None or self.keeper.written == self.steps:
-            return
-        if self.keeper.better:
+        if self.run.error is None and self.checkpointer.unsaved(self.saved, together=True):
             self.checkpoint()
-        else:
-            for seat in self.playing.learning:
-                text = f"'{seat.name}' is no better than in its latest checkpoint, which is kept (save_best_only)"
-                self.run.hub.event("checkpoint", behavior=seat.name, step=self.playing.steps_of(seat), message=text)
 
     @override
     def conclude(self) -> Conclusion:
@@ -239,11 +253,11 @@ class CopiesCollector(Collector):
                 found = self._evaluate(last=True)
                 for seat in self.playing.learning:
                     self.run.hub.flush(seat.name, self.playing.steps_of(seat), training=False)
-            for seat in self.playing.learning:
-                model = self.keeper.model(seat)
+            for saved in self.saved:
+                model = saved.model()
                 if model is not None:
-                    reward = found.get(seat.name, {}).get(keys.EPISODE_RETURN)
-                    exports.append(Export(seat.name, model, self.playing.steps_of(seat), reward))
+                    reward = found.get(saved.name, {}).get(keys.EPISODE_RETURN)
+                    exports.append(Export(saved.name, model, saved.decisions, reward))
         chosen = dict[str, str]()
         for seat in self.playing.learning if self.run.error is None else ():
             mean = found.get(seat.name, {}).get(keys.EPISODE_RETURN)

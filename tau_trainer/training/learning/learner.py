@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from tau_trainer.algorithms import Algorithm, Setup
 from tau_trainer.columns import Arrays
 from tau_trainer.evaluation.candidates import BEST, stored_best
+from tau_trainer.export import export_onnx
+from tau_trainer.runs.store import ModelWriter
 from tau_trainer.settings import OffPolicyHyperparameters
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning.budget import Filling
@@ -64,6 +66,21 @@ class Learner(UpdateLoop):
             )
         return f"{made:,} decisions did not fill {missing}; raise max_steps or lower buffer_size"
 
+    @property
+    def version(self) -> int:
+        """Number of updates behind its weights."""
+        return self.policy.version
+
+    def best_mark(self) -> int:
+        """Version of the best policy so far; -1: there is none. See :class:`.checkpointing.Checkpointed`."""
+        if self.settings.save_best_only:
+            self.judge.evaluate_returns(self.policy)
+        return -1 if self.judge.best is None else self.judge.best.policy.version
+
+    def model(self) -> ModelWriter | None:
+        """Writes the newest policy as a model; None if it cannot be exported."""
+        return (lambda path: export_onnx(self.policy, self.spec, path)) if self.algorithm.exports else None
+
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-able values for a checkpoint. Call in the learner's thread."""
         arrays, facts = self.handle.state()
@@ -76,6 +93,7 @@ class Learner(UpdateLoop):
             "reward_components": self.setup.reward_width,
             **({} if rivals is None else {"self_play": rivals}),
             **self.progress.state(),
+            "mean_reward": self.progress.rewards.mean,
             **judged,
         }
 
@@ -90,7 +108,7 @@ class Learner(UpdateLoop):
         self.handle.load(known, facts, fresh=fresh)
         self.act_with(self.handle.policy())
 
-    def play(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def _play(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
         """Act from now on as a saved learner would (its :meth:`state`), but without exploration."""
         self.begin_from(arrays, values)
         self.actor.deterministic |= self.policy.explores
@@ -102,7 +120,10 @@ class Learner(UpdateLoop):
             self.act_with(self.judge.best.policy)
 
     def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
-        """Restore a checkpoint."""
+        """Continue from a checkpoint; if it does not learn, play it."""
+        if not self.setup.learns:
+            self._play(arrays, values)
+            return
         arrays, values = whole(arrays, values, self.handle.state)
         self._load(arrays, values["algorithm"], fresh=False)
         self.progress.load(values)

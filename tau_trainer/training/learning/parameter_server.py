@@ -51,6 +51,13 @@ class _Served:
     begun: list[int] = field(default_factory=list)
     """Versions from which the current updates started."""
 
+    def add(self, before: _State, after: _State) -> int:
+        """Add the changes of an update that led from ``before`` to ``after``; returns how many came between."""
+        newest = self.newest
+        version, arrays = newest.version + 1, added(newest.arrays, before.arrays, after.arrays)
+        self.newest = _State(version, arrays, {**after.facts, "version": version})
+        return newest.version - before.version
+
 
 @dataclass(slots=True)
 class _Worker:
@@ -143,10 +150,8 @@ class ParameterServer:
                 answer = self._asked(worker, Message(request.kind, quiet, request.arrays), takes)
                 after = self._state(worker, name)
                 with self._turn:
-                    newest = served.newest
-                    behind, version = newest.version - before.version, newest.version + 1
-                    arrays = added(newest.arrays, before.arrays, after.arrays)
-                    served.newest = _State(version, arrays, {**after.facts, "version": version})
+                    behind = served.add(before, after)
+                    version, arrays = served.newest.version, served.newest.arrays
                     self.staleness.add(behind)
             weights = {each: arrays[each if each in arrays else _LEARNED + each] for each in answer.arrays}
             stats = {**answer.facts["stats"], keys.STALENESS: float(behind)}

@@ -213,7 +213,8 @@ class PairsCollector(Collector):
         try:
             if collecting not in done:
                 error = supervising.exception()
-                self.run.error = error if isinstance(error, Exception) else None
+                if isinstance(error, Exception):
+                    self.run.fail(error)
                 await self.parallel.cancel()
             await collecting
             await self._drain_learners()
@@ -239,10 +240,10 @@ class PairsCollector(Collector):
                 learner.give_up()
             await learner.drain()
             if learner.error is not None and not self.parallel.failures:
-                self.run.error = learner.error
+                self.run.fail(learner.error)
         if self.actors is not None:
             if self.run.asked.is_set() and not at_once:
-                await self._save_early()
+                await self.overseer.save_better()  # before the last policies are played: the user may not wait for that
             await self.actors.judge()
 
     @override
@@ -260,29 +261,15 @@ class PairsCollector(Collector):
 
     async def _save_last(self) -> None:
         """Validate the last policies, write the last summaries and checkpoints; say what learned nothing, and why."""
-        run, checkpointer = self.run, self.overseer.checkpointer
         for learner in self.learners:
             await self._validate_last(learner)
             learner.flush()
             if learner.policy.version == 0:
-                run.hub.warning(f"'{learner.name}' was never updated: {learner.why_never(here=self.actors is None)}")
+                why = learner.why_never(here=self.actors is None)
+                self.run.hub.warning(f"'{learner.name}' was never updated: {why}")
         self._tell_of_absent()
-        better = [learner for learner in self.learners if checkpointer.better(learner)]
-        if self.plan.deterministic and better:
-            better = self.learners  # they are one moment
-        for learner in self.learners:
-            if learner not in better:
-                text = f"'{learner.name}' is no better than in its latest checkpoint, which is kept (save_best_only)"
-                run.hub.event("checkpoint", behavior=learner.name, step=learner.decisions, message=text)
-        better = [learner for learner in better if not checkpointer.saved(learner)]
-        if better:
-            await checkpointer.save(better, self.parallel.pairs, models=not run.hurried.is_set())
-
-    async def _save_early(self) -> None:
-        """Save before the last policies are played, because the user may not wait for that."""
-        checkpointer = self.overseer.checkpointer
-        due = [learner for learner in self.learners if checkpointer.stale(learner) and checkpointer.better(learner)]
-        await checkpointer.save(due, self.parallel.pairs)
+        unsaved = self.overseer.checkpointer.unsaved(self.learners, together=self.plan.deterministic)
+        await self.overseer.save(unsaved)
 
     def _tell_of_absent(self) -> None:
         """Warn of behaviors in the settings that no environment has shown."""
@@ -315,14 +302,16 @@ class PairsCollector(Collector):
         candidates = await self._evaluate()
         best = best_of(candidates)
         scores = best.evaluation if best is not None else None
+        lessons = self.overseer.lessons.numbers
         if best is None or scores is None:
-            return Conclusion(self._exports(candidates), chosen=self._chosen(candidates))
+            return Conclusion(self._exports(candidates), chosen=self._chosen(candidates), lessons=lessons)
         return Conclusion(
             self._exports(candidates),
             evaluation={**best.to_dict(), "pairs": self._accuracies()},
             verdict=" ".join([scores.sentence(), *self._more(best.name)]),
             chosen={best.name: best.described()},
             baselines=scores.baselines,
+            lessons=lessons,
         )
 
     def _chosen(self, candidates: Sequence[Candidate]) -> dict[str, str]:

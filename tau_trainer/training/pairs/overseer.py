@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from typing_extensions import override
@@ -14,16 +14,18 @@ from tau_trainer.export import check_export
 from tau_trainer.metrics import PairState, keys
 from tau_trainer.remote.process import Machines
 from tau_trainer.runs.callbacks import EvaluationInfo
+from tau_trainer.runs.checkpoints import Checkpoint
 from tau_trainer.runs.run import Run
 from tau_trainer.specs import Aggregation, BehaviorSpec
+from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.manager import ActorManager
 from tau_trainer.training.agents import AgentTrainer
+from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.door import Door
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.loop import Watcher
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs.checkpointing import Checkpointer
 from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer, Pair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.population import PopulationTrainer
@@ -59,19 +61,38 @@ class RunOverseer(Overseer, Watcher):
         self.evaluates = examines
         validator = self.examiner.quick_scores if self.examiner is not None else None
         self.pool = LearnerPool(plan, run.hub, validator, self, run.callbacks, machines)
-        self.checkpointer = Checkpointer(plan, run, self.lessons, self.pool.self_play)
-        self.checkpointer.prepare()
-        self.door = Door(self.pool, self.checkpointer.behaviors, self.checkpointer.origin, self._forget)
+        self.checkpointer = Checkpointer(run, plan.origins)
+        saved = self.checkpointer.newest()
+        self._generation = 0
+        self._earlier = self._restore(saved)
+        shown = [behavior_json.from_json(checkpoint.manifest["learner"]["behavior"]) for checkpoint in saved.values()]
+        known = {spec.short_name: spec for spec in shown}
+        self.door = Door(self.pool, known, self.checkpointer.origin, self._forget)
         self._show_lessons()
         self._learns, self._all_alike = not plan.inference, plan.command == "learn"
         self.here: list[AgentTrainerPair] = []
         places = None if machines is None else machines.place
         self.actors = ActorManager(plan, self.pool, self, places) if plan.asynchronous else None
         self.parallel = self.actors or self._make_parallel()
-        earlier = self.checkpointer.pair_decisions
         for pair in self.parallel.pairs:
-            pair.tally.decisions = earlier.get(pair.id, 0)
-        self.gone = sum(decisions for pair, decisions in earlier.items() if pair >= plan.pairs)
+            pair.tally.decisions = self._earlier.get(pair.id, 0)
+        self.gone = sum(decisions for pair, decisions in self._earlier.items() if pair >= plan.pairs)
+
+    def _restore(self, saved: Mapping[str, Checkpoint]) -> dict[int, int]:
+        """Continue with the newest generation, lessons and self-play. Returns each pair's decisions so far."""
+        earlier: dict[int, int] = {}
+        for checkpoint in () if self.plan.inference else saved.values():
+            for pair, decisions in checkpoint.manifest["pairs"].items():
+                if _learned_by(checkpoint, int(pair)):
+                    earlier[int(pair)] = max(earlier.get(int(pair), 0), int(decisions))
+        newest = max(saved.values(), key=lambda saved: (saved.moment.number, saved.created), default=None)
+        if newest is not None:
+            self._generation = int(newest.manifest["generation"])
+            if "lessons" in newest.manifest:  # older checkpoints have none
+                self.lessons.load(newest.manifest["lessons"])
+            if "self_play" in newest.manifest:
+                self.pool.self_play.load(newest.manifest["self_play"])
+        return earlier
 
     @property
     def learners(self) -> list[Learner]:
@@ -131,7 +152,7 @@ class RunOverseer(Overseer, Watcher):
     @property
     @override
     def generation(self) -> int:
-        return self.checkpointer.generation
+        return self._generation
 
     @override
     def objection(self, pair: AgentTrainerPair) -> str | None:
@@ -195,13 +216,21 @@ class RunOverseer(Overseer, Watcher):
         learner = self.pool.learners[name]
         alone = self._learns and not (self.plan.deterministic or self.plan.lock_step)
         if alone and self.checkpointer.due(learner):
-            await self.checkpointer.save([learner], self.parallel.pairs)
+            await self.save([learner])
 
     @override
     async def round_over(self) -> bool:
+        """In a deterministic run, engines restart after each checkpoint with a seed that follows from its number.
+
+        So a resumed run is the same as one that was never interrupted.
+        """
         due = any(self.checkpointer.due(learner) for learner in self.learners)
         if due:
-            await self.checkpointer.save_generation(self.learners, self.parallel.pairs)
+            for learner in self.learners:
+                await learner.drain()
+                learner.memory.clear()
+            self._generation += 1
+            await self.save(self.learners)
         return due
 
     @override
@@ -209,9 +238,25 @@ class RunOverseer(Overseer, Watcher):
         """Save all learning, perhaps for today, so that the person can try it in the game."""
         alone = all(pair.absent or pair.state.ended for pair in self.parallel.pairs)
         if alone and self._learns and not self.plan.deterministic:  # their checkpoints depend on the seed alone
-            kept = self.checkpointer
-            learned = [learner for learner in self.learners if kept.stale(learner) and kept.better(learner)]
-            await kept.save(learned, self.parallel.pairs)
+            await self.save_better()
+
+    async def save_better(self) -> None:
+        """Save the learners that have learned since their last checkpoint."""
+        kept = self.checkpointer
+        await self.save([learner for learner in self.learners if kept.stale(learner) and kept.better(learner)])
+
+    async def save(self, learners: Sequence[Learner]) -> None:
+        """Write checkpoints of these learners, in their thread: of a deterministic run, all or none."""
+        now, task = {pair.id: pair.tally.decisions for pair in self.parallel.pairs}, self.plan.task
+        content = {
+            "pairs": {str(pair): decisions for pair, decisions in (self._earlier | now).items()},
+            "generation": self._generation,
+            "task": dict(task.identity) if task is not None else {},
+            "lessons": self.lessons.state(),
+            "self_play": self.pool.self_play.state(),
+        }
+        for group in [learners] if self.plan.deterministic and learners else [[learner] for learner in learners]:
+            await group[-1].in_thread(self.checkpointer.moment(group, content, self.lessons.numbers))
 
     @override
     async def evaluate(self, pair: Pair) -> None:
@@ -225,3 +270,10 @@ class RunOverseer(Overseer, Watcher):
                 self.run.callbacks.tell("on_evaluation_end", EvaluationInfo(*policy, scores))
                 if keys.VALIDATION_ACCURACY in scores:
                     self.accuracies[pair.id] = scores[keys.VALIDATION_ACCURACY]
+
+
+def _learned_by(checkpoint: Checkpoint, pair: int) -> bool:
+    """Whether the learner of a checkpoint learns from ``pair``: it is shared by all pairs, or the pair's own."""
+    behavior = str(checkpoint.manifest["learner"]["behavior"]["name"]).split("?")[0]
+    suffix = checkpoint.name.removeprefix(f"{behavior}-pair")
+    return suffix in (checkpoint.name, str(pair))

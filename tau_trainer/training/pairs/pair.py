@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -66,10 +65,11 @@ class Overseer:
         return False
 
 
-class Pair(ABC):
+class Pair:
     """What a run sees of a pair, wherever it plays: in this process, in an actor's, as a member of a population.
 
-    Use: ``await initialize()``, ``await start()``, ``await stop()``; ``kill()`` and ``metrics()`` at any time.
+    Use: ``await initialize()``, ``await start()``, ``await stop()``; ``kill()`` and ``metrics()`` at any time. A member
+    of a population has nothing to do in the first four, because the population plays for it; other pairs override them.
 
     Attributes:
         id: its number.
@@ -117,19 +117,15 @@ class Pair(ABC):
         """End after the current exchange."""
         self.finishing = True
 
-    @abstractmethod
     async def initialize(self) -> None:
         """Start its environment. Raises EngineError."""
 
-    @abstractmethod
     async def start(self) -> None:
         """Play until this pair has made all its decisions. Raises EngineError, NonFiniteError."""
 
-    @abstractmethod
     async def stop(self) -> None:
         """Say goodbye to its environment and wait for its end."""
 
-    @abstractmethod
     async def kill(self) -> None:
         """End its environment at once; open decisions are lost."""
 

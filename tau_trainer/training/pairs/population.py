@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,27 +43,7 @@ _NOTHING = Work({})
 """Placeholder: the population has an update's work already."""
 
 
-class MemberPair(Pair):
-    """A member of the population, which plays and learns for all of them at once."""
-
-    @override
-    async def initialize(self) -> None:
-        """Do nothing: it has no environment of its own."""
-
-    @override
-    async def start(self) -> None:
-        """Do nothing: it plays in the population's rounds."""
-
-    @override
-    async def stop(self) -> None:
-        """Do nothing: it plays in no later round."""
-
-    @override
-    async def kill(self) -> None:
-        """Do nothing: it plays in no later round."""
-
-
-class PopulationTrainer(ParallelTrainer[MemberPair]):
+class PopulationTrainer(ParallelTrainer[Pair]):
     """Runs all pairs side by side: a :class:`ParallelTrainer` whose pairs are members of one population.
 
     To the code that watches pairs, it is the environment of them all.
@@ -81,7 +61,7 @@ class PopulationTrainer(ParallelTrainer[MemberPair]):
 
     def __init__(self, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, overseer: Overseer) -> None:
         self._stack: Population | None = None
-        pairs = [MemberPair(index, self, Tally(), overseer) for index in range(plan.pairs)]
+        pairs = [Pair(index, self, Tally(), overseer) for index in range(plan.pairs)]
         playing = PairState.PLAYING if plan.inference else PairState.TRAINING
         super().__init__(pairs, plan.pairs, hub, overseer, playing=playing)
         assert plan.task is not None
@@ -134,10 +114,13 @@ class PopulationTrainer(ParallelTrainer[MemberPair]):
         """Make the learners, and the stack and the copies of all. Raises SettingsError, DataError, CheckpointError."""
         spec, seed = self._task.batched_spec, self._plan.seed
         self._learners = [self._pool.learner(pair.id, spec) for pair in self.pairs]
-        members = self._members = [cast(MemberLearner, learner.handle) for learner in self._learners]
+        members = self._members = [
+            learner.handle for learner in self._learners if isinstance(learner.handle, MemberLearner)
+        ]
         device, copies = self._plan.settings.torch_settings.device or "cpu", self._task.copies
         env = self._task.batched_env(torch.cat([seeds_of(seed + pair.id, copies) for pair in self.pairs]), device)
-        algorithms = [cast(PPO, member.algorithm) for member in members]
+        algorithms = [member.algorithm for member in members if isinstance(member.algorithm, PPO)]
+        assert len(algorithms) == len(self._learners)
         self._stack = Population(algorithms, copies, os.cpu_count() or 1)
         visible = self._learners[0].spec.observations
         hidden = [sensor not in visible for sensor in spec.observations]
@@ -180,7 +163,7 @@ class PopulationTrainer(ParallelTrainer[MemberPair]):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
-    def _learning(self) -> list[MemberPair]:
+    def _learning(self) -> list[Pair]:
         """Pairs that are still learning."""
         return [pair for pair in self.active if not self._learners[pair.id].done]
 
@@ -247,7 +230,7 @@ class PopulationTrainer(ParallelTrainer[MemberPair]):
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _count(self, pair: MemberPair, played: Played, episodes: Mapping[str, FloatArray]) -> None:
+    def _count(self, pair: Pair, played: Played, episodes: Mapping[str, FloatArray]) -> None:
         """Decisions, scores and episodes of one pair."""
         rows = self._world.rows(pair.id)
         learner, names = self._learners[pair.id], self._task.keys

@@ -20,6 +20,7 @@ from tau_trainer.settings import MemorySettings, RewardSignalSettings
 from tau_trainer.settings.trainers import PPOTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.experience import settings
+from tools.bench.by_torch import PPOByTorch
 
 COPIES, STEPS, SIZE, ACTIONS = 5, 8, 6, 2
 BOTH = pytest.mark.parametrize("stacked", [pytest.param(False, id="alone"), pytest.param(True, id="stacked")])
@@ -39,7 +40,7 @@ def options(
 
 
 def members(seeds: Sequence[int], own: PPOTrainerSettings, width: int = ACTIONS) -> list[PPO]:
-    return [PPO(Setup(SPEC, own, seed, width), fused=False) for seed in seeds]
+    return [PPOByTorch(Setup(SPEC, own, seed, width)) for seed in seeds]
 
 
 def population(

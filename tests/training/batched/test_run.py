@@ -285,7 +285,7 @@ def test_nothing_to_go_on_from_is_told(file: Path) -> None:
     report = cut(file, "cut", steps=8)
     for path in (report.folder / "checkpoints").glob("left-*"):
         shutil.rmtree(path)
-    with pytest.raises(CheckpointError, match="has no moment that can be read completely"):
+    with pytest.raises(CheckpointError, match="saved nothing of 'left' and 'right' that can be read completely"):
         train(file, "cut", checkpoint_settings__resume=True)
 
 
@@ -333,7 +333,11 @@ def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "announce", look)
         train(file, "second", checkpoint_settings__initialize_from="first")
-        train(file, "third", behaviors__right__init_path=str(first.folder / "checkpoints" / "right-128"))
+        third = train(file, "third", behaviors__right__init_path=str(first.folder / "checkpoints" / "right-128"))
+    told = [
+        one["fields"]["message"] for one in read_log(third.folder / "log.jsonl") if one.get("kind") == "initialized"
+    ]
+    assert told == [f"'right' starts with the weights of {first.folder / 'checkpoints' / 'right-128'}"]
     wanted = [
         newest(first, "left"),
         newest(first, "right"),
@@ -344,6 +348,14 @@ def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
         if one is not None:
             np.testing.assert_array_equal(got["model.action.weight"], one.tensors["model.action.weight"])
             assert not np.array_equal(got["random.generator"], one.tensors["random.generator"])
+
+
+def test_a_policy_that_an_earlier_run_does_not_have_begins_from_scratch(file: Path) -> None:
+    for path in (train(file, "first").folder / "checkpoints").glob("right-*"):
+        shutil.rmtree(path)
+    second = train(file, "second", checkpoint_settings__initialize_from="first")
+    told = [one["fields"]["message"] for one in read_log(second.folder / "log.jsonl") if one.get("kind") == "warning"]
+    assert told == ["'right' starts from scratch: the run 'first' saved nothing of it"]
 
 
 def test_policies_of_one_kind_begin_with_weights_of_their_own(file: Path) -> None:

@@ -165,7 +165,8 @@ def test_why_nothing_was_learned_depends_on_where_agents_act(actors: Any) -> Non
     collector: Any = Shown([], [learner])
     collector.actors, collector.overseer.examiner = actors, None
     collector.plan.deterministic, collector.plan.settings = False, SimpleNamespace(behaviors={})
-    collector.overseer.checkpointer = SimpleNamespace(better=lambda learner: True, saved=lambda learner: True)
+    collector.overseer.checkpointer = SimpleNamespace(unsaved=lambda learners, together: [])
+    collector.overseer.save = AsyncMock()
     with MetricsHub([memory := Memory()]) as hub:
         collector.run = SimpleNamespace(hub=hub, hurried=threading.Event())
         asyncio.run(collector._save_last())

@@ -11,13 +11,12 @@ from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.agents import Tally
 from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer, Pair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
-from tau_trainer.training.pairs.population import MemberPair
 from tau_trainer.training.pairs.turns import InTurn
 from tests.training.fakes import Memory
 from tests.waiting import HANG_S
 
 
-class FakePair(MemberPair):
+class FakePair(Pair):
     """A pair whose exchanges are short sleeps."""
 
     def __init__(self, number: int, overseer: Overseer, log: list[str], exchanges: int, pause_s: float) -> None:

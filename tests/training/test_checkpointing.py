@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,30 +21,28 @@ from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.runs.callbacks import NOBODY
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.moments import Moment
+from tau_trainer.runs.origins import Origins
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Store
-from tau_trainer.training.agents import Tally
+from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.self_play import SelfPlay
-from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs.checkpointing import Checkpointer
-from tau_trainer.training.pairs.pair import Pair
-from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
 from tests.training.learners import collect, make_learner
 
 
-def pairs(*decisions: int) -> list[Pair]:
-    return cast(list[Pair], [SimpleNamespace(id=i, tally=Tally(count)) for i, count in enumerate(decisions)])
-
-
-def keeper(run: Path, hub: MetricsHub, *, resume: bool, together: bool = False) -> Checkpointer:
+def keeper(run: Path, hub: MetricsHub, *, resume: bool, origins: Origins | None = None) -> Checkpointer:
     """Of the run in this folder."""
-    store, folder = Store(run, hub, NOBODY, goes_on=resume), SimpleNamespace(resumed=resume)
-    plan = SimpleNamespace(task=None, origins=None, inference=False, deterministic=together)
-    begun = SimpleNamespace(store=store, hub=hub, folder=folder, plays=False)
-    return Checkpointer(cast(RunPlan, plan), cast(Run, begun), Lessons({}), SelfPlay(hub))
+    store, folder = Store(run, hub, NOBODY, goes_on=resume), SimpleNamespace(resumed=resume, path=run)
+    begun = SimpleNamespace(store=store, hub=hub, folder=folder, plays=False, hurried=threading.Event())
+    checkpointer = Checkpointer(cast(Run, begun), origins)
+    checkpointer.newest()
+    return checkpointer
+
+
+def save(checkpointer: Checkpointer, *learners: Learner, content: Mapping[str, Any] = {}) -> bool:
+    """A moment of these learners."""
+    return checkpointer.moment(learners, content)()
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_due_at_multiples_of_the_interval_once_something_was_learned(
     assert not checkpointer.due(learner), "nothing was learned yet"
     learned(learner, 150)
     assert checkpointer.due(learner)
-    asyncio.run(checkpointer.save([learner], pairs(100, 50)))
+    save(checkpointer, learner)
     assert not checkpointer.due(learner)
     learner.progress.decisions = 250
     assert not checkpointer.due(learner), "the same weights again would be no checkpoint"
@@ -75,15 +74,13 @@ def test_due_at_multiples_of_the_interval_once_something_was_learned(
     assert checkpointer.due(learner)
 
 
-def test_a_checkpoint_knows_every_pair(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
+def test_a_checkpoint_holds_what_the_run_adds(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     learned(learner, 150)
-    checkpointer.generation = 4
-    asyncio.run(checkpointer.save([learner], pairs(100, 50)))
+    save(checkpointer, learner, content={"generation": 4})
     resumed = keeper(tmp_path, hub, resume=True)
-    resumed.prepare()
-    assert (resumed.generation, resumed.pair_decisions) == (4, {0: 100, 1: 50})
+    assert resumed.newest()["Agent"].manifest["generation"] == 4
     again = make()
     resumed.register(again)
     assert (again.decisions, again.policy.version) == (150, 1)
@@ -102,7 +99,7 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
     (tmp_path / "Agent" / "events").touch()
     for decisions in (100, 200, 300):
         learned(learner, decisions)
-        asyncio.run(checkpointer.save([learner], pairs(decisions)))
+        save(checkpointer, learner)
     assert sorted(path.name for path in (tmp_path / "Agent").iterdir()) == [
         "Agent-200.onnx",
         "Agent-300.onnx",
@@ -110,11 +107,11 @@ def test_every_checkpoint_has_a_model_that_goes_with_it(
     ]
     learned(learner, 400)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tau_trainer.training.pairs.checkpointing.export_onnx", refuse)
-        asyncio.run(checkpointer.save([learner], pairs(400)))
+        patch.setattr("tau_trainer.training.learning.learner.export_onnx", refuse)
+        save(checkpointer, learner)
     hub.drain(5.0)
     assert memory.warnings == ["the model of checkpoint Agent-400 was not written: no room"]
-    assert checkpointer._store.failures == {}
+    assert checkpointer._run.store.failures == {}
     assert latest_checkpoint(folder, "Agent").checkpoint is not None, "the checkpoint itself is there"
 
 
@@ -126,18 +123,17 @@ def test_a_new_run_reads_nothing(make: Any, hub: MetricsHub, tmp_path: Path) -> 
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     learned(learner, 150)
     checkpointer.register(learner)
-    asyncio.run(checkpointer.save([learner], pairs(150)))
+    save(checkpointer, learner)
     fresh = keeper(tmp_path, hub, resume=False)
-    fresh.prepare()
     other = make()
     fresh.register(other)
-    assert (fresh.pair_decisions, other.decisions) == ({}, 0)
+    assert (fresh.newest(), other.decisions) == ({}, 0)
 
 
 def test_a_checkpoint_of_another_network(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
-    asyncio.run(checkpointer.save([learner], pairs(0)))
+    save(checkpointer, learner)
     with pytest.raises(CheckpointError, match="hidden units"):
         keeper(tmp_path, hub, resume=True).register(make(hidden_units=16))
 
@@ -148,7 +144,7 @@ def test_what_a_checkpoint_did_not_keep_is_told(
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
     learned(learner, 100)
-    asyncio.run(checkpointer.save([learner], pairs(100)))
+    save(checkpointer, learner)
     keeper(tmp_path, hub, resume=True).register(make())
     monkeypatch.setattr(Algorithm, "lost", lambda _, facts: f"version {facts['version']} lost its memory")
     keeper(tmp_path, hub, resume=True).register(make())
@@ -163,7 +159,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     checkpointer.register(learner)
     for decisions in (100, 200):
         learned(learner, decisions)
-        asyncio.run(checkpointer.save([learner], pairs(decisions)))
+        save(checkpointer, learner)
     (tmp_path / "checkpoints" / "Agent-200" / "tensors.safetensors").write_bytes(b"half")
     again = make()
     keeper(tmp_path, hub, resume=True).register(again)
@@ -180,32 +176,17 @@ def test_what_cannot_be_written_is_a_warning_and_tried_again(
     checkpointer.register(learner)
     learned(learner, 100)
     assert checkpointer.due(learner)
-    asyncio.run(checkpointer.save([learner], pairs(0)))
+    save(checkpointer, learner)
     hub.drain(5.0)
     assert any("Cannot save checkpoint" in warning for warning in memory.warnings)
-    assert "Cannot save checkpoint" in checkpointer._store.failures["Agent"]
+    assert "Cannot save checkpoint" in checkpointer._run.store.failures["Agent"]
     assert not checkpointer.due(learner), "not again at once"
     learner.progress.decisions += learner.settings.checkpoint_every
     assert checkpointer.due(learner), "though nothing was learned since"
     (tmp_path / "checkpoints").unlink()
-    asyncio.run(checkpointer.save([learner], pairs(0)))
-    assert checkpointer._store.failures == {}
+    save(checkpointer, learner)
+    assert checkpointer._run.store.failures == {}
     assert latest_checkpoint(tmp_path / "checkpoints", "Agent").checkpoint is not None
-
-
-def test_a_generation_saves_all_learners_and_leaves_nothing_open(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
-    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
-    learners = [make(name="A"), make(name="B")]
-    for learner in learners:
-        checkpointer.register(learner)
-    asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
-    assert checkpointer.generation == 1
-    for name in "AB":
-        checkpoint = latest_checkpoint(tmp_path / "checkpoints", name).checkpoint
-        assert checkpoint is not None
-        assert checkpoint.manifest["generation"] == 1
-        assert checkpoint.manifest["pairs"] == {"0": 10, "1": 20}
-        assert checkpoint.moment == (1, ("A", "B"))
 
 
 class KilledError(Exception):
@@ -245,78 +226,42 @@ def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_b
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoints"
-    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
+    checkpointer = keeper(tmp_path, hub, resume=False)
     learners = registered(make, checkpointer)
     for learner in learners:
         learned(learner, 100)
-    asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
+    save(checkpointer, *learners)
     for learner in learners:
         learned(learner, 200)
     with failing_at("B", KilledError()), pytest.raises(KilledError):
-        asyncio.run(checkpointer.save_generation(learners, pairs(30, 40)))
+        save(checkpointer, *learners)
     assert names(folder) == ["A-100", "A-200", "B-100"]
-    resumed = keeper(tmp_path, hub, together=True, resume=True)
-    resumed.prepare()
-    assert (resumed.generation, resumed.pair_decisions) == (1, {0: 10, 1: 20})
+    resumed = keeper(tmp_path, hub, resume=True)
     again = registered(make, resumed)
     assert [learner.decisions for learner in again] == [100, 100]
     for learner in again:
         learned(learner, 200)
-    asyncio.run(resumed.save_generation(again, pairs(30, 40)))
+    save(resumed, *again)
     assert names(folder) == ["A-200", "B-200"]
     hub.drain(5.0)
     assert memory.warnings == []
-
-
-def test_a_learner_that_is_killed_before_its_first_checkpoint_begins_with_its_pair(
-    make: Any, hub: MetricsHub, tmp_path: Path
-) -> None:
-    """Its pair is new: what it decided since the moment before is made again."""
-    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
-    learners = registered(make, checkpointer)
-    for learner in learners:
-        learned(learner, 100)
-    asyncio.run(checkpointer.save_generation(learners, pairs(100, 100, 0)))
-    learners += registered(make, checkpointer, "C")
-    for learner in learners:
-        learned(learner, 200)
-    with failing_at("C", KilledError()), pytest.raises(KilledError):
-        asyncio.run(checkpointer.save_generation(learners, pairs(200, 200, 68)))
-    resumed = keeper(tmp_path, hub, together=True, resume=True)
-    resumed.prepare()
-    assert (resumed.generation, resumed.pair_decisions) == (1, {0: 100, 1: 100, 2: 0})
-    assert [learner.decisions for learner in registered(make, resumed, "ABC")] == [100, 100, 0]
-
-
-def test_pairs_with_policies_of_their_own_go_on_from_where_those_stood(
-    make: Any, hub: MetricsHub, tmp_path: Path
-) -> None:
-    """Each saves when it has learned; what another one's checkpoint knew of its pair was later, or it has none."""
-    checkpointer = keeper(tmp_path, hub, resume=False)
-    learners = registered(make, checkpointer, ["Agent-pair0", "Agent-pair1"])
-    for learner, counts in zip(learners, ((100, 90, 80), (150, 140, 130)), strict=True):
-        learned(learner, 100)
-        asyncio.run(checkpointer.save([learner], pairs(*counts)))
-    resumed = keeper(tmp_path, hub, resume=True)
-    resumed.prepare()
-    assert resumed.pair_decisions == {0: 100, 1: 140}
 
 
 def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
     make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path
 ) -> None:
     folder = tmp_path / "checkpoints"
-    checkpointer = keeper(tmp_path, hub, together=True, resume=False)
+    checkpointer = keeper(tmp_path, hub, resume=False)
     learners = registered(make, checkpointer)
     for learner in learners:
         learned(learner, 100)
-    asyncio.run(checkpointer.save_generation(learners, pairs(10, 20)))
+    save(checkpointer, *learners)
     for learner in learners:
         learned(learner, 200)
     with failing_at("B", FULL):
-        asyncio.run(checkpointer.save_generation(learners, pairs(30, 40)))
+        save(checkpointer, *learners)
     assert names(folder) == ["A-100", "B-100"]
-    assert checkpointer._store.failures.keys() == {"A", "B"}
+    assert checkpointer._run.store.failures.keys() == {"A", "B"}
     hub.drain(5.0)
     [warning] = memory.warnings
     assert warning.startswith("Cannot save checkpoint 'B-200'")
@@ -325,9 +270,9 @@ def test_a_disk_that_is_full_at_the_second_learner_leaves_the_moment_before(
     for learner in learners:
         learned(learner, 300)
         assert checkpointer.due(learner)
-    asyncio.run(checkpointer.save_generation(learners, pairs(50, 60)))
+    save(checkpointer, *learners)
     assert names(folder) == ["A-300", "B-300"]
-    assert checkpointer._store.failures == {}
+    assert checkpointer._run.store.failures == {}
     hub.drain(5.0)
     saved = [event.fields["step"] for event in memory.events if event.kind == "checkpoint"]
     assert saved == [100, 100, 300, 300]
@@ -339,9 +284,9 @@ def test_one_learner_alone_loses_nothing_by_another_that_cannot_be_written(
     checkpointer = keeper(tmp_path, hub, resume=False)
     learners = registered(make, checkpointer, "BA")
     with failing_at("B", FULL):
-        asyncio.run(checkpointer.save(learners, pairs(10)))
+        assert [save(checkpointer, learner) for learner in learners] == [False, True]
     assert names(tmp_path / "checkpoints") == ["A-0"]
-    assert checkpointer._store.failures == {"B": str(FULL)}
+    assert checkpointer._run.store.failures == {"B": str(FULL)}
 
 
 def steps(folder: Path) -> list[int]:
@@ -356,7 +301,7 @@ def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: M
         learner.ended(np.full(0 if mean is None else 2, mean or 0.0, np.float32))
         learned(learner, decisions)
         if checkpointer.due(learner):
-            asyncio.run(checkpointer.save([learner], pairs(decisions)))
+            save(checkpointer, learner)
             written.append(decisions)
         else:
             assert not checkpointer.due(learner), "it waits for the next"
@@ -367,7 +312,6 @@ def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: M
     assert (learner.judge.best.decisions, learner.judge.best.chosen_by) == (500, "mean reward")
     again = make(save_best_only=True, trial_count=2)
     resumed = keeper(tmp_path, hub, resume=True)
-    resumed.prepare()
     resumed.register(again)
     assert again.judge.best is not None
     assert again.judge.best.rank == (2.0, 0.0)
@@ -384,7 +328,7 @@ def test_the_best_alone_is_kept_by_validation(make: Any, hub: MetricsHub, tmp_pa
     learner = make(save_best_only=True, trial_count=1, validator=lambda policy: {})
     checkpointer.register(learner)
     learned(learner, 100)
-    asyncio.run(checkpointer.save([learner], pairs(100)))
+    save(checkpointer, learner)
     learner.ended(np.ones(5, np.float32))
     learned(learner, 200)
     assert not checkpointer.due(learner), "rewards do not judge where validation does"
@@ -421,6 +365,25 @@ def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
     assert report.models[0].read_bytes() == (tmp_path / "Basic.onnx").read_bytes()
 
 
+def test_what_is_left_to_save_at_the_end(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
+    checkpointer = keeper(tmp_path, hub, resume=False)
+    saved, better, worse = (make(name=name, save_best_only=True, trial_count=1) for name in "ABC")
+    for learner in (saved, better, worse):
+        checkpointer.register(learner)
+        learner.ended(np.ones(1, np.float32))
+        learned(learner, 100)
+        save(checkpointer, learner)
+    for learner, mean in ((better, 2.0), (worse, 0.5)):
+        learner.ended(np.full(1, mean, np.float32))
+        learned(learner, 150)
+    assert checkpointer.unsaved([saved, better, worse]) == [better]
+    assert checkpointer.unsaved([saved, worse], together=True) == []
+    hub.drain(5.0)
+    told = [event.message for event in memory.events if event.kind == "checkpoint" and event.message]
+    assert told == ["'C' is no better than in its latest checkpoint, which is kept (save_best_only)"] * 2
+    assert checkpointer.unsaved([saved, better, worse], together=True) == [better, worse], "they are one moment"
+
+
 @pytest.mark.parametrize("settings", [tau_settings, sac_settings])
 def test_parameters_alone_are_kept_and_what_is_lost_is_told(
     stage: Stage, tmp_path: Path, memory: Memory, settings: Any
@@ -453,7 +416,7 @@ def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_pat
         await learner.hand_over()
         await learner.drain()
         learner.progress.decisions = 100
-        await checkpointer.save([learner], pairs(100))
+        save(checkpointer, learner)
 
     asyncio.run(learn_and_save())
     assert learner.progress.updates == 1

@@ -1,0 +1,87 @@
+"""The policies of a batched run, as its checkpoints see them, and the state of the copies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from tau_trainer.columns import Arrays
+from tau_trainer.export import export_onnx
+from tau_trainer.runs.checkpoints import Checkpoint
+from tau_trainer.runs.run import Run
+from tau_trainer.runs.store import ModelWriter
+from tau_trainer.training import behavior_json
+from tau_trainer.training.batched.playing import Playing
+from tau_trainer.training.batched.seats import Seat
+
+_ENVIRONMENT = "environment."
+"""Prefix of the names of the copies' tensors in the checkpoint of the first policy that learns."""
+
+
+class SavedSeat:
+    """A policy of a batched run: see :class:`~tau_trainer.training.checkpointing.Checkpointed`."""
+
+    laps = None
+
+    def __init__(self, seat: Seat, playing: Playing, run: Run) -> None:
+        self.name, self.spec, self.settings, self.algorithm = seat.name, seat.spec, seat.settings, seat.learner
+        self._seat, self._playing, self._run = seat, playing, run
+
+    @property
+    def decisions(self) -> int:
+        """Decisions of this policy."""
+        return self._playing.steps_of(self._seat)
+
+    @property
+    def version(self) -> int:
+        """Number of its updates."""
+        return self._seat.updates
+
+    def best_mark(self) -> float:
+        """Mean return over its newest episodes; minus infinity before there are enough."""
+        mean = self._seat.returns.mean
+        return -math.inf if mean is None else mean
+
+    def state(self) -> tuple[Arrays, Mapping[str, Any]]:
+        """The learner's state and the counts; the first policy that learns has the copies too."""
+        (arrays, facts), counts, mark = self.algorithm.state(), self._seat.counts(), self.best_mark()
+        if self._seat is self._playing.learning[0]:
+            copies = self._playing.copies_state().items()
+            arrays = {**arrays, **{f"{_ENVIRONMENT}{name}": values.cpu().numpy() for name, values in copies}}
+        return arrays, {
+            "algorithm": facts,
+            "mean_reward": counts.pop("mean_return"),
+            **counts,
+            "best": mark if mark > -math.inf else None,
+            "behavior": behavior_json.to_json(self.spec),
+        }
+
+    def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint; if the run only plays, all counts stay at 0."""
+        self.algorithm.load(arrays, values["algorithm"], fresh=False)
+        if not self._run.plays:
+            self._seat.go_on({**values, "mean_return": values["mean_reward"]})
+
+    def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+        """Start with the weights of another run."""
+        self.algorithm.load(arrays, values["algorithm"], fresh=True)
+
+    def model(self) -> ModelWriter | None:
+        """Writer of the current policy; None if it cannot be exported."""
+        policy = self.algorithm.policy(self.version)
+        return None if policy is None else partial(export_onnx, policy, self.spec)
+
+
+def restore_copies(playing: Playing, found: Mapping[str, Checkpoint]) -> None:
+    """Continue with the copies of a moment. Raises CheckpointError if they do not fit the settings."""
+    first = found[playing.learning[0].name]
+    copies = {
+        name.removeprefix(_ENVIRONMENT): torch.from_numpy(values.copy())
+        for name, values in first.tensors.items()
+        if name.startswith(_ENVIRONMENT)
+    }
+    playing.load_copies(first.manifest["steps"], copies)
