@@ -154,7 +154,7 @@ def test_what_is_new_is_paid_for_before_it_is_learned_from(tmp_path: Path) -> No
     wanted = one.signals[1].rewards(own, soft=False).numpy().copy()
     one.signals[1].load(learner("ppo", ("curiosity", "rnd"), tmp_path).state()[0], fresh=False)
     rollout = Rollout(work)
-    told = one._pay(rollout, rollout)
+    told = one._pay(one.read(rollout), rollout)
     np.testing.assert_allclose(rollout.rewards["rnd"], wanted, rtol=1e-6)
     assert not rollout.rewards["curiosity"].any(), "which has learned nothing yet"
     assert told["Policy/Curiosity Reward"] == 0.0

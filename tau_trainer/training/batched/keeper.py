@@ -83,7 +83,7 @@ class Keeper:
 
     def model(self, seat: Seat) -> ModelWriter | None:
         """Writer of the current policy; None if the policy cannot be exported."""
-        policy = None if self._run.hurried.is_set() else seat.learner.policy(seat.updates)
+        policy = None if self._run.hurried.is_set() else seat.learner.policy(seat.learner.weights(), seat.updates)
         return None if policy is None else partial(export_onnx, policy, seat.spec)
 
     def _state(self, seat: Seat, compiled: bool) -> tuple[Arrays, Mapping[str, Any]]:
