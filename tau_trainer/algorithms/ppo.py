@@ -138,9 +138,9 @@ class PPO(GradientAlgorithm):
         self._older = None  # first, so that nothing is reused after a failure
         with self.whole_or_nothing():
             if isinstance(new, Rollout):
-                self.check_input(new)
                 if not len(new):
                     raise ValueError("an update needs at least one transition")
+                self.check_input(new)
             reader = self.read(new if older is None else Rollout(joined(older, work.data)))
             if reader.rows.count == 0:  # in every copy, all agents had left
                 return {}

@@ -125,13 +125,14 @@ def test_what_was_novel_stays_so_while_it_is_learned_from_once_more(tmp_path: Pa
     seen: list[tuple[int, dict[str, Any]]] = []
 
     def watched(algorithm: Any) -> None:
-        read = algorithm.read
+        learn = algorithm.policy_update.learn
 
-        def keep(rollout: Rollout) -> Any:
+        def keep(reader: Any, *others: Any) -> Any:
+            rollout = reader._rollout
             seen.append((rollout.older, {name: paid.copy() for name, paid in rollout.rewards.items()}))
-            return read(rollout)
+            return learn(reader, *others)
 
-        algorithm.read = keep
+        algorithm.policy_update.learn = keep
 
     watched(first)
     for seed in (0, 1):
