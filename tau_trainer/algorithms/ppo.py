@@ -144,7 +144,7 @@ class PPO(GradientAlgorithm):
             reader = self.read(new if older is None else Rollout(joined(older, work.data)))
             if reader.rows.count == 0:  # in every copy, all agents had left
                 return {}
-            statistics = self._pay(reader, new) if self.signals else {}
+            statistics = dict[str, Any](self._pay(reader, new) if self.signals else {})
             update, numbers = self.policy_update, self.numbers(progress)
             learned = update.learn(reader, numbers, None if publish is None else show, self.on_batch)
             statistics |= learned.statistics | update.told(numbers)

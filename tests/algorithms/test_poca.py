@@ -122,6 +122,7 @@ def test_returns_of_what_is_new_go_on_beyond_ends(messages: Any, kind: type[POCA
         return
     paid = np.random.default_rng(1).normal(size=len(rollout)).astype(np.float32)
     reader = learner.read(rollout)
+    assert isinstance(reader, GroupReader)
     learner.policy_update._reader = reader  # type: ignore[attr-defined]
     rollout.rewards["rnd"] = paid[:, None]
     with torch.no_grad():

@@ -8,8 +8,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
+
+from tau_trainer import plugins
+
+if TYPE_CHECKING:
+    from tau_trainer.algorithms.base import Setup
+    from tau_trainer.algorithms.gradient import GradientAlgorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +55,17 @@ class TensorActor(ABC):
 
     def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:  # noqa: B027 perhaps nothing
         """Compile :meth:`act` (not the deterministic one) now, for inputs like these; nothing else changes."""
+
+
+_LEARNERS = {
+    "a2c": "tau_trainer.algorithms.a2c:A2C",
+    "ppo": "tau_trainer.algorithms.ppo:PPO",
+    "dqn": "tau_trainer.algorithms.batched.dqn:DQNLearner",
+}
+"""Algorithms that learn from copies on tensors, by ``trainer_type``."""
+
+
+def make_learner(setup: Setup) -> GradientAlgorithm:
+    """The algorithm that ``trainer_type`` names. Raises SettingsError for spaces that it cannot learn."""
+    learner: GradientAlgorithm = plugins.resolve(_LEARNERS[setup.settings.trainer_type])(setup)
+    return learner

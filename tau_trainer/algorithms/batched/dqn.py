@@ -1,4 +1,4 @@
-"""Deep Q-learning on tensors: acts, and stores transitions for the gradient steps of ``off_policy/q_learning.py``.
+"""Deep Q-learning on tensors: stores transitions for the gradient steps of ``off_policy/q_learning.py``.
 
 The steps of all copies go to a :class:`Ring` one after another; every ``steps_per_update`` decisions earn a gradient
 step. With action masks, transitions that a limit cut are not learned from, because the mask after them is unknown.
@@ -43,6 +43,7 @@ class DQNLearner(GradientAlgorithm):
     """
 
     name = "dqn"
+    module: ActionValues
 
     def __init__(self, setup: Setup) -> None:
         assert setup.copies is not None

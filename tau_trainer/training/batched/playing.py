@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from tau_trainer.algorithms.base import Copies, Setup
-from tau_trainer.algorithms.batched import learner_of
+from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.ranks import Ranks
@@ -134,7 +134,7 @@ class Playing:
             ranks=self.ranks,
             copies=Copies(self.copies, len(agents)),
         )
-        algorithm = learner_of(setup)
+        algorithm = make_learner(setup)
         return Seat(name, settings, agents, spec, actor_of(algorithm, env.action_space), algorithm)
 
     def _check_rounds(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,15 @@ def test_what_is_remembered(masked: bool, final: bool) -> None:
             assert (stored["forbidden_after"][row] == ~allowed.numpy()).all()
         row += 1
     assert row == len(stored["reward"]) > 20
+
+
+def test_rewards_are_multiplied_by_their_strength() -> None:
+    learner, rollout = learner_of(), rollout_of()
+    learner.streams = (replace(learner.streams[0], strength=0.5),)
+    learn(learner, rollout, 0.0)
+    assert learner.ring is not None
+    stored = torch.from_numpy(learner.ring.state()["reward"][:, 0])
+    torch.testing.assert_close(stored, 0.5 * rollout.rewards[rollout.present & ~rollout.truncated])
 
 
 def test_an_update_tells_of_every_layer_what_it_has_become() -> None:

@@ -13,7 +13,7 @@ import torch
 from gymnasium import spaces
 
 from tau_trainer.algorithms.base import Copies, Setup
-from tau_trainer.algorithms.batched import learner_of as made
+from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
 from tau_trainer.algorithms.batched.actors import SamplingActor, actor_of
 from tau_trainer.algorithms.gradient import GradientAlgorithm
@@ -52,7 +52,7 @@ def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None,
 
 def learner_of(settings: PolicySettings, space: ActionSpace, seed: int = 0) -> PPO:
     spec = spec_of("p", spaces.Box(-9.0, 9.0, (D,), np.float32), space)
-    learner = made(Setup(spec, settings, seed, copies=Copies(E, A)))
+    learner = make_learner(Setup(spec, settings, seed, copies=Copies(E, A)))
     assert isinstance(learner, PPO)
     with torch.no_grad():  # values that begin at zero would hide mistakes
         drawn = torch.Generator().manual_seed(7)
@@ -435,6 +435,36 @@ def test_a_buffer_smaller_than_one_step_is_refused() -> None:
         learner_of(settings, SPACES["discrete"])
 
 
+def test_a_buffer_is_new_as_a_whole() -> None:
+    """With engines, half of it would be new in each update: it fills 16 minibatches."""
+    assert learner_of(policy("ppo", buffer_size=960, batch_size=8), SPACES["discrete"]).horizon == 960 // (E * A)
+
+
+def test_an_update_that_is_interrupted_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = SPACES["discrete"]
+    settings = policy("ppo", batch_size=8, num_epoch=2, optimizer="adam", network={"normalize": True})
+    signals = {"extrinsic": {}, "rnd": {"network_settings": {"hidden_units": 8, "num_layers": 1}}}
+    learner = learner_of(type(settings).model_validate(settings.model_dump() | {"reward_signals": signals}), space)
+    learn(learner, play(learner, space))
+    rollout = play(learner, space, seed=2)
+    before, run, calls = learner.state(), learner.policy_update.epochs.run, list[None]()
+
+    def stopped(*given: Any) -> None:
+        run(*given)
+        calls.append(None)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(learner.policy_update.epochs, "run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        learn(learner, rollout)
+    arrays, facts = learner.state()
+    assert facts == before[1] == facts | {"version": 1}
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(values, before[0][name], name)
+    assert "signal.earned" in arrays
+
+
 def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
     space = SPACES["discrete"]
     far, near = (
@@ -460,7 +490,9 @@ def test_learns_to_add_up(kind: str) -> None:
         "optimizer": "adam",
     }
     settings = policy(kind, network={"hidden_units": 32}, **numbers)
-    learner = made(Setup(spec_of("p", env.observation_space, env.action_space), settings, 1, copies=Copies(64, 2)))
+    learner = make_learner(
+        Setup(spec_of("p", env.observation_space, env.action_space), settings, 1, copies=Copies(64, 2))
+    )
     collector = BatchedCollector(env, {"all": (actor_of(learner, env.action_space), (0, 1))})
     means = []
     for update in range(60):

@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 
 from tau_trainer.algorithms.base import Copies, Setup
-from tau_trainer.algorithms.batched import learner_of as made
+from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.ppo import PPO
@@ -136,7 +136,7 @@ def walker(kind: str, folder: Path) -> PPO:
     spec = spec_of("p", spaces.Box(-9.0, 9.0, (3,), np.float32), space)
     demo = {"demo_path": recording(folder, spec), "network_settings": SMALL}
     settings = with_signals(kind, curiosity=NOVEL, rnd=NOVEL, gail=demo | {"use_actions": True}, airl=demo)
-    learner = made(Setup(spec, settings, 1, copies=Copies(E, A)))
+    learner = make_learner(Setup(spec, settings, 1, copies=Copies(E, A)))
     assert isinstance(learner, PPO)
     return learner
 
@@ -226,7 +226,7 @@ def opened_by(signals: dict[str, Any], seed: int) -> float:
     }
     settings = type(policy("ppo")).model_validate(given)
     spec = spec_of("p", env.observation_space, env.action_space)
-    learner = made(Setup(spec, settings, seed, copies=Copies(32, 1)))
+    learner = make_learner(Setup(spec, settings, seed, copies=Copies(32, 1)))
     collector = BatchedCollector(env, {"thief": (actor_of(learner, env.action_space), (0,))})
     for update in range(78):
         rollout: TensorRollout = collector.collect(learner.horizon)["thief"]
