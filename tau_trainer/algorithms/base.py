@@ -33,6 +33,31 @@ State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """The copies of a batched environment that one policy plays."""
+
+    num_envs: int
+    """``E``, over all ranks."""
+    agents: int
+    """``A``: number of the policy's agents in each copy."""
+
+    @property
+    def decisions(self) -> int:
+        """Decisions in one step of all copies."""
+        return self.num_envs * self.agents
+
+    def steps_in(self, buffer_size: int, name: str) -> int:
+        """Steps that fill the buffer of the behavior ``name``. Raises SettingsError if there are none."""
+        if buffer_size < self.decisions:
+            raise SettingsError(
+                f"behaviors.{name}: hyperparameters.buffer_size {buffer_size:,} is less than one step of "
+                f"{self.num_envs:,} copies with {self.agents:,} agents each; raise it to a multiple of "
+                f"{self.decisions:,}, or lower environment.num_envs (--num-envs)"
+            )
+        return buffer_size // self.decisions
+
+
+@dataclass(frozen=True, slots=True)
 class Setup:
     """The facts that an algorithm is made from."""
 
@@ -54,7 +79,10 @@ class Setup:
     max_steps: int | None = None
     """Decisions of this learner; None: those of the settings, which several learners may share."""
     ranks: Ranks = field(default_factory=Ranks, compare=False)
-    """The processes that learn together; each gets all experience, and takes a part of every minibatch."""
+    """The processes that learn together; each gets all experience, or that of its own copies, and takes a part of every
+    minibatch."""
+    copies: Copies | None = None
+    """Copies whose rollouts of tensors it learns from; None: it learns from its :attr:`Algorithm.memory`."""
 
     @property
     def decisions(self) -> int:
@@ -89,7 +117,7 @@ class Algorithm(ABC):
     :meth:`update` needs is in the :class:`~tau_trainer.memory.Work`, and nothing else connects the two sides.
 
     Attributes:
-        memory: holds the experience; only the collecting side uses it.
+        memory: holds the experience; only the collecting side uses it. There is none for :attr:`Setup.copies`.
         version: number of updates behind the weights; only the learning side uses it.
     """
 
@@ -115,6 +143,8 @@ class Algorithm(ABC):
     """Whether it may lose at any time what it has learned, so that the quality of the last policy depends on luck."""
     data_parallel: bool = False
     """Whether several processes can learn together, each from a part of every minibatch."""
+    horizon: int = 0
+    """Steps of each of :attr:`Setup.copies` between two updates."""
     large: bool = False
     """Whether single operations of an update, such as those on images, profit from several threads each."""
 
@@ -128,13 +158,13 @@ class Algorithm(ABC):
         """The work of one update, if there is enough experience for it; otherwise None."""
 
     @abstractmethod
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, Any]:
         """Learn; :attr:`version` grows by one.
 
         Args:
-            work: the result of :meth:`ready`. If several actors collect and learning is not bound to the new
-            experience, it
-                names its source and the gradient steps to take now: see :class:`~tau_trainer.memory.Work`.
+            work: the result of :meth:`ready`, or the newest :attr:`horizon` steps on tensors. If several actors collect
+                and learning is not bound to the new experience, it names its source and the gradient steps to take now:
+                see :class:`~tau_trainer.memory.Work`.
             progress: finished share of ``max_steps``, 0 to 1, for schedules.
             publish: may be called with the policy so far, during the update, so that agents act with weights that are
             only a
@@ -142,10 +172,12 @@ class Algorithm(ABC):
                 over.
 
         Returns:
-            Statistics by TensorBoard name.
+            Statistics by TensorBoard name: floats. From experience on tensors, some are tensors [] on the device: the
+            caller decides when to wait for the numbers.
 
         Raises:
-            NonFiniteError: NaN or infinity in the data or in the results; all state is as before the call.
+            NonFiniteError: NaN or infinity in the data or in the results; all state is as before the call. From
+            experience on tensors, it shows only in the statistics.
         """
 
     @abstractmethod

@@ -20,7 +20,7 @@ from tau_trainer.algorithms.base import Algorithm, Setup, State, policy_age
 from tau_trainer.algorithms.cloning import Cloning
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.schedules import learning_rate
-from tau_trainer.algorithms.signals import Signal, log_prob
+from tau_trainer.algorithms.signals import CopySums, Signal, log_prob
 from tau_trainer.columns import Arrays, Column, action_columns, observation_columns
 from tau_trainer.errors import CheckpointError, NonFiniteError
 from tau_trainer.memory import Rollout, RolloutMemory
@@ -32,7 +32,7 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.rewards.sums import EpisodeSums
 from tau_trainer.settings.networks import expanded
 from tau_trainer.settings.signals import LEARNED
-from tau_trainer.specs import Observations, ObservationType
+from tau_trainer.specs import Float64Array, Observations, ObservationType
 
 
 class GradientAlgorithm(Algorithm):
@@ -53,6 +53,8 @@ class GradientAlgorithm(Algorithm):
     """Other trainer types whose weights a new run may start from, because their networks are the same."""
     network: ActorCritic
     """The network that acts."""
+    module: torch.nn.Module
+    """All networks, that one among them."""
     parameters: FlatParameters
     """All parameters that are trained."""
     soft: bool = False
@@ -74,7 +76,10 @@ class GradientAlgorithm(Algorithm):
         self.ranks = setup.ranks
         self.generator = torch.Generator().manual_seed(setup.seed)  # on the CPU: the same draws on every device
         self._setup = setup
+        self.copies = setup.copies
         self._sums = EpisodeSums(len(self.streams))
+        self.copy_sums: CopySums | None = None
+        """Of the learned streams on tensors."""
 
     def new_memory(self, capacity: int, horizon: int, *, ends: bool = False) -> RolloutMemory:
         """A memory for transitions of this behavior; ``ends``: see there."""
@@ -112,6 +117,9 @@ class GradientAlgorithm(Algorithm):
         """The learned streams; call once there is a network. Raises DataError."""
         names = [stream.name for stream in self.streams if stream.name in LEARNED]
         ask = partial(log_prob, self.network)
+        if names and self.copies is not None:
+            shape = self.copies.num_envs, self.copies.agents, len(self.streams)
+            self.copy_sums = CopySums(shape, self.device)
         return tuple(Signal(name, self._setup, self.network, ask) for name in names)
 
     def make_cloning(self) -> Cloning | None:
@@ -122,9 +130,10 @@ class GradientAlgorithm(Algorithm):
         return Cloning(settings, self._setup, self.network, self.parameters)
 
     @property
-    def _beside(self) -> tuple[Signal | Cloning, ...]:
-        """All parts that are learned together with the policy's own update."""
-        return self.signals if self.cloning is None else (*self.signals, self.cloning)
+    def _beside(self) -> tuple[Signal | Cloning | CopySums, ...]:
+        """All parts that change together with the policy's own update."""
+        others = (self.cloning, self.copy_sums)
+        return (*self.signals, *(part for part in others if part is not None))
 
     def earned(self, rollout: Rollout, source: int = 0) -> dict[str, float]:
         """Rewards of the episodes that end in a paid rollout, by TensorBoard name."""
@@ -132,7 +141,10 @@ class GradientAlgorithm(Algorithm):
         for stream in self.streams:
             paid = stream.rewards(rollout).mean(axis=1)
             rewards.append(paid * stream.strength)
-        sums = self._sums.add(rollout, np.stack(rewards, axis=1), source)
+        return self.of_episodes(self._sums.add(rollout, np.stack(rewards, axis=1), source))
+
+    def of_episodes(self, sums: Float64Array) -> dict[str, float]:
+        """Statistics of the rewards [e, S] of ``e`` episodes."""
         statistics: dict[str, float] = {}
         if not len(sums):
             return statistics
@@ -148,17 +160,20 @@ class GradientAlgorithm(Algorithm):
         """Columns of the memory in addition to observations and actions, filled from a decision's ``extras``."""
         return self.network.state_columns
 
-    def finished(self, rollout: Rollout, started: float) -> dict[str, float]:
+    def finished(self, rollout: Rollout | None, started: float) -> dict[str, Any]:
         """Count an update that has succeeded; returns the statistics of every algorithm, by TensorBoard name.
 
         Args:
-            rollout: the new transitions.
+            rollout: the new transitions; None: they are tensors, whose device is not waited for.
             started: :func:`time.perf_counter` when it began.
         """
-        result = {name: float(value) for name, value in self.parameters.layer_statistics().items()}
-        if len(rollout):
-            result[keys.POLICY_AGE] = policy_age(self.version, rollout.version)
+        layers, version = self.parameters.layer_statistics(), self.version
         self.version += 1
+        if rollout is None:
+            return {**layers}
+        result = {name: float(value) for name, value in layers.items()}
+        if len(rollout):
+            result[keys.POLICY_AGE] = policy_age(version, rollout.version)
         result[keys.TRAIN_SECONDS] = time.perf_counter() - started
         return result
 
@@ -200,6 +215,8 @@ class GradientAlgorithm(Algorithm):
 
     @override
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+        if "trainer_type" in facts:  # earlier versions told less of learners on tensors
+            facts = {"algorithm": facts["trainer_type"], "version": 0, **facts}
         other = facts.get("optimizer", "adam") != self.facts()["optimizer"]
         imitated = facts.get("algorithm") in self.starts_from
         moments = not (fresh and (other or imitated))  # another optimizer, or another loss, cannot use them
@@ -207,7 +224,8 @@ class GradientAlgorithm(Algorithm):
             facts = {**facts, "optimizer": self.facts()["optimizer"]}
         if fresh and imitated:
             facts = {**facts, "algorithm": self.name}
-        older = {"streams": self.facts()["streams"], "optimizer": "adam"}  # some checkpoints are older than these facts
+        # Some checkpoints are older than these facts.
+        older = {"streams": self.facts().get("streams"), "optimizer": "adam"}
         for key, wanted in self.facts().items():
             if facts.get(key, older.get(key)) != wanted:
                 what = "trainer type" if key == "algorithm" else key.replace("_", " ")
@@ -215,7 +233,9 @@ class GradientAlgorithm(Algorithm):
                     f"The checkpoint's {what} is {facts.get(key)!r}, behavior '{self.spec.short_name}' needs {wanted!r}"
                     f"; use the settings that {'its' if fresh else 'the'} run was started with."
                 )
-        random_state = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
+        random_state = None
+        if not fresh:
+            random_state = fitting(arrays, "random.generator", tuple(self.generator.get_state().shape))
         besides = [beside.backup() for beside in self._beside]
         try:
             for beside in self._beside:
@@ -226,21 +246,24 @@ class GradientAlgorithm(Algorithm):
             self._restore(besides)
             raise
         self.version = 0
-        if not fresh:
+        if random_state is not None:
             self.version = int(facts["version"])
             self.generator.set_state(torch.from_numpy(np.array(random_state)))  # a copy: torch wants to write
 
     def facts(self) -> dict[str, Any]:
         """Facts that must be the same in a checkpoint."""
+        learner = {"algorithm": self.name, "optimizer": self.parameters.optimizer.kind}
+        if self.copies is not None:  # it may start from a learner with engines; arrays of other shapes do not fit
+            return learner
         network = self.settings.network_settings
         memory = network.memory
         kinds = [kind_of(sensor) for sensor in self.spec.observations]
         goals = any(sensor.observation_type is ObservationType.GOAL_SIGNAL for sensor in self.spec.observations)
         blocks = {"vis_encode_type": network.vis_encode_type} if "image" in kinds else {}
         blocks |= {"goal_conditioning_type": network.goal_conditioning_type} if goals else {}
-        return blocks | {
-            "algorithm": self.name,
-            "optimizer": self.parameters.optimizer.kind,
+        return {
+            **blocks,
+            **learner,
             "observations": [[sensor.name, list(sensor.shape)] for sensor in self.spec.observations],
             "continuous_actions": self.spec.actions.continuous_size,
             "discrete_branches": list(self.spec.actions.discrete_branches),

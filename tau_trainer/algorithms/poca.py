@@ -33,13 +33,13 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import OnBatch, Setup
+from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.algorithms.losses import Objective, clipped_surrogate, trust_region
 from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples
 from tau_trainer.algorithms.ppo import PPO, Learned, PolicyUpdate
-from tau_trainer.algorithms.readers import GroupReader, Reader
+from tau_trainer.algorithms.readers import Reader
 from tau_trainer.columns import GROUP, MOMENT, Column
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import Answer
 from tau_trainer.models.group_critic import GroupActorCritic, GroupCritic
@@ -162,6 +162,7 @@ class POCA(PPO):
     name = "poca"
     starts_from = ()
     update_kind = GroupUpdate
+    reader_kind = GroupReader
 
     def __init__(self, setup: Setup) -> None:
         if setup.reward_width != 1:
@@ -177,11 +178,6 @@ class POCA(PPO):
     @override
     def columns(self) -> tuple[Column, ...]:
         return (*super().columns, MOMENT, GROUP)
-
-    @override
-    def read(self, rollout: Rollout) -> GroupReader:
-        network, length = self.network, self._sequence_length
-        return GroupReader(rollout, network, self.version, self.generator, length, self.ranks)
 
 
 class MAPPO(POCA):

@@ -26,10 +26,9 @@ burn-in refreshes it (as in ML-Agents; Kapturowski et al. 2019 compare both). Se
 end to end, and a minibatch still has ``batch_size`` decisions: if it cuts a sequence, the rest starts with its own
 stored state. So nothing is padded to full length, and short episodes cost no more than their length.
 
-**The update** is :meth:`PPO.update` for engines' experience. Its middle, :meth:`PolicyUpdate.learn`, also serves POCA,
-MAPPO and A2C, tensors and populations: a reader (:mod:`.readers`) makes samples of any experience, and all that follows
-works on the samples' device. ``N`` samples, ``R`` numbers in all rewards, ``K`` components of an action, ``P`` members
-of a population.
+**The update** is :meth:`PPO.update`, also of POCA, MAPPO and A2C; its middle, :meth:`PolicyUpdate.learn`, also serves
+populations. A reader (:mod:`.readers`) makes samples of any experience, and all that follows works on their device.
+``N`` samples, ``R`` numbers in all rewards, ``K`` components of an action, ``P`` members of a population.
 """
 
 from __future__ import annotations
@@ -52,11 +51,10 @@ from tau_trainer.algorithms.losses import CLIPPED, Objective, evaluate, summariz
 from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples, exact, in_parts, new_statistics, shuffled
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.algorithms.readers import Reader, RolloutReader
+from tau_trainer.algorithms.readers import Reader, RolloutReader, TensorReader
 from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, scheduled
-from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.columns import Arrays, Column
-from tau_trainer.memory import Rollout, RolloutMemory, Work, WorkData, joined
+from tau_trainer.memory import Rollout, RolloutMemory, TensorRollout, Work, WorkData, joined
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.observation_encoder import Inputs
@@ -86,8 +84,10 @@ class PPO(GradientAlgorithm):
     """
 
     name = "ppo"
-    starts_from: tuple[str, ...] = ("bc",)
+    starts_from: tuple[str, ...] = ("bc", "a2c")
     data_parallel = True
+    reader_kind: type[RolloutReader] = RolloutReader
+    """Reader of the experience of engines."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -98,9 +98,13 @@ class PPO(GradientAlgorithm):
         self._shrunk = False
         self._older: WorkData | None = None
         """Experience that was new in the last update, if the next update learns from it again."""
-        self.network = self.build_network()
+        self.module = self.network = self.build_network()
         self.parameters = FlatParameters(self.network, self.device, self._hyperparameters)
-        self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
+        if setup.copies is None:
+            self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
+        else:
+            self.horizon = setup.copies.steps_in(self.rollout_size, self.spec.name)
+            self.generator = torch.Generator(self.device).manual_seed(setup.seed)  # for acting, too
         self.signals, self.cloning = self.make_signals(), self.make_cloning()
         self.policy_update = self.new_update()
         self.large = len(self.network.encoders) > 0
@@ -117,11 +121,9 @@ class PPO(GradientAlgorithm):
 
     @override
     @torch.no_grad()
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-        started, data = time.perf_counter(), Work.of(work).data
-        new, older = Rollout(data), self._older
-        if len(new) == 0:
-            raise ValueError("an update needs at least one transition")
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, Any]:
+        started, work = time.perf_counter(), Work.of(work)
+        new, older = Rollout(work.data) if work.tensors is None else work.tensors, self._older
 
         def show() -> None:
             if publish is not None and self.parameters.finite():  # NaN must not act
@@ -129,50 +131,59 @@ class PPO(GradientAlgorithm):
 
         self._older = None  # first, so that nothing is reused after a failure
         with self.whole_or_nothing():
-            self.check_input(new)
-            rollout = new if older is None else Rollout(joined(older, data))
-            statistics = self._pay(rollout, new) if self.signals else {}
+            if isinstance(new, Rollout):
+                if not len(new):
+                    raise ValueError("an update needs at least one transition")
+                self.check_input(new)
+            reader = self.read(new if older is None else Rollout(joined(older, work.data)))
+            if reader.rows.count == 0:  # in every copy, all agents had left
+                return {}
+            statistics = dict[str, Any](self._pay(reader, new) if self.signals else {})
             update, numbers = self.policy_update, self.numbers(progress)
-            learned = update.learn(self.read(rollout), numbers, None if publish is None else show, self.on_batch)
+            learned = update.learn(reader, numbers, None if publish is None else show, self.on_batch)
+            statistics |= learned.statistics | update.told(numbers)
+            if isinstance(new, TensorRollout):  # its device is not waited for
+                return statistics | self.finished(None, started)
             self.check_finite(learned.epochs)
             losses = torch.stack(list(learned.statistics.values())).tolist()
-            statistics |= dict(zip(learned.statistics, losses, strict=True)) | update.told(numbers)
+            statistics |= dict(zip(learned.statistics, losses, strict=True))
             statistics[keys.MINIBATCHES] = float(learned.minibatches)
             if self.cloning is not None:
                 statistics |= self.cloning.learn(progress)
             if self.rollout_size < self._hyperparameters.buffer_size:
-                self._older = self._kept(data, new)
+                self._older = self._kept(work.data, new)
             if self._shrink_at is not None and progress >= self._shrink_at and not self._shrunk:
                 self._shrink()
         return statistics | self.finished(new, started)
 
-    def read(self, rollout: Rollout) -> Reader:
+    def read(self, rollout: Rollout | TensorRollout) -> Reader:
         """The reader of a rollout for an update."""
+        if isinstance(rollout, TensorRollout):
+            return TensorReader(rollout, self.generator, self.ranks)
         network, length = self.network, self._sequence_length
-        return RolloutReader(rollout, network, self.version, self.generator, length, self.ranks)
+        return self.reader_kind(rollout, network, self.version, self.generator, length, self.ranks)
 
     def numbers(self, progress: float) -> Numbers:
         """The hyperparameters at ``progress``, see :meth:`Algorithm.update`."""
         return self.policy_update.numbers(progress, self.learning_rate(progress))
 
-    def _pay(self, everything: Rollout, new: Rollout) -> dict[str, float]:
+    def _pay(self, reader: Reader, new: Rollout | TensorRollout) -> dict[str, float]:
         """Let the learned reward streams learn from the new part and pay for everything.
 
         Paid novelty stays as it is.
         """
         statistics: dict[str, float] = {}
-        experience = experience_of(everything, self.network, self.device)
-        older = everything.older
-        fresh = experience.part(slice(older, None))
+        everything = reader.experience(self.network)
+        fresh = everything.part(slice(reader.rows.count - reader.new, None))
         for signal in self.signals:
-            found, losses = signal.learn_and_pay(fresh, experience, soft=self.soft)
-            paid, statistics = found.cpu().numpy(), statistics | losses
-            if signal.settings.novelty and older:
-                earlier = everything.rewards[signal.name][:older]
-                paid = np.concatenate((earlier, paid))
-            everything.rewards[signal.name] = paid
-            new.rewards[signal.name] = paid[older:]
-        return statistics | self.earned(new)
+            found, losses = signal.learn_and_pay(fresh, everything, soft=self.soft)
+            statistics |= losses
+            reader.pay(signal.name, found)
+            if isinstance(new, Rollout):
+                new.rewards[signal.name] = found[-reader.new :].cpu().numpy()
+        if isinstance(reader, TensorReader) and self.copy_sums is not None:
+            return statistics | self.of_episodes(reader.earned(self.streams, self.copy_sums))
+        return statistics | (self.earned(new) if isinstance(new, Rollout) else {})
 
     def _kept(self, data: WorkData, rollout: Rollout) -> WorkData:
         """A copy of a paid rollout's data, for the next update."""
@@ -239,7 +250,7 @@ class PPO(GradientAlgorithm):
     @cached_property
     @override
     def rollout_size(self) -> int:  # all of the buffer, or a half of it
-        return self._hyperparameters.rollout_size
+        return self._hyperparameters.rollout_size if self.copies is None else self._hyperparameters.buffer_size
 
     @property
     @override

@@ -3,7 +3,7 @@
 | reader | experience | samples in the order of |
 | --- | --- | --- |
 | :class:`RolloutReader` | ragged: agents of engines come and go | arrival; for recurrent networks, sequences |
-| :class:`GroupReader` | the same, by moments and groups | sets of agents that decide together |
+| :class:`.GroupReader` | the same, by moments and groups | sets of agents that decide together |
 | :class:`TensorReader` | dense: the copies of a batched environment | time, copies, agents |
 | :class:`PopulationReader` | the same, each member's rows apart | members, then time |
 
@@ -17,28 +17,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.groups import Seating
 from tau_trainer.algorithms.minibatches import MemberRows, Rows, Samples, SharedRows, SplitRows, exact, shuffled
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.memory import Groups, Rollout
-from tau_trainer.memory.advantages import gae, lambda_returns
+from tau_trainer.algorithms.signals import CopySums, experience_of
+from tau_trainer.memory import Rollout, TensorRollout
+from tau_trainer.memory.advantages import gae
 from tau_trainer.models import ActorCritic, Normalizer
 from tau_trainer.models.actor_critic import MEMORY, as_tensor
 from tau_trainer.models.distributions import forbidden_of
-from tau_trainer.models.group_critic import CRITIC, GroupActorCritic
 from tau_trainer.models.observation_encoder import Inputs
-from tau_trainer.rewards.streams import EXTRINSIC
-from tau_trainer.specs import BoolArray, IndexArray
+from tau_trainer.rewards.learned import Experience
+from tau_trainer.rewards.streams import EXTRINSIC, RewardStream
+from tau_trainer.specs import BoolArray, Float64Array, IndexArray
 
 if TYPE_CHECKING:
-    from tau_trainer.algorithms.batched import TensorRollout
     from tau_trainer.algorithms.ppo import PolicyUpdate
 
 
@@ -56,6 +54,14 @@ class Reader(ABC):
     @abstractmethod
     def observe(self, normalizer: Normalizer) -> None:
         """Let the normaliser take in the new observations."""
+
+    @abstractmethod
+    def experience(self, network: ActorCritic) -> Experience:
+        """The samples in the form for reward models, the newest last."""
+
+    @abstractmethod
+    def pay(self, name: str, rewards: torch.Tensor) -> None:
+        """Set a learned stream's rewards, float32 [n, 1], of the newest ``n`` samples; others keep what they have."""
 
     @abstractmethod
     def samples(self, network: ActorCritic) -> Samples:
@@ -149,6 +155,16 @@ class RolloutReader(Reader):
         normalizer.merge(self._network.vectors(new))
 
     @override
+    def experience(self, network: ActorCritic) -> Experience:
+        return experience_of(self._rollout, network, network.action.weight.device)
+
+    @override
+    def pay(self, name: str, rewards: torch.Tensor) -> None:
+        paid, known = rewards.cpu().numpy(), self._rollout.rewards
+        earlier = len(self._rollout) - len(paid)
+        known[name] = np.concatenate((known[name][:earlier], paid)) if earlier else paid
+
+    @override
     def samples(self, network: ActorCritic) -> Samples:
         rollout, nothing = self._rollout, torch.zeros(0)
         # Actions are raw samples, before they are clipped for the environment.
@@ -207,118 +223,6 @@ class RolloutReader(Reader):
         return (update.in_pieces(lambda *piece: self._network(*piece).state, some, state[rows]),)
 
 
-class GroupReader(RolloutReader):
-    """Samples set by set. Their seat, int64 [N] in :attr:`seating`, follows their inputs.
-
-    The memory of the rollout keeps moments and groups.
-    """
-
-    seating: Seating
-
-    @override
-    def _arrange(self, sequence_length: int | None) -> None:
-        self._recurrent = sequence_length is not None
-        self._groups = groups = Groups(self._rollout, sequence_length)
-        arrived = np.argsort(groups.joint, kind="stable")  # entities by seat
-        seat = np.empty_like(arrived)
-        seat[arrived] = np.arange(len(arrived))
-        self._seats, self._arrived_by_seat = seat[groups.entity], arrived
-        self._order = np.argsort(groups.turn[groups.entity] if self._recurrent else self._seats)
-        """[N]: transitions by sample."""
-
-    @override
-    def samples(self, network: ActorCritic) -> Samples:
-        assert isinstance(network, GroupActorCritic)
-        self.seating = self._seated(network)
-        samples, groups, order = super().samples(network), self._groups, self._order
-        wholes = self._changes(groups.joint[groups.entity][order])
-        if self._recurrent:
-            samples = samples._replace(state=self._tensor(self._rollout.column(MEMORY)))
-            self.seating.past = self._past(network, samples)
-            turn, wholes = groups.turn[groups.entity][order], self._changes(groups.block[groups.entity][order])
-            begins = groups.fresh[groups.entity][order] | self._changes(turn - np.arange(len(turn)))
-        self.rows.wholes = self._tensor(wholes)
-        samples = shuffled(samples, self._tensor(order))
-        if self._recurrent:
-            samples = samples._replace(begins=self._tensor(begins))
-        return samples._replace(inputs=[*samples.inputs, self._tensor(self._seats[order])])
-
-    @staticmethod
-    def _changes(numbers: IndexArray) -> BoolArray:
-        """Bool [n]: where the number changes."""
-        return np.concatenate(([True], numbers[1:] != numbers[:-1]))
-
-    def _past(self, network: GroupActorCritic, samples: Samples) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """See :attr:`Seating.past`."""
-        groups, arrived = self._groups, self._arrived_by_seat
-        last = self._tensor(groups.last)
-        after = network.critic.perceived([values[last] for values in samples.inputs], samples.state[last, CRITIC])[1]
-        state = torch.cat((self._tensor(self._rollout.whole(MEMORY)[1:, CRITIC]), after))
-        return state[self._tensor(arrived)], self._tensor(groups.turn[arrived]), self._tensor(groups.fresh[arrived])
-
-    def _seated(self, network: GroupActorCritic) -> Seating:
-        groups, rollout, arrived = self._groups, self._rollout, self._arrived_by_seat
-        continuous = self._tensor(rollout.whole("continuous")[1:])
-        discrete = self._tensor(rollout.whole("discrete")[1:])
-        done = network.critic.done(continuous, discrete.long())
-        sizes = np.bincount(groups.joint, minlength=groups.sets)
-        nothing = done.new_zeros(len(arrived) - len(done), done.shape[1])
-        critic = network.critic
-        critic.most.fill_(max(float(critic.most), float(sizes.max())))
-        return Seating(
-            inputs=network.prepare(tuple(sensor[arrived] for sensor in groups.observations())),
-            done=torch.cat((done, nothing))[self._tensor(arrived)],
-            sizes=self._tensor(sizes),
-            begins=self._tensor(np.cumsum(sizes) - sizes),
-            set_of=self._tensor(groups.joint[arrived]),
-            worth=nothing,
-            before=nothing,
-        )
-
-    @override
-    def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
-        groups, rollout = self._groups, self._rollout
-        widths = [stream.width for stream in update.streams]
-        lambd = update.hyperparameters.lambd
-        trace = exact(self._tensor(rollout.goes_on).float()) * lambd
-        worth = exact(self.seating.worth)
-        in_episode, in_life = (worth[self._tensor(sets)] for sets in (groups.after, groups.beyond))
-        following = self._tensor(groups.next)
-        heir = self._tensor(groups.heir)
-        returns = list[torch.Tensor]()
-        parts = (torch.split(after, widths, dim=1) for after in (in_episode, in_life))
-        for stream, episode, life in zip(update.streams, *parts, strict=True):
-            rewards = rollout.rewards[stream.name]
-            if stream.name == EXTRINSIC:
-                rewards = groups.summed(rewards)
-                if rollout.group_reward is not None:
-                    rewards = rewards + rollout.group_reward[:, None]
-            paid = exact(self._tensor(rewards)) * stream.strength
-            gamma = stream.gamma
-            after = episode if stream.episodic else life
-            if stream.name == EXTRINSIC:
-                returns.append(lambda_returns(paid, after, trace, gamma, following)[heir])
-                continue
-            # An agent that inherits a return still gets its own reward: [N, R] more than its heir.
-            more = paid - paid[heir]
-            later = paid + gamma * trace[:, None] * more[self._tensor(rollout.next)]
-            returns.append(lambda_returns(later, after, trace, gamma, following)[heir] + more)
-        found = torch.cat(returns, dim=1)[self._tensor(self._order)]
-        baselines = exact(values[:, -found.shape[1] :])
-        advantages = torch.split(found - baselines, widths, dim=1)
-        found = found.repeat(1, values.shape[1] // found.shape[1])
-        return sum(advantages[1:], advantages[0]).float(), found.float()
-
-    @override
-    def stale(self, *, renormalized: bool) -> torch.Tensor | slice | None:
-        stale = super().stale(renormalized=renormalized)
-        if not isinstance(stale, torch.Tensor):
-            return stale
-        if self._recurrent:  # recompute whole sequences
-            return slice(None)
-        return self._tensor(np.argsort(self._order))[stale]
-
-
 class TensorReader(Reader):
     """Samples in order of time, then copies, then agents. Rewards of a stream are float [T, E, A] or [T, E, A, R].
 
@@ -327,7 +231,9 @@ class TensorReader(Reader):
         generator: draws the minibatches.
         ranks: the processes that learn together; the rollout is of this one's copies.
         cut: bool [T, E, A], further ends of traces; None: none.
-        paid: rewards of other streams by name.
+
+    Attributes:
+        paid: rewards of all streams by name, as the rollout's.
     """
 
     def __init__(
@@ -336,9 +242,8 @@ class TensorReader(Reader):
         generator: torch.Generator,
         ranks: Ranks | None = None,
         cut: torch.Tensor | None = None,
-        paid: Mapping[str, torch.Tensor] = MappingProxyType({}),
     ) -> None:
-        self._paid = {EXTRINSIC: rollout.rewards, **paid}
+        self.paid = {EXTRINSIC: rollout.rewards}
         self._rollout, self._ranks = rollout, ranks or Ranks()
         ended = rollout.terminated | rollout.truncated  # bool [T, E, A]
         self._goes_on = ~(ended if cut is None else ended | cut)
@@ -369,6 +274,37 @@ class TensorReader(Reader):
         normalizer.take_in(self._inputs, self.rows.count, self._ranks.add)
 
     @override
+    def experience(self, network: ActorCritic) -> Experience:
+        rollout, samples = self._rollout, self.samples(network)
+        assert rollout.final is not None, "the actor asks for it"
+        following = torch.cat((rollout.observations[1:], rollout.after[None]))
+        ended = rollout.terminated | rollout.truncated
+        # A copy that ended has restarted: its final observation is stored separately.
+        following = torch.where(ended.view(*ended.shape, *[1] * (following.dim() - 3)), rollout.final, following)
+        forbidden = samples.mask
+        if rollout.mask is None:
+            forbidden = self._inputs.new_zeros(len(self._inputs), network.action.choices.mask_size, dtype=torch.bool)
+        return Experience(
+            [self._inputs],
+            [self._flat(following).flatten(1)],
+            1.0 - self._flat(rollout.terminated).float(),
+            samples.continuous,
+            samples.discrete,
+            forbidden,
+            self._inputs.new_zeros(0),  # filled in on demand, because the policy changes
+        )
+
+    @override
+    def pay(self, name: str, rewards: torch.Tensor) -> None:
+        self.paid[name] = self._spread(rewards)
+
+    def earned(self, streams: Sequence[RewardStream], sums: CopySums) -> Float64Array:
+        """Rewards of all streams [e, S], strengths included, of the episodes that end."""
+        ended = self._rollout.terminated | self._rollout.truncated
+        columns = [self.paid[each.name].view(*ended.shape, 1) * each.strength for each in streams]
+        return sums.add(torch.cat(columns, dim=3), ended)
+
+    @override
     def samples(self, network: ActorCritic) -> Samples:
         kept = {name: self._flat(values) for name, values in self._rollout.kept.items()}
         # Empty: of no rows, of no columns.
@@ -395,7 +331,7 @@ class TensorReader(Reader):
         after = self._after(current, update) if foresees else torch.zeros_like(current)
         endless = not all(stream.episodic for stream in update.streams)
         beyond = self._after(current, update, beyond=True) if endless else after
-        rewards = {name: paid.view(*shape, -1).to(dtype) for name, paid in self._paid.items()}  # [T, E, A, r]
+        rewards = {name: paid.view(*shape, -1).to(dtype) for name, paid in self.paid.items()}  # [T, E, A, r]
         advantage, returns = estimated(update, rewards, (current, after, beyond), self._goes_on.to(dtype))
         return self._flat(advantage).float(), self._flat(returns).float()
 

@@ -26,6 +26,7 @@ from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.models.distributions import action_log_prob
 from tau_trainer.rewards.learned import Experience, LearnedReward
 from tau_trainer.settings.signals import LEARNED, ModelledSignalSettings
+from tau_trainer.specs import Float64Array
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms.base import Setup
@@ -35,6 +36,8 @@ LogProb = Callable[[Experience], torch.Tensor]
 
 _ROWS = 2048
 """Number of transitions to pay at once."""
+_EARNED = "signal.earned"
+"""Name in a checkpoint of the rewards in open episodes of copies."""
 
 
 def experience_of(rollout: Rollout, network: ActorCritic, device: torch.device) -> Experience:
@@ -196,3 +199,49 @@ class Signal:
             self.parameters.load(found)
         if not fresh:
             self.generator.set_state(torch.from_numpy(np.array(random)))
+
+
+class CopySums:
+    """Adds up rewards of copies from rollout to rollout, for every agent.
+
+    Args:
+        shape: ``E`` copies with ``A`` agents each, and ``S`` streams.
+        device: of the rewards.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], device: torch.device) -> None:
+        exact = torch.float32 if device.type == "mps" else torch.float64
+        self._open = torch.zeros(shape, dtype=exact, device=device)
+        """[E, A, S], in open episodes so far."""
+
+    def add(self, rewards: torch.Tensor, ended: torch.Tensor) -> Float64Array:
+        """The sums [e, S] of the episodes that end in a rollout; waits for the device.
+
+        Args:
+            rewards: [T, E, A, S], since the last call.
+            ended: bool [T, E, A], whether the agent's episode ended with the step.
+        """
+        sums = list[torch.Tensor]()
+        for step, over in zip(rewards.to(self._open.dtype), ended, strict=True):
+            self._open += step
+            sums.append(self._open[over])
+            self._open *= ~over[..., None]
+        found: Float64Array = torch.cat(sums).cpu().double().numpy()
+        return found
+
+    def backup(self) -> torch.Tensor:
+        """A copy of all state."""
+        return self._open.clone()
+
+    def restore(self, backup: torch.Tensor) -> None:
+        """Restore a :meth:`backup`."""
+        self._open.copy_(backup)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The full state for an exact resume."""
+        return {_EARNED: self._open.cpu().numpy()}
+
+    def load(self, arrays: Arrays, *, fresh: bool) -> None:
+        """Restore :meth:`state`, unless ``fresh``. Raises CheckpointError."""
+        if not fresh:
+            self._open.copy_(torch.from_numpy(np.array(fitting(arrays, _EARNED, tuple(self._open.shape)))))

@@ -10,10 +10,11 @@ from typing import overload
 
 import torch
 
-from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
+from tau_trainer.algorithms.batched import Acted, TensorActor
 from tau_trainer.envs.batched import BatchedEnv, BatchedStep, State
 from tau_trainer.envs.faults import place_of
 from tau_trainer.errors import EngineError, TauError, is_out_of_memory
+from tau_trainer.memory import TensorRollout
 
 UNSEEN = torch.finfo(torch.float32).max
 """An extreme before any episode has ended; not infinity, which no checkpoint may contain."""
@@ -69,14 +70,14 @@ class Scores:
         return {name: getattr(self, name) for name in ("returns", "lengths", "sums", "lowest", "highest")}
 
 
-Policies = Mapping[str, tuple[BatchedLearner, torch.Tensor]]
-"""A learner, and the numbers of its agents, int64 [a], ascending, by policy; together they are all agents."""
+Policies = Mapping[str, tuple[TensorActor, torch.Tensor]]
+"""An actor, and the numbers of its agents, int64 [a], ascending, by policy; together they are all agents."""
 
 
-def on_device(policies: Mapping[str, tuple[BatchedLearner, Sequence[int]]], env: BatchedEnv) -> Policies:
+def on_device(policies: Mapping[str, tuple[TensorActor, Sequence[int]]], env: BatchedEnv) -> Policies:
     """The same with the agents' numbers on the environment's device."""
     return {
-        name: (learner, torch.tensor(sorted(agents), device=env.device)) for name, (learner, agents) in policies.items()
+        name: (actor, torch.tensor(sorted(agents), device=env.device)) for name, (actor, agents) in policies.items()
     }
 
 
@@ -94,10 +95,10 @@ def act_together(
     ``deterministic``: policies that take their most likely action.
     """
     acted = {
-        name: learner.act(
+        name: actor.act(
             _of(observations, agents), _of(mask, agents), _of(present, agents), deterministic=name in deterministic
         )
-        for name, (learner, agents) in policies.items()
+        for name, (actor, agents) in policies.items()
     }
     parts = [decided.actions for decided in acted.values()]
     if len(parts) == 1:
@@ -112,8 +113,8 @@ class BatchedCollector:
 
     Args:
         env: is reset here.
-        policies: a learner and the numbers of its agents, by policy; together they are all agents, each once. A
-            learner sees its agents in the environment's order.
+        policies: an actor and the numbers of its agents, by policy; together they are all agents, each once. An
+            actor sees its agents in the environment's order.
         kept: policies whose rollouts are kept; None: all.
 
     Attributes:
@@ -126,7 +127,7 @@ class BatchedCollector:
     def __init__(
         self,
         env: BatchedEnv,
-        policies: Mapping[str, tuple[BatchedLearner, Sequence[int]]],
+        policies: Mapping[str, tuple[TensorActor, Sequence[int]]],
         kept: Collection[str] | None = None,
     ) -> None:
         self._env = env
@@ -159,7 +160,7 @@ class BatchedCollector:
             with self._timed("stepping"):
                 step = self._stepped(actions)
             for name in self._kept:
-                learner, agents = self._policies[name]
+                actor, agents = self._policies[name]
                 rows[name].acted.append(acted[name])
                 rows[name].add(
                     agents,
@@ -170,7 +171,7 @@ class BatchedCollector:
                     truncated=step.truncated,
                     present=present,
                     # Without cuts there is nothing to bootstrap from.
-                    final=step.final_observations if env.truncates or learner.sees_ends else None,
+                    final=step.final_observations if env.truncates or actor.sees_ends else None,
                 )
             # With `present` before the step, because agents whose episode ended with it had played.
             self.scores.add(step.rewards, step.terminated | step.truncated, present)

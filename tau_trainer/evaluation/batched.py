@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from tau_trainer.algorithms.batched import BatchedLearner
+from tau_trainer.algorithms.batched import TensorActor
 from tau_trainer.collection.batched import Policies, act_together, on_device
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.evaluation.episodes import Episodes
@@ -32,7 +32,7 @@ class Side(Protocol):
     name: str
     agents: list[int]
 
-    def player_in(self, env: BatchedEnv) -> BatchedLearner:
+    def player_in(self, env: BatchedEnv) -> TensorActor:
         """The player for these agents in ``env``."""
 
 

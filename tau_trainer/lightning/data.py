@@ -9,8 +9,8 @@ import torch
 from lightning import LightningDataModule
 from typing_extensions import override
 
-from tau_trainer.algorithms.batched import TensorRollout
 from tau_trainer.lightning.module import TauLightningModule
+from tau_trainer.memory import TensorRollout
 from tau_trainer.training.batched.playing import Playing
 
 

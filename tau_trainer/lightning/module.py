@@ -11,8 +11,8 @@ from lightning import LightningModule
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from typing_extensions import override
 
-from tau_trainer.algorithms.batched import TensorRollout
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics import keys
 from tau_trainer.settings import BatchedSettings, load_batched, resolve_seed
 from tau_trainer.settings.document import Document
@@ -49,9 +49,7 @@ class TauLightningModule(LightningModule):
         self.automatic_optimization = False
         self.playing = Playing(self.settings)
         self.learning = [seat for seat in self.playing.seats if seat.learns]
-        self.policies = torch.nn.ModuleList(
-            [module for seat in self.learning if (module := seat.learner.module) is not None]
-        )
+        self.policies = torch.nn.ModuleList([seat.learner.module for seat in self.learning])
         """The networks that learn, so that Lightning counts their parameters and saves them under their own names."""
         self._updates = 0
 

@@ -10,6 +10,7 @@ from tau_trainer.memory.prioritized import Priorities
 from tau_trainer.memory.recorded import recorded
 from tau_trainer.memory.replay import Links, Replay
 from tau_trainer.memory.rollout import RolloutMemory
+from tau_trainer.memory.tensors import TensorRollout
 from tau_trainer.memory.trajectories import NO_TRANSITIONS, Rollout
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "RewardDone",
     "Rollout",
     "RolloutMemory",
+    "TensorRollout",
     "Work",
     "WorkData",
     "gathered",

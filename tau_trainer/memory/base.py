@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Column, Rows
 from tau_trainer.specs import BoolArray, FloatArray, IntArray, Observations
+
+if TYPE_CHECKING:
+    from tau_trainer.memory.tensors import TensorRollout
 
 Values = Mapping[str, NDArray[Any] | None]
 """An array [n, ...] for each column; None means the column's ``fill`` for all rows."""
@@ -52,6 +55,8 @@ class Work(Mapping[str, Any]):
     """Number of steps to take now, in which case the data may be empty; None: the algorithm decides."""
     anew: bool = False
     """Whether all environments restarted before it."""
+    tensors: TensorRollout | None = None
+    """Experience of a batched environment, which comes without other data; may be overwritten after the update."""
 
     def __getitem__(self, name: str) -> Any:
         return self.data[name]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tau_trainer.algorithms import Algorithm
-from tau_trainer.algorithms.batched import BatchedLearner
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
 from tau_trainer.metrics import Laps
@@ -41,7 +40,7 @@ class Checkpointed(Protocol):
         """Settings of the behavior."""
 
     @property
-    def algorithm(self) -> Algorithm | BatchedLearner:
+    def algorithm(self) -> Algorithm:
         """Knows which of its state a checkpoint has lost."""
 
     @property

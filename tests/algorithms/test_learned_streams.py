@@ -125,13 +125,14 @@ def test_what_was_novel_stays_so_while_it_is_learned_from_once_more(tmp_path: Pa
     seen: list[tuple[int, dict[str, Any]]] = []
 
     def watched(algorithm: Any) -> None:
-        read = algorithm.read
+        learn = algorithm.policy_update.learn
 
-        def keep(rollout: Rollout) -> Any:
+        def keep(reader: Any, *others: Any) -> Any:
+            rollout = reader._rollout
             seen.append((rollout.older, {name: paid.copy() for name, paid in rollout.rewards.items()}))
-            return read(rollout)
+            return learn(reader, *others)
 
-        algorithm.read = keep
+        algorithm.policy_update.learn = keep
 
     watched(first)
     for seed in (0, 1):
@@ -154,7 +155,7 @@ def test_what_is_new_is_paid_for_before_it_is_learned_from(tmp_path: Path) -> No
     wanted = one.signals[1].rewards(own, soft=False).numpy().copy()
     one.signals[1].load(learner("ppo", ("curiosity", "rnd"), tmp_path).state()[0], fresh=False)
     rollout = Rollout(work)
-    told = one._pay(rollout, rollout)
+    told = one._pay(one.read(rollout), rollout)
     np.testing.assert_allclose(rollout.rewards["rnd"], wanted, rtol=1e-6)
     assert not rollout.rewards["curiosity"].any(), "which has learned nothing yet"
     assert told["Policy/Curiosity Reward"] == 0.0

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.algorithms.losses import evaluate, trust_region
 from tau_trainer.algorithms.poca import MAPPO, POCA
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.algorithms.readers import GroupReader
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
@@ -50,6 +50,7 @@ def played(kind: type[POCA], actions: ActionSpec, messages: Any, **options: Any)
 def read(learner: POCA, work: Any) -> tuple[GroupReader, Any, Any, Any, Any]:
     """The reader, its samples, what the critic says of them, and advantages and returns."""
     reader = learner.read(Rollout(work))
+    assert isinstance(reader, GroupReader)
     learner.policy_update._reader = reader  # type: ignore[attr-defined]
     samples = reader.samples(learner.network)
     values = learner.policy_update.values(samples.inputs)
@@ -121,6 +122,7 @@ def test_returns_of_what_is_new_go_on_beyond_ends(messages: Any, kind: type[POCA
         return
     paid = np.random.default_rng(1).normal(size=len(rollout)).astype(np.float32)
     reader = learner.read(rollout)
+    assert isinstance(reader, GroupReader)
     learner.policy_update._reader = reader  # type: ignore[attr-defined]
     rollout.rewards["rnd"] = paid[:, None]
     with torch.no_grad():

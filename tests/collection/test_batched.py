@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
+from tau_trainer.algorithms.batched import Acted, TensorActor
 from tau_trainer.collection.batched import UNSEEN, BatchedCollector
-from tau_trainer.columns import Arrays
 from tau_trainer.errors import EngineError
 from tests.envs.batched.counting import Counting
 
 
-class Drawn(BatchedLearner):
+class Drawn(TensorActor):
     """Draws among what is allowed; remembers what it was shown."""
-
-    horizon = 4
 
     def __init__(self, seed: int) -> None:
         self.seen: list[torch.Tensor] = []
@@ -42,18 +37,6 @@ class Drawn(BatchedLearner):
         self.present.append(present)
         drawn = torch.rand(mask.shape, generator=self.generator) * mask
         return Acted(drawn.argmax(dim=2), {"best": drawn.amax(dim=2)})
-
-    @override
-    def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
-        raise NotImplementedError
-
-    @override
-    def state(self) -> State:
-        raise NotImplementedError
-
-    @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        raise NotImplementedError
 
 
 @pytest.mark.parametrize("shares", [{"both": (0, 1)}, {"one": (1,), "other": (0,)}], ids=["one policy", "two"])

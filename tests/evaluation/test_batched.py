@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batched import Acted, BatchedLearner, TensorRollout
-from tau_trainer.columns import Arrays
+from tau_trainer.algorithms.batched import Acted, TensorActor
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.evaluation.batched import EVALUATION_SEED, BatchedEvaluation
 from tau_trainer.settings.batched import BatchedSettings
 from tests.envs.batched.counting import Counting
 
 
-class Constant(BatchedLearner):
+class Constant(TensorActor):
     """Always adds the same."""
-
-    horizon = 1
 
     def __init__(self, action: int) -> None:
         self.action = action
@@ -39,18 +33,6 @@ class Constant(BatchedLearner):
         assert deterministic
         return Acted(torch.full(observations.shape[:2], self.action))
 
-    @override
-    def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
-        raise NotImplementedError
-
-    @override
-    def state(self) -> State:
-        raise NotImplementedError
-
-    @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        raise NotImplementedError
-
 
 @dataclass
 class Adding:
@@ -58,7 +40,7 @@ class Adding:
     agents: list[int]
     action: int
 
-    def player_in(self, env: BatchedEnv) -> BatchedLearner:
+    def player_in(self, env: BatchedEnv) -> TensorActor:
         return Constant(self.action)
 
 

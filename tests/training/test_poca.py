@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tau_trainer.algorithms.readers import GroupReader
+from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import keys, read_log
 from tau_trainer.settings import RunSettings, load_batched, load_settings

@@ -29,9 +29,10 @@ from torch.utils._pytree import tree_flatten, tree_map
 from tau_trainer import load_batched
 from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.autograd import AutogradEpochs
-from tau_trainer.algorithms.batched import BatchedLearner, TensorRollout
+from tau_trainer.algorithms.batched import TensorActor
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.envs.batched import BatchedEnv, registry
+from tau_trainer.memory import TensorRollout
 from tau_trainer.search.probe import Prober
 from tau_trainer.search.sizes import with_copies
 from tau_trainer.settings import NetworkSettings
@@ -111,21 +112,21 @@ def _rate(cell: batched.Cell, plan: Plan, play: batched.Play) -> Callable[[], tu
     return lambda: (batched.measured(cell, "learning", plan.seconds, plan.device, play=play),)
 
 
-def nothing(env: BatchedEnv, learner: BatchedLearner) -> None:
+def nothing(env: BatchedEnv, actor: TensorActor) -> None:
     """Change nothing."""
 
 
-def compiled(env: BatchedEnv, learner: BatchedLearner) -> None:
+def compiled(env: BatchedEnv, actor: TensorActor) -> None:
     """Same as `--compile on`. Raises RuntimeError if it fails."""
-    done, text = compiling.choose("on", env, [(learner, range(env.num_agents))], 1)
+    done, text = compiling.choose("on", env, [(actor, range(env.num_agents))], 1)
     if not done:
         raise RuntimeError(text)
 
 
-def graphed(env: BatchedEnv, learner: BatchedLearner) -> None:
+def graphed(env: BatchedEnv, actor: TensorActor) -> None:
     """The same two functions as `--compile on`, recorded instead of compiled."""
     with mock.patch.object(torch, "compile", lambda function, **options: Graphed(function)):
-        compiled(env, learner)
+        compiled(env, actor)
 
 
 class Graphed:

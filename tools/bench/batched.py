@@ -32,10 +32,14 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, make_learner
+from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.batched import TensorActor, make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
+from tau_trainer.algorithms.batched.actors import actor_of
+from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.envs.batched import BatchedEnv, registry
+from tau_trainer.memory import Work
 from tau_trainer.settings.batched import A2CHyperparameters, A2CPolicySettings, PolicySettings
 from tools.bench import tables, timed_envs
 from tools.peers import CACHE, GYMNAX, STABLE_BASELINES3, VMAS, ensure_peer
@@ -99,7 +103,7 @@ class Play:
     """How a policy plays."""
 
     settings: Callable[[Cell], PolicySettings] = lambda cell: a2c(cell)
-    change: Callable[[BatchedEnv, BatchedLearner], None] = lambda env, learner: None
+    change: Callable[[BatchedEnv, TensorActor], None] = lambda env, actor: None
     """A change to both after the environment has started."""
 
 
@@ -197,27 +201,19 @@ def _played(env: BatchedEnv, cell: Cell, play: Play, *, learns: bool) -> Callabl
     def step() -> int:
         rollouts = collector.collect(learner.horizon)
         if learns:
-            learner.learn(rollouts["all"], 0.0)
+            learner.update(Work({}, tensors=rollouts["all"]), 0.0, None)
         return learner.horizon
 
     return step
 
 
-def seated(env: BatchedEnv, cell: Cell, play: Play = Play()) -> tuple[BatchedLearner, BatchedCollector]:
+def seated(env: BatchedEnv, cell: Cell, play: Play = Play()) -> tuple[GradientAlgorithm, BatchedCollector]:
     """A policy for all agents, and a collector that plays with it."""
-    setup = LearnerSetup(
-        spec_of("all", env.observation_space, env.action_space),
-        env.action_space,
-        play.settings(cell),
-        cell.copies,
-        cell.agents,
-        max_steps=10**9,
-        seed=0,
-        device=env.device,
-    )
-    learner = make_learner(setup)
-    collector = BatchedCollector(env, {"all": (learner, range(cell.agents))})
-    play.change(env, learner)
+    spec, copies = spec_of("all", env.observation_space, env.action_space), Copies(cell.copies, cell.agents)
+    learner = make_learner(Setup(spec, play.settings(cell), 0, device=str(env.device), copies=copies))
+    actor = actor_of(learner, env.action_space)
+    collector = BatchedCollector(env, {"all": (actor, range(cell.agents))})
+    play.change(env, actor)
     return learner, collector
 
 

@@ -1,5 +1,5 @@
-"""Learning from tensors that never leave their device."""
+"""Acting in copies on tensors that never leave their device, and learning from them."""
 
-from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, LearnerSetup, TensorRollout, make_learner
+from tau_trainer.algorithms.batched.contract import Acted, TensorActor, make_learner
 
-__all__ = ["Acted", "BatchedLearner", "LearnerSetup", "TensorRollout", "make_learner"]
+__all__ = ["Acted", "TensorActor", "make_learner"]

@@ -1,4 +1,4 @@
-"""Deep Q-learning on tensors: acts, and stores transitions for the gradient steps of ``off_policy/q_learning.py``.
+"""Deep Q-learning on tensors: stores transitions for the gradient steps of ``off_policy/q_learning.py``.
 
 The steps of all copies go to a :class:`Ring` one after another; every ``steps_per_update`` decisions earn a gradient
 step. With action masks, transitions that a limit cut are not learned from, because the mask after them is unknown.
@@ -12,19 +12,16 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import State
-from tau_trainer.algorithms.batched.contract import Acted, LearnerSetup, TensorRollout
-from tau_trainer.algorithms.batched.gradient import GradientLearner
+from tau_trainer.algorithms.base import Counters, Publish, Setup, State
+from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
-from tau_trainer.algorithms.schedules import learning_rate
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.exploration.values import Greedy
+from tau_trainer.memory import TensorRollout, Work, WorkData
 from tau_trainer.memory.ring import Ring
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
@@ -38,17 +35,19 @@ from tau_trainer.specs import FloatArray
 _REPLAY, _TARGET = "replay.", "target."
 
 
-class DQNLearner(GradientLearner):
-    """The learner of one policy. Use: :meth:`act` ``horizon`` times, then :meth:`learn`.
+class DQNLearner(GradientAlgorithm):
+    """The learner of one policy in copies on tensors.
 
     Raises:
         SettingsError: actions are continuous.
     """
 
     name = "dqn"
+    module: ActionValues
 
-    def __init__(self, setup: LearnerSetup) -> None:
-        if isinstance(setup.action_space, spaces.Box):
+    def __init__(self, setup: Setup) -> None:
+        assert setup.copies is not None
+        if setup.spec.actions.continuous_size:
             raise SettingsError(
                 f"behaviors.{setup.spec.name}: dqn chooses among discrete actions, but these are continuous; "
                 "use trainer_type: ppo"
@@ -56,22 +55,20 @@ class DQNLearner(GradientLearner):
         super().__init__(setup)
         self._hyperparameters = hyperparameters = cast("BatchedDQNHyperparameters", setup.settings.hyperparameters)
         # Copies step together, so a gradient step that needs fewer decisions than one step of all has to wait.
-        self.horizon = max(1, math.ceil(hyperparameters.steps_per_update / (setup.num_envs * setup.agents)))
-        self._both = ActionValues(
+        self.horizon = max(1, math.ceil(hyperparameters.steps_per_update / setup.copies.decisions))
+        self.module = ActionValues(
             setup.spec,
             setup.settings.network_settings,
-            Acting(exploration=hyperparameters.exploration.over(setup.max_steps)),
+            Acting(exploration=hyperparameters.exploration.over(setup.decisions)),
             dueling=hyperparameters.dueling,
-            generator=torch.Generator().manual_seed(setup.seed),
+            generator=self.generator,
         ).to(self.device)
-        self.network = self._both.network
+        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
+        self.network = self.module.network
         assert self.network.exploration is not None
         self._exploration = self.network.exploration
-        self._greedy = Greedy(hyperparameters.exploration, setup.spec.actions)
         self.parameters = FlatParameters(self.network, self.device, hyperparameters)
-        self._update = QLearning(
-            self._both, self.parameters, hyperparameters, setup.settings.reward_signals["extrinsic"].gamma
-        )
+        self._update = QLearning(self.module, self.parameters, hyperparameters, self.streams[0].gamma)
         self.ring: Ring | None = None
         """Made when its columns are known: only the environment tells whether anything is masked."""
         self._held = 0
@@ -88,45 +85,32 @@ class DQNLearner(GradientLearner):
     @property
     def epsilon(self) -> float:
         """Current probability of a random action; 0 if exploration has no such number that changes."""
-        return float(self._numbers()[0]) if len(self._numbers()) else 0.0
+        numbers = self.exploring()
+        return float(numbers[0]) if len(numbers) else 0.0
 
-    def _numbers(self) -> FloatArray:
+    def exploring(self) -> FloatArray:
         """The current values of exploration's changing numbers."""
         return self._exploration.numbers(self._steps, np.zeros(0))
 
+    @override
+    def ready(self, counters: Counters) -> Work | None:
+        return None  # whoever collects tensors counts its steps
+
     @property
     @override
-    def module(self) -> ActionValues:
-        return self._both
+    def missing(self) -> str:
+        return f"{self._least:,} decisions"
 
     @override
     @torch.no_grad()
-    def act(
-        self,
-        observations: torch.Tensor,
-        mask: torch.Tensor | None,
-        present: torch.Tensor | None = None,
-        *,
-        deterministic: bool = False,
-    ) -> Acted:
-        envs, agents = observations.shape[:2]
-        rows = observations.reshape(envs * agents, -1)  # [E A, D]
-        forbidden = None if mask is None else forbidden_of(mask.reshape(envs * agents, -1), self._branches)
-        values = self.network.outputs(self.network.normalize([rows]))  # Q of every value of every branch [E A, M]
-        exploration = self._greedy if deterministic else self._exploration
-        chosen = exploration.decide(values, forbidden, self._numbers(), self.generator)  # int64 [E A, b]
-        space = self._setup.action_space
-        shape = space.nvec.shape if isinstance(space, spaces.MultiDiscrete) else ()
-        return Acted(chosen.view(envs, agents, *shape))
-
-    @override
-    @torch.no_grad()
-    def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
-        hyperparameters, limit = self._hyperparameters, self._setup.max_steps
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, Any]:
+        rollout, hyperparameters = Work.of(work).tensors, self._hyperparameters
+        assert rollout is not None
         self._remember(rollout)
-        self._steps = progress * limit
+        self._steps = progress * self._setup.decisions
+        self.version += 1
         self.network.get_buffer(CLOCK)[0].fill_(self._steps)  # exploration depends on it
-        statistics = {keys.POLICY_EPSILON: self._number(self.epsilon)}
+        statistics = dict[str, Any]({keys.POLICY_EPSILON: self.epsilon})
         if self._held < self._least:
             return statistics
         # Agents that had left count too, because counting the others would wait for the device.
@@ -134,20 +118,20 @@ class DQNLearner(GradientLearner):
         steps, self._owed = int(self._owed), self._owed % 1.0  # the fraction is left for the next update
         if not steps:
             return statistics
-        rate = learning_rate(hyperparameters, progress, limit)
+        rate = self.learning_rate(progress)
         # [3], means over the steps.
         learned = torch.stack([self._update.step(self._drawn(), rate) for _ in range(steps)]).mean(dim=0)
         statistics |= dict(zip(names_of(EXTRINSIC), learned.unbind(), strict=True))
-        return statistics | self.parameters.layer_statistics() | {keys.LEARNING_RATE: self._number(rate)}
+        return statistics | self.parameters.layer_statistics() | {keys.LEARNING_RATE: rate}
 
     def _remember(self, rollout: TensorRollout) -> None:
         """Put a rollout's transitions into the ring."""
-        size, after = self._setup.spec.observations[0].size, rollout.final
+        size, after = self.spec.observations[0].size, rollout.final
         # Without limits, the next observations follow a decision; after a real end they are not used.
         if after is None:
             after = torch.cat((rollout.observations[1:], rollout.after[None]))
         kept = rollout.present  # bool [T, E, A]
-        rewards = rollout.rewards
+        rewards = rollout.rewards * self.streams[0].strength
         if limit := self._hyperparameters.clip_reward:
             rewards = rewards.clamp(-limit, limit)
         actions = rollout.actions.reshape(*rollout.rewards.shape, -1)  # int64 [T, E, A, b]
@@ -195,9 +179,6 @@ class DQNLearner(GradientLearner):
             errors=nothing,
         )
 
-    def _number(self, value: float) -> torch.Tensor:
-        return torch.full((), value, device=self.device)
-
     @override
     def state(self) -> State:
         arrays, facts = super().state()
@@ -212,7 +193,6 @@ class DQNLearner(GradientLearner):
     def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
         ring, targets = self.ring, dict[str, Any]()
         if not fresh:
-            self.check_resumed(facts)
             for name, values in self._targets().items():
                 targets[name] = fitting(arrays, _TARGET + name, tuple(values.shape))
         if not fresh and facts["held"]:
@@ -237,7 +217,7 @@ class DQNLearner(GradientLearner):
         if facts["held"]:
             return ""
         return (
-            f"the replay memory of '{self._setup.spec.name}' was not saved, so learning continues once "
+            f"the replay memory of '{self.spec.name}' was not saved, so learning continues once "
             f"{self._least:,} new decisions are made; save_replay_buffer: true keeps it"
         )
 
@@ -248,11 +228,11 @@ class DQNLearner(GradientLearner):
 
     def _targets(self) -> dict[str, torch.Tensor]:
         """The target's weights and statistics, by name; may be written to."""
-        return self._both.target.state_dict()
+        return self.module.target.state_dict()
 
     def _new_ring(self, names: Container[str]) -> Ring:
         """An empty ring with columns of these names."""
-        size, branches = self._setup.spec.observations[0].size, self._branches
+        size, branches = self.spec.observations[0].size, self._branches
         columns = (
             Column("observation", (size,)),
             Column("action", (len(branches),), np.int64),

@@ -29,7 +29,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import State
 from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw
-from tau_trainer.algorithms.batched.contract import Acted, BatchedLearner, TensorRollout
+from tau_trainer.algorithms.batched.contract import Acted, TensorActor
 from tau_trainer.algorithms.batched.stacked import STACKED, StackedNetwork, StackedNormalizer, StackedParameters
 from tau_trainer.algorithms.minibatches import Numbers, exact
 from tau_trainer.algorithms.parameters import fitting
@@ -39,6 +39,7 @@ from tau_trainer.columns import Arrays
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.errors import NonFiniteError, SettingsError
+from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics import keys
 from tau_trainer.rewards.streams import EXTRINSIC
 
@@ -53,7 +54,7 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
-class Population(BatchedLearner):
+class Population(TensorActor):
     """``P`` policies; :meth:`act` and :meth:`learn` serve all of them, in order.
 
     Args:
@@ -63,6 +64,7 @@ class Population(BatchedLearner):
         stacked: whether all learn by the same products; None: unless they are on a CPU.
 
     Attributes:
+        horizon: steps of every copy between two updates.
         frozen: bool [P]: members that met NaN. They keep their last good weights and stop learning.
         resting: bool [P]: members that have reached their criterion and keep their weights.
 
@@ -166,21 +168,6 @@ class Population(BatchedLearner):
             self._age.view(-1, self._copies)[index] = torch.from_numpy(age.copy()).to(self._device)
             self.steps, self.frozen[index] = max(self.steps, int(kept["steps"])), bool(kept["frozen"])
 
-    @override
-    def state(self) -> State:
-        arrays, facts = dict[str, Any](), dict[str, Any]()
-        for index in range(len(self.members)):
-            of_member, facts[str(index)] = self.state_of(index)
-            arrays |= {f"{index}.{name}": values for name, values in of_member.items()}
-        return arrays, facts
-
-    @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        for index in range(len(self.members)):
-            begin = f"{index}."
-            of_member = {name.removeprefix(begin): values for name, values in arrays.items() if name.startswith(begin)}
-            self.load_of(index, of_member, facts[str(index)], fresh=fresh)
-
     # Acting.
 
     @override
@@ -215,9 +202,16 @@ class Population(BatchedLearner):
 
     # Learning.
 
-    @override
     def learn(self, rollout: TensorRollout, progress: float) -> Mapping[str, torch.Tensor]:
-        """See the contract; ``rewards`` may be [T, P E, 1, R], and statistics are [P], with NaN for frozen members."""
+        """Update all members from the newest :attr:`horizon` steps.
+
+        Args:
+            rollout: its ``rewards`` may be [T, P E, 1, R].
+            progress: finished share of the run's steps, 0 to 1, for schedules.
+
+        Returns:
+            Statistics by TensorBoard name: [P], with NaN for frozen members.
+        """
         numbers = self.members[0].numbers(progress)
         age, self._age = self._ages(rollout)
         cut = age.unsqueeze(2) == self.members[0].settings.time_horizon - 1  # bool [T, P E, 1]

@@ -17,7 +17,7 @@ import torch
 from pydantic import BaseModel
 from typing_extensions import override
 
-from tau_trainer.algorithms.batched import BatchedLearner
+from tau_trainer.algorithms.batched import TensorActor
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.registry import make
@@ -54,21 +54,21 @@ _SHAPE = "net_arch", "hidden_units", "num_layers"
 
 
 class Best:
-    """The current network of a learner as a player that takes its best action.
+    """The current network of an actor as a player that takes its best action.
 
     Attributes:
         env: of the sizes that the network has learned.
         counts: int64 [k]: how often it chose each action, in games with at least two points.
     """
 
-    def __init__(self, learner: BatchedLearner, env: Hironaka) -> None:
-        self._learner, self.env = learner, env
+    def __init__(self, actor: TensorActor, env: Hironaka) -> None:
+        self._actor, self.env = actor, env
         self.counts = torch.zeros(int(env.action_space.n), dtype=torch.int64, device=env.device)  # type: ignore[union-attr]
 
     def __call__(self, view: View) -> torch.Tensor:
         """See :data:`Player`."""
         rows, choices = self.env.seen(view)
-        actions = self._learner.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
+        actions = self._actor.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
         going = ((view.points[..., 0] >= 0).sum(dim=1) > 1).to(torch.int64)
         self.counts = self.counts.index_add(0, actions, going)
         return actions
@@ -108,7 +108,7 @@ class HironakaPlaying(Playing):
     @override
     def make_seat(self, name: str, agents: list[int]) -> Seat:
         seat, role = super().make_seat(name, agents), self.env.agents[agents[0]]
-        self.networks[role] = Best(seat.learner, self.env)
+        self.networks[role] = Best(seat.actor, self.env)
         self.env.meet(role, self.networks[role])
         return seat
 

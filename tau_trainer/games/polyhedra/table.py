@@ -8,8 +8,10 @@ from pathlib import Path
 
 import torch
 
-from tau_trainer.algorithms.batched import LearnerSetup, make_learner
+from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
+from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
@@ -187,10 +189,10 @@ def player_of(role: Role, name: str, results_dir: str = "results") -> Player:
     env = make(played.name, 1, **played.arguments)
     assert isinstance(env, Hironaka)
     spec = spec_of(role, env.observation_space, env.action_space)
-    learner = make_learner(LearnerSetup(spec, env.action_space, policy, 1, 1, policy.max_steps, 0, torch.device("cpu")))
+    learner = make_learner(Setup(spec, policy, 0, learns=False, copies=Copies(1, 1)))
     latest = latest_checkpoint(RunFolder(folder, resumed=True).checkpoints, role)
     if latest.checkpoint is None:
         raise CheckpointError(f"--{role} {name}: the run has saved no {role}; name one that has")
     facts = latest.checkpoint.manifest["learner"]["algorithm"]
     learner.load(latest.checkpoint.tensors, facts, fresh=True)
-    return Best(learner, env)
+    return Best(actor_of(learner, env.action_space), env)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import torch
 
-from tau_trainer.algorithms.batched import BatchedLearner
+from tau_trainer.algorithms.batched import TensorActor
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.settings.batched import Compile
 
@@ -26,7 +26,7 @@ _COSTS_S = 60.0
 def choose(
     mode: Compile,
     env: BatchedEnv,
-    learners: Sequence[tuple[BatchedLearner, Sequence[int]]],
+    actors: Sequence[tuple[TensorActor, Sequence[int]]],
     steps: int,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[bool, str]:
@@ -35,7 +35,7 @@ def choose(
     Args:
         mode: ``auto`` compiles if stepping would take longer than compiling, and becomes faster by it.
         env: an environment that has begun.
-        learners: each learner with the agents that it decides for.
+        actors: each with the agents that it decides for.
         steps: number of steps of every copy that are left.
         say: called with a sentence before something takes long.
 
@@ -62,9 +62,9 @@ def choose(
                 slower = f"{after * 1e3:.2f} ms a step instead of {before * 1e3:.2f}"
                 return False, f"stepping is not compiled, because that was slower: {slower}"
             observations, mask = env.observe(env.state), env.mask
-            for learner, agents in learners:
+            for actor, agents in actors:
                 theirs = list(agents)
-                learner.compile(observations[:, theirs], None if mask is None else mask[:, theirs])
+                actor.compile(observations[:, theirs], None if mask is None else mask[:, theirs])
     except Exception as error:  # a compiler, or a machine without one, can raise anything
         env.played = eager  # type: ignore[method-assign]
         why = next(iter(str(error).splitlines()), "")

@@ -11,8 +11,10 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from tau_trainer.algorithms.batched import LearnerSetup, TensorRollout, make_learner
+from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
+from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.collection.batched import UNSEEN, BatchedCollector, Scores
 from tau_trainer.envs.batched.checking import check_first_steps
@@ -20,6 +22,7 @@ from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.memory import TensorRollout, Work
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.summary import Statistics
 from tau_trainer.plugins import is_place
@@ -69,7 +72,7 @@ class Playing:
         self.learning = [seat for seat in self.seats if seat.learns]
         self.collector = BatchedCollector(
             self.env,
-            {seat.name: (seat.learner, seat.agents) for seat in self.seats},
+            {seat.name: (seat.actor, seat.agents) for seat in self.seats},
             kept=[seat.name for seat in self.learning],
         )
         self.learning_seconds = 0.0
@@ -122,18 +125,18 @@ class Playing:
         spec = spec_of(name, env.observation_space, env.action_space)
         if settings.player is not None:
             return Seat(name, settings, agents, spec, FixedPlayer(settings.player, env, agents))
-        setup = LearnerSetup(
-            spec=spec,
-            action_space=env.action_space,
-            settings=settings,
-            num_envs=self.copies,
-            agents=len(agents),
+        setup = Setup(
+            spec,
+            settings,
+            self.settings.seed + list(self.settings.behaviors).index(name),
+            device=str(env.device),
+            learns=settings.learns,
             max_steps=self.settings.clock.max_steps,
-            seed=self.settings.seed + list(self.settings.behaviors).index(name),
-            device=env.device,
             ranks=self.ranks,
+            copies=Copies(self.copies, len(agents)),
         )
-        return Seat(name, settings, agents, spec, make_learner(setup))
+        algorithm = make_learner(setup)
+        return Seat(name, settings, agents, spec, actor_of(algorithm, env.action_space), algorithm)
 
     def _check_rounds(self) -> None:
         horizons = {seat.name: seat.learner.horizon for seat in self.learning}
@@ -202,10 +205,7 @@ class Playing:
         callbacks, info = self._callbacks, UpdateInfo(seat.name, seat.updates, self.steps_of(seat))
         callbacks.tell("on_update_begin", info)
         begun = time.perf_counter()
-        rollout, strength = joined(seat.waiting), seat.settings.reward_signals["extrinsic"].strength
-        if strength != 1.0:
-            rollout = replace(rollout, rewards=rollout.rewards * strength)
-        statistics = seat.learner.learn(rollout, progress)
+        statistics = seat.learner.update(Work({}, tensors=joined(seat.waiting)), progress, None)
         seat.told.append(statistics)
         seat.waiting.clear()
         seat.updates += 1
@@ -349,5 +349,5 @@ def follow(ranks: Ranks, device: torch.device, asked: Mapping[str, Any]) -> None
     settings = BatchedSettings.model_validate(asked["settings"]).on(str(device))
     playing = Playing(settings, ranks)
     if settings.compile == "on":
-        choose("on", playing.env, [(seat.learner, seat.agents) for seat in playing.seats], 0)
+        choose("on", playing.env, [(seat.actor, seat.agents) for seat in playing.seats], 0)
     playing.follow()

@@ -91,7 +91,7 @@ class CopiesCollector(Collector):
         left = (self.max_steps - self.steps) // (playing.copies * playing.env.num_agents)
         if mode == "auto" and not playing.ranks.alone:  # all ranks would have to choose the same
             mode = "off"
-        acting = [(seat.learner, seat.agents) for seat in playing.seats]
+        acting = [(seat.actor, seat.agents) for seat in playing.seats]
         with self.run.abandonable():
             compiled, said = choose(mode, playing.env, acting, left, self.run.say)
         if said:

@@ -72,7 +72,7 @@ class SavedSeat:
 
     def model(self) -> ModelWriter | None:
         """Writer of the current policy; None if it cannot be exported."""
-        policy = self.algorithm.policy(self.version)
+        policy = self.algorithm.policy(self.algorithm.weights(), self.version)
         return None if policy is None else partial(export_onnx, policy, self.spec)
 
 

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tau_trainer.algorithms.batched import BatchedLearner, TensorRollout
+from tau_trainer.algorithms.batched import TensorActor
+from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.envs.batched.contract import BatchedEnv
+from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics.summary import Statistics
 from tau_trainer.settings.batched import PolicySettings
 from tau_trainer.specs import BehaviorSpec
@@ -34,10 +36,13 @@ class Seat:
     settings: PolicySettings
     agents: list[int]
     spec: BehaviorSpec
-    learner: BatchedLearner
+    actor: TensorActor
+    """Decides for the agents."""
+    algorithm: GradientAlgorithm | None = None
+    """Of the network that decides; None: a fixed player does."""
     waiting: list[TensorRollout] = field(default_factory=list)
     """Experience that it has not learned from yet."""
-    told: list[Mapping[str, torch.Tensor]] = field(default_factory=list)
+    told: list[Mapping[str, Any]] = field(default_factory=list)
     """Statistics of its updates since the last summary."""
     updates: int = 0
     episodes: int = 0
@@ -53,10 +58,16 @@ class Seat:
     def __post_init__(self) -> None:
         self.returns, self.drowning = EpisodeReturns(self.settings), Drowning(self.settings.reward_signals)
 
-    def player_in(self, env: BatchedEnv) -> BatchedLearner:
-        """The learner or fixed player that decides for these agents in another environment of the same kind."""
+    @property
+    def learner(self) -> GradientAlgorithm:
+        """The algorithm; not for a fixed player."""
+        assert self.algorithm is not None
+        return self.algorithm
+
+    def player_in(self, env: BatchedEnv) -> TensorActor:
+        """The network or fixed player that decides for these agents in another environment of the same kind."""
         fixed = self.settings.player
-        return self.learner if fixed is None else FixedPlayer(fixed, env, self.agents)
+        return self.actor if fixed is None else FixedPlayer(fixed, env, self.agents)
 
     @property
     def learns(self) -> bool:
@@ -93,7 +104,7 @@ class Seat:
         """Statistics of updates since the last call, by name, each [updates that reported it]."""
         names = dict.fromkeys(name for statistics in self.told for name in statistics)
         found = {
-            name: torch.stack([statistics[name] for statistics in self.told if name in statistics]) for name in names
+            name: torch.stack([torch.as_tensor(each[name]) for each in self.told if name in each]) for name in names
         }
         self.told.clear()
         return found

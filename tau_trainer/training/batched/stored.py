@@ -36,13 +36,12 @@ def export_batched(
     """Export the newest policies: see :func:`tau_trainer.training.stored.export_run`."""
     written = []
     with _opened(folder) as copies:
-        policies = [(seat.name, seat.learner.policy(1), seat.spec) for seat in copies.playing.learning]
+        policies = [(seat.name, seat.learner.snapshot(), seat.spec) for seat in copies.playing.learning]
         for name, policy, spec in policies:
             path = folder.onnx(name)
             if output is not None:
                 path = output if output.suffix == ".onnx" else output / path.name
-            if policy is not None:
-                written.append((export_onnx(policy, spec, path, form), "the last policy"))
+            written.append((export_onnx(policy, spec, path, form), "the last policy"))
     return written
 
 

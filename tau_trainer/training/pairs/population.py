@@ -20,13 +20,12 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms import State
-from tau_trainer.algorithms.batched import TensorRollout
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.columns import Arrays
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.errors import CheckpointError, NonFiniteError, sentence_of
-from tau_trainer.memory import Work
+from tau_trainer.memory import TensorRollout, Work
 from tau_trainer.metrics import Laps, MetricsHub, PairState, keys
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import FloatArray

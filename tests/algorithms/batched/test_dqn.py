@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,18 @@ import torch
 from gymnasium import spaces
 from pydantic import ValidationError
 
-from tau_trainer.algorithms.batched.contract import LearnerSetup, TensorRollout
+from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.batched.actors import ExploringActor
 from tau_trainer.algorithms.batched.dqn import DQNLearner
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics import keys
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings
 from tau_trainer.settings.batched import BatchedDQNHyperparameters, DQNPolicySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.algorithms.batched.test_on_policy import learn
 from tests.envs.batched.counting import Counting
 
 NET = NetworkSettings(net_arch=[8, "r6"])
@@ -42,16 +46,16 @@ def learner_of(
         hyperparameters=BatchedDQNHyperparameters.model_validate(given),
         network_settings=network,
         reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
+        max_steps=max_steps,
     )
     space = space or spaces.Discrete(3)
     branches = (3,) if isinstance(space, spaces.Discrete) else tuple(space.nvec.tolist())  # type: ignore[attr-defined]
     spec = BehaviorSpec("host", (ObservationSpec("observation", (2,)),), ActionSpec(0, branches))
-    device = torch.device("cpu")
-    return DQNLearner(LearnerSetup(spec, space, settings, envs, agents, max_steps, seed, device))  # type: ignore[arg-type]
+    return DQNLearner(Setup(spec, settings, seed, copies=Copies(envs, agents)))
 
 
 def collector_of(learner: DQNLearner, **options: Any) -> BatchedCollector:
-    return BatchedCollector(Counting(3, **options), {"all": (learner, (0, 1))})
+    return BatchedCollector(Counting(3, **options), {"all": (ExploringActor(learner, spaces.Discrete(3)), (0, 1))})
 
 
 def rollout_of(steps: int = 6, *, masked: bool = True, final: bool = True, branches: tuple[int, ...] = (3,)) -> Any:
@@ -82,7 +86,7 @@ def rollout_of(steps: int = 6, *, masked: bool = True, final: bool = True, branc
 @pytest.mark.parametrize("final", [False, True])
 def test_what_is_remembered(masked: bool, final: bool) -> None:
     learner, rollout = learner_of(batch_size=200, clip_reward=2.0), rollout_of(masked=masked, final=final)
-    learner.learn(rollout, 0.0)
+    learn(learner, rollout, 0.0)
     assert learner.ring is not None
     stored, row = learner.ring.state(), 0
     for t, copy_, agent in np.ndindex(6, 3, 2):
@@ -104,9 +108,18 @@ def test_what_is_remembered(masked: bool, final: bool) -> None:
     assert row == len(stored["reward"]) > 20
 
 
+def test_rewards_are_multiplied_by_their_strength() -> None:
+    learner, rollout = learner_of(), rollout_of()
+    learner.streams = (replace(learner.streams[0], strength=0.5),)
+    learn(learner, rollout, 0.0)
+    assert learner.ring is not None
+    stored = torch.from_numpy(learner.ring.state()["reward"][:, 0])
+    torch.testing.assert_close(stored, 0.5 * rollout.rewards[rollout.present & ~rollout.truncated])
+
+
 def test_an_update_tells_of_every_layer_what_it_has_become() -> None:
     learner = learner_of(layer_statistics=True)
-    told = learner.learn(rollout_of(), 0.0)
+    told = learn(learner, rollout_of(), 0.0)
     weight = learner.network.action.weight.detach()
     assert float(told["Layers/action.weight Std"]) == pytest.approx(float(weight.std(correction=0)), rel=1e-5)
     assert float(told["Layers/action.weight Gradient Std"]) > 0
@@ -115,7 +128,7 @@ def test_an_update_tells_of_every_layer_what_it_has_become() -> None:
 def test_who_has_left_is_not_taken_in() -> None:
     """What stands where no agent is changes nothing of the statistics; a rollout of nobody leaves them alone."""
     learner, rollout = learner_of(NetworkSettings(net_arch=[8], normalize=True), batch_size=200), rollout_of()
-    learner.learn(rollout, 0.0)
+    learn(learner, rollout, 0.0)
     normalizer = learner.network.normalizer
     assert normalizer is not None
     there = rollout.observations[rollout.present]
@@ -123,7 +136,7 @@ def test_who_has_left_is_not_taken_in() -> None:
     expected = Normalizer(2)
     expected.merge(there.numpy())
     rollout.present[:] = False
-    learner.learn(rollout, 0.0)
+    learn(learner, rollout, 0.0)
     for name, value in expected.named_buffers():
         assert torch.allclose(normalizer.get_buffer(name), value), name
 
@@ -215,7 +228,7 @@ def test_equal_to_the_textbook(numbers: dict[str, Any], branches: tuple[int, ...
         due = int(learner._owed + rollout.decisions / 12.0)
         assert due >= 2
         told = [textbook.step(twin.ring.draw(16, generator), 0.02 - 0.01 * 0.1 * call, 0.9) for _ in range(due)]
-        found = learner.learn(rollout, call * 0.1)
+        found = learn(learner, rollout, call * 0.1)
         wanted = np.array(told).mean(axis=0)
         assert [float(found[key]) for key in (keys.Q_LOSS, keys.GRADIENT_NORM)] == pytest.approx(wanted, rel=1e-4)
         assert float(found[keys.LEARNING_RATE]) == pytest.approx(0.02 - 0.01 * 0.1 * call)
@@ -227,7 +240,7 @@ def test_equal_to_the_textbook(numbers: dict[str, Any], branches: tuple[int, ...
 def test_statistics_of_batch_norm_follow_in_the_target() -> None:
     learner = learner_of(NetworkSettings(net_arch=[8, "b"]), tau=0.25, steps_per_update=36.0)
     before = learner.module.target.get_buffer("body.0.1.mean").clone()
-    learner.learn(rollout_of(), 0.0)
+    learn(learner, rollout_of(), 0.0)
     own, lagging = (one.get_buffer("body.0.1.mean") for one in (learner.module.network, learner.module.target))
     assert own.abs().sum() > 0
     torch.testing.assert_close(lagging, before + 0.25 * (own - before))
@@ -238,7 +251,7 @@ def test_gradient_steps_are_earned_by_decisions() -> None:
     assert learner.horizon == 5  # 5 x 3 copies x 2 agents are at least 27 decisions
     taken = []
     for _ in range(5):
-        learner.learn(rollout_of(5), 0.0)
+        learn(learner, rollout_of(5), 0.0)
         taken.append(int(learner.parameters.optimizer.step))
     assert taken == [0, 1, 2, 3, 4]  # 30 decisions are too few; then 30, 60, 90, 120 over 27
     assert learner._owed == pytest.approx(120 / 27 - 4)
@@ -248,25 +261,27 @@ def test_exploration_follows_the_steps_of_the_run() -> None:
     learner = learner_of(exploration={"type": "eps_greedy", "eps": [[0, 1.0], [500, 0.2]]}, max_steps=1000)
     seen = []
     for progress in (0.25, 0.5, 0.75):
-        learner.learn(rollout_of(2), progress)
+        learn(learner, rollout_of(2), progress)
         seen.append(learner.epsilon)
     assert seen == pytest.approx([0.6, 0.2, 0.2])
     falling = learner_of(exploration={"type": "eps_greedy", "eps": 1.0, "eps_min": 0.0}, max_steps=1000)
-    falling.learn(rollout_of(2), 0.1)
+    learn(falling, rollout_of(2), 0.1)
     assert falling.epsilon == pytest.approx(0.5), "it falls over a fifth of the run"
     exponential = {"mode": "exponential", "initial": 0.5, "final": 0.1, "rate": 0.99}
     learner = learner_of(exploration={"type": "eps_greedy", "eps": exponential}, max_steps=1000)
-    told = learner.learn(rollout_of(2), 0.1)
+    told = learn(learner, rollout_of(2), 0.1)
     assert float(told[keys.POLICY_EPSILON]) == pytest.approx(0.5 * 0.99**100 + 0.1 * (1 - 0.99**100))
-    policy = learner.policy(3)
+    policy = learner.snapshot()
     assert policy.weights["clock"][0] == 100  # who acts with it elsewhere explores as much
 
 
 def test_acts_greedily_among_what_is_allowed() -> None:
-    learner = learner_of(space=spaces.MultiDiscrete([2, 3]))
+    space = spaces.MultiDiscrete([2, 3])
+    learner = learner_of(space=space)
+    actor = ExploringActor(learner, space)
     observations, mask = torch.randn(4, 2, 2), torch.rand(4, 2, 5) < 0.5
     mask[0] = False  # where nothing is allowed, everything is
-    acted = learner.act(observations, mask, deterministic=True)
+    acted = actor.act(observations, mask, deterministic=True)
     assert acted.actions.shape == (4, 2, 2)
     values = learner.module.network.outputs([observations.flatten(0, 1)])
     for row, (said, allowed) in enumerate(zip(values, mask.flatten(0, 1), strict=True)):
@@ -275,7 +290,7 @@ def test_acts_greedily_among_what_is_allowed() -> None:
             best = torch.where(free, said[own], -torch.inf).argmax()
             assert acted.actions.flatten(0, 1)[row, branch] == best
     before = learner.generator.get_state()
-    learner.act(observations, mask, deterministic=True)
+    actor.act(observations, mask, deterministic=True)
     assert (learner.generator.get_state() == before).all()  # an evaluation changes no run
 
 
@@ -285,7 +300,7 @@ def test_goes_on_bit_for_bit(kept: bool) -> None:
     learner = learner_of(network, save_replay_buffer=kept)
     collector = collector_of(learner)
     for step in range(8):
-        learner.learn(collector.collect(4)["all"], step / 20)
+        learn(learner, collector.collect(4)["all"], step / 20)
     again = learner_of(network, seed=5, save_replay_buffer=kept)
     arrays, facts = learner.state()
     again.load(arrays, facts, fresh=False)
@@ -294,7 +309,7 @@ def test_goes_on_bit_for_bit(kept: bool) -> None:
     for one in (learner, again):
         played = collector_of(one)
         for step in range(4):
-            one.learn(played.collect(4)["all"], 0.4 + step / 20)
+            learn(one, played.collect(4)["all"], 0.4 + step / 20)
     for name, values in learner.state()[0].items():
         np.testing.assert_array_equal(again.state()[0][name], values, err_msg=name)
     assert again.state()[1] == learner.state()[1]
@@ -302,7 +317,7 @@ def test_goes_on_bit_for_bit(kept: bool) -> None:
 
 def test_begins_from_what_was_learned_alone() -> None:
     learner = learner_of()
-    learner.learn(rollout_of(), 0.5)
+    learn(learner, rollout_of(), 0.5)
     arrays, facts = learner.state()
     fresh = learner_of(seed=7)
     fresh.load(arrays, facts, fresh=True)
@@ -316,12 +331,12 @@ def test_begins_from_what_was_learned_alone() -> None:
 
 def test_what_does_not_fit_changes_nothing() -> None:
     learner = learner_of(save_replay_buffer=True)
-    learner.learn(rollout_of(), 0.5)
+    learn(learner, rollout_of(), 0.5)
     arrays, facts = learner.state()
     other = learner_of(seed=3)
     before = other.state()[0]
     bad: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        (arrays, {**facts, "trainer_type": "ppo"}),
+        (arrays, {**facts, "algorithm": "ppo"}),
         (arrays, {**facts, "optimizer": "sgd"}),
         ({name: one for name, one in arrays.items() if name != "target.action.weight"}, facts),
         ({**arrays, "replay.reward": arrays["replay.reward"][:3]}, facts),
@@ -353,7 +368,7 @@ def test_continuous_actions_are_refused() -> None:
     settings = DQNPolicySettings(hyperparameters=BatchedDQNHyperparameters())
     spec = BehaviorSpec("host", (ObservationSpec("observation", (2,)),), ActionSpec(1, ()))
     with pytest.raises(SettingsError, match=r"behaviors\.host: dqn chooses among discrete actions"):
-        DQNLearner(LearnerSetup(spec, spaces.Box(-1, 1, (1,)), settings, 3, 2, 10, 0, torch.device("cpu")))
+        DQNLearner(Setup(spec, settings, 0, copies=Copies(3, 2)))
 
 
 def test_learns_to_add_up() -> None:
@@ -368,10 +383,11 @@ def test_learns_to_add_up() -> None:
         tau=0.05,
         exploration={"type": "eps_greedy", "eps": [[0, 1.0], [8000, 0.05]]},
     )
-    collector = BatchedCollector(Counting(64, limit=100), {"all": (learner, (0, 1))})
+    actor = ExploringActor(learner, spaces.Discrete(3))
+    collector = BatchedCollector(Counting(64, limit=100), {"all": (actor, (0, 1))})
     first = None
     for step in range(150):
-        learner.learn(collector.collect(learner.horizon)["all"], step / 150)
+        learn(learner, collector.collect(learner.horizon)["all"], step / 150)
         if step == 20:
             first = collector.scores.take()
     for _ in range(3):

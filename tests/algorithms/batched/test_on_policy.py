@@ -12,15 +12,20 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.batched import BatchedLearner, LearnerSetup, TensorRollout, make_learner
+from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
-from tau_trainer.algorithms.batched.on_policy import OnPolicyLearner
+from tau_trainer.algorithms.batched.actors import SamplingActor, actor_of
+from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.minibatches import Rows, normalized
+from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.memory import TensorRollout, Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings.batched import A2CPolicySettings, PolicySettings, PPOPolicySettings
+from tau_trainer.settings.trainers import PPOTrainerSettings
 from tests.algorithms.experience import random_samples
 from tests.envs.batched.counting import Counting
 
@@ -36,7 +41,8 @@ PLAIN = {"learning_rate": 1.0, "learning_rate_schedule": "constant", "optimizer"
 def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None, **numbers: Any) -> PolicySettings:
     cls = A2CPolicySettings if kind == "a2c" else PPOPolicySettings
     settings = {"network_settings": {"hidden_units": 8, "num_layers": 1} | (network or {})} | {
-        "reward_signals": {"extrinsic": {"gamma": gamma}}
+        "reward_signals": {"extrinsic": {"gamma": gamma}},
+        "max_steps": 1000,
     }
     given = {"batch_size": T * E * A, "buffer_size": T * E * A} | PLAIN | numbers
     if kind == "a2c":
@@ -44,10 +50,10 @@ def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None,
     return cls.model_validate({"hyperparameters": given} | settings)
 
 
-def learner_of(settings: PolicySettings, space: ActionSpace, seed: int = 0, max_steps: int = 1000) -> OnPolicyLearner:
+def learner_of(settings: PolicySettings, space: ActionSpace, seed: int = 0) -> PPO:
     spec = spec_of("p", spaces.Box(-9.0, 9.0, (D,), np.float32), space)
-    learner = make_learner(LearnerSetup(spec, space, settings, E, A, max_steps, seed, torch.device("cpu")))
-    assert isinstance(learner, OnPolicyLearner)
+    learner = make_learner(Setup(spec, settings, seed, copies=Copies(E, A)))
+    assert isinstance(learner, PPO)
     with torch.no_grad():  # values that begin at zero would hide mistakes
         drawn = torch.Generator().manual_seed(7)
         network = learner.network
@@ -56,9 +62,13 @@ def learner_of(settings: PolicySettings, space: ActionSpace, seed: int = 0, max_
     return learner
 
 
-def play(learner: BatchedLearner, space: ActionSpace, seed: int = 1, *, truncates: bool = True) -> TensorRollout:
+def learn(learner: GradientAlgorithm, rollout: TensorRollout, progress: float = 0.0) -> dict[str, Any]:
+    return learner.update(Work({}, tensors=rollout), progress, None)
+
+
+def play(learner: PPO, space: ActionSpace, seed: int = 1, *, truncates: bool = True) -> TensorRollout:
     """A rollout in which agents leave, ends of both kinds come, and masks forbid; numbers are random."""
-    drawn = torch.Generator().manual_seed(seed)
+    drawn, actor = torch.Generator().manual_seed(seed), actor_of(learner, space)
     branches = 3 if isinstance(space, spaces.Discrete) else 5 if isinstance(space, spaces.MultiDiscrete) else 0
     rows: dict[str, list[torch.Tensor]] = {}
     kept: dict[str, list[torch.Tensor]] = {}
@@ -66,7 +76,7 @@ def play(learner: BatchedLearner, space: ActionSpace, seed: int = 1, *, truncate
     for _ in range(T):
         observations = torch.randn(E, A, D, generator=drawn)
         mask = torch.rand(E, A, branches, generator=drawn) < 0.7 if branches else None
-        acted = learner.act(observations, mask)
+        acted = actor.act(observations, mask)
         ends = torch.rand(E, A, generator=drawn)
         terminated, truncated = present & (ends < 0.2), present & (ends > 0.8) & truncates
         step = {
@@ -151,10 +161,10 @@ def learned_from(rollout: TensorRollout) -> list[tuple[int, ...]]:
     return [tuple(place) for place in rollout.present.nonzero().tolist()]
 
 
-def moved(learner: OnPolicyLearner, rollout: TensorRollout, progress: float = 0.0) -> dict[str, torch.Tensor]:
+def moved(learner: PPO, rollout: TensorRollout, progress: float = 0.0) -> dict[str, torch.Tensor]:
     """How far an update by plain gradient descent has moved each parameter."""
     before = {name: values.detach().clone() for name, values in learner.network.named_parameters()}
-    learner.learn(rollout, progress)
+    learn(learner, rollout, progress)
     return {name: values.detach() - before[name] for name, values in learner.network.named_parameters()}
 
 
@@ -164,7 +174,7 @@ def compare(got: dict[str, torch.Tensor], network: ActorCritic, rate: float = 1.
         np.testing.assert_allclose(got[name].numpy(), wanted.numpy(), rtol=1e-4, atol=2e-6, err_msg=name)
 
 
-def doubled(learner: OnPolicyLearner) -> ActorCritic:
+def doubled(learner: PPO) -> ActorCritic:
     network = copy.deepcopy(learner.network).double()
     for parameter in network.parameters():
         parameter.grad = None
@@ -241,8 +251,8 @@ def test_agents_that_have_left_teach_nothing(kind: str) -> None:
         observations=torch.where(absent[..., None], 50.0, rollout.observations),
         rewards=torch.where(absent, 1e6, rollout.rewards),
     )
-    one.learn(rollout, 0.0)
-    other.learn(changed, 0.0)
+    learn(one, rollout, 0.0)
+    learn(other, changed, 0.0)
     for name, values in one.state()[0].items():
         np.testing.assert_array_equal(values, other.state()[0][name], name)
 
@@ -252,7 +262,7 @@ def test_agents_that_have_left_teach_nothing(kind: str) -> None:
 def test_who_is_there_acts_as_if_all_others_were(
     space: ActionSpace, deterministic: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    everybody, some = (learner_of(policy("a2c"), space) for _ in range(2))
+    everybody, some = (SamplingActor(learner_of(policy("a2c"), space), space) for _ in range(2))
     drawn = torch.Generator().manual_seed(5)
     observations, present = torch.randn(E, A, D, generator=drawn), torch.rand(E, A, generator=drawn) < 0.5
     assert 0 < int(present.sum()) < 0.8 * E * A
@@ -293,7 +303,7 @@ def test_a2c_learns_from_pieces_as_from_the_whole(monkeypatch: pytest.MonkeyPatc
 def test_a2c_normalizes_nothing_else(advantages: bool, returns: bool) -> None:
     learner = learner_of(policy("a2c", normalize_advantage=advantages, normalize_return=returns), SPACES["discrete"])
     samples = random_samples(learner.network, 12, 1)
-    found = learner._update._prepared(samples, Rows(12, torch.Generator()))
+    found = learner.policy_update._prepared(samples, Rows(12, torch.Generator()))
     assert torch.equal(found.advantage, normalized(samples.advantage) if advantages else samples.advantage)
     assert torch.equal(found.returns, normalized(samples.returns) if returns else samples.returns)
 
@@ -304,14 +314,14 @@ def test_a2c_normalizes_what_it_is_told_to_and_clips() -> None:
     step = moved(learner, play(learner, space))
     norm = torch.stack([values.square().sum() for values in step.values()]).sum().sqrt()
     assert float(norm) == pytest.approx(1e-3, rel=1e-3)
-    told = learner.learn(play(learner, space, seed=5), 0.0)
+    told = learn(learner, play(learner, space, seed=5), 0.0)
     assert abs(float(told[keys.POLICY_LOSS])) < 3.0
 
 
 @pytest.mark.parametrize("kind", ["a2c", "ppo"])
 def test_an_update_tells_of_every_layer_what_it_has_become(kind: str) -> None:
     learner = learner_of(policy(kind, layer_statistics=True), SPACES["discrete"])
-    told = learner.learn(play(learner, SPACES["discrete"]), 0.0)
+    told = learn(learner, play(learner, SPACES["discrete"]), 0.0)
     weight = learner.network.action.weight
     assert float(told["Layers/action.weight Std"]) == pytest.approx(float(weight.detach().std(correction=0)), rel=1e-5)
     assert weight.grad is not None
@@ -322,11 +332,11 @@ def test_an_update_tells_of_every_layer_what_it_has_become(kind: str) -> None:
 def test_numbers_follow_their_schedules(kind: str) -> None:
     entropy = "entropy_coeff" if kind == "a2c" else "beta"
     points: dict[str, Any] = {"learning_rate": [[0, 1e-3], [500, 2e-3]], entropy: [[0, 0.0], [1000, 1.0]]}
-    learner = learner_of(policy(kind, **points), SPACES["discrete"], max_steps=1000)
-    told = learner.learn(play(learner, SPACES["discrete"]), 0.25)
+    learner = learner_of(policy(kind, **points), SPACES["discrete"])
+    told = learn(learner, play(learner, SPACES["discrete"]), 0.25)
     assert float(told[keys.LEARNING_RATE]) == pytest.approx(1.5e-3)
     assert float(told[keys.POLICY_BETA]) == pytest.approx(0.25)
-    assert float(learner.learn(play(learner, SPACES["discrete"]), 0.75)[keys.LEARNING_RATE]) == pytest.approx(2e-3)
+    assert float(learn(learner, play(learner, SPACES["discrete"]), 0.75)[keys.LEARNING_RATE]) == pytest.approx(2e-3)
 
 
 @pytest.mark.parametrize("kind", ["a2c", "ppo"])
@@ -334,12 +344,38 @@ def test_numbers_follow_their_schedules(kind: str) -> None:
 def test_whoever_goes_on_goes_on_bit_for_bit(kind: str, space: ActionSpace) -> None:
     settings = policy(kind, optimizer="adam", learning_rate=1e-2, batch_size=8, network={"normalize": True})
     one, other = learner_of(settings, space), learner_of(settings, space, seed=5)
-    one.learn(play(one, space), 0.0)
+    learn(one, play(one, space), 0.0)
     other.load(*one.state(), fresh=False)
     for learner in (one, other):
-        learner.learn(play(learner, space, seed=2), 0.5)
+        learn(learner, play(learner, space, seed=2), 0.5)
     for name, values in one.state()[0].items():
         np.testing.assert_array_equal(values, other.state()[0][name], name)
+
+
+@pytest.mark.parametrize("kind", ["a2c", "ppo"])
+def test_checkpoints_of_earlier_versions_are_resumed(kind: str) -> None:
+    """They told the trainer type and the optimizer alone."""
+    space, settings = SPACES["branches"], policy(kind, optimizer="adam")
+    one, other = learner_of(settings, space), learner_of(settings, space, seed=5)
+    learn(one, play(one, space))
+    other.load(one.state()[0], {"trainer_type": kind, "optimizer": "adam"}, fresh=False)
+    for learner in (one, other):
+        learn(learner, play(learner, space, seed=2))
+    for name, values in one.state()[0].items():
+        np.testing.assert_array_equal(values, other.state()[0][name], name)
+
+
+def test_a_learner_with_engines_is_started_from() -> None:
+    space = SPACES["box"]
+    settings = policy("ppo")
+    spec = spec_of("q", spaces.Box(-9.0, 9.0, (D,), np.float32), space)
+    given = {name: getattr(settings, name) for name in ("hyperparameters", "network_settings", "reward_signals")}
+    engines = PPO(Setup(spec, PPOTrainerSettings(**given), 3))
+    learner = learner_of(settings, space)
+    learner.load(*engines.state(), fresh=True)
+    for mine, theirs in zip(learner.network.parameters(), engines.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+    assert learner.version == 0
 
 
 def test_what_was_learned_is_taken_over_without_its_random_numbers() -> None:
@@ -347,7 +383,7 @@ def test_what_was_learned_is_taken_over_without_its_random_numbers() -> None:
     one, other = learner_of(policy("ppo"), space), learner_of(policy("a2c", optimizer="adam"), space, seed=5)
     arrays, facts = one.state()
     random_numbers = other.generator.get_state()
-    with pytest.raises(CheckpointError, match="of ppo with optimizer sgd, but the settings ask for a2c with adam"):
+    with pytest.raises(CheckpointError, match="trainer type is 'ppo', behavior 'p' needs 'a2c'"):
         other.load(arrays, facts, fresh=False)
     other.load(arrays, facts, fresh=True)
     assert torch.equal(other.generator.get_state(), random_numbers)
@@ -361,14 +397,14 @@ def test_statistics_take_in_what_was_seen_after_it_was_learned_from() -> None:
     normalizer = learner.network.normalizer
     assert normalizer is not None
     first, second = play(learner, space), play(learner, space, seed=2)
-    learner.learn(first, 0.0)
+    learn(learner, first, 0.0)
     rows = first.observations[first.present].double().numpy()
     count = len(rows) + 1  # the imagined row
     np.testing.assert_allclose(normalizer.mean.numpy(), rows.sum(axis=0) / count)
     mean = rows.sum(axis=0) / count
     squares = (rows**2).sum(axis=0) + 1.0 - count * mean**2
     np.testing.assert_allclose(normalizer.squares.numpy(), squares)
-    learner.learn(second, 0.0)
+    learn(learner, second, 0.0)
     assert float(normalizer.count) == count + int(second.present.sum())
 
 
@@ -376,11 +412,11 @@ def test_statistics_take_in_what_was_seen_after_it_was_learned_from() -> None:
 def test_a_rollout_of_nobody_changes_nothing(kind: str) -> None:
     space = SPACES["box"]
     learner = learner_of(policy(kind, network={"normalize": True}), space)
-    learner.learn(play(learner, space), 0.0)
+    learn(learner, play(learner, space), 0.0)
     before = {name: tensor.clone() for name, tensor in learner.network.state_dict().items()}
     rollout = play(learner, space, seed=2)
     rollout.present[:] = False
-    assert not learner.learn(rollout, 0.5)
+    assert not learn(learner, rollout, 0.5)
     for name, tensor in learner.network.state_dict().items():
         assert torch.equal(tensor, before[name]), name
 
@@ -388,7 +424,7 @@ def test_a_rollout_of_nobody_changes_nothing(kind: str) -> None:
 def test_the_first_rollout_is_compared_with_the_policy_that_has_statistics() -> None:
     space = SPACES["discrete"]
     learner = learner_of(policy("ppo", network={"normalize": True}, learning_rate=1e-9), space)
-    assert float(learner.learn(play(learner, space), 0.0)[keys.APPROXIMATE_KL]) == pytest.approx(0.0, abs=1e-6)
+    assert float(learn(learner, play(learner, space), 0.0)[keys.APPROXIMATE_KL]) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_buffer_smaller_than_one_step_is_refused() -> None:
@@ -399,6 +435,36 @@ def test_a_buffer_smaller_than_one_step_is_refused() -> None:
         learner_of(settings, SPACES["discrete"])
 
 
+def test_a_buffer_is_new_as_a_whole() -> None:
+    """With engines, half of it would be new in each update: it fills 16 minibatches."""
+    assert learner_of(policy("ppo", buffer_size=960, batch_size=8), SPACES["discrete"]).horizon == 960 // (E * A)
+
+
+def test_an_update_that_is_interrupted_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = SPACES["discrete"]
+    settings = policy("ppo", batch_size=8, num_epoch=2, optimizer="adam", network={"normalize": True})
+    signals = {"extrinsic": {}, "rnd": {"network_settings": {"hidden_units": 8, "num_layers": 1}}}
+    learner = learner_of(type(settings).model_validate(settings.model_dump() | {"reward_signals": signals}), space)
+    learn(learner, play(learner, space))
+    rollout = play(learner, space, seed=2)
+    before, run, calls = learner.state(), learner.policy_update.epochs.run, list[None]()
+
+    def stopped(*given: Any) -> None:
+        run(*given)
+        calls.append(None)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(learner.policy_update.epochs, "run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        learn(learner, rollout)
+    arrays, facts = learner.state()
+    assert facts == before[1] == facts | {"version": 1}
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(values, before[0][name], name)
+    assert "signal.earned" in arrays
+
+
 def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
     space = SPACES["discrete"]
     far, near = (
@@ -406,7 +472,7 @@ def test_an_update_ends_where_the_policy_has_moved_far_enough() -> None:
         for more in (dict[str, Any](), {"target_kl": 1e-6})
     )
     rollout = play(far, space)
-    kl = [float(one.learn(rollout, 0.0)[keys.APPROXIMATE_KL]) for one in (far, near)]
+    kl = [float(learn(one, rollout, 0.0)[keys.APPROXIMATE_KL]) for one in (far, near)]
     assert kl[0] > 2 * kl[1]
 
 
@@ -424,16 +490,15 @@ def test_learns_to_add_up(kind: str) -> None:
         "optimizer": "adam",
     }
     settings = policy(kind, network={"hidden_units": 32}, **numbers)
-    setup = LearnerSetup(
-        spec_of("p", env.observation_space, env.action_space), env.action_space, settings, 64, 2, 20000, 1, env.device
+    learner = make_learner(
+        Setup(spec_of("p", env.observation_space, env.action_space), settings, 1, copies=Copies(64, 2))
     )
-    learner = make_learner(setup)
-    collector = BatchedCollector(env, {"all": (learner, (0, 1))})
+    collector = BatchedCollector(env, {"all": (actor_of(learner, env.action_space), (0, 1))})
     means = []
     for update in range(60):
         rollout = collector.collect(learner.horizon)["all"]
         if 5 <= update < 55:
-            learner.learn(rollout, update / 60)
+            learn(learner, rollout, update / 60)
         if update in (4, 54, 59):
             scores = collector.scores.take()
             means.append(float(scores[:, 1].sum() / scores[:, 0].sum()))

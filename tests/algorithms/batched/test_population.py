@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from tau_trainer.algorithms import Setup
-from tau_trainer.algorithms.batched import TensorRollout
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Known, WorkData
+from tau_trainer.memory import Known, TensorRollout, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.settings import MemorySettings, RewardSignalSettings
 from tau_trainer.settings.trainers import PPOTrainerSettings
@@ -232,17 +231,18 @@ def test_it_goes_on_bit_for_bit_from_its_state(stacked: bool) -> None:
     learner = population(SEEDS[:2], stacked=stacked)
     for update in range(2):
         learner.learn(lived(learner, SEEDS[:2], update), 0.1)
-    arrays, facts = learner.state()
     other = population(SEEDS[:2], stacked=stacked)
-    other.load(arrays, facts, fresh=False)
+    for index in range(2):
+        other.load_of(index, *learner.state_of(index), fresh=False)
     for update in range(2, 4):
         learner.learn(lived(learner, SEEDS[:2], update), 0.2)
         other.learn(lived(other, SEEDS[:2], update), 0.2)
-    first, second = learner.state(), other.state()
-    assert first[1] == second[1]
-    assert first[0].keys() == second[0].keys()
-    for name, values in first[0].items():
-        np.testing.assert_array_equal(values, second[0][name], err_msg=name)
+    for index in range(2):
+        first, second = learner.state_of(index), other.state_of(index)
+        assert first[1] == second[1]
+        assert first[0].keys() == second[0].keys()
+        for name, values in first[0].items():
+            np.testing.assert_array_equal(values, second[0][name], err_msg=name)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,19 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.batched import LearnerSetup, TensorRollout, make_learner
+from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
-from tau_trainer.algorithms.batched.on_policy import OnPolicyLearner
+from tau_trainer.algorithms.batched.actors import actor_of
+from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.readers import TensorReader
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.errors import CheckpointError
+from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics import keys
 from tau_trainer.settings.batched import PolicySettings
-from tests.algorithms.batched.test_on_policy import SPACES, A, E, T, learner_of, play, policy
+from tests.algorithms.batched.test_on_policy import SPACES, A, E, T, learn, learner_of, play, policy
 from tests.algorithms.test_cloning import recording
 
 SMALL = {"hidden_units": 8, "num_layers": 1}
@@ -38,9 +41,10 @@ def test_what_pays_for_news_looks_beyond_an_episodes_end() -> None:
     """Advantages by GAE's definition, row by row: real ends are ends of the environment's rewards alone."""
     space = SPACES["discrete"]
     learner = learner_of(with_signals("ppo", curiosity=NOVEL), space)
-    rollout, update, lambd = play(learner, space), learner._update, 0.95
+    rollout, update, lambd = play(learner, space), learner.policy_update, 0.95
     paid = torch.rand(T, E, A, generator=torch.Generator().manual_seed(3))
-    reader = TensorReader(rollout, learner.generator, paid={"curiosity": paid})
+    reader = TensorReader(rollout, learner.generator)
+    reader.pay("curiosity", paid[rollout.present][:, None])
     samples = reader.samples(learner.network)
     values = update.values(samples.inputs)
     assert values.shape == (int(rollout.present.sum()), 2)
@@ -79,8 +83,7 @@ def test_models_see_what_came_after_each_decision_of_who_was_there() -> None:
     space = SPACES["branches"]
     learner = learner_of(with_signals("ppo", curiosity=NOVEL), space)
     rollout = play(learner, space)
-    there = rollout.present.flatten().nonzero().squeeze(1)
-    seen = learner.signals._experience(rollout, there)
+    seen = TensorReader(rollout, learner.generator).experience(learner.network)
     assert rollout.final is not None
     assert rollout.mask is not None
     for row, place in enumerate(rollout.present.nonzero().tolist()):
@@ -102,7 +105,9 @@ def test_what_episodes_were_paid_is_told_as_they_end() -> None:
     learner = learner_of(with_signals("ppo", curiosity=NOVEL, rnd=NOVEL), space)
     sums, told, rollouts = np.zeros((E, A, 2)), list[Any](), [play(learner, space, seed=number) for number in range(3)]
     for rollout in rollouts:
-        rewards, statistics = learner.signals.pay(rollout)
+        reader = TensorReader(rollout, learner.generator)
+        statistics = learner._pay(reader, rollout)
+        rewards = {name: values.view(T, E, A) for name, values in reader.paid.items()}
         assert bool((rewards["curiosity"] == 0.0).all()) == (not told)
         assert bool((rewards["rnd"][rollout.present] > 0.0).all())
         assert bool((rewards["rnd"][~rollout.present] == 0.0).all())
@@ -122,17 +127,17 @@ def test_what_episodes_were_paid_is_told_as_they_end() -> None:
     quiet = replace(
         rollouts[0], terminated=torch.zeros(T, E, A, dtype=torch.bool), truncated=rollouts[0].truncated & False
     )
-    assert keys.episode_reward("rnd") not in learner.signals.pay(quiet)[1]
+    assert keys.episode_reward("rnd") not in learner._pay(TensorReader(quiet, learner.generator), quiet)
 
 
-def walker(kind: str, folder: Path) -> OnPolicyLearner:
+def walker(kind: str, folder: Path) -> PPO:
     """With all four signals; its demonstrations are of other spaces' sizes than SPACES has."""
     space = spaces.Box(-1.0, 1.0, (1,), np.float32)
     spec = spec_of("p", spaces.Box(-9.0, 9.0, (3,), np.float32), space)
     demo = {"demo_path": recording(folder, spec), "network_settings": SMALL}
     settings = with_signals(kind, curiosity=NOVEL, rnd=NOVEL, gail=demo | {"use_actions": True}, airl=demo)
-    learner = make_learner(LearnerSetup(spec, space, settings, E, A, 1000, 1, torch.device("cpu")))
-    assert isinstance(learner, OnPolicyLearner)
+    learner = make_learner(Setup(spec, settings, 1, copies=Copies(E, A)))
+    assert isinstance(learner, PPO)
     return learner
 
 
@@ -140,15 +145,15 @@ def walker(kind: str, folder: Path) -> OnPolicyLearner:
 def test_all_of_them_learn_and_go_on_bit_for_bit(kind: str, tmp_path: Path) -> None:
     first, again = walker(kind, tmp_path), walker(kind, tmp_path)
     space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-    told = first.learn(play(first, space), 0.0)
+    told = learn(first, play(first, space), 0.0)
     losses = {"Losses/Curiosity Forward Loss", "Losses/RND Loss", "Losses/GAIL Loss", keys.value_estimate("rnd")}
     assert losses < set(told)
     arrays, facts = first.state()
     again.load(arrays, facts, fresh=False)
-    one, other = (learner.learn(play(learner, space, seed=2), 0.5) for learner in (first, again))
+    one, other = (learn(learner, play(learner, space, seed=2), 0.5) for learner in (first, again))
     assert one.keys() == other.keys()
     for name in (keys.episode_reward("rnd"), keys.return_size("extrinsic")):  # of episodes that began before
-        assert torch.equal(one[name], other[name]), name
+        assert one[name] == other[name], name
     for name, values in first.state()[0].items():
         np.testing.assert_array_equal(values, again.state()[0][name], name)
         if name.startswith("signal.") and name.endswith("parameters"):
@@ -157,7 +162,7 @@ def test_all_of_them_learn_and_go_on_bit_for_bit(kind: str, tmp_path: Path) -> N
 
 def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     first, again = walker("ppo", tmp_path), walker("ppo", tmp_path)
-    first.learn(play(first, spaces.Box(-1.0, 1.0, (1,), np.float32)), 0.0)
+    learn(first, play(first, spaces.Box(-1.0, 1.0, (1,), np.float32)), 0.0)
     arrays, facts = first.state()
     before = again.state()[0]
     for broken in (
@@ -172,7 +177,7 @@ def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
 
 def test_of_another_algorithm_is_said_so_though_it_has_no_signals(tmp_path: Path) -> None:
     arrays, facts = learner_of(policy("ppo"), SPACES["discrete"]).state()
-    with pytest.raises(CheckpointError, match="is of ppo with optimizer sgd, but the settings ask for a2c with adam"):
+    with pytest.raises(CheckpointError, match="trainer type is 'ppo', behavior 'p' needs 'a2c'"):
         walker("a2c", tmp_path).load(arrays, facts, fresh=False)
 
 
@@ -181,7 +186,7 @@ def test_a_rollout_of_nobody_pays_nobody() -> None:
     learner = learner_of(with_signals("a2c", rnd=NOVEL), space)
     rollout = play(learner, space)
     rollout.present[:] = False
-    assert not learner.learn(rollout, 0.0)
+    assert not learn(learner, rollout, 0.0)
 
 
 class Lock(BatchedEnv):
@@ -221,11 +226,11 @@ def opened_by(signals: dict[str, Any], seed: int) -> float:
     }
     settings = type(policy("ppo")).model_validate(given)
     spec = spec_of("p", env.observation_space, env.action_space)
-    learner = make_learner(LearnerSetup(spec, env.action_space, settings, 32, 1, 60_000, seed, env.device))
-    collector = BatchedCollector(env, {"thief": (learner, (0,))})
+    learner = make_learner(Setup(spec, settings, seed, copies=Copies(32, 1)))
+    collector = BatchedCollector(env, {"thief": (actor_of(learner, env.action_space), (0,))})
     for update in range(78):
         rollout: TensorRollout = collector.collect(learner.horizon)["thief"]
-        learner.learn(rollout, update / 78)
+        learn(learner, rollout, update / 78)
         if update == 58:
             collector.scores.take()
     ended, returns, *_ = collector.scores.take()[0].tolist()

@@ -127,12 +127,12 @@ def test_each_learns_against_the_other_as_it_is_now(values: dict[str, Any], tmp_
             state = state._replace(coords=None, choices=None)
         for factor in (1.0, -1.0):
             with torch.no_grad():
-                other.learner.parameters.optimizer.parameters.mul_(factor)  # type: ignore[attr-defined]
+                other.learner.parameters.optimizer.parameters.mul_(factor)
             rows, choices = game.env.seen(state)
-            wanted = other.learner.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
-            generator = other.learner.generator.get_state()  # type: ignore[attr-defined]
+            wanted = other.actor.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
+            generator = other.learner.generator.get_state()
             assert (met(state) == wanted).all()
-            assert (other.learner.generator.get_state() == generator).all()  # type: ignore[attr-defined]
+            assert (other.learner.generator.get_state() == generator).all()
 
 
 @pytest.mark.usefixtures("unmeasured")

@@ -122,8 +122,8 @@ def test_acting_is_compiled_at_once_and_draws_what_it_would_have_drawn(monkeypat
     settings = load_batched("cartpole_batch", {"environment.num_envs": 64, "compile": "on", "env_settings.seed": 3})
     one, other = Playing(settings), Playing(settings)
     [seat] = one.seats
-    assert choose("on", one.env, [(seat.learner, seat.agents)], 1)[0]
-    assert seat.learner._decide in compiled  # type: ignore[attr-defined]
+    assert choose("on", one.env, [(seat.actor, seat.agents)], 1)[0]
+    assert seat.actor._decide in compiled  # type: ignore[attr-defined]
     for playing in (one, other):
         playing.advance()
     assert torch.equal(one.env.state["present"], other.env.state["present"])

@@ -582,7 +582,7 @@ def test_who_plays_explores_nothing(file: Path) -> None:
     asked: dict[str, list[bool]] = {"left": [], "right": []}
 
     def watched(seat: Seat) -> Any:
-        act = seat.learner.act
+        act = seat.actor.act
 
         def noted(*given: Any, deterministic: bool = False) -> Any:
             asked[seat.name].append(deterministic)
@@ -591,7 +591,7 @@ def test_who_plays_explores_nothing(file: Path) -> None:
         return noted
 
     for seat in playing.seats:
-        seat.learner.act = watched(seat)  # type: ignore[method-assign]
+        seat.actor.act = watched(seat)  # type: ignore[method-assign]
     playing.explore_nothing()
     playing.play()
     assert all(asked["right"]), "values are tried out with chance"

@@ -1,0 +1,155 @@
+"""Acting in copies on tensors with the current network of an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+from typing_extensions import override
+
+from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, draw, noise_of
+from tau_trainer.algorithms.batched.contract import Acted, TensorActor
+from tau_trainer.algorithms.batched.dqn import DQNLearner
+from tau_trainer.exploration.values import Greedy
+from tau_trainer.models.distributions import forbidden_of
+from tau_trainer.settings.hyperparameters import DQNHyperparameters
+
+if TYPE_CHECKING:
+    from tau_trainer.algorithms.gradient import GradientAlgorithm
+
+_FEW = 0.8
+"""Share of present agents below which only those decide: at 0.9 of 10,000, selecting them took as long as it saved."""
+
+
+class SamplingActor(TensorActor):
+    """Draws from a policy's distribution, and keeps what PPO and A2C learn from.
+
+    Args:
+        algorithm: its network decides, and its generator draws.
+        space: actions of one agent.
+    """
+
+    def __init__(self, algorithm: GradientAlgorithm, space: ActionSpace) -> None:
+        self.network, self.generator = algorithm.network, algorithm.generator
+        self.sees_ends = bool(algorithm.signals)
+        self._ranks, self._choices = algorithm.ranks, algorithm.network.action.choices
+        self._deterministic = algorithm.settings.network_settings.deterministic
+        self._to_env = ToEnv(space, self.network.action, algorithm.device)
+        self._sampled: Callable[..., Drawn] = self._decide
+        """The same function, possibly compiled."""
+
+    @override
+    @torch.no_grad()
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        deterministic: bool = False,
+    ) -> Acted:
+        envs, agents = observations.shape[:2]
+        count = envs * agents
+        rows = observations.reshape(count, -1)  # [E A, D]
+        # bool [E A, M].
+        forbidden = None if mask is None else forbidden_of(mask.reshape(count, -1), self._choices.discrete_branches)
+        still = deterministic or self._deterministic
+        # Also drawn for agents that have left, so that draws do not depend on which agents are there.
+        noise = None if still else self._noise(envs, agents)
+        some = self._deciding(present)
+        if some is None:
+            drawn = (self._decide if still else self._sampled)(rows, forbidden, noise)
+        else:
+            picked = (None if values is None else values.index_select(0, some) for values in (forbidden, noise))
+            few = self._decide(rows.index_select(0, some), *picked)
+            # Back to all rows; zeros for agents that had left, which are not learned from.
+            drawn = Drawn(*(values.new_zeros(count, values.shape[1]).index_copy_(0, some, values) for values in few))
+        return Acted(self._to_env(drawn, envs, agents), self._kept(drawn, envs, agents))
+
+    def _deciding(self, present: torch.Tensor | None) -> torch.Tensor | None:
+        """Rows int64 [n] of agents that have not left, if only those need to decide; None: all decide.
+
+        On other devices all decide, because selecting them would wait for the device.
+        """
+        # A copy ends with its only agent.
+        if present is None or present.shape[1] == 1 or self.generator.device.type != "cpu":
+            return None
+        there = present.flatten().nonzero().squeeze(1)
+        return there if len(there) < _FEW * present.numel() else None
+
+    def _noise(self, envs: int, agents: int) -> torch.Tensor:
+        """Random numbers of this rank's copies, drawn for those of all ranks."""
+        ranks, head = self._ranks, self.network.action
+        # Every rank draws for the copies of all, as a single process would.
+        noise = noise_of(head, envs * ranks.count * agents, self.generator)
+        # float32 [e A, c + b] of this rank's e copies.
+        return noise.view(envs * ranks.count, agents, -1)[ranks.share(envs * ranks.count)].flatten(0, 1)
+
+    @override
+    def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:
+        drawn = self.generator.get_state()
+        self._sampled = torch.compile(self._decide, dynamic=False)  # E and A never change, so one compilation serves
+        try:
+            self.act(observations, mask)
+        except Exception:
+            self._sampled = self._decide
+            raise
+        finally:
+            self.generator.set_state(drawn)
+
+    def _decide(self, rows: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None) -> Drawn:
+        network = self.network
+        return draw(network.action, network.outputs(network.normalize([rows])), forbidden, noise)
+
+    def _kept(self, drawn: Drawn, envs: int, agents: int) -> dict[str, torch.Tensor]:
+        kept = {"log_prob": drawn.log_prob}
+        kept |= {"continuous": drawn.continuous} if self._choices.continuous_size else {}
+        kept |= {"discrete": drawn.discrete} if self._choices.discrete_branches else {}
+        return {name: values.view(envs, agents, -1) for name, values in kept.items()}
+
+
+class ExploringActor(TensorActor):
+    """Explores among the values of discrete actions.
+
+    Args:
+        algorithm: its network decides, and its generator draws.
+        space: actions of one agent.
+    """
+
+    def __init__(self, algorithm: DQNLearner, space: ActionSpace) -> None:
+        self._algorithm, self._space = algorithm, space
+        exploration, hyperparameters = algorithm.network.exploration, algorithm.settings.hyperparameters
+        assert exploration is not None
+        assert isinstance(hyperparameters, DQNHyperparameters)
+        self._exploration, self._greedy = exploration, Greedy(hyperparameters.exploration, algorithm.spec.actions)
+
+    @override
+    @torch.no_grad()
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        deterministic: bool = False,
+    ) -> Acted:
+        algorithm, network = self._algorithm, self._algorithm.network
+        envs, agents = observations.shape[:2]
+        rows = observations.reshape(envs * agents, -1)  # [E A, D]
+        branches = network.action.choices.discrete_branches
+        forbidden = None if mask is None else forbidden_of(mask.reshape(envs * agents, -1), branches)
+        values = network.outputs(network.normalize([rows]))  # Q of every value of every branch [E A, M]
+        exploration = self._greedy if deterministic else self._exploration
+        # int64 [E A, b].
+        chosen = exploration.decide(values, forbidden, algorithm.exploring(), algorithm.generator)
+        shape = self._space.nvec.shape if isinstance(self._space, spaces.MultiDiscrete) else ()
+        return Acted(chosen.view(envs, agents, *shape))
+
+
+def actor_of(algorithm: GradientAlgorithm, space: ActionSpace) -> TensorActor:
+    """The actor of an algorithm's network; ``space``: actions of one agent."""
+    if isinstance(algorithm, DQNLearner):
+        return ExploringActor(algorithm, space)
+    return SamplingActor(algorithm, space)
