@@ -127,7 +127,7 @@ def time(runs: Sequence[RunRecord]) -> Markup:
         )
     legend = [element("li", name, class_=f"piece c{i % MOST_COLORS}") for i, name in enumerate(_SPLIT)]
     head = ("run", "all", *_SPLIT, "updates", "in updates", "an update", "held for learning")
-    note = "Updates run beside acting, so their time is no loss; held is the time for which engines waited for them."
+    note = "Updates run while agents act, so their time is no loss. Held for learning: engines waited for an update."
     return join(
         [
             element("ul", *legend, class_="legend"),

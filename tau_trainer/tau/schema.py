@@ -255,8 +255,8 @@ class Prompts:
     def unique_pairs(self, messages: Iterable[Message], problems: list[Problem]) -> list[Example]:
         """Pairs of ``messages`` whose prompts are new; adds a problem for every row that lost one.
 
-        A message whose first user text repeats is dropped as a whole, as Tau does; a repeated later text drops its
-        couple.
+        A message whose first user text repeats is dropped as a whole, as Tau does; a repeated later text is dropped
+        with its answer.
         """
         pairs: list[Example] = []
         for message in messages:

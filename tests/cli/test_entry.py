@@ -75,6 +75,13 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
     assert err.count("\n") == 1
 
 
+def written(stream: io.TextIOWrapper) -> str:
+    """What was written to a stream in memory."""
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode(stream.encoding)
+
+
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_a_name_that_the_output_cannot_encode_is_escaped(
     flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -86,10 +93,9 @@ def test_a_name_that_the_output_cannot_encode_is_escaped(
     for name, stream in zip(("stdout", "stderr"), streams, strict=True):
         monkeypatch.setattr(sys, name, stream)
     assert main(["check", "ö迷🎲.yaml", *flags]) == 2
-    streams[0].flush()
-    binary = streams[0].buffer
-    assert isinstance(binary, io.BytesIO)
-    said = binary.getvalue().decode("cp1252")
+    assert main(["learn", "ö無.yaml"]) == 2
+    said, errors = (written(stream) for stream in streams)
+    assert errors.startswith(r"error: ö\u7121.yaml: no such file; ")
     assert r"ö\u8ff7\ud83c\udfb2.yaml:1: " in said
     if flags:
         assert "ö迷🎲.yaml:1: " in json.loads(said)["problems"][0]

@@ -3,10 +3,10 @@
 Agents have no names: the order in the introduction is the order in every message, so an agent's id is its position.
 Every agent acts in every step.
 
-**Ends.** The game says ``done`` and goes on by itself, in most games before it sends the observation that comes with
-it, which is then the next episode's first. So this observation is the one of the next decision, and the last one of
-the old episode is the one before it, unless ``info`` has ``terminal_observation``. ``done`` is a real end, unless
-``info`` says ``truncated`` or ``TimeLimit.truncated``, or the episode is as long as the user's limit.
+**Ends.** A game that says ``done`` starts the next episode by itself, in most games before it sends the message with
+``done``. So the observation in this message is the next episode's first, and the old episode's last one is that of the
+message before, unless ``info`` has ``terminal_observation``. ``done`` is a real end, unless ``info`` says ``truncated``
+or ``TimeLimit.truncated``, or the episode is as long as the user's limit.
 """
 
 from __future__ import annotations

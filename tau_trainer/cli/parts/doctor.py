@@ -80,7 +80,7 @@ def _pip() -> str:
 
 
 def _port(port: int, role: str, remedy: str | None) -> Check:
-    """``remedy``: what to do about the program that has it; None if not everyone needs this port."""
+    """Whether a port is free. ``remedy``: what to do if it is not; None if not everyone needs this port."""
     from tau_trainer.bridge.ports import holder, is_free
 
     name = f"port {port}"

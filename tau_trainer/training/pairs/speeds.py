@@ -11,7 +11,7 @@ _RUN_HALF_LIFE_S = 15.0
 
 
 class Speeds:
-    """Decisions a second that this process makes, of each pair and of the whole run; each look goes on from the last.
+    """Decisions a second that this process makes, of each pair and of the whole run; each look starts at the last.
 
     Args:
         run: decisions of the whole run before, pairs that are gone included.
