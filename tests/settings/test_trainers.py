@@ -8,11 +8,13 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tau_trainer.settings import (
+    DDPGHyperparameters,
     EngineSettings,
     EnvSettings,
     HindsightSettings,
     MemorySettings,
     NetworkSettings,
+    OffPolicyHyperparameters,
     POCAHyperparameters,
     PPOHyperparameters,
     PPOTrainerSettings,
@@ -263,3 +265,10 @@ def test_settings_can_be_made_in_python_from_nested_mappings() -> None:
     numbers = run.behaviors["A"].hyperparameters
     assert isinstance(numbers, PPOHyperparameters)
     assert numbers.beta_schedule == "constant"
+
+
+def test_an_algorithm_takes_no_hyperparameters_of_another() -> None:
+    found = DDPGHyperparameters()
+    assert OffPolicyHyperparameters.of(found) is found
+    with pytest.raises(TypeError, match="DDPGHyperparameters are no PPOHyperparameters"):
+        PPOHyperparameters.of(found)

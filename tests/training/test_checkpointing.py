@@ -239,6 +239,8 @@ def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_b
     resumed = keeper(tmp_path, hub, resume=True)
     again = registered(make, resumed)
     assert [learner.decisions for learner in again] == [100, 100]
+    again = registered(make, resumed)  # as if the first engine had been refused
+    assert [learner.decisions for learner in again] == [100, 100]
     for learner in again:
         learned(learner, 200)
     save(resumed, *again)
