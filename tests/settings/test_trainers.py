@@ -8,7 +8,6 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tau_trainer.settings import (
-    DDPGHyperparameters,
     EngineSettings,
     EnvSettings,
     HindsightSettings,
