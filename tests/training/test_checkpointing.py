@@ -367,6 +367,14 @@ def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
     assert report.models[0].read_bytes() == (tmp_path / "Basic.onnx").read_bytes()
 
 
+def test_a_checkpoint_states_the_lessons(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    checkpointer.moment([learner], {}, {"speed": 2})()
+    status = json.loads((tmp_path / "run_logs" / "training_status.json").read_text())
+    assert status["speed"] == {"lesson_num": 2}
+
+
 def test_what_is_left_to_save_at_the_end(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:
     checkpointer = keeper(tmp_path, hub, resume=False)
     saved, better, worse = (make(name=name, save_best_only=True, trial_count=1) for name in "ABC")
