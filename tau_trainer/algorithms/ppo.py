@@ -333,7 +333,8 @@ class PolicyUpdate:
 
     def coefficients(self, progress: float) -> tuple[float, float]:
         """Half width of the clip range, and weight of the entropy."""
-        hyper, steps = POCAHyperparameters.of(self.hyperparameters), self._max_steps
+        hyper, steps = self.hyperparameters, self._max_steps
+        assert isinstance(hyper, POCAHyperparameters), "A2C has coefficients of its own"
         epsilon = scheduled(hyper.epsilon, hyper.epsilon_schedule, progress, EPSILON_FLOOR, steps)
         return epsilon, scheduled(hyper.beta, hyper.beta_schedule, progress, BETA_FLOOR, steps)
 

@@ -13,6 +13,7 @@ from tau_trainer.settings import (
     HindsightSettings,
     MemorySettings,
     NetworkSettings,
+    OffPolicyHyperparameters,
     POCAHyperparameters,
     PPOHyperparameters,
     PPOTrainerSettings,
@@ -263,3 +264,10 @@ def test_settings_can_be_made_in_python_from_nested_mappings() -> None:
     numbers = run.behaviors["A"].hyperparameters
     assert isinstance(numbers, PPOHyperparameters)
     assert numbers.beta_schedule == "constant"
+
+
+def test_an_algorithm_takes_no_hyperparameters_of_another() -> None:
+    found = DDPGHyperparameters()
+    assert OffPolicyHyperparameters.of(found) is found
+    with pytest.raises(TypeError, match="DDPGHyperparameters are no PPOHyperparameters"):
+        PPOHyperparameters.of(found)

@@ -239,6 +239,8 @@ def test_a_kill_between_two_learners_of_a_generation_goes_back_to_the_one_that_b
     resumed = keeper(tmp_path, hub, resume=True)
     again = registered(make, resumed)
     assert [learner.decisions for learner in again] == [100, 100]
+    again = registered(make, resumed)  # as if the first engine had been refused
+    assert [learner.decisions for learner in again] == [100, 100]
     for learner in again:
         learned(learner, 200)
     save(resumed, *again)
@@ -363,6 +365,14 @@ def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
     status = json.loads((report.folder / "run_logs" / "training_status.json").read_text())["Basic"]["final_checkpoint"]
     assert (status["steps"], status["reward"]) == (best["decisions"], best["rank"][0])
     assert report.models[0].read_bytes() == (tmp_path / "Basic.onnx").read_bytes()
+
+
+def test_a_checkpoint_states_the_lessons(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
+    checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
+    checkpointer.register(learner)
+    checkpointer.moment([learner], {}, {"speed": 2})()
+    status = json.loads((tmp_path / "run_logs" / "training_status.json").read_text())
+    assert status["speed"] == {"lesson_num": 2}
 
 
 def test_what_is_left_to_save_at_the_end(make: Any, hub: MetricsHub, memory: Memory, tmp_path: Path) -> None:

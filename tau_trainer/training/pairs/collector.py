@@ -295,23 +295,21 @@ class PairsCollector(Collector):
 
     @override
     def conclude(self) -> Conclusion:
-        return self._loop.run(self._conclude())
+        return self._loop.run(self._conclude())._replace(lessons=self.overseer.lessons.numbers)
 
     async def _conclude(self) -> Conclusion:
         """Scores of the policies, and the policies to export."""
         candidates = await self._evaluate()
         best = best_of(candidates)
         scores = best.evaluation if best is not None else None
-        lessons = self.overseer.lessons.numbers
         if best is None or scores is None:
-            return Conclusion(self._exports(candidates), chosen=self._chosen(candidates), lessons=lessons)
+            return Conclusion(self._exports(candidates), chosen=self._chosen(candidates))
         return Conclusion(
             self._exports(candidates),
             evaluation={**best.to_dict(), "pairs": self._accuracies()},
             verdict=" ".join([scores.sentence(), *self._more(best.name)]),
             chosen={best.name: best.described()},
             baselines=scores.baselines,
-            lessons=lessons,
         )
 
     def _chosen(self, candidates: Sequence[Candidate]) -> dict[str, str]:
