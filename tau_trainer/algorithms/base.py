@@ -33,7 +33,7 @@ State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class TensorCopies:
     """The copies of a batched environment that one policy plays."""
 
     num_envs: int
@@ -81,7 +81,7 @@ class Setup:
     ranks: Ranks = field(default_factory=Ranks, compare=False)
     """The processes that learn together; each gets all experience, or that of its own copies, and takes a part of every
     minibatch."""
-    copies: Copies | None = None
+    copies: TensorCopies | None = None
     """Copies whose rollouts of tensors it learns from; None: it learns from its :attr:`Algorithm.memory`."""
 
     @property

@@ -124,6 +124,8 @@ class PPO(GradientAlgorithm):
     def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, Any]:
         started, work = time.perf_counter(), Work.of(work)
         new, older = Rollout(work.data) if work.tensors is None else work.tensors, self._older
+        if isinstance(new, Rollout) and not len(new):
+            raise ValueError("an update needs at least one transition")
 
         def show() -> None:
             if publish is not None and self.parameters.finite():  # NaN must not act
@@ -132,8 +134,6 @@ class PPO(GradientAlgorithm):
         self._older = None  # first, so that nothing is reused after a failure
         with self.whole_or_nothing():
             if isinstance(new, Rollout):
-                if not len(new):
-                    raise ValueError("an update needs at least one transition")
                 self.check_input(new)
             reader = self.read(new if older is None else Rollout(joined(older, work.data)))
             if reader.rows.count == 0:  # in every copy, all agents had left

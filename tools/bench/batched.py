@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.base import Setup, TensorCopies
 from tau_trainer.algorithms.batched import TensorActor, make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
@@ -209,7 +209,7 @@ def _played(env: BatchedEnv, cell: Cell, play: Play, *, learns: bool) -> Callabl
 
 def seated(env: BatchedEnv, cell: Cell, play: Play = Play()) -> tuple[GradientAlgorithm, BatchedCollector]:
     """A policy for all agents, and a collector that plays with it."""
-    spec, copies = spec_of("all", env.observation_space, env.action_space), Copies(cell.copies, cell.agents)
+    spec, copies = spec_of("all", env.observation_space, env.action_space), TensorCopies(cell.copies, cell.agents)
     learner = make_learner(Setup(spec, play.settings(cell), 0, device=str(env.device), copies=copies))
     actor = actor_of(learner, env.action_space)
     collector = BatchedCollector(env, {"all": (actor, range(cell.agents))})

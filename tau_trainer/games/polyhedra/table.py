@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.base import Setup, TensorCopies
 from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
@@ -189,7 +189,7 @@ def player_of(role: Role, name: str, results_dir: str = "results") -> Player:
     env = make(played.name, 1, **played.arguments)
     assert isinstance(env, Hironaka)
     spec = spec_of(role, env.observation_space, env.action_space)
-    learner = make_learner(Setup(spec, policy, 0, learns=False, copies=Copies(1, 1)))
+    learner = make_learner(Setup(spec, policy, 0, learns=False, copies=TensorCopies(1, 1)))
     latest = latest_checkpoint(RunFolder(folder, resumed=True).checkpoints, role)
     if latest.checkpoint is None:
         raise CheckpointError(f"--{role} {name}: the run has saved no {role}; name one that has")

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.base import Setup, TensorCopies
 from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
@@ -133,7 +133,7 @@ class Playing:
             learns=settings.learns,
             max_steps=self.settings.clock.max_steps,
             ranks=self.ranks,
-            copies=Copies(self.copies, len(agents)),
+            copies=TensorCopies(self.copies, len(agents)),
         )
         algorithm = make_learner(setup)
         return Seat(name, settings, agents, spec, actor_of(algorithm, env.action_space), algorithm)

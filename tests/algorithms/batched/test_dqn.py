@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from pydantic import ValidationError
 
-from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.base import Setup, TensorCopies
 from tau_trainer.algorithms.batched.actors import ExploringActor
 from tau_trainer.algorithms.batched.dqn import DQNLearner
 from tau_trainer.collection.batched import BatchedCollector
@@ -51,7 +51,7 @@ def learner_of(
     space = space or spaces.Discrete(3)
     branches = (3,) if isinstance(space, spaces.Discrete) else tuple(space.nvec.tolist())  # type: ignore[attr-defined]
     spec = BehaviorSpec("host", (ObservationSpec("observation", (2,)),), ActionSpec(0, branches))
-    return DQNLearner(Setup(spec, settings, seed, copies=Copies(envs, agents)))
+    return DQNLearner(Setup(spec, settings, seed, copies=TensorCopies(envs, agents)))
 
 
 def collector_of(learner: DQNLearner, **options: Any) -> BatchedCollector:
@@ -368,7 +368,7 @@ def test_continuous_actions_are_refused() -> None:
     settings = DQNPolicySettings(hyperparameters=BatchedDQNHyperparameters())
     spec = BehaviorSpec("host", (ObservationSpec("observation", (2,)),), ActionSpec(1, ()))
     with pytest.raises(SettingsError, match=r"behaviors\.host: dqn chooses among discrete actions"):
-        DQNLearner(Setup(spec, settings, 0, copies=Copies(3, 2)))
+        DQNLearner(Setup(spec, settings, 0, copies=TensorCopies(3, 2)))
 
 
 def test_learns_to_add_up() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.base import Copies, Setup
+from tau_trainer.algorithms.base import Setup, TensorCopies
 from tau_trainer.algorithms.batched import make_learner
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
 from tau_trainer.algorithms.batched.actors import SamplingActor, actor_of
@@ -52,7 +52,7 @@ def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None,
 
 def learner_of(settings: PolicySettings, space: ActionSpace, seed: int = 0) -> PPO:
     spec = spec_of("p", spaces.Box(-9.0, 9.0, (D,), np.float32), space)
-    learner = make_learner(Setup(spec, settings, seed, copies=Copies(E, A)))
+    learner = make_learner(Setup(spec, settings, seed, copies=TensorCopies(E, A)))
     assert isinstance(learner, PPO)
     with torch.no_grad():  # values that begin at zero would hide mistakes
         drawn = torch.Generator().manual_seed(7)
@@ -491,7 +491,7 @@ def test_learns_to_add_up(kind: str) -> None:
     }
     settings = policy(kind, network={"hidden_units": 32}, **numbers)
     learner = make_learner(
-        Setup(spec_of("p", env.observation_space, env.action_space), settings, 1, copies=Copies(64, 2))
+        Setup(spec_of("p", env.observation_space, env.action_space), settings, 1, copies=TensorCopies(64, 2))
     )
     collector = BatchedCollector(env, {"all": (actor_of(learner, env.action_space), (0, 1))})
     means = []
