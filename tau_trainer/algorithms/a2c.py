@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
 
 import torch
 from typing_extensions import override
@@ -17,9 +16,7 @@ from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples
 from tau_trainer.algorithms.ppo import PPO, PolicyUpdate
 from tau_trainer.algorithms.schedules import BETA_FLOOR, scheduled
 from tau_trainer.metrics import keys
-
-if TYPE_CHECKING:
-    from tau_trainer.settings.batched import A2CHyperparameters
+from tau_trainer.settings.batched import A2CHyperparameters
 
 
 class A2CUpdate(PolicyUpdate):
@@ -27,7 +24,7 @@ class A2CUpdate(PolicyUpdate):
 
     @property
     def _a2c(self) -> A2CHyperparameters:
-        return cast("A2CHyperparameters", self.hyperparameters)
+        return A2CHyperparameters.of(self.hyperparameters)
 
     @cached_property
     @override
@@ -69,14 +66,10 @@ class A2C(PPO):
 
     name = "a2c"
     starts_from = ("ppo",)
-
-    @override
-    def new_update(self) -> A2CUpdate:
-        numbers, steps = self._hyperparameters, self.settings.max_steps
-        return A2CUpdate(self.network, self.parameters, numbers, self.streams, steps, self.ranks)
+    update_kind = A2CUpdate
 
     @cached_property
     @override
     def rollout_size(self) -> int:
         assert self.copies is not None
-        return cast("A2CHyperparameters", self.settings.hyperparameters).gathered(self.copies.decisions)
+        return A2CHyperparameters.of(self.settings.hyperparameters).gathered(self.copies.decisions)

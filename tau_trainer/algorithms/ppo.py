@@ -37,7 +37,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -60,9 +60,7 @@ from tau_trainer.models import ActorCritic
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.streams import RewardStream
 from tau_trainer.settings import POCAHyperparameters
-
-if TYPE_CHECKING:
-    from tau_trainer.settings.batched import A2CHyperparameters
+from tau_trainer.settings.batched import A2CHyperparameters
 
 _FRESH = 0.5
 """Share of the newly drawn weights."""
@@ -91,7 +89,9 @@ class PPO(GradientAlgorithm):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._hyperparameters = POCAHyperparameters.of(setup.settings.hyperparameters)
+        numbers = setup.settings.hyperparameters
+        assert isinstance(numbers, POCAHyperparameters | A2CHyperparameters)
+        self._hyperparameters = numbers
         memory = setup.settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
         self._shrink_at: float | None = getattr(self._hyperparameters, "shrink_at", None)
@@ -150,7 +150,7 @@ class PPO(GradientAlgorithm):
             statistics[keys.MINIBATCHES] = float(learned.minibatches)
             if self.cloning is not None:
                 statistics |= self.cloning.learn(progress)
-            if self.rollout_size < self._hyperparameters.buffer_size:
+            if self.rollout_size < (self._hyperparameters.buffer_size or 0):
                 self._older = self._kept(work.data, new)
             if self._shrink_at is not None and progress >= self._shrink_at and not self._shrunk:
                 self._shrink()
@@ -250,7 +250,8 @@ class PPO(GradientAlgorithm):
     @cached_property
     @override
     def rollout_size(self) -> int:  # all of the buffer, or a half of it
-        return self._hyperparameters.rollout_size if self.copies is None else self._hyperparameters.buffer_size
+        numbers = POCAHyperparameters.of(self._hyperparameters)
+        return numbers.rollout_size if self.copies is None else numbers.buffer_size
 
     @property
     @override
