@@ -136,11 +136,11 @@ class RolloutReader(Reader):
         ranks: Ranks | None = None,
     ) -> None:
         self._rollout, self._network, self._version = rollout, network, version
+        self._sequences = self._arrange(sequence_length)
         self._tensor = partial(as_tensor, device=network.action.weight.device)
         ranks, count = ranks or Ranks(), len(rollout)
         self.rows = Rows(count, generator) if ranks.alone else SplitRows(ranks, count, generator)
         self.new = count - rollout.older
-        self._sequences = self._arrange(sequence_length)
         self._arrived: tuple[Inputs, torch.Tensor] | None = None
         """Inputs and recurrent states [N, towers, M] in order of arrival, if the network has a memory."""
 
