@@ -105,17 +105,16 @@ class CountingMemory(Recurrent):
 
 
 def plug_in(patch: pytest.MonkeyPatch, memory: type[Recurrent] = ToyMemory) -> None:
-    """Lets the toys be found as a package's plug-ins would be."""
-    ours = plugins._found
-    toys: dict[str, dict[str, type]] = {
+    """Puts the toys in the places of ours."""
+    toys: dict[plugins.Kind, dict[str, type]] = {
         "encoders": {"visual:simple": ToyImage, "lists": ToyLists},
         "memories": {"lstm": memory},
     }
-
-    def found(kind: plugins.Kind) -> dict[str, str]:
-        return ours(kind) | {name: f"{__name__}:{toy.__name__}" for name, toy in toys.get(kind, {}).items()}
-
-    patch.setattr(plugins, "_found", found)
+    places = {
+        kind: plugins._OWN[kind] | {name: f"{__name__}:{toy.__name__}" for name, toy in own.items()}
+        for kind, own in toys.items()
+    }
+    patch.setattr(plugins, "_OWN", plugins._OWN | places)
 
 
 def unplug(patch: pytest.MonkeyPatch) -> None:

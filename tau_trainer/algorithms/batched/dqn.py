@@ -94,7 +94,7 @@ class DQNLearner(GradientAlgorithm):
 
     @override
     def ready(self, counters: Counters) -> Work | None:
-        return None  # whoever collects tensors counts its steps
+        return None  # the collector of tensors counts the steps
 
     @property
     @override
