@@ -7,6 +7,7 @@ Conventions: ``n`` is the number of agents in a batch, arrays are C-contiguous n
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,8 @@ Float64Array = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Observations = tuple[NDArray[Any], ...]
 """One array [n, *shape] for each sensor, in wire order and in the sensor's dtype."""
+Json = Mapping[str, Any]
+"""Values that JSON can hold, by name."""
 
 
 class ObservationType(enum.IntEnum):

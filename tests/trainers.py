@@ -99,7 +99,7 @@ def tau_train(
     paths = [str(path) for path in (*sites, ROOT)] + [path for path in sys.path if path]
     if forking.POSSIBLE:
         theirs, ours = os.pipe()
-        request = forking.Request(MODULE, words, variables, folder, paths, preload=LOADED)
+        request = forking.ForkRequest(MODULE, words, variables, folder, paths, preload=LOADED)
         with os.fdopen(ours, "wb") as errors:
             forked = forking.fork(request, errors)
         if forked is not None:

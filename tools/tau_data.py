@@ -24,7 +24,7 @@ from tau_trainer.files import atomic_write_bytes
 from tau_trainer.tau.data import embed
 from tau_trainer.tau.dataset import PACKAGED_DATA
 from tau_trainer.tau.encoder import get_encoder
-from tau_trainer.tau.schema import Message, SectionName, TauFile, text_key
+from tau_trainer.tau.schema import Conversation, SectionName, TauFile, text_key
 from tools.tau_data_rules import TOPICS, Topic
 
 SEED = 8
@@ -39,8 +39,8 @@ HELD_OUT_PHRASINGS = 2
 
 def build(seed: int = SEED) -> TauFile:
     """The whole data set, rows in shuffled order, prompts of the two sections disjoint."""
-    training: list[Message] = []
-    evaluation: list[Message] = []
+    training: list[Conversation] = []
+    evaluation: list[Conversation] = []
     for topic in TOPICS:
         for answer in topic.facts:
             seen, unseen = _questions(topic, answer, seed)
@@ -99,11 +99,11 @@ def _sentences(phrasings: Iterable[str], instances: Sequence[str]) -> list[str]:
     return [sentence[0].upper() + sentence[1:] for sentence in sentences]
 
 
-def _message(topic: Topic, prompt: str, answer: str, section: SectionName) -> Message:
-    return Message(topic.domain, topic.context, topic.system, ((prompt, answer),), section, 0)
+def _message(topic: Topic, prompt: str, answer: str, section: SectionName) -> Conversation:
+    return Conversation(topic.domain, topic.context, topic.system, ((prompt, answer),), section, 0)
 
 
-def _numbered(messages: Sequence[Message], seed: int) -> tuple[Message, ...]:
+def _numbered(messages: Sequence[Conversation], seed: int) -> tuple[Conversation, ...]:
     ordered = sorted(messages, key=lambda message: _digest(message.turns[0][0], str(seed)))
     return tuple(replace(message, row=row) for row, message in enumerate(ordered, start=1))
 

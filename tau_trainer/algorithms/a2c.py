@@ -12,7 +12,7 @@ import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.losses import Objective, policy_gradient
-from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples
+from tau_trainer.algorithms.minibatches import Coefficients, Rows, Samples
 from tau_trainer.algorithms.ppo import PPO, PolicyUpdate
 from tau_trainer.algorithms.schedules import BETA_FLOOR, scheduled
 from tau_trainer.metrics import keys
@@ -38,8 +38,8 @@ class A2CUpdate(PolicyUpdate):
         return 0.0, beta  # no ratio is clipped
 
     @override
-    def told(self, numbers: Numbers) -> dict[str, float]:
-        return {keys.LEARNING_RATE: numbers.learning_rate, keys.POLICY_BETA: numbers.beta}
+    def as_metrics(self, hyper: Coefficients) -> dict[str, float]:
+        return {keys.LEARNING_RATE: hyper.learning_rate, keys.POLICY_BETA: hyper.beta}
 
     @override
     def _prepared(self, samples: Samples, rows: Rows) -> Samples:

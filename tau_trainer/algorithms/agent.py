@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import ValidationError, create_model
-from typing_extensions import override
+from typing_extensions import deprecated, override
 
 from tau_trainer.algorithms.base import Publish, Setup, State
 from tau_trainer.algorithms.off_policy.base import OffPolicy
@@ -27,12 +27,12 @@ from tau_trainer.memory import RewardDone, Rollout, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models.blocks import drawn_from
 from tau_trainer.models.own_network import OwnNetwork, named_failure, seen
-from tau_trainer.rewards.goals import Checked
+from tau_trainer.rewards.goals import CheckedGoalRule
 from tau_trainer.settings import AgentHyperparameters, HindsightSettings, TrainerSettings, TrainerType
 from tau_trainer.settings.kinds import Bool, Float, Int
 from tau_trainer.settings.problems import without_tags
 from tau_trainer.settings.schedules import at
-from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray
+from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray, Json
 
 _OPTIMIZER = "optimizer."
 _KINDS: Mapping[type, Any] = {bool: Bool, int: Int, float: Float}
@@ -63,11 +63,11 @@ class Agent(torch.nn.Module):
         spec: the behavior: its sensors and actions.
         observation_size: total size of all vector sensors, ``D``.
         action_size: required number of outputs, ``c + M``: continuous actions, then the values of all branches.
-        numbers: the hyperparameters, including those of :attr:`defaults`.
+        hyperparameters: the hyperparameters, including those of :attr:`defaults`.
         gamma: discount of the extrinsic reward.
     """
 
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[Json] = {}
     """Hyperparameters that a settings file can override.
 
     A name that off-policy algorithms do not have becomes a key.
@@ -78,11 +78,17 @@ class Agent(torch.nn.Module):
     def __init__(self, setup: Setup) -> None:
         super().__init__()
         self.spec: BehaviorSpec = setup.spec
-        self.numbers: Any = setup.settings.hyperparameters
+        self.hyperparameters: Any = setup.settings.hyperparameters
         self.gamma = setup.streams[0].gamma
         self.observation_size = sum(sensor.size for sensor in self.spec.observations if len(sensor.shape) == 1)
         self.action_size = self.spec.actions.continuous_size + self.spec.actions.mask_size
         self.build()
+
+    @property
+    @deprecated("Agent.numbers is now Agent.hyperparameters")
+    def numbers(self) -> Any:
+        """The former name of :attr:`hyperparameters`."""
+        return self.hyperparameters
 
     def build(self) -> None:
         """Make networks as attributes. Set ``requires_grad_(False)`` on those that no gradient trains."""
@@ -104,7 +110,7 @@ class Agent(torch.nn.Module):
 
     def optimizers(self) -> torch.optim.Optimizer | Sequence[torch.optim.Optimizer]:
         """Each follows the loss in its place with its own parameters; default: Adam for everything."""
-        rate = at(self.numbers.learning_rate, 0)
+        rate = at(self.hyperparameters.learning_rate, 0)
         return torch.optim.Adam([parameter for parameter in self.parameters() if parameter.requires_grad], lr=rate)
 
     def reward_done(self, achieved: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -154,12 +160,12 @@ def _trainer_of(agent: type[Agent]) -> TrainerType:
         else (_KINDS.get(type(value), type(value)), value)
         for name, value in given.items()
     }
-    numbers = create_model(f"{agent.__name__}Hyperparameters", __base__=AgentHyperparameters, **fields)
+    hyper = create_model(f"{agent.__name__}Hyperparameters", __base__=AgentHyperparameters, **fields)
     settings = create_model(
         f"{agent.__name__}Settings",
         __base__=TrainerSettings,
         trainer_type=(str, agent.place()),
-        hyperparameters=(numbers, numbers()),
+        hyperparameters=(hyper, hyper()),
     )
     return TrainerType(settings, agent.place())
 
@@ -189,12 +195,12 @@ class AgentLearner(OffPolicy):
     def build(self) -> torch.nn.Module:
         with drawn_from(self.generator), named_failure(f"{self.name}.build"):
             self.agent = self._agent(self._setup)
-        numbers = AgentHyperparameters.of(self.settings.hyperparameters)
+        hyper = AgentHyperparameters.of(self.settings.hyperparameters)
         self.network = OwnNetwork(
             self.spec,
             self.agent,
             normalize=self.settings.network_settings.normalize,
-            exploration=numbers.exploration and numbers.exploration.over(self._setup.decisions),
+            exploration=hyper.exploration and hyper.exploration.over(self._setup.decisions),
         )
         return self.network
 
@@ -202,7 +208,7 @@ class AgentLearner(OffPolicy):
     def goal_rule(self, chosen: HindsightSettings) -> RewardDone:
         if self._agent.reward_done is Agent.reward_done:
             return super().goal_rule(chosen)
-        return Checked(self.agent.reward_done, f"{self.name}.reward_done")
+        return CheckedGoalRule(self.agent.reward_done, f"{self.name}.reward_done")
 
     @property
     @override
@@ -238,7 +244,7 @@ class AgentLearner(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        factor = learning_rate / at(self.numbers.learning_rate, 0)  # factor of the schedule for each group's own rate
+        factor = learning_rate / at(self.hyperparameters.learning_rate, 0)  # the schedule's, for each group's own
         for optimizer, rates in zip(self._optimizers, self._rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
@@ -302,10 +308,10 @@ class AgentLearner(OffPolicy):
 
     @override
     def state(self) -> State:
-        arrays, facts = super().state()
+        arrays, metadata = super().state()
         # Leave out the moments of the flat parameters: the agent's own optimizers have theirs.
         kept = {name: values for name, values in arrays.items() if not name.startswith(_OPTIMIZER)}
-        return kept | {name: moment.detach().cpu().numpy().copy() for name, moment in self._moments()}, facts
+        return kept | {name: moment.detach().cpu().numpy().copy() for name, moment in self._moments()}, metadata
 
     def _moments(self) -> Iterator[tuple[str, torch.Tensor]]:
         """All state of the optimizers, with a name for each that identifies its parameter."""
@@ -317,7 +323,7 @@ class AgentLearner(OffPolicy):
                         yield f"{_OPTIMIZER}{i}.{j}.{name}", values
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         unused = {name: values for name, values in self.parameters.state().items() if name.startswith(_OPTIMIZER)}
         moments = [dict[torch.Tensor, dict[str, torch.Tensor]]() for _ in self._optimizers]
         for name in [stored for stored in arrays if stored.startswith(_OPTIMIZER)]:
@@ -330,13 +336,13 @@ class AgentLearner(OffPolicy):
                     f"The checkpoint's '{name}' belongs to no optimizer of {self.name}; use the class that wrote it"
                 ) from None
             moments[int(i)].setdefault(parameter, {})[key] = _like(parameter, values)
-        super().load({**arrays, **unused}, facts, fresh=fresh)
+        super().load({**arrays, **unused}, metadata, fresh=fresh)
         for optimizer, states in zip(self._optimizers, moments, strict=True):
             optimizer.state.clear()
             optimizer.state.update(states)
 
 
-def _copied(state: Mapping[str, Any]) -> dict[str, Any]:
+def _copied(state: Json) -> dict[str, Any]:
     return {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in state.items()}
 
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import torch
 
 from tau_trainer.algorithms.losses import CLIPPED, Objective, minibatch_loss
-from tau_trainer.algorithms.minibatches import EpochStatistics, Numbers, Samples
+from tau_trainer.algorithms.minibatches import Coefficients, EpochStatistics, Samples
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.models.actor_critic import ActorCritic, Answer
+from tau_trainer.models.actor_critic import ActorCritic, NetworkOutput
 
 
 class AutogradEpochs:
@@ -41,7 +41,7 @@ class AutogradEpochs:
 
     def run(
         self,
-        numbers: Numbers,
+        hyper: Coefficients,
         samples: Samples,
         statistics: EpochStatistics,
         batch: int,
@@ -60,18 +60,18 @@ class AutogradEpochs:
             statistics.entropy[index] = 0.0
             piece = self.rows if gradient.dim() == 1 else max(1, size)  # members' rows follow one another
             for begin in range(first, end, piece):
-                self._differentiate(numbers, samples, statistics, slice(begin, min(begin + piece, end)), index, batch)
+                self._differentiate(hyper, samples, statistics, slice(begin, min(begin + piece, end)), index, batch)
             self._ranks.add(gradient)  # shares refer to the whole minibatch, so ranks' gradients add up
-            statistics.gradient_norm[index] = clip_gradient(gradient, numbers.max_grad_norm)
-            self._parameters.descend(numbers.learning_rate)
+            statistics.gradient_norm[index] = clip_gradient(gradient, hyper.max_grad_norm)
+            self._parameters.descend(hyper.learning_rate)
 
-    def answer(self, minibatch: Samples) -> Answer:
+    def answer(self, minibatch: Samples) -> NetworkOutput:
         """The network's outputs for a minibatch."""
-        answer: Answer = self._network(minibatch.inputs, *minibatch.past)
+        answer: NetworkOutput = self._network(minibatch.inputs, *minibatch.past)
         return answer
 
     def _differentiate(
-        self, numbers: Numbers, samples: Samples, statistics: EpochStatistics, rows: slice, index: int, batch: int
+        self, hyper: Coefficients, samples: Samples, statistics: EpochStatistics, rows: slice, index: int, batch: int
     ) -> None:
         """Add the gradient of ``rows`` of a minibatch.
 
@@ -82,7 +82,7 @@ class AutogradEpochs:
         share = len(minibatch.returns) / batch
         with torch.enable_grad():
             loss, log_ratio, values, entropies = minibatch_loss(
-                self._network, numbers, minibatch, self._objective, self.answer(minibatch)
+                self._network, hyper, minibatch, self._objective, self.answer(minibatch)
             )
             self._parameters.differentiate(loss * share)  # adds to the flat gradient
         statistics.log_ratio[rows], statistics.values[rows] = log_ratio, values

@@ -22,7 +22,7 @@ from tau_trainer.memory import Memory, Work, WorkData
 from tau_trainer.models import Policy
 from tau_trainer.rewards.streams import RewardStream, paid_streams
 from tau_trainer.settings import TrainerSettings, trainer_type
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.specs import BehaviorSpec, Json
 
 Publish = Callable[[Policy], None]
 """Lets agents act with a policy from their next decision on. May be called in the middle of an update."""
@@ -197,7 +197,7 @@ class Algorithm(ABC):
         """The full state for an exact resume."""
 
     @abstractmethod
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         """Restore :meth:`state`; nothing is changed unless everything fits.
 
         ``fresh``: restore only what was learned (weights, statistics, moments of the optimizer), with counters at 0,
@@ -207,7 +207,7 @@ class Algorithm(ABC):
             CheckpointError: the state belongs to another behavior, network or algorithm, or is damaged.
         """
 
-    def lost(self, facts: Mapping[str, Any]) -> str:
+    def lost(self, metadata: Json) -> str:
         """A sentence on data that learning needs but a checkpoint with these facts does not have.
 
         Empty if there is none.

@@ -70,10 +70,10 @@ class Cloning:
         self._settings = settings
         self._network = network
         self._parameters = parameters
-        numbers, steps = setup.settings.hyperparameters, setup.settings.max_steps
-        self._rate = learning_rate(numbers, 0.0, steps) * settings.strength
+        hyper, steps = setup.settings.hyperparameters, setup.settings.max_steps
+        self._rate = learning_rate(hyper, 0.0, steps) * settings.strength
         self._decisions = setup.decisions
-        self._batch = settings.batch_size or numbers.batch_size
+        self._batch = settings.batch_size or hyper.batch_size
         self.generator = torch.Generator().manual_seed(setup.seed)
         vector = parameters.optimizer.parameters
         self._moments = {

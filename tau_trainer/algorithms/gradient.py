@@ -6,7 +6,7 @@ It has one flat vector of weights, updates that leave no NaN behind, and checkpo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.rewards.sums import EpisodeSums
 from tau_trainer.settings.networks import expanded
 from tau_trainer.settings.signals import LEARNED
-from tau_trainer.specs import Float64Array, Observations, ObservationType
+from tau_trainer.specs import Float64Array, Json, Observations, ObservationType
 
 
 class GradientAlgorithm(Algorithm):
@@ -211,27 +211,27 @@ class GradientAlgorithm(Algorithm):
         arrays["random.generator"] = self.generator.get_state().numpy()
         for beside in self._beside:
             arrays |= beside.state()
-        return arrays, {**self.facts(), "version": self.version}
+        return arrays, {**self.metadata(), "version": self.version}
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        if "trainer_type" in facts:  # earlier versions told less of learners on tensors
-            facts = {"algorithm": facts["trainer_type"], "version": 0, **facts}
-        other = facts.get("optimizer", "adam") != self.facts()["optimizer"]
-        imitated = facts.get("algorithm") in self.starts_from
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
+        if "trainer_type" in metadata:  # earlier versions told less of learners on tensors
+            metadata = {"algorithm": metadata["trainer_type"], "version": 0, **metadata}
+        other = metadata.get("optimizer", "adam") != self.metadata()["optimizer"]
+        imitated = metadata.get("algorithm") in self.starts_from
         moments = not (fresh and (other or imitated))  # another optimizer, or another loss, cannot use them
         if not moments:
-            facts = {**facts, "optimizer": self.facts()["optimizer"]}
+            metadata = {**metadata, "optimizer": self.metadata()["optimizer"]}
         if fresh and imitated:
-            facts = {**facts, "algorithm": self.name}
+            metadata = {**metadata, "algorithm": self.name}
         # Some checkpoints are older than these facts.
-        older = {"streams": self.facts().get("streams"), "optimizer": "adam"}
-        for key, wanted in self.facts().items():
-            if facts.get(key, older.get(key)) != wanted:
+        older = {"streams": self.metadata().get("streams"), "optimizer": "adam"}
+        for key, wanted in self.metadata().items():
+            if metadata.get(key, older.get(key)) != wanted:
                 what = "trainer type" if key == "algorithm" else key.replace("_", " ")
                 raise CheckpointError(
-                    f"The checkpoint's {what} is {facts.get(key)!r}, behavior '{self.spec.short_name}' needs {wanted!r}"
-                    f"; use the settings that {'its' if fresh else 'the'} run was started with."
+                    f"The checkpoint's {what} is {metadata.get(key)!r}, behavior '{self.spec.short_name}' needs "
+                    f"{wanted!r}; use the settings that {'its' if fresh else 'the'} run was started with."
                 )
         random_state = None
         if not fresh:
@@ -247,11 +247,11 @@ class GradientAlgorithm(Algorithm):
             raise
         self.version = 0
         if random_state is not None:
-            self.version = int(facts["version"])
+            self.version = int(metadata["version"])
             self.generator.set_state(torch.from_numpy(np.array(random_state)))  # a copy: torch wants to write
 
-    def facts(self) -> dict[str, Any]:
-        """Facts that must be the same in a checkpoint."""
+    def metadata(self) -> dict[str, Any]:
+        """Metadata that must be the same in a checkpoint."""
         learner = {"algorithm": self.name, "optimizer": self.parameters.optimizer.kind}
         if self.copies is not None:  # it may start from a learner with engines; arrays of other shapes do not fit
             return learner

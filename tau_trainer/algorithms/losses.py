@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import torch
 
-from tau_trainer.algorithms.minibatches import EpochStatistics, Numbers, Samples, sigma_of
-from tau_trainer.models.actor_critic import ActorCritic, Answer
+from tau_trainer.algorithms.minibatches import Coefficients, EpochStatistics, Samples, sigma_of
+from tau_trainer.models.actor_critic import ActorCritic, NetworkOutput
 from tau_trainer.models.distributions import evaluate_actions
 
 ValueLosses = Callable[[torch.Tensor, Samples, float], tuple[torch.Tensor, ...]]
@@ -72,10 +72,10 @@ def evaluate(network: ActorCritic, outputs: torch.Tensor, samples: Samples) -> t
 
 def minibatch_loss(
     network: ActorCritic,
-    numbers: Numbers,
+    hyper: Coefficients,
     samples: Samples,
     objective: Objective = CLIPPED,
-    answer: Answer | None = None,
+    answer: NetworkOutput | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Loss of one minibatch; ``answer``: the network's outputs for it; None: computed here.
 
@@ -85,10 +85,10 @@ def minibatch_loss(
     answer = network(samples.inputs, *samples.past) if answer is None else answer
     log_prob, entropies = evaluate(network, answer.outputs, samples)
     log_ratio = log_prob - samples.log_prob  # [B, K], new over old; 0 in the first minibatch of fresh data
-    policy_loss = objective.policy_loss(log_ratio, samples, numbers.epsilon)
-    value_losses = objective.value_losses(answer.values, samples, numbers.epsilon)
+    policy_loss = objective.policy_loss(log_ratio, samples, hyper.epsilon)
+    value_losses = objective.value_losses(answer.values, samples, hyper.epsilon)
     value_loss = sum(weight * part for weight, part in zip(objective.value_coefficients, value_losses, strict=True))
-    loss = policy_loss + value_loss - numbers.beta * entropies.mean()
+    loss = policy_loss + value_loss - hyper.beta * entropies.mean()
     return loss, log_ratio.detach(), answer.values.detach(), entropies.detach()
 
 

@@ -51,7 +51,7 @@ class Samples(NamedTuple):
         return Samples([change(rows) for rows in inputs], *(change(rows) if len(rows) else rows for rows in others))
 
 
-class Numbers(NamedTuple):
+class Coefficients(NamedTuple):
     """Hyperparameters of one update; TorchScript understands it."""
 
     continuous: int  # c

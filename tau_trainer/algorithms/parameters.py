@@ -165,7 +165,7 @@ class FlatParameters:
         self,
         module: torch.nn.Module,
         device: torch.device,
-        numbers: Hyperparameters | None = None,
+        hyper: Hyperparameters | None = None,
         parts: Sequence[str] = ("",),
     ) -> None:
         self.module = module.to(device)
@@ -190,8 +190,8 @@ class FlatParameters:
         parameters, gradient, mean, square, scratch = (torch.zeros(size, device=device) for _ in range(5))
         step = torch.zeros((), dtype=torch.int64, device="cpu")
         self._products = torch.ones(len(parts), dtype=torch.float64, device="cpu")  # read at every step
-        self._told = numbers is not None and numbers.layer_statistics
-        kind, decay = ("adam", 0.0) if numbers is None else (numbers.optimizer, numbers.weight_decay)
+        self._layer_statistics = hyper is not None and hyper.layer_statistics
+        kind, decay = ("adam", 0.0) if hyper is None else (hyper.optimizer, hyper.weight_decay)
         self.optimizer = OptimizerState(
             parameters, gradient, mean, square, scratch, self._products[:1], step, kind, decay, self._decayed("")
         )
@@ -286,7 +286,7 @@ class FlatParameters:
         Empty if ``layer_statistics`` is not set.
         """
         found: dict[str, torch.Tensor] = {}
-        for name, parameter in self.module.named_parameters() if self._told else ():
+        for name, parameter in self.module.named_parameters() if self._layer_statistics else ():
             if not parameter.requires_grad or not parameter.numel() or parameter.grad is None:
                 continue
             for what, values in (("", parameter.detach()), ("Gradient ", parameter.grad)):

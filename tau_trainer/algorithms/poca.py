@@ -35,13 +35,13 @@ from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import OnBatch, Setup
 from tau_trainer.algorithms.groups import GroupReader
 from tau_trainer.algorithms.losses import Objective, clipped_surrogate, trust_region
-from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples
+from tau_trainer.algorithms.minibatches import Coefficients, Rows, Samples
 from tau_trainer.algorithms.ppo import PPO, Learned, PolicyUpdate
 from tau_trainer.algorithms.readers import Reader
 from tau_trainer.columns import GROUP, MOMENT, Column
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
-from tau_trainer.models.actor_critic import Answer
+from tau_trainer.models.actor_critic import NetworkOutput
 from tau_trainer.models.group_critic import GroupActorCritic, GroupCritic
 from tau_trainer.models.observation_encoder import Inputs
 
@@ -61,10 +61,10 @@ class GroupEpochs(AutogradEpochs):
         self._update = update
 
     @override
-    def answer(self, minibatch: Samples) -> Answer:
+    def answer(self, minibatch: Samples) -> NetworkOutput:
         *inputs, seats = minibatch.inputs
         outputs = self._network.outputs(inputs, *minibatch.past)
-        return Answer(outputs, self._update.of_groups(seats), outputs[:, :0])
+        return NetworkOutput(outputs, self._update.of_groups(seats), outputs[:, :0])
 
 
 class GroupUpdate(PolicyUpdate):
@@ -95,14 +95,14 @@ class GroupUpdate(PolicyUpdate):
     def learn(
         self,
         reader: Reader,
-        numbers: Numbers,
+        hyper: Coefficients,
         publish: Callable[[], None] | None = None,
         on_batch: OnBatch | None = None,
     ) -> Learned:
         assert isinstance(reader, GroupReader)
         self._reader = reader
         try:
-            return super().learn(reader, numbers, publish, on_batch)
+            return super().learn(reader, hyper, publish, on_batch)
         finally:
             del self._reader
 

@@ -48,7 +48,7 @@ from tau_trainer.algorithms.autograd import AutogradEpochs
 from tau_trainer.algorithms.base import Counters, OnBatch, Publish, Setup, State
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.losses import CLIPPED, Objective, evaluate, summarize_epoch
-from tau_trainer.algorithms.minibatches import Numbers, Rows, Samples, exact, in_parts, new_statistics, shuffled
+from tau_trainer.algorithms.minibatches import Coefficients, Rows, Samples, exact, in_parts, new_statistics, shuffled
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.algorithms.readers import Reader, RolloutReader, TensorReader
@@ -89,9 +89,9 @@ class PPO(GradientAlgorithm):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        numbers = setup.settings.hyperparameters
-        assert isinstance(numbers, POCAHyperparameters | A2CHyperparameters)
-        self._hyperparameters = numbers
+        hyper = setup.settings.hyperparameters
+        assert isinstance(hyper, POCAHyperparameters | A2CHyperparameters)
+        self._hyperparameters = hyper
         memory = setup.settings.network_settings.memory
         self._sequence_length = None if memory is None else memory.sequence_length
         self._shrink_at: float | None = getattr(self._hyperparameters, "shrink_at", None)
@@ -139,9 +139,9 @@ class PPO(GradientAlgorithm):
             if reader.rows.count == 0:  # in every copy, all agents had left
                 return {}
             statistics = dict[str, Any](self._pay(reader, new) if self.signals else {})
-            update, numbers = self.policy_update, self.numbers(progress)
-            learned = update.learn(reader, numbers, None if publish is None else show, self.on_batch)
-            statistics |= learned.statistics | update.told(numbers)
+            update, hyper = self.policy_update, self.schedule(progress)
+            learned = update.learn(reader, hyper, None if publish is None else show, self.on_batch)
+            statistics |= learned.statistics | update.as_metrics(hyper)
             if isinstance(new, TensorRollout):  # its device is not waited for
                 return statistics | self.finished(None, started)
             self.check_finite(learned.epochs)
@@ -163,9 +163,9 @@ class PPO(GradientAlgorithm):
         network, length = self.network, self._sequence_length
         return self.reader_kind(rollout, network, self.version, self.generator, length, self.ranks)
 
-    def numbers(self, progress: float) -> Numbers:
+    def schedule(self, progress: float) -> Coefficients:
         """The hyperparameters at ``progress``, see :meth:`Algorithm.update`."""
-        return self.policy_update.numbers(progress, self.learning_rate(progress))
+        return self.policy_update.schedule(progress, self.learning_rate(progress))
 
     def _pay(self, reader: Reader, new: Rollout | TensorRollout) -> dict[str, float]:
         """Let the learned reward streams learn from the new part and pay for everything.
@@ -206,16 +206,16 @@ class PPO(GradientAlgorithm):
 
     @override
     def state(self) -> State:
-        arrays, facts = super().state()
+        arrays, metadata = super().state()
         older = {} if self._older is None else self._older
         arrays |= {f"older.{name}": np.asarray(value) for name, value in older.items()}
-        return arrays, facts | ({} if self._shrink_at is None else {"shrunk": self._shrunk})
+        return arrays, metadata | ({} if self._shrink_at is None else {"shrunk": self._shrunk})
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        super().load(arrays, facts, fresh=fresh)
+    def load(self, arrays: Arrays, metadata: Mapping[str, Any], *, fresh: bool) -> None:
+        super().load(arrays, metadata, fresh=fresh)
         # A run that was trained without shrinking continues without: too little of it may be left to learn again.
-        self._shrunk = not fresh and bool(facts.get("shrunk", True))
+        self._shrunk = not fresh and bool(metadata.get("shrunk", True))
         self.policy_update.loaded()
         if fresh:
             return
@@ -250,8 +250,8 @@ class PPO(GradientAlgorithm):
     @cached_property
     @override
     def rollout_size(self) -> int:  # all of the buffer, or a half of it
-        numbers = POCAHyperparameters.of(self._hyperparameters)
-        return numbers.rollout_size if self.copies is None else numbers.buffer_size
+        hyper = POCAHyperparameters.of(self._hyperparameters)
+        return hyper.rollout_size if self.copies is None else hyper.buffer_size
 
     @property
     @override
@@ -326,11 +326,11 @@ class PolicyUpdate:
         """The network may have been restored to a state without statistics."""
         self._observed = False
 
-    def numbers(self, progress: float, rate: float) -> Numbers:
+    def schedule(self, progress: float, rate: float) -> Coefficients:
         """The hyperparameters at ``progress``, with a learning rate."""
         choices, (epsilon, beta) = self.network.action.choices, self.coefficients(progress)
         branches, limit = list(choices.discrete_branches), self.hyperparameters.max_grad_norm
-        return Numbers(choices.continuous_size, branches, epsilon, beta, rate, limit or 0.0)
+        return Coefficients(choices.continuous_size, branches, epsilon, beta, rate, limit or 0.0)
 
     def coefficients(self, progress: float) -> tuple[float, float]:
         """Half width of the clip range, and weight of the entropy."""
@@ -339,19 +339,19 @@ class PolicyUpdate:
         epsilon = scheduled(hyper.epsilon, hyper.epsilon_schedule, progress, EPSILON_FLOOR, steps)
         return epsilon, scheduled(hyper.beta, hyper.beta_schedule, progress, BETA_FLOOR, steps)
 
-    def told(self, numbers: Numbers) -> dict[str, float]:
+    def as_metrics(self, hyper: Coefficients) -> dict[str, float]:
         """Hyperparameters of an update by TensorBoard name."""
         return {
-            keys.LEARNING_RATE: numbers.learning_rate,
-            keys.POLICY_EPSILON: numbers.epsilon,
-            keys.POLICY_BETA: numbers.beta,
+            keys.LEARNING_RATE: hyper.learning_rate,
+            keys.POLICY_EPSILON: hyper.epsilon,
+            keys.POLICY_BETA: hyper.beta,
         }
 
     @torch.no_grad()
     def learn(
         self,
         reader: Reader,
-        numbers: Numbers,
+        hyper: Coefficients,
         publish: Callable[[], None] | None = None,
         on_batch: OnBatch | None = None,
     ) -> Learned:
@@ -359,7 +359,7 @@ class PolicyUpdate:
 
         Args:
             reader: of at least one sample, over all ranks.
-            numbers: of this update.
+            hyper: of this update.
             publish: called a few times per epoch, when the policy so far may be published.
             on_batch: called for minibatches; waits for the device.
         """
@@ -380,7 +380,7 @@ class PolicyUpdate:
         if stale is not None:
             samples = samples._replace(log_prob=self._log_prob(samples, stale))
         # 4. Epochs of minibatches.
-        epochs, minibatches = self._descend(samples, numbers, reader, publish, on_batch)
+        epochs, minibatches = self._descend(samples, hyper, reader, publish, on_batch)
         # 5. Later rollouts are taken in only now, so that the ratio of fresh data is exactly 1 when learning starts.
         if normalizer is not None and not first:
             reader.observe(normalizer)
@@ -390,7 +390,7 @@ class PolicyUpdate:
     def _descend(
         self,
         samples: Samples,
-        numbers: Numbers,
+        hyper: Coefficients,
         reader: Reader,
         publish: Callable[[], None] | None,
         on_batch: OnBatch | None,
@@ -411,13 +411,13 @@ class PolicyUpdate:
             for part, found, part_sizes in in_parts(epoch, statistics, sizes, parts):
                 if on_batch is not None:
                     on_batch(len(part_sizes), None)
-                self.epochs.run(numbers, part, found, batch, part_sizes)
+                self.epochs.run(hyper, part, found, batch, part_sizes)
                 if on_batch is not None:
                     entropy, norm = (float(values.mean()) for values in (found.entropy, found.gradient_norm))
                     on_batch(len(part_sizes), {keys.POLICY_ENTROPY: entropy, keys.GRADIENT_NORM: norm})
                 if publish is not None:
                     publish()
-            summary = summarize_epoch(epoch, statistics, numbers.epsilon, self.objective)
+            summary = summarize_epoch(epoch, statistics, hyper.epsilon, self.objective)
             summaries.append(rows.summed(summary, len(epoch.returns), minibatches * batch))  # [6], or [P, 6]
             taken += minibatches
             if self._target_kl is not None and bool(summaries[-1][3] > self._target_kl):  # waits for the device

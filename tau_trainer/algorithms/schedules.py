@@ -12,9 +12,9 @@ EPSILON_FLOOR = 0.1
 BETA_FLOOR = 1e-5
 
 
-def learning_rate(numbers: Hyperparameters, progress: float, max_steps: float) -> float:
+def learning_rate(hyper: Hyperparameters, progress: float, max_steps: float) -> float:
     """The learning rate at ``progress``, as :func:`scheduled` has it."""
-    return scheduled(numbers.learning_rate, numbers.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, max_steps)
+    return scheduled(hyper.learning_rate, hyper.learning_rate_schedule, progress, LEARNING_RATE_FLOOR, max_steps)
 
 
 def scheduled(

@@ -84,9 +84,9 @@ class Signal:
         settings = setup.settings.reward_signals[name]
         assert isinstance(settings, ModelledSignalSettings)
         self.name, self.settings = name, settings
-        numbers = setup.settings.hyperparameters
-        self._batch: int = numbers.batch_size
-        self._epochs: int = getattr(self.settings, "num_epoch", 0) or getattr(numbers, "num_epoch", 1)
+        hyper = setup.settings.hyperparameters
+        self._batch: int = hyper.batch_size
+        self._epochs: int = getattr(self.settings, "num_epoch", 0) or getattr(hyper, "num_epoch", 1)
         self._log_prob = log_prob
         self._device = torch.device(setup.device)
         self.generator = torch.Generator().manual_seed(setup.seed)

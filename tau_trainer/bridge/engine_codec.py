@@ -48,7 +48,7 @@ from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class MessageReader:
     """Who reads an engine's messages."""
 
     wire: Wire = UNITY_WIRE
@@ -56,7 +56,7 @@ class Reader:
     """None: all."""
 
 
-ANY_READER: Final = Reader()
+ANY_READER: Final = MessageReader()
 
 
 @dataclass(slots=True)
@@ -312,7 +312,7 @@ class ActionDecoder:
             )
 
 
-_encoders: dict[tuple[BehaviorSpec, Reader], AgentEncoder] = {}
+_encoders: dict[tuple[BehaviorSpec, MessageReader], AgentEncoder] = {}
 _decoders: dict[tuple[ActionSpec, Wire], ActionDecoder] = {}
 
 
@@ -323,7 +323,7 @@ def encode_engine_message(
     steps: Sequence[StepBatch] | None = None,
     side_channel: bytes = b"",
     observation_specs: Mapping[str, BehaviorSpec] | None = None,
-    reader: Reader = ANY_READER,
+    reader: MessageReader = ANY_READER,
 ) -> bytes:
     """An engine's message. ``specs``: behaviors announced for the first time; ``steps`` None: header only.
 

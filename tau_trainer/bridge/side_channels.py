@@ -56,7 +56,7 @@ def string(value: str) -> bytes:
     return struct.pack("<i", len(text)) + text
 
 
-class Reader:
+class PayloadReader:
     """Reads a payload; past the end every call returns a default, as ML-Agents' readers do."""
 
     def __init__(self, data: bytes) -> None:
@@ -114,7 +114,7 @@ def stat_payload(key: str, value: float, aggregation: Aggregation = Aggregation.
 
 def parse_stat(payload: bytes) -> Stat:
     """Read a Stats payload. Raises DecodeError for an unknown aggregation."""
-    reader = Reader(payload)
+    reader = PayloadReader(payload)
     key, value, aggregation = reader.string(), reader.float32(), reader.int32()
     if aggregation not in Aggregation.__members__.values():
         raise DecodeError(f"statistic '{key}' has aggregation {aggregation}, but only 0 to 3 are valid")
@@ -164,7 +164,7 @@ def environment_parameter_payload(key: str, value: float | Sampler) -> bytes:
 
 def parse_environment_parameter(payload: bytes) -> tuple[str, float | Sampler]:
     """Read one environment parameter. Raises DecodeError for an unknown kind or sampler."""
-    reader = Reader(payload)
+    reader = PayloadReader(payload)
     key, kind = reader.string(), reader.int32(-1)
     if kind == 0:
         return key, reader.float32()

@@ -13,7 +13,7 @@ _TELL_S = 5.0
 """Seconds between progress lines if bars cannot be drawn."""
 
 
-class Progress:
+class ProgressBar:
     """Progress of a long task: bars on a terminal, otherwise a line every few seconds; nothing if silent."""
 
     def __init__(self, *, silent: bool = False, after_s: float = 1.0) -> None:
@@ -35,7 +35,7 @@ class Progress:
             name, text = (TextColumn(what, markup=False) for what in ("{task.description}", "{task.fields[text]}"))
             self._bars = Bars(name, BarColumn(), text, TimeElapsedColumn(), console=console, transient=True)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         if self._bars is not None:
             self._bars.start()
         return self

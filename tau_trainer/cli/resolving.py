@@ -30,7 +30,7 @@ DEFAULT_ENV = "headless:tau"
 
 
 @dataclass(slots=True)
-class Request:
+class ConfigArgs:
     """A command line's request: a config file and settings that override it."""
 
     config: Path | None
@@ -130,7 +130,7 @@ class Request:
         return settings.model_copy(update={"checkpoint_settings": chosen})
 
 
-def learn_request(config: str | None, flags: LearnFlags) -> Request:
+def learn_request(config: str | None, flags: LearnFlags) -> ConfigArgs:
     """The request of a command line of ``tau-train learn``. Raises SettingsError."""
     run, legacy = flags.run, flags.legacy
     _note_deprecated(legacy)
@@ -146,14 +146,14 @@ def learn_request(config: str | None, flags: LearnFlags) -> Request:
     return request
 
 
-def learn_settings(request: Request) -> RunSettings:
+def learn_settings(request: ConfigArgs) -> RunSettings:
     """Settings of ``tau-train learn``, with a run id. Raises SettingsError."""
     from tau_trainer.settings import resolve_seed
 
     return resolve_seed(request.named(request.load()))
 
 
-def space_problems(request: Request, settings: RunSettings) -> list[str]:
+def space_problems(request: ConfigArgs, settings: RunSettings) -> list[str]:
     """Problems of the keys and the extreme values of ``sweep.space``, which are set as ``--set`` would set them."""
     from tau_trainer.settings import full_key
 
@@ -173,7 +173,7 @@ def engine_settings(config: Path | None, engines: EngineFlags, seed: int) -> Run
     """Settings of a run, or defaults, overridden by these flags; for commands that only play. Raises SettingsError."""
     from tau_trainer.cli.flags import overrides_of
 
-    request = Request(config, *overrides_of(engines))
+    request = ConfigArgs(config, *overrides_of(engines))
     request.put("env_settings.seed", seed, "--seed")
     return request.load()
 
@@ -217,11 +217,11 @@ def batched_settings(config: str | None, run: BatchFlags, *others: object) -> Ba
     return resolve_seed(request.named(cast("BatchedSettings", request.load())))
 
 
-def _request(config: str | None, flags: object, run: AnyRunFlags, *others: object) -> Request:
+def _request(config: str | None, flags: object, run: AnyRunFlags, *others: object) -> ConfigArgs:
     from tau_trainer.cli.flags import overrides_of
     from tau_trainer.settings import find_config
 
-    request = Request(find_config(config) if config else None, *overrides_of(flags, *others), run.lenient)
+    request = ConfigArgs(find_config(config) if config else None, *overrides_of(flags, *others), run.lenient)
     for assignment in run.set:
         key, value = _assignment(assignment)
         request.put(key, value, f"--set {key}")

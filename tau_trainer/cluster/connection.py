@@ -34,7 +34,7 @@ _SILENT = 3
 """Number of failed checks of the head in a row after which the cluster is lost."""
 
 
-class Connection:
+class Cluster:
     """A cluster for launching processes; a private one ends with this connection.
 
     Attributes:
@@ -218,11 +218,11 @@ class Connection:
             "start fewer actors or change cluster.resources"
         )
 
-    def place(self, seats: int, weights: int) -> RayPlace:
+    def place(self, slots: int, weights: int) -> RayPlace:
         """A place to run processes; close it before this. See :data:`~tau_trainer.remote.process.Places`."""
         from tau_trainer.cluster.place import RayPlace
 
-        self._places.append(RayPlace(self, seats, weights))
+        self._places.append(RayPlace(self, slots, weights))
         return self._places[-1]
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class Host:
             arguments=arguments,
             failure=getattr(errors, given.pop("failure")),
             log=self._log if given.pop("log") else None,
-            seat=0,
+            slot=0,
             **given,
         )
         try:
@@ -96,8 +96,8 @@ class Host:
             while True:
                 if message.kind == "ended":
                     assert self._process is not None
-                    message.facts["code"] = self._process.exit_code
-                messages.append((message.kind, json.dumps(message.facts), dict(message.arrays)))
+                    message.data["code"] = self._process.exit_code
+                messages.append((message.kind, json.dumps(message.data), dict(message.arrays)))
                 message = self._inbox.get_nowait()
         except queue.Empty:
             pass
@@ -123,17 +123,17 @@ class Host:
             shutil.rmtree(self._home, ignore_errors=True)
         return printed
 
-    def say(self, kind: str, facts: str, arrays: Arrays) -> None:
+    def say(self, kind: str, data: str, arrays: Arrays) -> None:
         """Send a message to the process."""
         assert self._process is not None
-        self._process.say(kind, json.loads(facts), arrays)
+        self._process.say(kind, json.loads(data), arrays)
 
-    def show(self, facts: str, references: list[Any]) -> None:
-        """Receive weights; ``facts``: ``number`` of the publisher, layout, version, opts; ``references``: arrays."""
+    def show(self, data: str, references: list[Any]) -> None:
+        """Receive weights; ``data``: ``number`` of the publisher, layout, version, opts; ``references``: arrays."""
         import ray
 
         assert self._place is not None
-        shown = json.loads(facts)
+        shown = json.loads(data)
         arrays: Arrays = ray.get(references[0])
         with self._writing:
             if shown["number"] == len(self._newest):

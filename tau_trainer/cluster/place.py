@@ -23,7 +23,7 @@ from tau_trainer.cluster.weights import Broadcast
 from tau_trainer.remote.process import STATUS, Layout, Process, Take, Target
 
 if TYPE_CHECKING:
-    from tau_trainer.cluster.connection import Connection
+    from tau_trainer.cluster.connection import Cluster
 
 _CLOSE_S = 5.0
 _GROUPS = {"collect": 1, "control": 1, "end": 1}
@@ -41,10 +41,10 @@ class RayPlace:
         actor: Ray's actor class of hosts.
     """
 
-    def __init__(self, connection: Connection, seats: int = 0, weights: int = 0) -> None:
+    def __init__(self, connection: Cluster, slots: int = 0, weights: int = 0) -> None:
         """``connection``: must stay open longer than this object."""
         self.connection, self.weights = connection, weights
-        self.status = np.zeros((seats, STATUS), np.int64)
+        self.status = np.zeros((slots, STATUS), np.int64)
         self.published: list[Broadcast] = []
         self.processes = set[RayProcess]()
         self.actor: Any = ray.remote(concurrency_groups=_GROUPS, max_restarts=0, max_task_retries=0)(Host)
@@ -55,8 +55,8 @@ class RayPlace:
 
     def launch(self, target: Target, take: Take | None = None) -> Process:
         """Start a process; see ``Place``. If no node has room for it, that is reported later as its end."""
-        if target.seat is not None:
-            self.status[target.seat] = 0
+        if target.slot is not None:
+            self.status[target.slot] = 0
         return RayProcess(self, target, take)
 
     def newest(self, layout: Layout) -> Broadcast:

@@ -20,7 +20,7 @@ from tau_trainer.cluster.host import Reply, ordered
 from tau_trainer.cluster.weights import Broadcast
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import ClusterError
-from tau_trainer.remote.process import NO_ARRAYS, NO_FACTS, Message, Process, Take, Target
+from tau_trainer.remote.process import NO_ARRAYS, NO_DATA, Message, Process, Take, Target
 
 if TYPE_CHECKING:
     from tau_trainer.cluster.place import RayPlace
@@ -152,15 +152,15 @@ class RayProcess(Process):
     def _hand_on(self, reply: Reply, seconds: float) -> dict[str, Any] | None:
         """Pass on a reply that took ``seconds``. Returns the facts about its end, once it has ended."""
         messages, status, printed, collecting = reply
-        if self.target.seat is not None:
-            self._place.status[self.target.seat] = status
+        if self.target.slot is not None:
+            self._place.status[self.target.slot] = status
         self._print(printed)
         for kind, text, arrays in messages:
-            facts: dict[str, Any] = json.loads(text)
+            data: dict[str, Any] = json.loads(text)
             if kind == "ended":
-                return facts
-            facts["seconds_on_the_way"] += seconds - collecting
-            self._take(Message(kind, facts, {name: np.array(values) for name, values in arrays.items()}))
+                return data
+            data["seconds_on_the_way"] += seconds - collecting
+            self._take(Message(kind, data, {name: np.array(values) for name, values in arrays.items()}))
         return None
 
     async def _send(self) -> None:
@@ -223,9 +223,9 @@ class RayProcess(Process):
 
     # -- from any thread
 
-    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
+    def say(self, kind: str, data: Mapping[str, Any] = NO_DATA, arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message. Raises ValueError for an array of objects."""
-        sent, text = {name: np.array(values) for name, values in arrays.items()}, json.dumps(dict(facts))
+        sent, text = {name: np.array(values) for name, values in arrays.items()}, json.dumps(dict(data))
         for name, values in sent.items():
             if values.dtype.hasobject:
                 raise ValueError(f"cannot send {name}: it is an OBJECT array")
@@ -260,8 +260,8 @@ class RayProcess(Process):
             self._over.wait(_CLOSE_S)
 
 
-def _say(kind: str, facts: str, arrays: Arrays, host: Any) -> Any:
-    return host.say.options(concurrency_group="control").remote(kind, facts, arrays)
+def _say(kind: str, data: str, arrays: Arrays, host: Any) -> Any:
+    return host.say.options(concurrency_group="control").remote(kind, data, arrays)
 
 
 def _stop(host: Any) -> Any:

@@ -13,7 +13,7 @@ from tau_trainer.algorithms import Algorithm
 from tau_trainer.collection.rows import RowTable
 from tau_trainer.columns import ColumnTable, Rows
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Known, Memory
+from tau_trainer.memory import Memory, StepFacts
 from tau_trainer.models import Decision, Policy
 from tau_trainer.settings import TrainerSettings
 from tau_trainer.specs import BehaviorSpec, BoolArray, FloatArray, Observations, StepBatch, Terminals
@@ -284,8 +284,8 @@ class TauAgent:
         """Let agents of these rows restart without a past."""
         self._actor.forget(rows)
 
-    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> bool:
-        """Store the decisions for ``batch`` [n]; rewards in ``known`` are for the previous decisions.
+    def remember(self, rows: Rows, facts: StepFacts, batch: StepBatch, decision: Decision) -> bool:
+        """Store the decisions for ``batch`` [n]; rewards in ``facts`` are for the previous decisions.
 
         Returns:
             Whether these decisions count.
@@ -294,13 +294,13 @@ class TauAgent:
             values: dict[str, NDArray[Any] | None] = {f"obs_{i}": x for i, x in enumerate(self.see(batch.obs))}
             values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": batch.action_mask}
             values.update(decision.extras)
-            self.learner.memory.append(rows, known, values, decision.version)
+            self.learner.memory.append(rows, facts, values, decision.version)
         self.learner.count(len(rows))
         return True
 
-    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+    def end(self, rows: Rows, facts: StepFacts, obs: Observations, truncated: BoolArray) -> None:
         """Episodes of ``rows`` [m] ended, with their last rewards and observations, cut by a limit or not."""
-        self.learner.memory.end(rows, known, self.see(obs), truncated)
+        self.learner.memory.end(rows, facts, self.see(obs), truncated)
 
     def counted(self, acted: BoolArray, ended: Terminals, plays_on: BoolArray | None) -> BoolArray:
         """Which of the ended episodes [m] count, bool [m].
@@ -308,7 +308,7 @@ class TauAgent:
         Args:
             acted: bool [m], whether a decision was made in it.
             ended: the agents of the last call of :meth:`ask`.
-            plays_on: see :class:`~tau_trainer.memory.Known`.
+            plays_on: see :class:`~tau_trainer.memory.StepFacts`.
         """
         return acted
 

@@ -77,7 +77,7 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
     def __init__(self, index: int, make: Any, seed: int | None, budget: RestartBudget, on_stat: OnStat) -> None:
         super().__init__(index, make, seed, budget)
         self._on_stat = on_stat
-        self._told: Parameters = {}
+        self._parameters_sent: Parameters = {}
         self._stats: list[Stat] = []
 
     def _opened(self, env: Any) -> None:
@@ -87,7 +87,7 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
             "BaseEnv",
             ("reset", "step", "behavior_specs", "get_steps", "set_actions"),
         )
-        self.specs, self._told = {}, {}
+        self.specs, self._parameters_sent = {}, {}
 
     def tell(self, parameters: Parameters) -> None:
         """Send changed parameters with the next step."""
@@ -103,7 +103,7 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
         return batches
 
     def _begin(self, seed: int | None) -> list[StepBatch]:
-        self._told = {}
+        self._parameters_sent = {}
         self._send()
         self._playing.reset()
         return self._heard()
@@ -120,8 +120,8 @@ class BaseEnvEnvironment(ThreadedEnvironment[Any]):
         return getattr(manager, "_side_channels_dict", {}).get(channel_id)
 
     def _send(self) -> None:
-        changed = {name: value for name, value in self._parameters.items() if self._told.get(name) != value}
-        channel, self._told = self._channel(ENVIRONMENT_PARAMETERS), self._parameters
+        changed = {name: value for name, value in self._parameters.items() if self._parameters_sent.get(name) != value}
+        channel, self._parameters_sent = self._channel(ENVIRONMENT_PARAMETERS), self._parameters
         for name, value in changed.items() if channel is not None else ():
             if not isinstance(value, Sampler):
                 channel.set_float_parameter(name, value)

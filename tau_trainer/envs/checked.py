@@ -14,7 +14,7 @@ from tau_trainer.envs.faults import STEP, array_of, brief, check_info, check_num
 from tau_trainer.errors import EnvironmentFaultError
 
 
-class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
+class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Wrapper that checks the values that a Gymnasium environment returns."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -45,13 +45,13 @@ class Checked(gymnasium.Wrapper[Any, Any, Any, Any]):
 def checked(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     """``env`` with checks of its results directly around it, and of the results of each of the author's wrappers."""
     if not isinstance(env, gymnasium.Wrapper):
-        return Checked(env)
+        return CheckedEnv(env)
     authored, inner = not _is_gymnasiums(env), env
     while isinstance(inner.env, gymnasium.Wrapper):
         inner = inner.env
         authored |= not _is_gymnasiums(inner)
-    inner.env = Checked(inner.env)
-    return Checked(env) if authored else env
+    inner.env = CheckedEnv(inner.env)
+    return CheckedEnv(env) if authored else env
 
 
 def _is_gymnasiums(wrapper: object) -> bool:

@@ -102,7 +102,7 @@ class EngineWorker:
         self._budget = budget
         self._on_stat = on_stat
         self._parameters: Parameters = {}
-        self._told: set[str] = set()
+        self._notes_reported: set[str] = set()
         self._expected = False
         """Whether the worker waits for a game to join."""
         self.engine: Engine | None = None
@@ -164,9 +164,9 @@ class EngineWorker:
     def _tell_notes(self) -> None:
         """Report notes on the engine's package, once for each run: all engines are of the same build."""
         assert self.engine is not None
-        notes = [note for note in self.engine.notes if self.index == 0 and note not in self._told]
+        notes = [note for note in self.engine.notes if self.index == 0 and note not in self._notes_reported]
         self.engine.notes.clear()
-        self._told.update(notes)
+        self._notes_reported.update(notes)
         for note in notes:
             self._budget.on_event(note)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.errors import EngineError, EnvironmentFaultError
-from tau_trainer.specs import BehaviorSpec, StepBatch
+from tau_trainer.specs import BehaviorSpec, Json, StepBatch
 
 _LIBRARIES = ("gymnasium", "pettingzoo", "numpy", "torch", "tau_trainer", "concurrent", "asyncio", "threading")
 """Packages whose code does not belong to the environment's author."""
@@ -33,7 +33,7 @@ def parts_of(found: Any, method: str, names: tuple[str, ...]) -> tuple[Any, ...]
     return tuple(found)
 
 
-def keyed(found: Any, method: str) -> Mapping[str, Any]:
+def keyed(found: Any, method: str) -> Json:
     """``found`` if it is a dictionary by agent; else raises EnvironmentFaultError."""
     if not isinstance(found, Mapping):
         raise EnvironmentFaultError(f"{method} returned {brief(found)}; each value must be a dictionary by agent")

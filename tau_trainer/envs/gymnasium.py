@@ -21,7 +21,7 @@ from tau_trainer.envs.spaces import action_spec, arrays, open_ended, sensors, to
 from tau_trainer.envs.threaded import ThreadedEnvironment, made, named_arguments, step_batch
 from tau_trainer.errors import EngineError, SettingsError
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Observations, StepBatch
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Json, Observations, StepBatch
 
 PREFIX = "gym:"
 
@@ -148,7 +148,7 @@ class GymnasiumEnvironment(ThreadedEnvironment[VectorEnv[Any, Any, Any]]):
         mask = None if self._forbidden is None else self._forbidden[ask]
         return step_batch(name, asking, over, truncated[ended], mask)
 
-    def _mask_of(self, infos: Mapping[str, Any]) -> BoolArray | None:
+    def _mask_of(self, infos: Json) -> BoolArray | None:
         """Forbidden actions by all copies' infos, bool [n, sum of branches]; without a mask, a copy may choose any."""
         (spec,) = self.specs.values()
         masks = infos.get("action_mask")

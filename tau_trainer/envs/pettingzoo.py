@@ -22,7 +22,7 @@ from tau_trainer.envs.spaces import action_spec, arrays, open_ended, sensors, to
 from tau_trainer.envs.threaded import Agents, ThreadedEnvironment, made, named_arguments, step_batch
 from tau_trainer.errors import EngineError, EnvironmentFaultError, SettingsError
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Observations, StepBatch
+from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, Json, Observations, StepBatch
 
 PREFIX = "pettingzoo:"
 
@@ -88,7 +88,7 @@ class Heard:
     agent: str
     obs: Any
     reward: float
-    info: Mapping[str, Any]
+    info: Json
     ended: bool = False
     truncated: bool = False
 
@@ -101,7 +101,7 @@ class Copy(Protocol):
     def begin(self, seed: int | None) -> list[Heard]:
         """Start an episode; returns the agents that need an action."""
 
-    def advance(self, actions: Mapping[str, Any]) -> list[Heard]:
+    def advance(self, actions: Json) -> list[Heard]:
         """Act for all agents that asked. If no agent is left, the next episode starts at once."""
 
 
@@ -125,7 +125,7 @@ class Parallel:
             )
         return [self._heard(who, agent, obs[agent], 0.0, infos) for agent in self.env.agents]
 
-    def advance(self, actions: Mapping[str, Any]) -> list[Heard]:
+    def advance(self, actions: Json) -> list[Heard]:
         """See :class:`Copy`."""
         who = f"{_name(self.env)}.step()"
         found = parts_of(self.env.step(dict(actions)), who, _PARALLEL_STEP)
@@ -142,7 +142,7 @@ class Parallel:
             heard.append(replace(one_agent, ended=ended, truncated=ended and not flags[0]))
         return heard if any(not agent.ended for agent in heard) else heard + self.begin(None)
 
-    def _heard(self, who: str, agent: str, obs: Any, reward: Any, infos: Mapping[str, Any]) -> Heard:
+    def _heard(self, who: str, agent: str, obs: Any, reward: Any, infos: Json) -> Heard:
         return _heard(self.env, who, agent, obs, reward, infos.get(agent, {}))
 
 
@@ -160,7 +160,7 @@ class Turns:
         self.env.reset(seed=seed)
         return self._turn()
 
-    def advance(self, actions: Mapping[str, Any]) -> list[Heard]:
+    def advance(self, actions: Json) -> list[Heard]:
         """See :class:`Copy`."""
         ((_, action),) = actions.items()
         self.env.step(action)
@@ -234,7 +234,7 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
         self.specs = {}
 
     def _begin(self, seed: int | None) -> list[StepBatch]:
-        return self._told([copy.begin(None if seed is None else seed + i) for i, copy in enumerate(self._playing)])
+        return self._batches([copy.begin(None if seed is None else seed + i) for i, copy in enumerate(self._playing)])
 
     def _advance(self, actions: Mapping[str, Actions]) -> list[StepBatch]:
         copies = self._playing
@@ -246,9 +246,9 @@ class PettingZooEnvironment(ThreadedEnvironment[Copies]):
             for row, number in enumerate(asked):
                 copy, agent = self._names[number]
                 chosen[copy][agent] = given[row]
-        return self._told([copy.advance(acts) for copy, acts in zip(copies, chosen, strict=True)])
+        return self._batches([copy.advance(acts) for copy, acts in zip(copies, chosen, strict=True)])
 
-    def _told(self, heard: Sequence[Sequence[Heard]]) -> list[StepBatch]:
+    def _batches(self, heard: Sequence[Sequence[Heard]]) -> list[StepBatch]:
         """The data of all copies, by behavior."""
         parts: dict[str, tuple[list[tuple[int, Heard]], list[tuple[int, Heard]]]] = {}
         for copy, said in enumerate(heard):

@@ -22,7 +22,17 @@ from tau_trainer.envs.contract import Parameters
 from tau_trainer.envs.faults import check_batch, place_of
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, EngineRefusedError, EnvironmentFaultError, SettingsError
-from tau_trainer.specs import Actions, BehaviorSpec, BoolArray, FloatArray, IntArray, Observations, StepBatch, Terminals
+from tau_trainer.specs import (
+    Actions,
+    BehaviorSpec,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Json,
+    Observations,
+    StepBatch,
+    Terminals,
+)
 
 _KILL_S = 5.0
 """How many seconds to wait for a running step when its environment is ended."""
@@ -55,7 +65,7 @@ def _argument(text: str, function: str, flag: str) -> tuple[str, Any]:
     raise SettingsError(f"{flag}{text}: must be NAME=VALUE, an argument of {function}")
 
 
-def made(make: Callable[..., T], *given: Any, arguments: Mapping[str, Any], whose: str, **more: Any) -> T:
+def made(make: Callable[..., T], *given: Any, arguments: Json, whose: str, **more: Any) -> T:
     """The result of ``make`` with a user's ``arguments``. Raises SettingsError if ``whose`` does not accept them."""
     try:
         return make(*given, **more, **arguments)

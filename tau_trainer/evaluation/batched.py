@@ -15,7 +15,7 @@ from PIL import Image
 from tau_trainer.algorithms.batched import TensorActor
 from tau_trainer.collection.batched import Policies, act_together, on_device
 from tau_trainer.envs.batched.contract import BatchedEnv
-from tau_trainer.evaluation.episodes import Episodes
+from tau_trainer.evaluation.episodes import EpisodeLog
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.settings.batched import BatchedSettings
 
@@ -26,7 +26,7 @@ _LOOK = 16
 _FRAME_MS = 40
 
 
-class Side(Protocol):
+class PolicyAgents(Protocol):
     """A policy and the agents that it decides for."""
 
     name: str
@@ -46,7 +46,7 @@ class BatchedEvaluation:
     """
 
     def __init__(
-        self, settings: BatchedSettings, sides: Sequence[Side], make: Callable[[int, int], BatchedEnv]
+        self, settings: BatchedSettings, sides: Sequence[PolicyAgents], make: Callable[[int, int], BatchedEnv]
     ) -> None:
         self._settings, self._sides, self._make = settings.evaluation, sides, make
         self._seed = settings.seed + EVALUATION_SEED
@@ -54,7 +54,7 @@ class BatchedEvaluation:
         self._trace: dict[str, NDArray[Any]] = {}
 
     @torch.no_grad()
-    def run(self, stopped: Callable[[], bool] = lambda: False) -> dict[str, Episodes]:
+    def run(self, stopped: Callable[[], bool] = lambda: False) -> dict[str, EpisodeLog]:
         """One episode of each policy's agents in each copy; empty if it was stopped before all were over."""
         env, policies = self._begun()
         observations = env.reset()
@@ -77,7 +77,7 @@ class BatchedEvaluation:
         if self._settings.trace:
             self._trace = _episode(env.trace())
         return {
-            side.name: Episodes(*(values[:, side.agents].flatten().tolist() for values in (returns, lengths)))
+            side.name: EpisodeLog(*(values[:, side.agents].flatten().tolist() for values in (returns, lengths)))
             for side in self._sides
         }
 

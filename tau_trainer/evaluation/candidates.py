@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tau_trainer.metrics import BaselineScore, keys
 from tau_trainer.settings import ExportChoice
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.specs import BehaviorSpec, Json
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms import Algorithm
@@ -109,20 +109,20 @@ def best_to_keep(best: ScoredPolicy | None) -> tuple[Arrays, dict[str, Any] | No
     """Data of the best policy for a checkpoint: its weights, and facts in JSON types."""
     if best is None:
         return {}, None
-    facts = {"version": best.policy.version, "decisions": best.decisions, "rank": list(best.rank)}
+    metadata = {"version": best.policy.version, "decisions": best.decisions, "rank": list(best.rank)}
     weights = {BEST + name: array for name, array in best.policy.weights.items()}
-    return weights, {**facts, "scores": dict(best.scores)}
+    return weights, {**metadata, "scores": dict(best.scores)}
 
 
-def stored_best(algorithm: Algorithm, arrays: Arrays, values: Mapping[str, Any]) -> ScoredPolicy | None:
+def stored_best(algorithm: Algorithm, arrays: Arrays, values: Json) -> ScoredPolicy | None:
     """The best policy of a checkpoint, from the facts of :func:`best_to_keep` in ``values["best"]``; None if none."""
-    facts = values.get("best")  # checkpoints of earlier versions have none
-    if facts is None:
+    metadata = values.get("best")  # checkpoints of earlier versions have none
+    if metadata is None:
         return None
     weights = {name.removeprefix(BEST): array for name, array in arrays.items() if name.startswith(BEST)}
-    accuracy, reward = facts["rank"]
-    policy = algorithm.policy(weights, facts["version"])
-    return ScoredPolicy(policy, facts["decisions"], facts["scores"], (accuracy, reward))
+    accuracy, reward = metadata["rank"]
+    policy = algorithm.policy(weights, metadata["version"])
+    return ScoredPolicy(policy, metadata["decisions"], metadata["scores"], (accuracy, reward))
 
 
 def rank_of(scores: Sequence[Mapping[str, float]]) -> Rank:
@@ -222,10 +222,10 @@ class Candidate:
         """Content for ``evaluation.json``; empty without an evaluation."""
         if self.evaluation is None:
             return {}
-        policies = {name: self._told(name) for name in self.evaluations}
+        policies = {name: self._as_dict(name) for name in self.evaluations}
         return {**self.evaluation.to_dict(), "policy": self.name, "exported": self.exported, "policies": policies}
 
-    def _told(self, name: ExportChoice) -> dict[str, Any]:
+    def _as_dict(self, name: ExportChoice) -> dict[str, Any]:
         scored, scores = self.policies[name], self.evaluations[name]
         return {
             "decisions": scored.decisions,

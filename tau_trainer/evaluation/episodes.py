@@ -16,7 +16,7 @@ KINDS = ("own", "group", "paid")
 
 
 @dataclass(frozen=True, slots=True)
-class Episodes:
+class EpisodeLog:
     """Finished episodes of one policy's agents, in the order of their ends."""
 
     returns: list[float] = field(default_factory=list)

@@ -16,7 +16,7 @@ from tau_trainer.collection.rows import RowTable
 from tau_trainer.columns import Rows
 from tau_trainer.envs import Environment, Parameters, open_source
 from tau_trainer.errors import EngineError, EngineStoppedError
-from tau_trainer.evaluation.episodes import Episodes, EpisodeScores
+from tau_trainer.evaluation.episodes import EpisodeLog, EpisodeScores
 from tau_trainer.evaluation.players import Player, make_players
 from tau_trainer.evaluation.recording import Recording
 from tau_trainer.models import Policy
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Side:
+class BehaviorSide:
     """One behavior at play."""
 
     player: Player
@@ -38,7 +38,7 @@ class Side:
     running: EpisodeScores = field(default_factory=EpisodeScores)
     decisions: int = 0
 
-    def decide(self, batch: StepBatch, episodes: Episodes) -> Actions | None:
+    def decide(self, batch: StepBatch, episodes: EpisodeLog) -> Actions | None:
         """Add finished episodes to ``episodes``, and decide for agents that need it; None if no agent does."""
         ended, actions = batch.terminals, None
         obs, last = (tuple(part[i] for i in self.visible) for part in (batch.obs, ended.obs))
@@ -93,8 +93,8 @@ class Play:
         recording_of: Callable[[BehaviorSpec], Recording] | None = None,
         referee: Referee | None = None,
     ) -> None:
-        self.sides: dict[str, Side] = {}
-        self.episodes: dict[str, Episodes] = {}
+        self.sides: dict[str, BehaviorSide] = {}
+        self.episodes: dict[str, EpisodeLog] = {}
         self.left = False
         self._environment = environment
         self._player_of = player_of
@@ -128,7 +128,7 @@ class Play:
     async def begin_anew(self, parameters: Parameters) -> None:
         """Reset the environment, and count episodes from here. Raises TauError."""
         self._abandon()
-        self.episodes = {name: Episodes() for name in self.episodes}
+        self.episodes = {name: EpisodeLog() for name in self.episodes}
         await self._go_on(self._environment.reset(parameters))
 
     async def until(self, enough: Callable[[Play], bool]) -> None:
@@ -156,17 +156,17 @@ class Play:
             spec = specs[batch.behavior]
             if self._referee is not None:
                 self._referee.see(spec, batch)
-            actions = self._side(spec).decide(batch, self.episodes.setdefault(spec.short_name, Episodes()))
+            actions = self._side(spec).decide(batch, self.episodes.setdefault(spec.short_name, EpisodeLog()))
             if actions is not None:
                 self._actions[spec.name] = actions
 
-    def _side(self, spec: BehaviorSpec) -> Side:
+    def _side(self, spec: BehaviorSpec) -> BehaviorSide:
         if spec.name not in self.sides:
             player = self._player_of(spec)
             names = [sensor.name for sensor in player.spec.observations]
             visible = tuple(i for i, sensor in enumerate(spec.observations) if sensor.name in names)
             recording = self._recording_of(player.spec) if self._recording_of is not None else None
-            self.sides[spec.name] = Side(player, visible, RowTable(self._new_rows), recording)
+            self.sides[spec.name] = BehaviorSide(player, visible, RowTable(self._new_rows), recording)
         return self.sides[spec.name]
 
     def _abandon(self) -> None:
@@ -211,7 +211,7 @@ def evaluate(
     episodes: int,
     parameters: Parameters,
     stopped: Callable[[], bool] = lambda: False,
-) -> dict[str, Episodes]:
+) -> dict[str, EpisodeLog]:
     """Play episodes with the most likely actions; returns them by the behavior's short name.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from tau_trainer.columns import ColumnTable
 from tau_trainer.exploration import noise, values
 from tau_trainer.exploration.base import Exploration
 from tau_trainer.settings.exploration import NOISES, VALUE_EXPLORATIONS, ExplorationSettings, by_type
-from tau_trainer.specs import ActionSpec, BoolArray, FloatArray, IndexArray
+from tau_trainer.specs import ActionSpec, BoolArray, FloatArray, IndexArray, Json
 
 _KINDS: dict[str, Any] = {
     "softmax": values.Softmax,
@@ -53,7 +52,7 @@ class Explorer:
         pydantic.ValidationError: the settings are not valid.
     """
 
-    def __init__(self, settings: ExplorationSettings | Mapping[str, Any], actions: int, seed: int = 0) -> None:
+    def __init__(self, settings: ExplorationSettings | Json, actions: int, seed: int = 0) -> None:
         read: ExplorationSettings = TypeAdapter(_AnyExploration).validate_python(settings)
         spec = ActionSpec(actions) if read.type in NOISES else ActionSpec(0, (actions,))
         self.exploration = make_exploration(read, spec)
@@ -107,7 +106,7 @@ class Explorer:
         rows = {column.name: self._table[column.name].tolist() for column in self._table.columns}
         return {"clock": self.clock.tolist(), "random": self._rng.bit_generator.state, "rows": rows}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Json) -> None:
         """Restore :meth:`state`."""
         self.clock = np.asarray(state["clock"], np.float64)
         self._rng.bit_generator.state = state["random"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerInitialization
-from tau_trainer.bridge.engine_codec import Reader, TrainerMessage, decode_trainer_message, encode_engine_message
+from tau_trainer.bridge.engine_codec import MessageReader, TrainerMessage, decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.protocol import STATUS_OK, UNITY_WIRE, UNREAL_WIRE, Command, Wire
 from tau_trainer.bridge.side_channels import (
     ENGINE_CONFIGURATION,
@@ -25,7 +25,7 @@ from tau_trainer.bridge.side_channels import (
     unpack_payloads,
 )
 from tau_trainer.errors import DecodeError, VersionError
-from tau_trainer.headless.link import TrainerGoneError, TrainerLink
+from tau_trainer.headless.link import TrainerClient, TrainerGoneError
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.report import Report
 from tau_trainer.headless.scene import Scene
@@ -45,7 +45,7 @@ _SILENT = frozenset({ENGINE_CONFIGURATION, FLOAT_PROPERTIES, TRAINING_ANALYTICS}
 class HeadlessEngine:
     """Plays one scene for one trainer."""
 
-    def __init__(self, link: TrainerLink, options: HeadlessOptions) -> None:
+    def __init__(self, link: TrainerClient, options: HeadlessOptions) -> None:
         self._link = link
         self._options = options
         self._wire = WIRES.get(options.dialect, UNITY_WIRE)
@@ -53,7 +53,7 @@ class HeadlessEngine:
         """Whether it has side channels, and obeys commands in replies without actions. Unreal's plugin does not."""
         self._fault = options.fault
         self._parameters = EnvironmentParameters()
-        self._trainer = Reader(self._wire, Capabilities())
+        self._trainer = MessageReader(self._wire, Capabilities())
         self._unknown: set[uuid.UUID] = set()
         self._announced: set[str] = set()
         """Behaviors already described to the trainer. Each is described once, together with its first agent."""
@@ -89,7 +89,7 @@ class HeadlessEngine:
                 "the trainer's first reply has no initialization, so it uses another protocol; check the port."
             )
         _check_version(first.initialization, self._wire.version)
-        self._trainer = Reader(self._wire, first.initialization.capabilities)
+        self._trainer = MessageReader(self._wire, first.initialization.capabilities)
         second = self._read(self._link.exchange(encode_engine_message(reader=self._trainer)))
         if self._ended(second):
             return None

@@ -21,17 +21,17 @@ from tau_trainer.bridge.protocol import STATUS_CLOSE, STATUS_OK, Command
 from tau_trainer.bridge.side_channels import Stat
 from tau_trainer.errors import DecodeError, SettingsError
 from tau_trainer.headless.client import HeadlessEngine
-from tau_trainer.headless.link import TrainerLink
+from tau_trainer.headless.link import TrainerClient
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec, StepBatch
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, Json, ObservationSpec, StepBatch
 
 _MOVE, _CHOICE = "move", "choice_{}"
 """Names of all continuous actions together, and of each branch."""
 
 
 class _Connection:
-    """One connection to a trainer; see :class:`~tau_trainer.headless.link.Connection`."""
+    """One connection to a trainer; see :class:`~tau_trainer.headless.link.TrainerConnection`."""
 
     def __init__(self, port: int) -> None:
         """Connect and read the trainer's greeting. Raises OSError."""
@@ -71,7 +71,7 @@ class _Connection:
         self._socket.close()
 
 
-class GodotLink(TrainerLink):
+class GodotLink(TrainerClient):
     """The trainer that listens on 127.0.0.1. Its greeting is read, and its next message answers :meth:`connect`."""
 
     @override
@@ -173,7 +173,7 @@ def _action_space(actions: ActionSpec) -> dict[str, dict[str, Any]]:
     return space
 
 
-def _chosen(rows: Sequence[Mapping[str, Any]], spec: ActionSpec) -> Actions:
+def _chosen(rows: Sequence[Json], spec: ActionSpec) -> Actions:
     actions = Actions.zeros(spec, len(rows))
     if spec.continuous_size:
         actions.continuous[:] = [row[_MOVE] for row in rows]

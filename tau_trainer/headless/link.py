@@ -16,7 +16,7 @@ _GOODBYE_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 0.05
 
 
-class Connection(Protocol):
+class TrainerConnection(Protocol):
     """One connection to a trainer."""
 
     @property
@@ -43,14 +43,14 @@ class TrainerGoneError(Exception):
     """The trainer has closed the connection."""
 
 
-class TrainerLink:
+class TrainerClient:
     """Calls to the trainer that listens on ``localhost:<port>``."""
 
     def __init__(self, port: int, method: str = METHOD) -> None:
         self._port, self._method = port, method
-        self._connection: Connection | None = None
+        self._connection: TrainerConnection | None = None
 
-    def _dial(self) -> Connection:
+    def _dial(self) -> TrainerConnection:
         """A new connection. Raises OSError."""
         return Http2Connection(_HOST, self._port, self._method)
 
@@ -98,7 +98,7 @@ class TrainerLink:
         if self._connection is not None:
             self._connection.wait_until_gone()
 
-    def _open(self) -> Connection:
+    def _open(self) -> TrainerConnection:
         """The connection; a new one if the old one accepts no more calls. Raises OSError."""
         if self._connection is None or not self._connection.usable:
             self.close()

@@ -61,11 +61,11 @@ def _run(options: HeadlessOptions) -> None:
     _catch_terminate()
     from tau_trainer.headless.client import WIRES, HeadlessEngine
     from tau_trainer.headless.godot import GodotGame, GodotLink
-    from tau_trainer.headless.link import TrainerLink
+    from tau_trainer.headless.link import TrainerClient
 
     wire = WIRES.get(options.dialect)
     with contextlib.closing(
-        GodotLink(options.port) if wire is None else TrainerLink(options.port, wire.method)
+        GodotLink(options.port) if wire is None else TrainerClient(options.port, wire.method)
     ) as link:
         _log.info("connecting to the trainer on localhost:%d", options.port)
         engine = (GodotGame if wire is None else HeadlessEngine)(link, options)

@@ -17,8 +17,9 @@ from tau_trainer.metrics import keys
 from tau_trainer.settings import BatchedSettings, load_batched, resolve_seed
 from tau_trainer.settings.document import Document
 from tau_trainer.settings.loading import interpret
+from tau_trainer.specs import Json
 from tau_trainer.training.batched.playing import Playing
-from tau_trainer.training.batched.seats import Seat
+from tau_trainer.training.batched.policies import PolicyEntry
 
 _STATE = "tau_trainer"
 """Key of this package's data in a checkpoint."""
@@ -40,16 +41,14 @@ class TauLightningModule(LightningModule):
         SettingsError: the settings are invalid.
     """
 
-    def __init__(
-        self, settings: str | Path | Mapping[str, Any] | BatchedSettings, overrides: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, settings: str | Path | Json | BatchedSettings, overrides: Json | None = None) -> None:
         super().__init__()
         self.settings = resolve_seed(_settings(settings, overrides or {}))
         self.save_hyperparameters({"settings": self.settings.model_dump(mode="json")})
         self.automatic_optimization = False
         self.playing = Playing(self.settings)
-        self.learning = [seat for seat in self.playing.seats if seat.learns]
-        self.policies = torch.nn.ModuleList([seat.learner.module for seat in self.learning])
+        self.learning = [entry for entry in self.playing.policies if entry.learns]
+        self.policies = torch.nn.ModuleList([entry.learner.module for entry in self.learning])
         """The networks that learn, so that Lightning counts their parameters and saves them under their own names."""
         self._updates = 0
 
@@ -78,21 +77,21 @@ class TauLightningModule(LightningModule):
     @override
     def training_step(self, batch: Mapping[str, TensorRollout], batch_idx: int) -> None:
         """Update the policies whose rollout is complete."""
-        steps = dict(zip((seat.name for seat in self.learning), self._steps(), strict=True))
+        steps = dict(zip((entry.name for entry in self.learning), self._steps(), strict=True))
         total = self.trainer.estimated_stepping_batches
         self._updates += 1
         progress = min(self._updates / total, 1.0) if total != float("inf") else self.playing.progress
-        for seat, update in self.playing.due(batch, progress):
-            steps[seat.name](update)
+        for entry, update in self.playing.due(batch, progress):
+            steps[entry.name](update)
 
     def _steps(self) -> list[Callable[[Callable[[], Any]], Any]]:
         given = self.optimizers(use_pl_optimizer=True)
         several = cast("Iterable[LightningOptimizer]", given if isinstance(given, list) else [given])
         return [lambda update, optimizer=optimizer: optimizer.step(closure=update) for optimizer in several]  # type: ignore[misc]
 
-    def _log(self, seat: Seat, values: Mapping[str, Any], *, shown: bool = False) -> None:
+    def _log(self, entry: PolicyEntry, values: Json, *, shown: bool = False) -> None:
         """Log values under this package's names; if several policies learn, with the policy's name as prefix."""
-        first = f"{seat.name}/" if len(self.learning) > 1 else ""
+        first = f"{entry.name}/" if len(self.learning) > 1 else ""
         self.log_dict(
             {first + name: value for name, value in values.items()},
             prog_bar=shown,
@@ -105,11 +104,11 @@ class TauLightningModule(LightningModule):
         It does not log each update, because Lightning takes a millisecond for every ten numbers.
         """
         self.playing.count_episodes()
-        for seat in self.learning:
-            self._log(seat, {name: values.mean() for name, values in seat.take_told().items()})
-            if seat.mean_return is not None:
-                self._log(seat, {keys.CUMULATIVE_REWARD: seat.mean_return}, shown=True)
-                self._log(seat, {keys.EPISODE_LENGTH: seat.mean_length})
+        for entry in self.learning:
+            self._log(entry, {name: values.mean() for name, values in entry.take_metrics().items()})
+            if entry.mean_return is not None:
+                self._log(entry, {keys.CUMULATIVE_REWARD: entry.mean_return}, shown=True)
+                self._log(entry, {keys.EPISODE_LENGTH: entry.mean_length})
 
     @override
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -137,7 +136,7 @@ class _Update(torch.optim.Optimizer):
         closure()
 
 
-def _settings(given: str | Path | Mapping[str, Any] | BatchedSettings, overrides: Mapping[str, Any]) -> BatchedSettings:
+def _settings(given: str | Path | Json | BatchedSettings, overrides: Json) -> BatchedSettings:
     if isinstance(given, (str, Path)):
         return load_batched(given, overrides)
     if overrides:

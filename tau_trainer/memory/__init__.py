@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tau_trainer.memory.base import Known, Memory, Work, WorkData
+from tau_trainer.memory.base import Memory, StepFacts, Work, WorkData
 from tau_trainer.memory.groups import Groups, together
 from tau_trainer.memory.hindsight import ACHIEVED, Hindsight, RewardDone
 from tau_trainer.memory.joining import gathered, joined
@@ -18,7 +18,6 @@ __all__ = [
     "NO_TRANSITIONS",
     "Groups",
     "Hindsight",
-    "Known",
     "Links",
     "Memory",
     "Priorities",
@@ -26,6 +25,7 @@ __all__ = [
     "RewardDone",
     "Rollout",
     "RolloutMemory",
+    "StepFacts",
     "TensorRollout",
     "Work",
     "WorkData",

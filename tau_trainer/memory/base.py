@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Column, Rows
-from tau_trainer.specs import BoolArray, FloatArray, IntArray, Observations
+from tau_trainer.specs import BoolArray, FloatArray, IntArray, Json, Observations
 
 if TYPE_CHECKING:
     from tau_trainer.memory.tensors import TensorRollout
@@ -21,7 +21,7 @@ WorkData = Mapping[str, Any]
 """Plain arrays and numbers by name, which can be sent to another process as they are."""
 
 
-class Known(NamedTuple):
+class StepFacts(NamedTuple):
     """Facts about ``n`` agents of one behavior in one environment, when they decide together or their episodes end."""
 
     rewards: Mapping[str, FloatArray]
@@ -42,7 +42,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work(Mapping[str, Any]):
+class Work(Json):
     """The experience of one update: a mapping of its data, and instructions for the algorithm."""
 
     data: WorkData
@@ -73,17 +73,17 @@ class Work(Mapping[str, Any]):
         return data if isinstance(data, Work) else cls(data)
 
     def sent(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Facts as JSON values, and arrays: see :meth:`received`."""
+        """Metadata as JSON values, and arrays: see :meth:`received`."""
         numbers = {name: value for name, value in self.data.items() if isinstance(value, int)}
         arrays = {name: value for name, value in self.data.items() if isinstance(value, np.ndarray)}
         asked = {"source": self.source, "gradient_steps": self.gradient_steps, "anew": self.anew}
         return {"numbers": numbers, **asked}, arrays
 
     @classmethod
-    def received(cls, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Work:
+    def received(cls, metadata: Json, arrays: Mapping[str, NDArray[Any]]) -> Work:
         """The same work, in another process."""
-        asked = {name: facts[name] for name in ("source", "gradient_steps", "anew")}
-        return cls({**arrays, **facts["numbers"]}, **asked)
+        asked = {name: metadata[name] for name in ("source", "gradient_steps", "anew")}
+        return cls({**arrays, **metadata["numbers"]}, **asked)
 
 
 class Memory(Protocol):
@@ -102,23 +102,23 @@ class Memory(Protocol):
     def open_rows(self) -> Rows:
         """Rows whose last decision still waits for its outcome, ascending."""
 
-    def append(self, rows: Rows, known: Known, values: Values, version: int) -> None:
+    def append(self, rows: Rows, facts: StepFacts, values: Values, version: int) -> None:
         """Record one decision of each row.
 
         Args:
             rows: integers [n], each at most once.
-            known: its rewards are for the action *before* this observation; ignored for a row without an open record.
+            facts: its rewards are for the action *before* this observation; ignored for a row without an open record.
             values: [n, *shape] for every column except :data:`~tau_trainer.columns.KNOWN`; None = the column's
             ``fill``.
             version: of the policy that acted.
         """
 
-    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+    def end(self, rows: Rows, facts: StepFacts, obs: Observations, truncated: BoolArray) -> None:
         """Close the records of agents whose episode ended; rows without an open record are ignored.
 
         Args:
             rows: integers [m], each at most once.
-            known: with the last rewards, and whether the agents' groups continue.
+            facts: with the last rewards, and whether the agents' groups continue.
             obs: the episode's last observation, [m, *shape] for each sensor.
             truncated: bool [m], True if a limit cut the episode: the rest is bootstrapped from ``obs``.
         """

@@ -17,7 +17,7 @@ _Write = Callable[[NDArray[Any], Rows, "Rows | int"], None]
 """Changes an array at some places."""
 
 
-class Episodes:
+class EpisodeIndex:
     """The episodes in a ring of ``capacity`` rows, even if rows of different agents arrive mixed.
 
     Rows have *numbers* here, 0, 1, 2, ... in order of arrival; row ``i`` is in place ``i % capacity`` until row ``i +

@@ -6,14 +6,13 @@ it and has the weight ``(N P)^-beta``, divided by the largest such weight. ``bet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Rows
-from tau_trainer.specs import Float64Array, FloatArray
+from tau_trainer.specs import Float64Array, FloatArray, Json
 
 _FANOUT = 16
 """Children of a node: few levels, each with a few vectorised operations for all requested rows."""
@@ -153,11 +152,11 @@ class Priorities:
         """The priorities of all rows (a view), and facts as JSON values."""
         return self._sums.numbers[: self._size], {"largest": self._largest, "steps": self._steps}
 
-    def load(self, priorities: Float64Array, facts: Mapping[str, Any]) -> None:
+    def load(self, priorities: Float64Array, metadata: Json) -> None:
         """Restore :meth:`state`. Raises ValueError if these are not priorities of this ring."""
         size = len(priorities)
         if priorities.ndim != 1 or size > len(self._sums.numbers) or not (priorities > 0.0).all():
             raise ValueError("the priorities of the replay memory cannot be read")
         self._set(np.arange(size), np.asarray(priorities, np.float64))
-        self._size, self._largest, self._steps = size, float(facts["largest"]), int(facts["steps"])
+        self._size, self._largest, self._steps = size, float(metadata["largest"]), int(metadata["steps"])
         self._journal = []

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays, Column, ColumnTable, Rows
-from tau_trainer.memory.episodes import Episodes
+from tau_trainer.memory.episodes import EpisodeIndex
 from tau_trainer.memory.ring import rows_held
 from tau_trainer.memory.trajectories import Rollout
 from tau_trainer.specs import BoolArray
@@ -74,7 +74,7 @@ class Replay:
         self.columns = (*columns, *followed.values())
         self.followed = dict(followed)
         self.capacity = capacity
-        self.episodes = Episodes(capacity) if episodes else None
+        self.episodes = EpisodeIndex(capacity) if episodes else None
         self.linked = episodes or bool(followed)
         """Whether it needs the links between rows."""
         self._table = ColumnTable((*self.columns, _AFTER), capacity)

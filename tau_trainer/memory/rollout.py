@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.columns import GROUP, KNOWN, MOMENT, Column, ColumnTable, Rows
-from tau_trainer.memory.base import Known, Values, Work
+from tau_trainer.memory.base import StepFacts, Values, Work
 from tau_trainer.specs import BoolArray, Observations
 
 RECORD = (
@@ -146,7 +146,7 @@ class RolloutMemory:
         """Rows whose last decision still waits for its outcome, ascending."""
         return np.flatnonzero(self._open["record"])
 
-    def append(self, rows: Rows, known: Known, values: Values, version: int) -> None:
+    def append(self, rows: Rows, facts: StepFacts, values: Values, version: int) -> None:
         """See :meth:`.Memory.append`."""
         count = len(rows)
         if count == 0:
@@ -154,10 +154,10 @@ class RolloutMemory:
         log, begin = self._log, self._log.size  # records begin ... end - 1 are these decisions
         end = begin + count
         log.records.reserve(end)
-        previous = self._close(rows, known)  # first, the same agents' previous decisions, int [n]
+        previous = self._close(rows, facts)  # first, the same agents' previous decisions, int [n]
         records = log.records
         if self._facts:
-            values = {**values, **{column.name: getattr(known, column.name) for column in self._facts}}
+            values = {**values, **{column.name: getattr(facts, column.name) for column in self._facts}}
         for column in self.columns:
             value = values[column.name]
             if value is not None:
@@ -175,22 +175,22 @@ class RolloutMemory:
         self._open["record"][rows] = np.arange(begin, end)  # the agents' open records, until their next message
         log.size = end
 
-    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+    def end(self, rows: Rows, facts: StepFacts, obs: Observations, truncated: BoolArray) -> None:
         """See :meth:`.Memory.end`."""
         if len(rows) == 0:
             return
-        records = self._close(rows, known)
+        records = self._close(rows, facts)
         kept = truncated | self._ends
         states = np.where(truncated, np.uint8(RecordState.TRUNCATED), np.uint8(RecordState.TERMINATED))
-        if known.plays_on is not None:
-            left = known.plays_on & ~truncated
+        if facts.plays_on is not None:
+            left = facts.plays_on & ~truncated
             states[left] = RecordState.LEFT
             kept |= left & (GROUP in self._facts)  # the group's future is bootstrapped from it
         self._log.records["state"][records] = states
         self._open["record"][rows] = 0
         kept &= records > 0  # an agent that never decided has no record to end
         if kept.any():
-            self._keep_final(records[kept], [sensor[kept] for sensor in obs], known)
+            self._keep_final(records[kept], [sensor[kept] for sensor in obs], facts)
 
     def abandon(self, rows: Rows) -> None:
         """See :meth:`.Memory.abandon`.
@@ -256,23 +256,23 @@ class RolloutMemory:
         target.size = end
         target.carried = len(records)
 
-    def _close(self, rows: Rows, known: Known) -> Rows:
+    def _close(self, rows: Rows, facts: StepFacts) -> Rows:
         """Give rewards to the open records of ``rows`` and return them (0 if there is none)."""
         self._open.fit(rows)
         log = self._log
         records: Rows = self._open["record"][rows]  # [n]; 0: none
         for column in self._rewards:
             # Record 0 takes the rewards of rows without an open one; it is never read.
-            log.records[column.name][records] = known.rewards[column.name.removeprefix("reward.")]
-        if known.group_reward is not None:
+            log.records[column.name][records] = facts.rewards[column.name.removeprefix("reward.")]
+        if facts.group_reward is not None:
             log.give(GROUP_REWARD)
-            log.records[GROUP_REWARD.name][records] = known.group_reward
+            log.records[GROUP_REWARD.name][records] = facts.group_reward
         elif GROUP_REWARD.name in log.given:
             log.records[GROUP_REWARD.name][records] = 0
         self._completed += int(np.count_nonzero(records))  # without sentinels
         return records
 
-    def _keep_final(self, records: Rows, obs: Sequence[NDArray[Any]], known: Known) -> None:
+    def _keep_final(self, records: Rows, obs: Sequence[NDArray[Any]], facts: StepFacts) -> None:
         """Keep ``obs``, one [m, *shape] for each sensor, as the next observations of ``records`` [m]."""
         log = self._log
         begin, end = log.final_size, log.final_size + len(records)
@@ -280,6 +280,6 @@ class RolloutMemory:
         for column, values in zip(self._observations, obs, strict=True):
             log.finals[column.name][begin:end] = values
         if MOMENT in self._facts:
-            log.finals[MOMENT.name][begin:end] = known.moment
+            log.finals[MOMENT.name][begin:end] = facts.moment
         log.finals["record"][begin:end] = records
         log.final_size = end

@@ -14,7 +14,7 @@ from tau_trainer.metrics.summary import Event, Summary
 from tau_trainer.metrics.table import RunView
 from tau_trainer.metrics.tensorboard import TensorBoard
 from tau_trainer.metrics.terminal import LiveTable, PlainLines, QuietLines, TerminalMode, terminal_recorder
-from tau_trainer.metrics.timers import Laps, RateMeter, Timer, TimersFile
+from tau_trainer.metrics.timers import PhaseTimer, RateMeter, Timer, TimersFile
 
 __all__ = [
     "BaselineScore",
@@ -22,11 +22,11 @@ __all__ = [
     "Event",
     "JsonLines",
     "JsonStream",
-    "Laps",
     "LiveTable",
     "MetricsHub",
     "PairMetrics",
     "PairState",
+    "PhaseTimer",
     "PlainLines",
     "QuietLines",
     "RateMeter",

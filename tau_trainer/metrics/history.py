@@ -9,13 +9,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tau_trainer.files import parse_json
 from tau_trainer.metrics import keys
 from tau_trainer.metrics.jsonl import FILE_NAME, read_log
+from tau_trainer.specs import Json
 
 INDEPENDENT = re.compile(r"(?P<behavior>.+)-pair(?P<pair>\d+)")
 """Name of a learner if each pair has its own policy."""
@@ -75,7 +75,7 @@ class History:
     """Lowest of these values, if the log has it."""
     highs: dict[str, dict[Line, Curve]] = field(default_factory=dict)
     """Highest of these values."""
-    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: Json = field(default_factory=dict)
     """Content of ``evaluation.json``; empty: none."""
     part: str = "engine"
     """Name of one part of the run: ``pair`` if a task counts rewards of decisions, or if each pair has a policy."""
@@ -93,7 +93,7 @@ class History:
         return history
 
     @classmethod
-    def from_records(cls, records: Iterable[Mapping[str, Any]]) -> History:
+    def from_records(cls, records: Iterable[Json]) -> History:
         """From records of :func:`~tau_trainer.metrics.jsonl.read_log`; unknown ones are skipped."""
         history = cls()
         before, last = 0.0, 0.0  # seconds of earlier starts, and the clock of this one
@@ -177,7 +177,7 @@ class History:
     def _lines(self, key: str) -> list[tuple[Line, Curve]]:
         return [(line, curve) for line, curve in self.curves.get(key, {}).items() if curve.x]
 
-    def _add_summary(self, behavior: str, step: int, record: Mapping[str, Any]) -> None:
+    def _add_summary(self, behavior: str, step: int, record: Json) -> None:
         self.steps[behavior] = step
         for key, value in _mapping(record.get("values")).items():
             self._curve(key, (behavior, None)).add(step, value)
@@ -189,7 +189,7 @@ class History:
             for key, value in _mapping(values).items():
                 self._curve(key, (behavior, str(pair))).add(step, value)
 
-    def _add_baselines(self, values: Mapping[str, Any]) -> None:
+    def _add_baselines(self, values: Json) -> None:
         for name, scores in values.items():
             if isinstance(scores, Mapping):
                 known = {key: _number(value) for key, value in scores.items()}
@@ -220,7 +220,7 @@ class History:
             self.seconds[behavior].cut(step)
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _mapping(value: object) -> Json:
     """``value`` if it is a mapping, otherwise an empty one: the log may be damaged."""
     return value if isinstance(value, Mapping) else {}
 

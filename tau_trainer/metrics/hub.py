@@ -23,7 +23,7 @@ from tau_trainer.metrics.recorder import Dispatcher, Recorder
 from tau_trainer.metrics.snapshot import BaselineScore, RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Statistics, Summary, summarize, together
 from tau_trainer.metrics.timers import Clock, Timer, eta_seconds
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, Json
 
 _log = logging.getLogger(__name__)
 PairId = int | str
@@ -81,7 +81,7 @@ class MetricsHub:
         """The run's time by part."""
         self._lock = threading.Lock()
         self._series: dict[str, _SeriesByKey] = {}
-        self._told: dict[str, dict[str, Statistics]] = {}
+        self._reported: dict[str, dict[str, Statistics]] = {}
         self._behaviors: dict[str, _Behavior] = {}
         self._kept: dict[str, float] = {}
         self.losses: list[str] = []
@@ -93,9 +93,7 @@ class MetricsHub:
         """Seconds since the hub was made."""
         return self._clock() - self._started
 
-    def begin(
-        self, behavior: str, *, step: int = 0, max_steps: int = 0, hyperparameters: Mapping[str, Any] | None = None
-    ) -> None:
+    def begin(self, behavior: str, *, step: int = 0, max_steps: int = 0, hyperparameters: Json | None = None) -> None:
         """Announce a behavior: first step (after a resume, not 0), last step, and settings.
 
         Optional; without it, counting starts at 0 and there is no ETA.
@@ -110,7 +108,7 @@ class MetricsHub:
     def forget(self, behavior: str) -> None:
         """Drop the values added for a behavior since its last flush, and its step: the behavior starts again."""
         with self._lock:
-            for values in (self._series, self._told, self._behaviors):
+            for values in (self._series, self._reported, self._behaviors):
                 values.pop(behavior, None)
 
     def add(
@@ -136,7 +134,7 @@ class MetricsHub:
     def pending(self, behavior: str, wanted: Sequence[str]) -> dict[str, Statistics]:
         """Statistics of the ``wanted`` keys since the last flush, for a checkpoint."""
         with self._lock:
-            series, earlier = self._series.get(behavior, {}), self._told.get(behavior, {})
+            series, earlier = self._series.get(behavior, {}), self._reported.get(behavior, {})
             found = {key: series[None, key].statistics() for key in wanted if (None, key) in series}
             known = together(earlier, found)
         return {key: known[key] for key in wanted if key in known and known[key].count}
@@ -147,7 +145,7 @@ class MetricsHub:
         The next flush combines them with the values of the same key. A resumed run passes what :meth:`pending` gave.
         """
         with self._lock:
-            self._told.setdefault(behavior, {}).update(known)
+            self._reported.setdefault(behavior, {}).update(known)
 
     def add_all(self, behavior: str, values: Mapping[str, float | ArrayLike], *, pair: PairId | None = None) -> None:
         """Add several keys at once, averaged, such as the statistics of an update."""
@@ -187,7 +185,7 @@ class MetricsHub:
         """
         now = self._clock()
         with self._lock:
-            series, earlier = self._series.pop(behavior, {}), self._told.pop(behavior, {})
+            series, earlier = self._series.pop(behavior, {}), self._reported.pop(behavior, {})
             state = self._behaviors.setdefault(behavior, _Behavior(0, self._started))
             end = now if state.rested is None else state.rested
             seconds, decisions = end - state.time, step - state.step

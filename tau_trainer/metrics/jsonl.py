@@ -17,6 +17,7 @@ from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Statistics, Summary
 from tau_trainer.shown import shown
+from tau_trainer.specs import Json
 
 FILE_NAME = "log.jsonl"
 _SNAPSHOT_S = 1.0
@@ -43,7 +44,7 @@ class JsonRecorder(Recorder):
         self._write(result_record(result))
 
     @abstractmethod
-    def _write(self, record: Mapping[str, Any]) -> None: ...
+    def _write(self, record: Json) -> None: ...
 
 
 class JsonLines(JsonRecorder):
@@ -64,7 +65,7 @@ class JsonLines(JsonRecorder):
             self._file.close()
             self._file = None
 
-    def _write(self, record: Mapping[str, Any]) -> None:
+    def _write(self, record: Json) -> None:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             torn = _ends_torn(self.path)
@@ -90,7 +91,7 @@ class JsonStream(JsonRecorder):
             self._next_snapshot = snapshot.elapsed_s + _SNAPSHOT_S
             self._write(snapshot_record(snapshot))
 
-    def _write(self, record: Mapping[str, Any]) -> None:
+    def _write(self, record: Json) -> None:
         self._stream.write(to_line(record))
         self._stream.flush()
 
@@ -157,7 +158,7 @@ def _fields(value: object, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def to_line(record: Mapping[str, Any]) -> str:
+def to_line(record: Json) -> str:
     """One line of strict JSON: NaN and infinity become null, arrays lists, paths text with forward slashes."""
     return shown(json.dumps(_plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":"))) + "\n"
 

@@ -6,13 +6,12 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.metrics.keys import pair_key
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, Json
 
 HISTOGRAM_BINS = 30
 
@@ -49,7 +48,7 @@ class Statistics:
         return {column.name: getattr(self, column.name) for column in fields(self) if column.name != "histogram"}
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Statistics:
+    def from_plain(cls, values: Json) -> Statistics:
         """The inverse of :meth:`plain`."""
         return cls(**{**values, "aggregation": Aggregation(values["aggregation"])})
 
@@ -128,7 +127,7 @@ class Event:
 
     kind: str
     elapsed_s: float
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Json = field(default_factory=dict)
     time: float = field(default_factory=time.time)
 
     @property

@@ -26,6 +26,7 @@ from tau_trainer.files import file_name
 from tau_trainer.metrics.recorder import Recorder
 from tau_trainer.metrics.snapshot import RunReport, RunSnapshot
 from tau_trainer.metrics.summary import Event, Histogram, Statistics, Summary
+from tau_trainer.specs import Json
 
 FLUSH_SECONDS = 2.0
 MOST_PAIRS = 32
@@ -104,7 +105,7 @@ def folder_name(behavior: str) -> str:
     return file_name(behavior.split("?", 1)[0])
 
 
-def markdown_table(values: Mapping[str, Any]) -> str:
+def markdown_table(values: Json) -> str:
     """Settings as a table that TensorBoard's text tab renders; nested keys are joined with dots."""
     rows = (f"| {key} | {_cell(value)} |" for key, value in flattened(values))
     return "\n".join(["| setting | value |", "| --- | --- |", *rows])
@@ -114,7 +115,7 @@ def _cell(value: Any) -> str:
     return json.dumps(value, default=str, ensure_ascii=False).replace("|", "\\|")
 
 
-def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flattened(values: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Settings by keys with dots; an empty mapping is a value."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:

@@ -6,8 +6,8 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TextIO
+from collections.abc import Callable
+from typing import Literal, TextIO
 
 from rich.console import Console as RichConsole
 from rich.console import Group
@@ -26,6 +26,7 @@ from tau_trainer.metrics.table import RunView
 from tau_trainer.metrics.timers import Clock
 from tau_trainer.metrics.trend import Trend
 from tau_trainer.shown import shown
+from tau_trainer.specs import Json
 
 TerminalMode = Literal["auto", "live", "plain", "quiet", "json"]
 
@@ -33,7 +34,7 @@ REDRAW_SECONDS = 0.25
 MAX_SHARE = 0.01
 """Maximum share of one core for drawing."""
 
-_NO_TASK: Mapping[str, Any] = {}
+_NO_TASK: Json = {}
 TAGS = {"warning": "WARNING", "error": "ERROR"}
 EVENT_STYLES = {"warning": "yellow", "error": "bold red"}
 
@@ -189,7 +190,7 @@ class QuietLines(Recorder):
             print_line(self._console, f"[ERROR] {error}")
 
 
-def summary_line(summary: Summary, task: Mapping[str, Any] = _NO_TASK) -> str:
+def summary_line(summary: Summary, task: Json = _NO_TASK) -> str:
     """ML-Agents' console line, then speed and ETA.
 
     ``TauAgent. Step: 1000. Time Elapsed: 1.234 s. Mean Reward: 0.900. Std of Reward: 0.100. Training.
@@ -208,7 +209,7 @@ def summary_line(summary: Summary, task: Mapping[str, Any] = _NO_TASK) -> str:
     return ". ".join(parts) + "."
 
 
-def _reward_parts(summary: Summary, task: Mapping[str, Any]) -> list[str]:
+def _reward_parts(summary: Summary, task: Json) -> list[str]:
     """Reward of episodes or decisions. With groups, theirs replaces the deviation, as in ML-Agents.
 
     Binary success and accuracy come after it.

@@ -48,8 +48,8 @@ class Timer:
         return tree | ({"children": parts} if parts else {})
 
 
-class Laps:
-    """A stopwatch for consecutive activities: each lap is the time since the previous one."""
+class PhaseTimer:
+    """A stopwatch for consecutive phases: each lasts since the end of the previous one."""
 
     __slots__ = ("_at", "_clock", "_timer")
 
@@ -61,8 +61,8 @@ class Laps:
         self._at = self._clock()
         self._timer.count += 1
 
-    def lap(self, name: str) -> None:
-        """Add the time since the last lap to the part ``name`` of the timer, and to the timer."""
+    def end(self, name: str) -> None:
+        """Add the time since the last phase to the part ``name`` of the timer, and to the timer."""
         now = self._clock()
         part = self._timer.part(name)
         part.total += now - self._at
@@ -86,7 +86,7 @@ _PARTS = {
         "checkpoint": "saving",
     },
 }
-"""Laps of play, by their names in the live table; starting an engine and waiting for the user do not count."""
+"""Phases of play, by their names in the live table; starting an engine and waiting for the user do not count."""
 
 
 def time_shares(timers: Timer, seconds: float) -> dict[str, float]:
@@ -99,9 +99,9 @@ def time_shares(timers: Timer, seconds: float) -> dict[str, float]:
     for kind, names in _PARTS.items():
         timer = timers.parts.get(kind, Timer())
         for owner in (timer, *tuple(timer.parts.values())):
-            for lap, name in names.items():
-                if lap in owner.parts:
-                    spent[name] = spent.get(name, 0.0) + owner.parts[lap].total
+            for phase, name in names.items():
+                if phase in owner.parts:
+                    spent[name] = spent.get(name, 0.0) + owner.parts[phase].total
     total = sum(spent.values())
     shares = {name: part / total for name, part in spent.items() if total > 0.0}
     learners = tuple(timers.parts.get("learners", Timer()).parts.values())
@@ -116,12 +116,12 @@ class TimersFile(Recorder):
     keeps = True
 
     def __init__(
-        self, path: Path, timers: Timer, facts: Mapping[str, str] | None = None, clock: Clock = time.time
+        self, path: Path, timers: Timer, metadata: Mapping[str, str] | None = None, clock: Clock = time.time
     ) -> None:
-        """``timers``: the run's; ``facts``: versions and the command line, for the file's metadata."""
+        """``timers``: the run's; ``metadata``: versions and the command line, for the file's metadata."""
         self._path = path
         self._timers = timers
-        self._facts = dict(facts or {})
+        self._metadata = dict(metadata or {})
         self._clock = clock
         self._began = clock()
         self._gauges: dict[str, dict[str, float]] = {}
@@ -150,7 +150,7 @@ class TimersFile(Recorder):
     def _write(self) -> None:
         now = self._clock()
         times = {"start_time_seconds": str(int(self._began)), "end_time_seconds": str(int(now))}
-        metadata = {"timer_format_version": _FORMAT_VERSION, **times, **self._facts}
+        metadata = {"timer_format_version": _FORMAT_VERSION, **times, **self._metadata}
         root = self._timers.tree() | {"total": now - self._began, "count": 1}
         root["self"] = max(0.0, root["total"] - sum(part["total"] for part in root.get("children", {}).values()))
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from tau_trainer.models.heads import SAMPLED, Acting, ActionHead, ValueHead
 from tau_trainer.models.hyper import make_body
 from tau_trainer.models.mlp import MLP, Noise
 from tau_trainer.models.normalizer import Normalizer
-from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, Seen, make_encoders, sensors_of
+from tau_trainer.models.observation_encoder import Inputs, ObservationEncoder, TowerFeatures, make_encoders, sensors_of
 from tau_trainer.specs import BehaviorSpec, Float64Array, FloatArray, Observations
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ CLOCK = "clock"
 """Buffer of a network with an exploration: its counts, float64; see :mod:`tau_trainer.exploration.base`."""
 
 
-class Answer(NamedTuple):
+class NetworkOutput(NamedTuple):
     """A network's outputs for ``n`` observations."""
 
     outputs: torch.Tensor
@@ -168,7 +168,7 @@ class ActorCritic(torch.nn.Module):
         state: torch.Tensor | None = None,
         begins: torch.Tensor | None = None,
         noise: Noise | None = None,
-    ) -> Answer:
+    ) -> NetworkOutput:
         """Outputs, values and the new state.
 
         Args:
@@ -183,7 +183,7 @@ class ActorCritic(torch.nn.Module):
         if self.towers > 1:
             critic, critic_state = self._tower(inputs, state, begins, self.towers - 1, noise)
         states = [actor_state, critic_state][: self.towers]  # [n, towers, M]
-        return Answer(self.action(actor, noise), self.value(critic, noise), torch.stack(states, dim=1))
+        return NetworkOutput(self.action(actor, noise), self.value(critic, noise), torch.stack(states, dim=1))
 
     def outputs(
         self,
@@ -198,7 +198,7 @@ class ActorCritic(torch.nn.Module):
 
     def features(
         self,
-        inputs: Inputs | Seen,
+        inputs: Inputs | TowerFeatures,
         state: torch.Tensor | None = None,
         begins: torch.Tensor | None = None,
         noise: Noise | None = None,
@@ -235,13 +235,13 @@ class ActorCritic(torch.nn.Module):
 
     def _tower(
         self,
-        inputs: Inputs | Seen,
+        inputs: Inputs | TowerFeatures,
         state: torch.Tensor | None,
         begins: torch.Tensor | None,
         tower: int,
         noise: Noise | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        x, goal = inputs if isinstance(inputs, Seen) else self._seen(inputs, tower)
+        x, goal = inputs if isinstance(inputs, TowerFeatures) else self._seen(inputs, tower)
         x = self.body(x, tower, noise)
         if self.hyper is not None:
             x = self.hyper(x, goal, tower)
@@ -254,9 +254,9 @@ class ActorCritic(torch.nn.Module):
         features, after = memory(x, before)
         return features, after
 
-    def _seen(self, inputs: Inputs, tower: int) -> Seen:
+    def _seen(self, inputs: Inputs, tower: int) -> TowerFeatures:
         return (
-            self._encoder(tower)(inputs) if self.encoders else Seen(inputs[0], inputs[0])
+            self._encoder(tower)(inputs) if self.encoders else TowerFeatures(inputs[0], inputs[0])
         )  # no goals without encoders
 
     def _encoder(self, tower: int) -> ObservationEncoder:

@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from tau_trainer.columns import Column
 from tau_trainer.errors import SettingsError
-from tau_trainer.models.actor_critic import ActorCritic, Answer, make_memories
+from tau_trainer.models.actor_critic import ActorCritic, NetworkOutput, make_memories
 from tau_trainer.models.blocks import Recurrent, drawn_from
 from tau_trainer.models.encoders.attention import HEADS, UNHEARD, begin_small, mean_of, normed
 from tau_trainer.models.heads import ValueHead
@@ -268,7 +268,7 @@ class GroupActorCritic(ActorCritic):
         state: torch.Tensor | None = None,
         begins: torch.Tensor | None = None,
         noise: Noise | None = None,
-    ) -> Answer:
+    ) -> NetworkOutput:
         answer = super().forward(inputs, state, begins, noise)
         if not self.memories or begins is not None:
             return answer

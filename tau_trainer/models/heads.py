@@ -261,16 +261,16 @@ class QuantileHead(ActionHead):
         levels: int | None = None,
         acting: Acting = SAMPLED,
         *,
-        numbers: IQNHyperparameters,
+        hyper: IQNHyperparameters,
     ) -> None:
         super().__init__(inputs, actions, generator, levels, acting)
-        sizes, samples = (numbers.quantile_embedding_dim, inputs), numbers.num_quantile_samples
+        sizes, samples = (hyper.quantile_embedding_dim, inputs), hyper.num_quantile_samples
         self.embedding, self.hidden = (Head(size, inputs, noisy=False) for size in sizes)
         for layer in (self.embedding, self.hidden):
             kaiming_normal_(layer.weight, generator)
         self.fractions: torch.Tensor
         """[K]: fractions of the mean."""
-        self.register_buffer("fractions", numbers.cvar * (torch.arange(samples) + 0.5) / samples, persistent=False)
+        self.register_buffer("fractions", hyper.cvar * (torch.arange(samples) + 0.5) / samples, persistent=False)
 
     @override
     def forward(self, x: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:

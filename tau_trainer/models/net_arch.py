@@ -76,7 +76,7 @@ class Dense(torch.nn.Linear):
         return graph.dense(self, x, output)
 
 
-class Residual(torch.nn.Module):
+class ResidualLayers(torch.nn.Module):
     """``skip(x) + second(relu(first(x)))``; the second layer starts at zero, so that the block starts as ``skip``."""
 
     def __init__(self, inputs: int, units: int, generator: torch.Generator) -> None:
@@ -139,7 +139,7 @@ class NetArch(torch.nn.ModuleList):
         layers = self[tower]
         assert isinstance(layers, torch.nn.Sequential)
         for index, layer in enumerate(layers):
-            assert isinstance(layer, Dense | BatchNorm | Residual | torch.nn.ReLU)
+            assert isinstance(layer, Dense | BatchNorm | ResidualLayers | torch.nn.ReLU)
             output = f"body_{index}"
             x = graph.add("Relu", [x], output) if isinstance(layer, torch.nn.ReLU) else layer.write(graph, x, output)
         return x
@@ -156,7 +156,7 @@ def _layers(inputs: int, parts: Sequence[int | str], generator: torch.Generator)
         if waits:
             layers.append(torch.nn.ReLU())
         units = int(str(part).removeprefix("r"))
-        kind = Residual if isinstance(part, str) else Dense
+        kind = ResidualLayers if isinstance(part, str) else Dense
         layers.append(kind(inputs, units, generator))
         inputs, waits = units, True
     return torch.nn.Sequential(*layers, *([torch.nn.ReLU()] if waits else []))

@@ -21,7 +21,7 @@ Vectors, normalised and side by side [n, D], then every other sensor as it is (f
 """
 
 
-class Seen(NamedTuple):
+class TowerFeatures(NamedTuple):
     """One tower's features of ``n`` observations."""
 
     features: torch.Tensor
@@ -69,7 +69,7 @@ class ObservationEncoder(torch.nn.Module):
         self.goal_size = sum(part.stop - part.start for part in self._goals)
         """Number of features that belong to goals."""
 
-    def forward(self, inputs: Inputs) -> Seen:
+    def forward(self, inputs: Inputs) -> TowerFeatures:
         """The features."""
         vectors, *others = inputs
         x = vectors
@@ -83,7 +83,7 @@ class ObservationEncoder(torch.nn.Module):
         known = vectors.shape[1]
         # For vector goals, the vectors themselves: these need no gradient.
         goals = [(vectors if part.stop <= known else x)[:, part] for part in self._goals]
-        return Seen(x, torch.cat(goals, dim=1) if goals else x[:, :0])
+        return TowerFeatures(x, torch.cat(goals, dim=1) if goals else x[:, :0])
 
     def write(self, graph: GraphWriter, vectors: str, others: Sequence[str]) -> str:
         """The features as nodes; ``vectors`` is an empty text if there are none."""

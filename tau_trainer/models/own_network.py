@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
 from tau_trainer.errors import ExportError, SettingsError, TauError
-from tau_trainer.models.actor_critic import ActorCritic, Answer
+from tau_trainer.models.actor_critic import ActorCritic, NetworkOutput
 from tau_trainer.models.heads import Acting, ActionHead
 from tau_trainer.models.mlp import Noise
 from tau_trainer.models.observation_encoder import Inputs
@@ -64,10 +64,10 @@ class OwnNetwork(ActorCritic):
         state: torch.Tensor | None = None,
         begins: torch.Tensor | None = None,
         noise: Noise | None = None,
-    ) -> Answer:
+    ) -> NetworkOutput:
         outputs = self.outputs(inputs)
         nothing = outputs.new_zeros(len(outputs), 0)  # no values and no memory
-        return Answer(outputs, nothing, nothing[:, None])
+        return NetworkOutput(outputs, nothing, nothing[:, None])
 
     @override
     def outputs(

@@ -14,7 +14,7 @@ from tau_trainer.models.blocks import Recurrent
 from tau_trainer.models.heads import Acting
 from tau_trainer.models.hyper import HyperLayer, make_body
 from tau_trainer.models.mlp import MLP
-from tau_trainer.models.observation_encoder import Inputs, Seen, make_encoders
+from tau_trainer.models.observation_encoder import Inputs, TowerFeatures, make_encoders
 
 if TYPE_CHECKING:
     from tau_trainer.settings import NetworkSettings
@@ -61,14 +61,14 @@ class TwinQ(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.zeros(estimates, size, outputs))
         self.bias = torch.nn.Parameter(torch.zeros(estimates, 1, outputs))
 
-    def see(self, inputs: Inputs) -> list[Seen]:
+    def see(self, inputs: Inputs) -> list[TowerFeatures]:
         """Each estimate's features of observations."""
-        seen = [encoder(inputs) for encoder in self.encoders] or [Seen(inputs[0], inputs[0])]
+        seen = [encoder(inputs) for encoder in self.encoders] or [TowerFeatures(inputs[0], inputs[0])]
         return seen * (self.estimates // len(seen))  # one encoder serves all of them
 
     def forward(
         self,
-        seen: Sequence[Seen],
+        seen: Sequence[TowerFeatures],
         continuous: torch.Tensor,
         begins: torch.Tensor | None = None,
         *,
@@ -84,7 +84,7 @@ class TwinQ(torch.nn.Module):
         """
         if frozen:
             # Encoders do not learn either; the actions' gradient is kept.
-            seen = [Seen(*(values.detach() for values in parts)) for parts in seen]
+            seen = [TowerFeatures(*(values.detach() for values in parts)) for parts in seen]
         x = torch.stack([torch.cat((parts.features, continuous), dim=1) for parts in seen])  # [E, n, features + c]
         x = self.body.together(x, frozen=frozen)  # [E, n, H]
         if self.hyper is not None:

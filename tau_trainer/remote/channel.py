@@ -97,7 +97,7 @@ class Channel:
         self._shared = shared
 
     def send(
-        self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS, *, through_memory: bool = False
+        self, kind: str, data: Mapping[str, Any], arrays: Arrays = NO_ARRAYS, *, through_memory: bool = False
     ) -> None:
         """Send one message. Raises OSError if the other end has closed the pipe."""
         table, size = [], 1  # numpy refuses an empty buffer, even for an empty array
@@ -105,12 +105,12 @@ class Channel:
             size = -(-size // _ALIGNMENT) * _ALIGNMENT
             table.append((name, values.dtype.str, values.shape, size))
             size += max(values.nbytes, 1)
-        head = json.dumps({"kind": kind, "facts": facts, "table": table, "size": size, "shared": through_memory})
+        head = json.dumps({"kind": kind, "facts": data, "table": table, "size": size, "shared": through_memory})
         target = self._memory(size) if through_memory else memoryview(bytearray(size))
         for (_, _, _, begin), values in zip(table, arrays.values(), strict=True):
             np.frombuffer(target, values.dtype, values.size, begin)[:] = values.reshape(-1)
-        data = head.encode()
-        self._sink.write(len(data).to_bytes(8, "little") + data)
+        line = head.encode()
+        self._sink.write(len(line).to_bytes(8, "little") + line)
         if not through_memory:
             self._sink.write(target)
         self._sink.flush()

@@ -41,7 +41,7 @@ NUMBER = 8
 
 
 @dataclass(frozen=True)
-class Request:
+class ForkRequest:
     """Describes the process to fork.
 
     Attributes:
@@ -168,7 +168,7 @@ class ForkServer:
         """Whether this server can fork a child with these variables."""
         return _at_start(environment) == self._fixed
 
-    def fork(self, request: Request, streams: Sequence[int]) -> Forked | None:
+    def fork(self, request: ForkRequest, streams: Sequence[int]) -> Forked | None:
         """Fork a process with these files as standard input, output and error; None if that is not possible.
 
         Raises OSError if the server has ended.
@@ -216,7 +216,7 @@ _server: ForkServer | None = None
 _lock = threading.Lock()
 
 
-def fork(request: Request, errors: IO[bytes]) -> tuple[Forked, IO[bytes], IO[bytes]] | None:
+def fork(request: ForkRequest, errors: IO[bytes]) -> tuple[Forked, IO[bytes], IO[bytes]] | None:
     """Fork a process with the server, which is started if necessary.
 
     Returns the process and our ends of its standard input and output; None: start it in another way.
@@ -235,7 +235,7 @@ def fork(request: Request, errors: IO[bytes]) -> tuple[Forked, IO[bytes], IO[byt
     return forked, os.fdopen(sink, "wb"), os.fdopen(source, "rb")
 
 
-def _forked(request: Request, streams: Sequence[int]) -> Forked | None:
+def _forked(request: ForkRequest, streams: Sequence[int]) -> Forked | None:
     global _server
     with _lock:
         for _ in range(2):  # replace a killed server

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,7 +26,7 @@ from tau_trainer.remote.channel import Channel, SharedBytes
 from tau_trainer.remote.launching import launch
 from tau_trainer.remote.process import (
     NO_ARRAYS,
-    NO_FACTS,
+    NO_DATA,
     STATUS,
     GoneError,
     Layout,
@@ -37,6 +37,7 @@ from tau_trainer.remote.process import (
     Target,
 )
 from tau_trainer.remote.weights import WeightMemory
+from tau_trainer.specs import Json
 
 _CLOSE_S = 5.0
 _TAIL_BYTES = 2000
@@ -47,16 +48,16 @@ _TRAINERS_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 class Here:
     """This machine. Implements :class:`~tau_trainer.remote.process.Place`."""
 
-    def __init__(self, seats: int = 0, weights: int = 0) -> None:
+    def __init__(self, slots: int = 0, weights: int = 0) -> None:
         """Makes the shared memory before the first process, which inherits it: so no named files can be left behind.
 
         Args:
-            seats: rows of :attr:`status`.
+            slots: rows of :attr:`status`.
             weights: maximum calls of :meth:`newest`.
         """
-        self._status = SharedBytes() if seats else None
-        content = bytearray() if self._status is None else self._status.view(8 * STATUS * seats)
-        self.status = np.frombuffer(content, np.int64).reshape(seats, STATUS)
+        self._status = SharedBytes() if slots else None
+        content = bytearray() if self._status is None else self._status.view(8 * STATUS * slots)
+        self.status = np.frombuffer(content, np.int64).reshape(slots, STATUS)
         self._weights = [SharedBytes() for _ in range(weights)]
         self._used = itertools.count()
 
@@ -67,10 +68,10 @@ class Here:
     def launch(self, target: Target, take: Take | None = None) -> Process:
         """Start a process; see ``Place``."""
         wiring: dict[str, Any] = {"weights": [memory.place for memory in self._weights]}
-        if target.seat is not None:
+        if target.slot is not None:
             assert self._status is not None
-            self.status[target.seat] = 0
-            wiring["status"] = self._status.place, *self.status.shape, target.seat
+            self.status[target.slot] = 0
+            wiring["status"] = self._status.place, *self.status.shape, target.slot
         return _PipedProcess(target, take, wiring, self._shared)
 
     def newest(self, layout: Layout) -> WeightMemory:
@@ -124,7 +125,7 @@ class _PipedProcess(Process):
         with contextlib.suppress(EOFError, OSError, ValueError), self._source:  # ValueError: not a valid message
             while True:
                 message, seconds = self._channel.receive()
-                message.facts["seconds_on_the_way"] = seconds
+                message.data["seconds_on_the_way"] = seconds
                 self._take(message)
         self._take(Message("ended", {"how": self.how()}, {}))
 
@@ -138,11 +139,11 @@ class _PipedProcess(Process):
         """Its exit code; None while it runs."""
         return self._process.poll()
 
-    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
+    def say(self, kind: str, data: Json = NO_DATA, arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message."""
         with self._saying, contextlib.suppress(OSError):
             if not self._sink.closed:
-                self._channel.send(kind, facts, arrays, through_memory=self._lent is not None and bool(arrays))
+                self._channel.send(kind, data, arrays, through_memory=self._lent is not None and bool(arrays))
 
     def how(self) -> str:
         """How it ended."""
@@ -219,7 +220,7 @@ def _signals_blocked() -> Iterator[None]:
 class _PipedParent(Parent):
     """The parent, seen from a process: uses standard input and output as pipes, and ignores the trainer's signals."""
 
-    def __init__(self, wiring: Mapping[str, Any]) -> None:
+    def __init__(self, wiring: Json) -> None:
         for name in _TRAINERS_SIGNALS:
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -231,16 +232,16 @@ class _PipedParent(Parent):
         self._weights: Sequence[str] = wiring["weights"]
         self.status = np.zeros(STATUS, np.int64)
         if "status" in wiring:
-            place, seats, width, seat = wiring["status"]
-            content = SharedBytes(place).view(8 * seats * width)
-            self.status = np.frombuffer(content, np.int64).reshape(seats, width)[seat]
-        self.arguments = self.hear().facts
+            place, slots, width, slot = wiring["status"]
+            content = SharedBytes(place).view(8 * slots * width)
+            self.status = np.frombuffer(content, np.int64).reshape(slots, width)[slot]
+        self.arguments = self.hear().data
 
-    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
+    def say(self, kind: str, data: Json = NO_DATA, arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message."""
         try:
             with self._saying:
-                self._channel.send(kind, facts, arrays)
+                self._channel.send(kind, data, arrays)
         except OSError as error:
             raise GoneError from error
 
@@ -251,7 +252,7 @@ class _PipedParent(Parent):
         except (EOFError, OSError) as error:
             raise GoneError from error
 
-    def newest(self, reference: Mapping[str, Any]) -> WeightMemory:
+    def newest(self, reference: Json) -> WeightMemory:
         """The weights that the trainer writes."""
         return WeightMemory(SharedBytes(self._weights[reference["number"]]), reference["layout"])
 

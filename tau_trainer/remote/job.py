@@ -47,10 +47,10 @@ class Job:
         try:
             while True:
                 left = None if until is None else max(0.0, until - time.monotonic())
-                kind, facts, _ = process.hear(left)
+                kind, data, _ = process.hear(left)
                 if kind == "answer":
-                    return facts
-                on_progress(facts)
+                    return data
+                on_progress(data)
         except TimeoutError:
             process.kill()
             raise

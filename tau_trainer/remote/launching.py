@@ -76,7 +76,7 @@ def launch(
     variables = {"OPENBLAS_NUM_THREADS": "1", **os.environ}
     paths = list(filter(None, sys.path))
     if forking.POSSIBLE and (several or _launched > 1):
-        request = forking.Request(module, arguments, variables, Path.cwd(), paths, shared, preload)
+        request = forking.ForkRequest(module, arguments, variables, Path.cwd(), paths, shared, preload)
         forked = forking.fork(request, errors)
         if forked is not None:
             return Launched(*forked)

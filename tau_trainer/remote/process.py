@@ -23,7 +23,7 @@ import sys
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -35,12 +35,13 @@ from tau_trainer import errors
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import TauError
 from tau_trainer.shown import shown
+from tau_trainer.specs import Json
 
 STATUS = 8
 """Status numbers of a process: one cache line, so that no two processes write to the same one."""
 Layout = Sequence[tuple[str, str, Sequence[int]]]
 """Name, type and shape of each array, in storage order; JSON can represent it."""
-NO_FACTS: Mapping[str, Any] = {}
+NO_DATA: Json = {}
 NO_ARRAYS: Arrays = {}
 
 
@@ -53,7 +54,7 @@ class Message(NamedTuple):
 
     kind: str
     """Kind of message; ``error`` and ``ended`` are reserved."""
-    facts: dict[str, Any]
+    data: dict[str, Any]
     """JSON."""
     arrays: dict[str, NDArray[Any]]
 
@@ -72,7 +73,7 @@ class Target:
         name: its name in messages: ``actor 1``.
         failure: raised if it ends, cannot be started, or fails with another error than a TauError.
         log: file for its output; None: only the last line is reported, when it ends.
-        seat: its row of :attr:`Place.status`.
+        slot: its row of :attr:`Place.status`.
         lends: arrays that it receives are valid only until it has answered, so they need not be copied.
         several: more processes like it will follow.
         preload: modules that it loads late.
@@ -80,11 +81,11 @@ class Target:
     """
 
     module: str
-    arguments: Mapping[str, Any]
+    arguments: Json
     name: str
     failure: type[TauError]
     log: Path | None = None
-    seat: int | None = None
+    slot: int | None = None
     lends: bool = False
     several: bool = False
     preload: Sequence[str] = ()
@@ -120,7 +121,7 @@ class Process(ABC):
         """Its exit code; None while it runs; negative: minus the number of the signal that ended it."""
 
     @abstractmethod
-    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
+    def say(self, kind: str, data: Json = NO_DATA, arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message. To find out that the process has ended, call :meth:`hear`."""
 
     def hear(self, limit_s: float | None = None) -> Message:
@@ -140,14 +141,14 @@ class Process(ABC):
 
     def checked(self, message: Message) -> Message:
         """``message``; if it reports that the process has failed or ended, raises that instead, see :meth:`hear`."""
-        kind, facts, _ = message
+        kind, data, _ = message
         if kind == "ended":
-            raise self.target.failure(f"{self.called} ended {facts['how']}")
+            raise self.target.failure(f"{self.called} ended {data['how']}")
         if kind == "error":
-            found = getattr(errors, str(facts["type"]), None)
+            found = getattr(errors, str(data["type"]), None)
             if isinstance(found, type) and issubclass(found, TauError):
-                raise found(f"{self.called}: {facts['text']}" if self.node else facts["text"])
-            raise self.target.failure(f"{self.called} failed: {facts['type']}: {facts['text']}")
+                raise found(f"{self.called}: {data['text']}" if self.node else data["text"])
+            raise self.target.failure(f"{self.called} failed: {data['type']}: {data['text']}")
         return message
 
     @abstractmethod
@@ -167,7 +168,7 @@ class Process(ABC):
         """End it at once, even if it is suspended; waits for its end for a limited time."""
 
 
-class Weights(NamedTuple):
+class PolicyWeights(NamedTuple):
     """Weights of a policy."""
 
     version: int
@@ -189,7 +190,7 @@ class Newest(Protocol):
     def opts(self) -> int:
         """Gradient steps so far, including those whose weights were not written yet."""
 
-    def read(self) -> Weights:
+    def read(self) -> PolicyWeights:
         """The newest weights. Raises RuntimeError if nothing was written yet."""
 
 
@@ -211,7 +212,7 @@ class Place(Protocol):
     """A place to run processes, with the data that they share."""
 
     status: NDArray[np.int64]
-    """int64 [seats, STATUS]: the current status of each process; zeros when it is launched."""
+    """int64 [slots, STATUS]: the current status of each process; zeros when it is launched."""
 
     def launch(self, target: Target, take: Take | None = None) -> Process:
         """Start a process.
@@ -233,7 +234,7 @@ class Place(Protocol):
 
 
 Places = Callable[[int, int], Place]
-"""Makes a place from the number of seats and the maximum number of registered weights."""
+"""Makes a place from the number of slots and the maximum number of registered weights."""
 
 
 class Machines(Protocol):
@@ -243,7 +244,7 @@ class Machines(Protocol):
     def address(self) -> str:
         """This machine's address for them."""
 
-    def place(self, seats: int, weights: int) -> Place:
+    def place(self, slots: int, weights: int) -> Place:
         """A place on them; see :data:`Places`."""
 
 
@@ -259,7 +260,7 @@ class Parent(ABC):
     status: NDArray[np.int64]
 
     @abstractmethod
-    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
+    def say(self, kind: str, data: Json = NO_DATA, arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message; call from any thread. Raises GoneError if the other end has ended."""
 
     @abstractmethod
@@ -267,7 +268,7 @@ class Parent(ABC):
         """The next message. Raises GoneError if the other end has ended."""
 
     @abstractmethod
-    def newest(self, reference: Mapping[str, Any]) -> Newest:
+    def newest(self, reference: Json) -> Newest:
         """The weights that a :class:`Publisher` writes."""
 
     @abstractmethod

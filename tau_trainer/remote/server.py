@@ -96,12 +96,12 @@ class _Process:
 
     def __init__(self, asked: dict[str, Any], asking: int, status: int, files: Sequence[int]) -> None:
         self.asking, self.status, self.files = asking, status, files
-        self._told = asked
+        self._request = asked
         self._forks = True
 
     def load(self) -> None:
         """In the server: load its modules. Errors in them are ignored here; the process will see them itself."""
-        for module in (self._told["module"], *self._told["preload"]):
+        for module in (self._request["module"], *self._request["preload"]):
             if module not in sys.modules:
                 with contextlib.suppress(Exception):
                     importlib.import_module(module)
@@ -111,7 +111,7 @@ class _Process:
 
     def become(self) -> None:
         """Take over folder, files, variables and signals."""
-        asked = self._told
+        asked = self._request
         os.close(self.status)
         high = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for file in (self.asking, *self.files)]
         for file in (self.asking, *self.files):
@@ -131,7 +131,7 @@ class _Process:
 
     def run(self) -> Any:
         """Do its work; returns the result of its ``main``."""
-        module, arguments = self._told["module"], self._told["arguments"]
+        module, arguments = self._request["module"], self._request["arguments"]
         if not self._forks:
             variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
             os.execve(sys.executable, [sys.executable, "-P", "-m", module, *arguments], variables)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tau_trainer.columns import Arrays
 from tau_trainer.remote.channel import SharedBytes
-from tau_trainer.remote.process import Layout, Weights
+from tau_trainer.remote.process import Layout, PolicyWeights
 
 _HEAD = 64
 """Bytes of the header (number of writes, opts so far), and of each slot's header (version, opts, checksum)."""
@@ -69,7 +69,7 @@ class WeightMemory:
         self._head[0] = following
         self.tell(max(opts, self.opts))
 
-    def read(self) -> Weights:
+    def read(self) -> PolicyWeights:
         """The newest weights. Raises RuntimeError if nothing was written yet."""
         while True:
             written = self.written
@@ -79,7 +79,7 @@ class WeightMemory:
             version, opts, checksum = np.frombuffer(content, np.int64, 3).tolist()
             data = memoryview(content)[_HEAD : _HEAD + self._size]
             if zlib.crc32(data, zlib.crc32(content[:16])) == checksum:
-                return Weights(version, opts, self._arrays(data))
+                return PolicyWeights(version, opts, self._arrays(data))
 
     def _arrays(self, data: memoryview) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {}

@@ -22,7 +22,7 @@ from tau_trainer.envs.spaces import action_spec, arrays, sensors, to_space
 from tau_trainer.envs.threaded import named_arguments
 from tau_trainer.errors import SettingsError
 from tau_trainer.evaluation.candidates import Candidate
-from tau_trainer.evaluation.episodes import Episodes
+from tau_trainer.evaluation.episodes import EpisodeLog
 from tau_trainer.files import atomic_write_bytes
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tau_trainer.training.stored import candidates_of_run
@@ -58,16 +58,16 @@ _ONCE = Showing()
 
 
 @dataclass(slots=True)
-class Played:
+class PlayedEpisodes:
     """The played episodes."""
 
     name: str
     """Name of the learner whose policy played."""
-    episodes: Episodes = field(default_factory=Episodes)
+    episodes: EpisodeLog = field(default_factory=EpisodeLog)
     pictures: int = 0
 
 
-def animate(run: Path, env: str, target: Path, showing: Showing = _ONCE) -> Played:
+def animate(run: Path, env: str, target: Path, showing: Showing = _ONCE) -> PlayedEpisodes:
     """Play and write ``target``, completely or not at all.
 
     Args:
@@ -85,7 +85,7 @@ def animate(run: Path, env: str, target: Path, showing: Showing = _ONCE) -> Play
     playing = _make(env, run, showing.env_args)
     try:
         candidate = _fitting(candidates_of_run(run), playing, run, env)
-        played = Played(candidate.name)
+        played = PlayedEpisodes(candidate.name)
         rate = showing.fps or float(playing.metadata.get("render_fps") or _FPS)
         pictures = _pictures(playing, candidate, played, showing, env)
         with tempfile.TemporaryDirectory(prefix="tau-animate-") as place:
@@ -141,7 +141,7 @@ def _actions_in_words(actions: ActionSpec) -> str:
 
 
 def _pictures(
-    env: gymnasium.Env[Any, Any], candidate: Candidate, played: Played, showing: Showing, name: str
+    env: gymnasium.Env[Any, Any], candidate: Candidate, played: PlayedEpisodes, showing: Showing, name: str
 ) -> Iterator[Picture]:
     """Play; yields a picture of every step, and of the start and end of every episode."""
     actor = Actor(candidate.policy, np.random.default_rng(showing.seed), deterministic=showing.deterministic)
@@ -163,7 +163,7 @@ def _pictures(
             yield _drawn(env, played, name)
 
 
-def _drawn(env: gymnasium.Env[Any, Any], played: Played, name: str) -> Picture:
+def _drawn(env: gymnasium.Env[Any, Any], played: PlayedEpisodes, name: str) -> Picture:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -264,13 +264,13 @@ def _stops(chart: Chart, x: Scale, detail: Detail, shown: Shown) -> Iterator[Mar
     for i, place in enumerate(places):
         left = x.share((places[i - 1] + place) / 2) if i else 0.0
         right = x.share((place + places[i + 1]) / 2) if i + 1 < len(places) else 1.0
-        tip = element("title", _told(chart, place, shown))
+        tip = element("title", _tooltip(chart, place, shown))
         yield element(
             "rect", tip, x=f"{100 * left:.4g}%", width=f"{100 * (right - left):.4g}%", height="100%", class_="stop"
         )
 
 
-def _told(chart: Chart, place: float, shown: Shown) -> str:
+def _tooltip(chart: Chart, place: float, shown: Shown) -> str:
     """The lines' values at that number of decisions, or their last values before it."""
     rows = [f"{place:,.0f} decisions"]
     for line in chart.lines[:_MOST_TOLD]:

@@ -13,7 +13,7 @@ from tau_trainer.report.chart import MOST_COLORS, stack
 from tau_trainer.report.html import Markup, cell, element, join, table
 from tau_trainer.report.numbers import duration, percent, size, when
 from tau_trainer.report.numbers import reward as signed
-from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, Session, mapping, number
+from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, SessionRecord, mapping, number
 
 
 def lessons(runs: Sequence[RunRecord]) -> Markup:
@@ -134,12 +134,12 @@ def time(runs: Sequence[RunRecord]) -> Markup:
             *parts,
             figures(head, rows),
             element("p", note, class_="note"),
-            *(_laps(runs, who) for who in ("pairs", "learners")),
+            *(_phases(runs, who) for who in ("pairs", "learners")),
         ]
     )
 
 
-def _laps(runs: Sequence[RunRecord], who: str) -> Markup | None:
+def _phases(runs: Sequence[RunRecord], who: str) -> Markup | None:
     """Time of the last session by activity, of all pairs or learners together; None: unknown."""
     rows, head = list[tuple[object, ...]](), list[str]()
     found = []
@@ -160,11 +160,11 @@ def _laps(runs: Sequence[RunRecord], who: str) -> Markup | None:
 _SPLIT = ("starting engines", "training", "evaluating, saving, exporting")
 
 
-def _starting(session: Session) -> float:
+def _starting(session: SessionRecord) -> float:
     return float(session.training if session.training is not None else session.ended)
 
 
-def _training(session: Session) -> float:
+def _training(session: SessionRecord) -> float:
     if session.training is None:
         return 0.0
     return max(0.0, float(session.trained if session.trained is not None else session.ended) - float(session.training))

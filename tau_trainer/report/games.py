@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from tau_trainer.metrics.charts import Chart, Line
 from tau_trainer.metrics.games import HEADINGS, Games
@@ -12,6 +11,7 @@ from tau_trainer.report.cells import NOTHING, of_run
 from tau_trainer.report.chart import Detail, draw
 from tau_trainer.report.html import Markup, element, join, table
 from tau_trainer.report.records import RunRecord, mapping, number
+from tau_trainer.specs import Json
 
 _ABOUT = (
     "Score: share of the points, a draw counts half, with Wilson's interval of 95 %. Games are those that the "
@@ -28,14 +28,14 @@ def games(runs: Sequence[RunRecord], last: float, detail: Detail) -> Markup:
     return join([*parts, element("p", _ABOUT, class_="note")])
 
 
-def _behaviors(run: RunRecord) -> Iterator[Mapping[str, Any]]:
+def _behaviors(run: RunRecord) -> Iterator[Json]:
     known = run.result.get("behaviors")
     for behavior in map(mapping, known if isinstance(known, list) else []):
         if behavior.get("games"):
             yield behavior
 
 
-def _behavior(name: str, behavior: Mapping[str, Any], last: float, detail: Detail) -> Iterator[Markup]:
+def _behavior(name: str, behavior: Json, last: float, detail: Detail) -> Iterator[Markup]:
     found = [_games(mapping(row)) for row in behavior["games"]]
     results = [games for games in found if games is not None and games.played]
     elo = number(behavior.get("elo"))
@@ -70,7 +70,7 @@ def _row(games: Games) -> Markup:
     return element("tr", element("th", head, scope="row"), *numbers)
 
 
-def _games(row: Mapping[str, Any]) -> Games | None:
+def _games(row: Json) -> Games | None:
     """None if the file was changed and is not valid."""
     counts = [number(row.get(name)) for name in ("won", "drawn", "lost")]
     if not all(count is not None and count >= 0 for count in counts):

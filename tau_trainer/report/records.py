@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tau_trainer.errors import CheckpointError, TauError
 from tau_trainer.files import reason
@@ -16,12 +15,13 @@ from tau_trainer.report.configuration import Configuration
 from tau_trainer.runs.checkpoint_index import learner_names, scan
 from tau_trainer.runs.checkpoints import read_manifest
 from tau_trainer.runs.folder import RunFolder
+from tau_trainer.specs import Json
 
 IN_PROGRESS, BROKEN_OFF = "in progress", "broken off"
 
 
 @dataclass(slots=True)
-class Session:
+class SessionRecord:
     """One start of the program within a run; a resumed run has several. Times are seconds since that start."""
 
     ended: float = 0.0
@@ -35,7 +35,7 @@ class Session:
     """Time in updates, of all learners together. They run at the same time as acting."""
     held_seconds: float = 0.0
     """Time that engines waited because learning was behind."""
-    result: Mapping[str, Any] | None = None
+    result: Json | None = None
     """The line with the result; None if there is none."""
 
 
@@ -92,16 +92,16 @@ class RunRecord:
     """Its curves; independent pairs are pairs of one behavior."""
     outcome: str
     """Outcome of the result, ``in progress`` or ``broken off``."""
-    sessions: list[Session] = field(default_factory=list)
+    sessions: list[SessionRecord] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
     pairs: dict[str, PairRecord] = field(default_factory=dict)
     non_finite: int = 0
     """Number of values that were NaN or infinite."""
-    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: Json = field(default_factory=dict)
     """Content of ``evaluation.json``; empty if it is missing."""
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Json = field(default_factory=dict)
     """Content of ``run.json``."""
-    timers: Mapping[str, Any] = field(default_factory=dict)
+    timers: Json = field(default_factory=dict)
     """Content of ``timers.json``, of the last session; empty if it is missing."""
     configuration: Configuration = field(default_factory=Configuration)
     checkpoints: list[SavedPolicy] = field(default_factory=list)
@@ -143,7 +143,7 @@ class RunRecord:
         return run
 
     @property
-    def result(self) -> Mapping[str, Any]:
+    def result(self) -> Json:
         """The line with the run's result; empty if the run is in progress or was broken off."""
         return (self.sessions[-1].result if self.sessions else None) or {}
 
@@ -164,7 +164,7 @@ class RunRecord:
         """Seconds of all sessions together."""
         return sum(session.ended for session in self.sessions)
 
-    def _read_json(self, path: Path) -> Mapping[str, Any]:
+    def _read_json(self, path: Path) -> Json:
         if not path.is_file():
             return {}
         try:
@@ -177,12 +177,12 @@ class RunRecord:
         self.happenings.append(Happening("damaged file", f"{path.name} {why}"))
         return {}
 
-    def _read_records(self, records: Iterable[Mapping[str, Any]]) -> None:
+    def _read_records(self, records: Iterable[Json]) -> None:
         for record in records:
             elapsed = number(record.get("elapsed"))
             now = self.sessions[-1] if self.sessions else None
             if now is None or now.result is not None or (elapsed is not None and elapsed < now.ended - NEW_START_S):
-                now = Session()
+                now = SessionRecord()
                 self.sessions.append(now)
             now.ended = max(now.ended, elapsed or 0.0)
             match record:
@@ -197,7 +197,7 @@ class RunRecord:
                     for error in errors if isinstance(errors, list) else ():
                         self.happenings.append(Happening("error", str(error)))
 
-    def _add_summary(self, session: Session, record: Mapping[str, Any]) -> None:
+    def _add_summary(self, session: SessionRecord, record: Json) -> None:
         values, statistics = mapping(record.get("values")), mapping(record.get("statistics"))
         seconds = number(values.get(keys.UPDATE_SECONDS))
         if seconds is not None:
@@ -210,7 +210,7 @@ class RunRecord:
             session.trained = session.ended
         self.non_finite += sum(int(number(mapping(summed).get("non_finite")) or 0) for summed in statistics.values())
 
-    def _add_event(self, session: Session, kind: str, fields: Mapping[str, Any], elapsed: float | None) -> None:
+    def _add_event(self, session: SessionRecord, kind: str, fields: Json, elapsed: float | None) -> None:
         pair, text = fields.get("pair"), fields.get("message")
         if kind == "pair":
             self.pairs.setdefault(str(pair), PairRecord()).state = str(fields.get("state"))
@@ -234,14 +234,14 @@ class RunRecord:
                     self.happenings.append(Happening("damaged file", str(error)))
 
 
-def _kind_of_warning(fields: Mapping[str, Any], text: str) -> str:
+def _kind_of_warning(fields: Json, text: str) -> str:
     """Kind of a warning, by its fields; in older logs, which lack them, by its words."""
     if "restart" in fields or "starting it again in" in text:
         return "engine restart"
     return "refused update" if "skipped" in fields or text.startswith("an update was skipped") else "warning"
 
 
-def _saved(manifest: Mapping[str, Any]) -> SavedPolicy:
+def _saved(manifest: Json) -> SavedPolicy:
     learner = mapping(mapping(manifest["content"]).get("learner"))
     scores = learner.get("recent_scores")
     newest = mapping(scores[-1]) if isinstance(scores, list) and scores else {}
@@ -256,7 +256,7 @@ def _saved(manifest: Mapping[str, Any]) -> SavedPolicy:
     )
 
 
-def mapping(value: object) -> Mapping[str, Any]:
+def mapping(value: object) -> Json:
     """``value`` if it is a mapping, otherwise an empty one: the file may be damaged."""
     return value if isinstance(value, Mapping) else {}
 

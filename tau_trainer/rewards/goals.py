@@ -33,7 +33,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedGoalRule:
     """A user's rule with checked results. Is a :data:`RewardDone` itself."""
 
     rule: Callable[[FloatArray, FloatArray], Any]
@@ -71,7 +71,7 @@ def goal_rule(settings: HindsightSettings, environment: Sequence[str]) -> Reward
     if settings.reward_done is not None:
         name = f"hindsight.reward_done '{settings.reward_done}'"
         try:
-            return Checked(plugins.resolve(settings.reward_done), name)
+            return CheckedGoalRule(plugins.resolve(settings.reward_done), name)
         except Exception as error:  # a user's module can raise anything
             raise SettingsError(f"{name} cannot be loaded: {error}; name a function as MODULE:FUNCTION") from error
     path = environment[0] if environment else ""
@@ -79,7 +79,7 @@ def goal_rule(settings: HindsightSettings, environment: Sequence[str]) -> Reward
     if colon and prefix in plugins.names("environments"):
         goals = getattr(plugins.load("environments", prefix), "goals", None)
         if goals is not None:
-            return Checked(goals(*environment), f"--env {path}: its reward for a goal")
+            return CheckedGoalRule(goals(*environment), f"--env {path}: its reward for a goal")
     raise SettingsError(
         "hindsight needs a reward rule for goals, but the environment does not have one; set "
         "hindsight.distance (a threshold), or name your own function with hindsight.reward_done"

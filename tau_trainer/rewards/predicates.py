@@ -13,7 +13,7 @@ from tau_trainer.specs import BoolArray, Float64Array
 
 
 @dataclass(frozen=True, slots=True)
-class StepFacts:
+class StepData:
     """Inputs of a predicate: one step of ``n`` agents."""
 
     reward: Float64Array
@@ -26,7 +26,7 @@ class StepFacts:
     """bool ``[n]``: the episode ended with this step."""
 
 
-def succeeded(facts: StepFacts, settings: RewardSettings) -> BoolArray | None:
+def succeeded(inputs: StepData, settings: RewardSettings) -> BoolArray | None:
     """Bool ``[n, r]`` by the settings' predicate; None if there is none.
 
     Raises:
@@ -36,12 +36,12 @@ def succeeded(facts: StepFacts, settings: RewardSettings) -> BoolArray | None:
         case "none":
             return None
         case "positive":
-            return facts.reward > 0.0
+            return inputs.reward > 0.0
         case "threshold":
-            return facts.reward >= settings.success_threshold
+            return inputs.reward >= settings.success_threshold
         case "outcome":  # False before the end
-            return facts.done[:, None] & (facts.episode_return > settings.success_threshold)
+            return inputs.done[:, None] & (inputs.episode_return > settings.success_threshold)
         case "distance":
-            if facts.error is None:
+            if inputs.error is None:
                 raise ValueError("predicate `distance` needs a target")
-            return facts.error <= settings.success_distance
+            return inputs.error <= settings.success_distance

@@ -19,19 +19,19 @@ _FOLDER_NAME = re.compile(r"(?P<name>.+)-(?P<step>\d+)(?:\.(?P<revision>\d+))?")
 
 
 _EARLIER = 10**15
-"""Subtracted to number the moments of versions without moment numbers below 0, in their order."""
+"""Subtracted to number the checkpoint sets of versions without checkpoint set numbers below 0, in their order."""
 
 
-class Mark(NamedTuple):
-    """The moment of a checkpoint: see :mod:`.moments`."""
+class SetId(NamedTuple):
+    """The checkpoint set of a checkpoint: see :mod:`.checkpoint_sets`."""
 
     number: int
-    """Number of the moment in the run."""
+    """Number of the checkpoint set in the run."""
     names: tuple[str, ...]
-    """File names of the policies in the moment; empty if unknown, in checkpoints of earlier versions."""
+    """File names of the policies in the checkpoint set; empty if unknown, in checkpoints of earlier versions."""
 
 
-ALONE = Mark(0, ())
+ALONE = SetId(0, ())
 
 
 @dataclass(frozen=True, order=True)
@@ -45,7 +45,7 @@ class Entry:
     revision: int
     """1, or more if the same step was saved again."""
     path: Path
-    moment: Mark = field(compare=False)
+    set_id: SetId = field(compare=False)
     name: str | None = field(compare=False)
     """Name of the behavior or learner; None if the manifest cannot be read."""
 
@@ -79,8 +79,8 @@ def _entries(folder: Path, files: Container[str] | None = None) -> list[Entry]:
         if parts is None or parts["name"].startswith(".") or not path.is_dir():
             continue
         if files is None or parts["name"] in files:
-            name, serial, moment = _read(path)
-            entries.append(Entry(serial, int(parts["step"]), int(parts["revision"] or 1), path, moment, name))
+            name, serial, set_id = _read(path)
+            entries.append(Entry(serial, int(parts["step"]), int(parts["revision"] or 1), path, set_id, name))
     return entries
 
 
@@ -99,22 +99,22 @@ def digest_of(manifest: Manifest) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def mark_of(head: Manifest) -> Mark:
-    """The moment of a parsed manifest."""
-    moment = head.get("moment")
-    if moment is not None:
-        return Mark(int(moment["number"]), tuple(moment["of"]))
+def set_id_of(head: Manifest) -> SetId:
+    """The checkpoint set of a parsed manifest."""
+    set_id = head.get("moment")
+    if set_id is not None:
+        return SetId(int(set_id["number"]), tuple(set_id["of"]))
     content = head["content"]
-    return Mark(int(content.get("steps", content.get("generation", 0))) - _EARLIER, ())
+    return SetId(int(content.get("steps", content.get("generation", 0))) - _EARLIER, ())
 
 
-def _read(path: Path) -> tuple[str | None, int, Mark]:
-    """A checkpoint's name, serial number and moment; None, 0 and the lowest moment if the manifest is unreadable."""
+def _read(path: Path) -> tuple[str | None, int, SetId]:
+    """A checkpoint's name, serial number and set; None, 0 and the lowest set if the manifest is unreadable."""
     try:
         head = parse_json((path / "manifest.json").read_bytes())
-        name, serial, moment = head["name"], head["serial"], mark_of(head)
+        name, serial, set_id = head["name"], head["serial"], set_id_of(head)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None, 0, Mark(-_EARLIER, ())
+        return None, 0, SetId(-_EARLIER, ())
     if not isinstance(name, str) or not isinstance(serial, int):
-        return None, 0, moment
-    return name, serial, moment
+        return None, 0, set_id
+    return name, serial, set_id

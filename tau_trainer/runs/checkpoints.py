@@ -1,10 +1,10 @@
 """Checkpoints that are either complete or absent.
 
-A checkpoint is a folder ``<name>-<step>`` with ``tensors.safetensors`` (weights, optimizer moments, statistics) and
-``manifest.json`` (step, creation time, hash and size of the tensor file, name, shape and type of every tensor, and
+A checkpoint is a folder ``<name>-<step>`` with ``tensors.safetensors`` (weights, optimizer checkpoint sets, statistics)
+and ``manifest.json`` (step, creation time, hash and size of the tensor file, name, shape and type of every tensor, and
 the writer's own counters, schedules and random-number states). It is written under another name, flushed to the
-disk, and renamed. A process that dies at any moment leaves the old checkpoints and at most a hidden folder, which the
-next save deletes. Loading compares every hash; nothing is ever unpickled.
+disk, and renamed. A process that dies at any checkpoint set leaves the old checkpoints and at most a hidden folder,
+which the next save deletes. Loading compares every hash; nothing is ever unpickled.
 
 Only one process may write to a folder at a time; its threads save under different names.
 """
@@ -29,7 +29,7 @@ from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError, NonFiniteError, TauError
 from tau_trainer.files import file_name, parse_json, plain, reason, rename, sync_folder, write_synced
 from tau_trainer.runs import tensors as tensor_file
-from tau_trainer.runs.checkpoint_index import ALONE, Manifest, Mark, digest_of, free_path, mark_of, scan
+from tau_trainer.runs.checkpoint_index import ALONE, Manifest, SetId, digest_of, free_path, scan, set_id_of
 
 FORMAT = "tau-trainer-checkpoint"
 FORMAT_VERSION = 1
@@ -55,8 +55,8 @@ class Checkpoint:
     """Tensors by name."""
     manifest: dict[str, Any]
     """Data that the writer stored in addition to the tensors."""
-    moment: Mark = ALONE
-    """The moment, with the policies that were saved together."""
+    set_id: SetId = ALONE
+    """The checkpoint set, with the policies that were saved together."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def save_checkpoint(
     keep: int | None,
     *,
     name: str = "checkpoint",
-    moment: Mark | None = None,
+    set_id: SetId | None = None,
 ) -> Path:
     """Writes ``<folder>/<name>-<step>`` and removes the oldest checkpoints if there are more than ``keep``.
 
@@ -91,7 +91,7 @@ def save_checkpoint(
         manifest: all other data, in JSON types.
         keep: number of checkpoints of this name to keep; 0 or less keeps all. None: the caller calls :func:`retire`.
         name: behavior or learner.
-        moment: the moment, with the policies that are saved together; None: this checkpoint only.
+        set_id: the checkpoint set, with the policies that are saved together; None: this checkpoint only.
 
     Returns:
         The checkpoint's folder.
@@ -109,7 +109,7 @@ def save_checkpoint(
         with _staging(folder, name) as staging:
             entries = scan(folder, name)
             serial = 1 + max((entry.serial for entry in entries), default=0)
-            head = _manifest(name, step, serial, moment, data, table, content)
+            head = _manifest(name, step, serial, set_id, data, table, content)
             write_synced(staging / TENSORS, data)
             write_synced(staging / MANIFEST, json.dumps(head, indent=1, allow_nan=False).encode())
             sync_folder(staging)
@@ -145,7 +145,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise _damaged(path, f"'{TENSORS}' cannot be read: {error}") from error
     if tensor_file.table_of(tensors) != head["tensors"]:
         raise _damaged(path, f"'{TENSORS}' does not hold the tensors that '{MANIFEST}' lists")
-    return Checkpoint(path, head["name"], head["step"], head["created"], tensors, head["content"], mark_of(head))
+    return Checkpoint(path, head["name"], head["step"], head["created"], tensors, head["content"], set_id_of(head))
 
 
 def latest_checkpoint(
@@ -156,10 +156,10 @@ def latest_checkpoint(
 ) -> Latest:
     """The last complete checkpoint of ``name``.
 
-    Damaged ones are skipped with a warning; those of the moments in ``passed`` are skipped without one.
+    Damaged ones are skipped with a warning; those of the checkpoint sets in ``passed`` are skipped without one.
     """
     warnings: list[str] = []
-    entries = [entry for entry in scan(folder, name) if entry.moment.number not in passed]
+    entries = [entry for entry in scan(folder, name) if entry.set_id.number not in passed]
     unreadable = [entry for entry in entries if entry.serial == 0]  # warn about these, although their age is unknown
     for entry in (*unreadable, *reversed(entries[len(unreadable) :])):
         try:
@@ -173,7 +173,7 @@ def _manifest(
     name: str,
     step: int,
     serial: int,
-    moment: Mark | None,
+    set_id: SetId | None,
     data: bytes,
     table: tensor_file.Table,
     content: object,
@@ -189,8 +189,8 @@ def _manifest(
         "tensors": table,
         "content": content,
     }
-    if moment is not None:
-        head["moment"] = {"number": moment.number, "of": list(moment.names)}
+    if set_id is not None:
+        head["moment"] = {"number": set_id.number, "of": list(set_id.names)}
     return {**head, "digest": digest_of(head)}
 
 

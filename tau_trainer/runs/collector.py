@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from tau_trainer.metrics import BaselineScore, BehaviorSnapshot, PairMetrics
 from tau_trainer.runs.store import ModelWriter
+from tau_trainer.specs import Json
 
 
 class Export(NamedTuple):
@@ -31,7 +32,7 @@ class Conclusion(NamedTuple):
     """Other files by their names in the last panel."""
     failures: Sequence[str] = ()
     """A sentence for each file that could not be written."""
-    evaluation: Mapping[str, Any] | None = None
+    evaluation: Json | None = None
     """Content of ``evaluation.json``; None if there is none."""
     verdict: str | None = None
     chosen: Mapping[str, str] = {}
@@ -94,7 +95,7 @@ class Collector(ABC):
         return ()
 
     @property
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> Json:
         """Other current fields of :class:`RunSnapshot`."""
         return {}
 

@@ -176,7 +176,7 @@ class Run:
         """
         collector = self.collector
         collector.announce()
-        self.callbacks.tell("on_train_begin", self.told())
+        self.callbacks.tell("on_train_begin", self.train_info())
         begun = time.monotonic()
         try:
             while collector.advance():
@@ -220,7 +220,7 @@ class Run:
         self._draw()
         make = partial(self.report, found, models, [*self.store.failures.values(), *failures])
         report, before = make(), self.error
-        self.callbacks.tell("on_train_end", self.told(report))
+        self.callbacks.tell("on_train_end", self.train_info(report))
         return self._tell(report if self.error is before else make())
 
     def _export(self, found: Conclusion) -> tuple[dict[str, Path], list[str]]:
@@ -287,7 +287,7 @@ class Run:
         rate, left = fields["decisions_per_second"], max(fields["max_decisions"] - fields["decisions"], 0)
         return RunSnapshot(**fields, eta_s=left / rate if rate > 0 and fields["max_decisions"] else None)
 
-    def told(self, report: RunReport | None = None) -> TrainInfo:
+    def train_info(self, report: RunReport | None = None) -> TrainInfo:
         """The event about the whole run for callbacks; ``report``: at the end."""
         return TrainInfo(self.run_id, self.folder.path, self.seed, self.collector.steps, report)
 

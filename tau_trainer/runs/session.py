@@ -238,12 +238,12 @@ def kept_recorders(
     """
     names = {"python": "python_version", "tau-trainer": "tau_trainer_version", "torch": "pytorch_version"}
     names |= {"numpy": "numpy_version"}
-    facts = {names[package]: version for package, version in versions().items() if package in names and version}
-    facts["communication_protocol_version"] = COMMUNICATION_VERSION
-    facts["command_line_arguments"] = " ".join(sys.argv if command_line is None else command_line)
+    metadata = {names[package]: version for package, version in versions().items() if package in names and version}
+    metadata["communication_protocol_version"] = COMMUNICATION_VERSION
+    metadata["command_line_arguments"] = " ".join(sys.argv if command_line is None else command_line)
     wanted = dict.fromkeys([*getattr(settings, "recorders", ()), *plugins.others("recorders")])
     others = [plugins.load("recorders", name)(settings, folder.path) for name in wanted]
-    kept = [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(folder.timers, timers, facts)]
+    kept = [JsonLines(folder.log), TensorBoard(folder.path), TimersFile(folder.timers, timers, metadata)]
     return [*kept, StatusFile(folder.status), *others]
 
 

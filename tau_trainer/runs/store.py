@@ -1,4 +1,4 @@
-"""Saves a run's policies during the run: checkpoints, grouped in moments, and their models."""
+"""Saves a run's policies during the run: checkpoints, grouped in checkpoint sets, and their models."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import TauError
-from tau_trainer.metrics import Laps, MetricsHub
+from tau_trainer.metrics import MetricsHub, PhaseTimer
 from tau_trainer.runs.callbacks import Callbacks, SaveInfo
+from tau_trainer.runs.checkpoint_sets import CheckpointSet, last_number, write_model
 from tau_trainer.runs.checkpoints import retire
-from tau_trainer.runs.moments import Moment, last_number, write_model
 from tau_trainer.runs.status import write_status
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ ModelWriter = Callable[[Path], object]
 """Writes a policy's model to a file. Raises TauError."""
 
 
-class Kept(NamedTuple):
+class PolicySnapshot(NamedTuple):
     """Data of one policy for a checkpoint."""
 
     name: str
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
     """Writes the model; None if the policy cannot be exported."""
     keep: int
     """Number of newest checkpoints to keep; 0 or less keeps all."""
-    laps: Laps | None = None
+    phases: PhaseTimer | None = None
     """Measures the time of writing."""
 
 
@@ -59,13 +59,13 @@ class Store:
         """Folder of all checkpoints."""
         return self.folder / "checkpoints"
 
-    def save(self, policies: Sequence[Kept], lessons: Mapping[str, int] = {}, *, models: bool = True) -> bool:
+    def save(self, policies: Sequence[PolicySnapshot], lessons: Mapping[str, int] = {}, *, models: bool = True) -> bool:
         """Write a checkpoint of each of these policies, and its model; failures are warnings.
 
-        All belong to one moment: if one cannot be written, none is, and the previous moment remains.
+        All belong to one checkpoint set: if one cannot be written, none is, and the previous checkpoint set remains.
 
         Args:
-            policies: of the moment.
+            policies: of the checkpoint set.
             lessons: see :meth:`write_status`.
             models: whether to write models too.
 
@@ -73,31 +73,31 @@ class Store:
             Whether the checkpoints were written.
         """
         self._number += 1
-        moment = Moment(self.checkpoints, self._number, [kept.name for kept in policies])
+        checkpoint_set = CheckpointSet(self.checkpoints, self._number, [policy.name for policy in policies])
         written: dict[str, tuple[Path, float | None]] = {}
-        begun: list[Kept] = []
+        begun: list[PolicySnapshot] = []
         try:
-            for kept in policies:
-                begun.append(kept)
-                self._callbacks.soon("on_save_begin", SaveInfo(kept.name, kept.steps))
-                written[kept.name] = self._write(moment, kept)
+            for policy in policies:
+                begun.append(policy)
+                self._callbacks.soon("on_save_begin", SaveInfo(policy.name, policy.steps))
+                written[policy.name] = self._write(checkpoint_set, policy)
         except TauError as error:
-            moment.give_up()
+            checkpoint_set.give_up()
             sentence = str(error)
             if len(policies) > 1:
                 sentence += " The other policies were not saved either, because all must be saved together."
-            self.failures |= {kept.name: sentence for kept in policies}
+            self.failures |= {policy.name: sentence for policy in policies}
             self._hub.warning(sentence)
-            for kept in begun:
-                self._callbacks.soon("on_save_end", SaveInfo(kept.name, kept.steps, error=sentence))
+            for policy in begun:
+                self._callbacks.soon("on_save_end", SaveInfo(policy.name, policy.steps, error=sentence))
             return False
-        for kept in policies:
-            path, reward = written[kept.name]
-            model = self._settle(kept, path, models)
-            self.failures.pop(kept.name, None)
-            facts = {"behavior": kept.name, "step": kept.steps, "path": str(path), "reward": reward}
+        for policy in policies:
+            path, reward = written[policy.name]
+            model = self._settle(policy, path, models)
+            self.failures.pop(policy.name, None)
+            facts = {"behavior": policy.name, "step": policy.steps, "path": str(path), "reward": reward}
             self._hub.event("checkpoint", **facts, model=None if model is None else str(model))
-            self._callbacks.soon("on_save_end", SaveInfo(kept.name, kept.steps, path))
+            self._callbacks.soon("on_save_end", SaveInfo(policy.name, policy.steps, path))
         self.write_status(lessons)
         return True
 
@@ -108,28 +108,28 @@ class Store:
         except TauError as error:
             self._hub.warning(str(error))
 
-    def _write(self, moment: Moment, kept: Kept) -> tuple[Path, float | None]:
+    def _write(self, checkpoint_set: CheckpointSet, policy: PolicySnapshot) -> tuple[Path, float | None]:
         """The checkpoint's folder, and the mean reward that it states."""
-        if kept.laps is not None:
-            kept.laps.begin()
-        tensors, content = kept.state()
-        path = moment.write(kept.name, kept.steps, tensors, content)
-        if kept.laps is not None:
-            kept.laps.lap("checkpoint")
+        if policy.phases is not None:
+            policy.phases.begin()
+        tensors, content = policy.state()
+        path = checkpoint_set.write(policy.name, policy.steps, tensors, content)
+        if policy.phases is not None:
+            policy.phases.end("checkpoint")
         return path, content.get("learner", {}).get("mean_reward")
 
-    def _settle(self, kept: Kept, path: Path, models: bool) -> Path | None:
-        """Once its moment is complete, remove the checkpoints that it replaces, and write its model; returns its path.
+    def _settle(self, policy: PolicySnapshot, path: Path, models: bool) -> Path | None:
+        """Once its set is complete, remove the checkpoints that it replaces, and write its model; returns its path.
 
         None: there is no model, or it could not be written.
         """
         model = None
-        retire(self.checkpoints, kept.name, path, kept.keep)
-        if models and kept.model is not None:
+        retire(self.checkpoints, policy.name, path, policy.keep)
+        if models and policy.model is not None:
             try:
-                model = write_model(self.folder, kept.name, kept.steps, kept.model)
+                model = write_model(self.folder, policy.name, policy.steps, policy.model)
             except TauError as error:
                 self._hub.warning(f"the model of checkpoint {path.name} was not written: {error}")
-        if kept.laps is not None:
-            kept.laps.lap("model")
+        if policy.phases is not None:
+            policy.phases.end("model")
         return model

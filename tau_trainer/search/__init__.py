@@ -10,7 +10,7 @@ from __future__ import annotations
 from tau_trainer.search.compare import OPTIMIZERS, AgentFinder, Comparison, OptFinder
 from tau_trainer.search.lr import LRFinder, LRResult
 from tau_trainer.search.sweep import Sweep
-from tau_trainer.search.trial import Outcome, Trial, state_of
+from tau_trainer.search.trial import Trial, TrialResult, state_of
 
 __all__ = [
     "OPTIMIZERS",
@@ -19,8 +19,8 @@ __all__ = [
     "LRFinder",
     "LRResult",
     "OptFinder",
-    "Outcome",
     "Sweep",
     "Trial",
+    "TrialResult",
     "state_of",
 ]

@@ -16,7 +16,7 @@ from typing import Any
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.search.scaling import Probe, Scaling, scaled
-from tau_trainer.search.speed import Seen, Speed, speed_of
+from tau_trainer.search.speed import LargestMessages, Speed, speed_of
 from tau_trainer.search.stillness import Costs
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.engines import plays_unreal
@@ -114,7 +114,7 @@ class Adviser:
         self._settings, self._candidates, self._refused = settings, candidates, refused
         self._seconds, self._say = seconds, say
         self._tell: Tell = lambda *_: None
-        self._seen = Seen()
+        self._seen = LargestMessages()
         self._costs: Costs | None = None
         self._stopped = False
 

@@ -14,7 +14,7 @@ from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.remote.process import Place
 from tau_trainer.search.elsewhere import Places, TrialElsewhere
-from tau_trainer.search.trial import Begin, Metric, Outcome, Trial, usual_decisions, with_numbers
+from tau_trainer.search.trial import Begin, Metric, Trial, TrialResult, usual_decisions, with_numbers
 from tau_trainer.settings import RunSettings
 from tau_trainer.settings.hyperparameters import Optimizer
 
@@ -22,11 +22,11 @@ OPTIMIZERS: tuple[str, ...] = get_args(Optimizer)
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class CandidateResult:
     """A candidate and its result."""
 
     name: str
-    outcome: Outcome
+    outcome: TrialResult
     error: str | None = None
     """Why the candidate could not be tried."""
 
@@ -38,7 +38,7 @@ class Comparison:
     search: str
     """``optimizer`` or ``agent``."""
     metric: Metric
-    tried: tuple[Tried, ...]
+    tried: tuple[CandidateResult, ...]
 
     @property
     def best(self) -> str | None:
@@ -68,7 +68,7 @@ class Comparison:
         }
 
 
-Told = Callable[[str, Outcome, int], None]
+Told = Callable[[str, TrialResult, int], None]
 """Called with a candidate's name, its results so far, and its total decisions; from any thread."""
 
 
@@ -139,7 +139,7 @@ class AgentFinder:
         for trial in list(self._running):
             trial.stop()
 
-    def _here(self, name: str, decisions: int, progress: Told) -> Tried:
+    def _here(self, name: str, decisions: int, progress: Told) -> CandidateResult:
         def tell(_: object) -> None:
             progress(name, trial.outcome, decisions)
 
@@ -147,9 +147,9 @@ class AgentFinder:
             trial = Trial(self._candidates[name], decisions, begin=self._begin, on_episodes=tell, on_update=tell)
             return self._tried(name, trial)
         except TauError as error:
-            return Tried(name, Outcome(), str(error))
+            return CandidateResult(name, TrialResult(), str(error))
 
-    def _elsewhere(self, name: str, decisions: int, ports: Places | Place, progress: Told) -> Tried | None:
+    def _elsewhere(self, name: str, decisions: int, ports: Places | Place, progress: Told) -> CandidateResult | None:
         if self._stopping.is_set():
             return None
         # A node finds free ports by itself.
@@ -159,14 +159,14 @@ class AgentFinder:
             trial = TrialElsewhere(candidate, decisions, port, lambda seen: progress(name, seen, decisions), place)
             return self._tried(name, trial)
 
-    def _tried(self, name: str, trial: Trial | TrialElsewhere) -> Tried:
+    def _tried(self, name: str, trial: Trial | TrialElsewhere) -> CandidateResult:
         self._running.append(trial)
         if self._stopping.is_set():
             trial.stop()
         try:
-            return Tried(name, trial.run())
+            return CandidateResult(name, trial.run())
         except TauError as error:
-            return Tried(name, trial.outcome, str(error))
+            return CandidateResult(name, trial.outcome, str(error))
         finally:
             self._running.remove(trial)
 
@@ -191,14 +191,14 @@ class OptFinder(AgentFinder):
         super().__init__({name: with_numbers(settings, optimizer=name) for name in optimizers}, begin=begin)
 
 
-def ranked(tried: Sequence[Tried], metric: Metric) -> tuple[Tried, ...]:
+def ranked(tried: Sequence[CandidateResult], metric: Metric) -> tuple[CandidateResult, ...]:
     """Best first: complete trials, then stopped ones, then those without a result.
 
     Stopped trials have different numbers of decisions, so only the decisions that all of them have made count.
     """
     common = min((trial.outcome.decisions for trial in tried if trial.outcome.ending == "stopped"), default=None)
 
-    def rank(trial: Tried) -> tuple[int, float]:
+    def rank(trial: CandidateResult) -> tuple[int, float]:
         stopped = trial.outcome.ending == "stopped"
         mean = trial.outcome.mean(metric, common if stopped else None)
         if trial.error is not None or trial.outcome.mean(metric) is None:

@@ -15,7 +15,7 @@ from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import TauError
 from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import GoneError, Parent, Place, Target
-from tau_trainer.search.trial import Outcome, Trial
+from tau_trainer.search.trial import Trial, TrialResult
 from tau_trainer.settings import RunSettings
 
 _TELL_S = 1.0
@@ -58,10 +58,10 @@ class TrialElsewhere:
         settings: RunSettings,
         decisions: int,
         base_port: int,
-        on_progress: Callable[[Outcome], None] = lambda outcome: None,
+        on_progress: Callable[[TrialResult], None] = lambda outcome: None,
         place: Place | None = None,
     ) -> None:
-        self.outcome = Outcome()
+        self.outcome = TrialResult()
         env = settings.env_settings.model_copy(update={"base_port": base_port})
         given = settings.model_copy(update={"env_settings": env}).model_dump(mode="json")
         self.target = Target(
@@ -79,19 +79,19 @@ class TrialElsewhere:
         """End the trial soon. Call from any thread, also before it runs."""
         self.job.stop()
 
-    def run(self) -> Outcome:
+    def run(self) -> TrialResult:
         """Wait for the trial's end. Raises TauError: it could not run, or its process ended without an answer."""
         self.outcome = _outcome(self.job.run(self._progress))
         return self.outcome
 
-    def _progress(self, facts: dict[str, Any]) -> None:
-        self.outcome = _outcome(facts)
+    def _progress(self, data: dict[str, Any]) -> None:
+        self.outcome = _outcome(data)
         self._on_progress(self.outcome)
 
 
-def _outcome(facts: dict[str, Any]) -> Outcome:
-    rewards, losses = ([(int(at), float(value)) for at, value in facts[name]] for name in ("rewards", "losses"))
-    return Outcome(rewards, losses, facts["decisions"], facts["ending"])
+def _outcome(data: dict[str, Any]) -> TrialResult:
+    rewards, losses = ([(int(at), float(value)) for at, value in data[name]] for name in ("rewards", "losses"))
+    return TrialResult(rewards, losses, data["decisions"], data["ending"])
 
 
 def work(parent: Parent) -> None:

@@ -12,7 +12,7 @@ from tau_trainer.search.advice import (
     room_of,
 )
 from tau_trainer.search.speed import (
-    Seen,
+    LargestMessages,
     Speed,
     speed_of,
 )
@@ -59,7 +59,7 @@ class FirstLook:
 
         Raises TauError: the game cannot be played, or no agent asked for a decision.
         """
-        seen = Seen()
+        seen = LargestMessages()
 
         def look(share: float) -> bool:
             tell("the game", share, "plays" if share else "starts")

@@ -7,10 +7,8 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -20,10 +18,11 @@ from tau_trainer.errors import RunFinishedError, SettingsError, TauError
 from tau_trainer.files import atomic_write_json
 from tau_trainer.metrics import keys
 from tau_trainer.runs.callbacks import Callback, EpisodeInfo, EvaluationInfo, SaveInfo
+from tau_trainer.runs.checkpoint_sets import latest_set
 from tau_trainer.runs.folder import RunFolder
-from tau_trainer.runs.moments import newest_moment
 from tau_trainer.runs.session import Session
 from tau_trainer.settings import RunSettings, SweepSettings, TrainerSettings, full_key, load_settings
+from tau_trainer.specs import Json
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.plan import RunKind
 
@@ -39,7 +38,7 @@ _LOCK_S = 120.0
 
 
 @dataclass(frozen=True)
-class Report:
+class TrialReport:
     """Progress of a trial."""
 
     decisions: int = 0
@@ -86,7 +85,7 @@ def interval_of(settings: RunSettings) -> int:
     return sweep_of(settings).interval or min(trainer.summary_every(trainer.max_steps) for trainer in trainers)
 
 
-def trial_settings(base: Path, values: Mapping[str, Any], trial: Path | None = None) -> RunSettings:
+def trial_settings(base: Path, values: Json, trial: Path | None = None) -> RunSettings:
     """Settings of a trial with these ``values``, in the folder ``trial``; None: settings for any run.
 
     Raises SettingsError if the values contradict each other.
@@ -116,7 +115,7 @@ class Member(Callback):
         values: values by key of ``sweep.space``.
     """
 
-    def __init__(self, base: Path, name: str, values: Mapping[str, Any]) -> None:
+    def __init__(self, base: Path, name: str, values: Json) -> None:
         if not base.is_file():
             raise TauError(
                 f"{base}: is not on this machine; choose --output, or --results-dir, on a disk that all machines share"
@@ -128,21 +127,21 @@ class Member(Callback):
         self._interval, self._saves = interval_of(settings), asked.scheduler == "pbt"
         self._folder, self._base, self._values = base.parent / name, base, dict(values)
         self._session: Session | None = None
-        self._waiting: Report | None = None
+        self._waiting: TrialReport | None = None
         self._changed = threading.Condition()
         self._returns: list[float] = []
         self._decisions: dict[str, int] = {}
         self._last = self._read()
         self._saved = self._ending = False
 
-    def _read(self) -> Report:
+    def _read(self) -> TrialReport:
         try:
-            return replace(Report(**json.loads((self._folder / _REPORT).read_bytes())), error=None, ended=False)
+            return replace(TrialReport(**json.loads((self._folder / _REPORT).read_bytes())), error=None, ended=False)
         except (OSError, ValueError, TypeError):
-            return Report()
+            return TrialReport()
 
-    def next(self) -> Report:
-        """Continue until the next report; the last one, also after an error, has :attr:`Report.ended`."""
+    def next(self) -> TrialReport:
+        """Continue until the next report; the last one, also after an error, has :attr:`TrialReport.ended`."""
         try:
             if self._session is None:
                 self._session = self._begun()
@@ -157,7 +156,7 @@ class Member(Callback):
     def _begun(self) -> Session:
         settings = trial_settings(self._base, self._values, self._folder)
         self._await_others()
-        there = newest_moment(self._folder / "checkpoints").checkpoints
+        there = latest_set(self._folder / "checkpoints").checkpoints
         # A trial that was killed before it saved anything starts from scratch.
         again = {"resume": bool(there), "force": not there and self._folder.exists()}
         chosen = settings.checkpoint_settings.model_copy(update=again)
@@ -175,7 +174,7 @@ class Member(Callback):
             self._waiting = None
             self._changed.notify_all()
 
-    def _heard(self, session: Session) -> Report:
+    def _heard(self, session: Session) -> TrialReport:
         """The next report, or the last one after the end of the run."""
         with self._changed:
             while self._waiting is None and session.running:
@@ -188,18 +187,18 @@ class Member(Callback):
         self._decisions |= {behavior.name: behavior.step for behavior in result.behaviors}
         return self._report(ended=True)
 
-    def _report(self, *, ended: bool = False) -> Report:
+    def _report(self, *, ended: bool = False) -> TrialReport:
         mean = float(np.mean(self._returns)) if self._returns else self._last.reward
         self._returns.clear()
         decisions = max(self._decisions.values(), default=self._last.decisions)
-        self._last = Report(decisions, mean, self._last.accuracy, ended)
+        self._last = TrialReport(decisions, mean, self._last.accuracy, ended)
         atomic_write_json(self._folder / _REPORT, asdict(self._last))
         return self._last
 
     def save(self, folder: Path) -> None:
         """Copy the newest checkpoints to ``folder``, for any trial to continue from."""
         (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        for checkpoint in newest_moment(self._folder / "checkpoints").checkpoints.values():
+        for checkpoint in latest_set(self._folder / "checkpoints").checkpoints.values():
             shutil.copytree(checkpoint.path, folder / "checkpoints" / checkpoint.path.name)
         atomic_write_json(folder / _REPORT, asdict(self._last))
 

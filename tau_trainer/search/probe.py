@@ -171,13 +171,13 @@ def _speed(settings: BatchedSettings, seconds: float) -> dict[str, Any]:
         copies = CopiesCollector(settings, run)
         run.collect_by(copies)
         learns = copies.playing.learning
-        while not all(seat.updates for seat in learns):
+        while not all(entry.updates for entry in learns):
             copies.advance()
         wait()
         begun, before = time.perf_counter(), copies.steps
-        goal = [seat.updates + 1 for seat in learns]
+        goal = [entry.updates + 1 for entry in learns]
         while time.perf_counter() - begun < seconds or any(
-            seat.updates < least for seat, least in zip(learns, goal, strict=True)
+            entry.updates < least for entry, least in zip(learns, goal, strict=True)
         ):
             copies.advance()
         wait()

@@ -41,7 +41,7 @@ class Speed:
         return sum(self.rates.values())
 
 
-class Seen:
+class LargestMessages:
     """Keeps the message with the most agents of every behavior. Implements :class:`~.play.Referee`."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def speed_of(
     engines: int,
     seconds: float,
     *,
-    seen: Seen | None = None,
+    seen: LargestMessages | None = None,
     look: Look = lambda share: True,
     say: Say = lambda text: None,
 ) -> Speed | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,10 @@ import yaml
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_json, atomic_write_text, reason
 from tau_trainer.metrics.plot import COLORS, GREY, new_figure, save_figure, style
-from tau_trainer.search.member import BASE, Report, sweep_of, trial_settings
+from tau_trainer.search.member import BASE, TrialReport, sweep_of, trial_settings
 from tau_trainer.search.results import Table
 from tau_trainer.settings import RunSettings, dump_settings, load_settings
+from tau_trainer.specs import Json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,13 +30,13 @@ _LABELS = {"reward": "mean reward\nof an episode", "accuracy": "accuracy on\nval
 
 
 @dataclass
-class Tried:
+class TrialRecord:
     """A trial and its progress."""
 
     name: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Json = field(default_factory=dict)
     """Current values, by key of the space."""
-    report: Report = field(default_factory=Report)
+    report: TrialReport = field(default_factory=TrialReport)
     """The newest report."""
     points: list[tuple[int, float]] = field(default_factory=list)
     """Decisions and value of every report; if a trial went back to an earlier state, only reports before it remain."""
@@ -66,7 +67,7 @@ class SweepRecord:
             raise SettingsError(f"there is no sweep to resume in '{folder}'; check --output, or leave --resume out")
         self.folder, self.settings = folder, load_settings(folder / BASE)
         self.asked = sweep_of(self.settings)
-        self.trials: dict[str, Tried] = {}
+        self.trials: dict[str, TrialRecord] = {}
         for line in self._lines():
             self._take(line)
 
@@ -83,17 +84,17 @@ class SweepRecord:
             with contextlib.suppress(ValueError):
                 yield json.loads(line)
 
-    def _take(self, line: Mapping[str, Any]) -> None:
-        trial = self.trials.setdefault(line["trial"], Tried(line["trial"]))
+    def _take(self, line: Json) -> None:
+        trial = self.trials.setdefault(line["trial"], TrialRecord(line["trial"]))
         trial.over = "report" not in line  # --resume may start a failed one again
         if trial.over:
             return
-        trial.values, trial.report = line["values"], Report(**line["report"])
+        trial.values, trial.report = line["values"], TrialReport(**line["report"])
         value, decisions = trial.report.value(self.asked.metric), trial.report.decisions
         if not math.isnan(value) and trial.report.error is None:
             trial.points = [point for point in trial.points if point[0] < decisions] + [(decisions, value)]
 
-    def _write(self, line: Mapping[str, Any]) -> None:
+    def _write(self, line: Json) -> None:
         path = self.folder / _REPORTS
         try:
             with path.open("a", encoding="utf-8") as file:
@@ -104,7 +105,7 @@ class SweepRecord:
             ) from error
         self._take(line)
 
-    def told(self, trial: str, values: Mapping[str, Any], report: Report) -> None:
+    def record(self, trial: str, values: Json, report: TrialReport) -> None:
         """Record a report."""
         self._write({"trial": trial, "values": dict(values), "report": asdict(report)})
 
@@ -117,18 +118,18 @@ class SweepRecord:
         """Whether all trials have ended."""
         return len(self.trials) >= self.asked.trials and all(trial.over for trial in self.trials.values())
 
-    def ranked(self) -> list[Tried]:
+    def ranked(self) -> list[TrialRecord]:
         """Trials by their newest value, best first, then those without a value."""
         sign = -1.0 if self.asked.mode == "max" else 1.0
 
-        def rank(trial: Tried) -> tuple[bool, float]:
+        def rank(trial: TrialRecord) -> tuple[bool, float]:
             nothing = trial.ending == "failed" or not trial.points
             return nothing, 0.0 if nothing else sign * trial.points[-1][1]
 
         return sorted(self.trials.values(), key=rank)
 
     @property
-    def best(self) -> Tried | None:
+    def best(self) -> TrialRecord | None:
         """The best trial; None if nothing was measured."""
         first = next(iter(self.ranked()), None)
         return first if first is not None and first.points and first.ending != "failed" else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,10 +20,10 @@ from tau_trainer.evaluation.episodes import earned
 from tau_trainer.metrics import MetricsHub, Timer, keys
 from tau_trainer.runs.checkpoints import Checkpoint
 from tau_trainer.runs.folder import RunFolder
-from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings, check_device
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, Json
 from tau_trainer.training.plan import make_plan
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Metric = Literal["reward", "loss"]
 """Mean reward of an episode (larger is better), or :func:`loss_of` an update (smaller is better)."""
 Ending = Literal["finished", "stopped", "diverged"]
 """It made all its decisions; it was stopped; NaN ended it."""
-Begin = tuple[Mapping[str, Any], Mapping[str, Any]]
+Begin = tuple[Json, Json]
 """The result of an algorithm's :meth:`~tau_trainer.algorithms.Algorithm.state`."""
 
 _UPDATES, _DECISIONS = 20, 10_000
@@ -53,7 +53,7 @@ class Cost:
 
 
 @dataclass(slots=True)
-class Outcome:
+class TrialResult:
     """Results of a trial."""
 
     rewards: list[tuple[int, float]] = field(default_factory=list)
@@ -114,7 +114,7 @@ class Trial:
                 "a search starts its environments itself, but it cannot start the editor or engines that connect "
                 "by themselves; name a build, headless:SCENE, gym:ID or pettingzoo:MODULE with --env"
             )
-        self.outcome = Outcome()
+        self.outcome = TrialResult()
         self._settings = shortened(settings, decisions)
         self._begin, self._source = begin, source
         self._on_episodes, self._on_update = on_episodes, on_update
@@ -135,7 +135,7 @@ class Trial:
         if self._pairs is not None:
             self._pairs.run.stop()
 
-    def run(self) -> Outcome:
+    def run(self) -> TrialResult:
         """Train to the end. Raises TauError: no pair could play, or learning has failed."""
         import torch
 
@@ -148,7 +148,7 @@ class Trial:
             logs.mkdir()
             plan = make_plan("learn", self._settings, logs)
             if self._begin is not None:
-                plan = replace(plan, origins=_Given(self._settings, self._begin))
+                plan = replace(plan, initial_weights=_Given(self._settings, self._begin))
             if self._source is not None:
                 plan = replace(plan, source=self._source)
             hub = _Watched(self)
@@ -182,7 +182,7 @@ class Trial:
         if self._on_episodes is not None and not self._stopped:
             self._on_episodes(returns)
 
-    def update(self, stats: Mapping[str, Any]) -> None:
+    def update(self, stats: Json) -> None:
         """Record a finished update."""
         assert self._pairs is not None
         used = stats.get(keys.LEARNING_RATE)
@@ -199,7 +199,7 @@ class Trial:
             self._on_update(loss)
 
 
-def loss_of(stats: Mapping[str, Any]) -> float | None:
+def loss_of(stats: Json) -> float | None:
     """The loss of an update from its statistics; None if there is none.
 
     The sum of all statistics named ``Losses/...``. The policy's loss counts only if there is no other: for an
@@ -270,8 +270,8 @@ def of_all(settings: RunSettings, change: Callable[[TrainerSettings], TrainerSet
 
 def state_of(algorithm: Algorithm) -> Begin:
     """The state of a live learner, for trials to start from; the learner is not changed."""
-    arrays, facts = algorithm.state()
-    return arrays, facts
+    arrays, metadata = algorithm.state()
+    return arrays, metadata
 
 
 @contextlib.contextmanager
@@ -327,15 +327,15 @@ class _Watched(MetricsHub):
             self._trial.episodes(earned(returns, groups).tolist())
 
     @override
-    def add_all(self, behavior: str, values: Mapping[str, Any], *, pair: int | str | None = None) -> None:
+    def add_all(self, behavior: str, values: Json, *, pair: int | str | None = None) -> None:
         super().add_all(behavior, values, pair=pair)
         if minibatches := int(values.get(keys.MINIBATCHES, 0)):
             self._trial.outcome.costs.append(Cost(behavior, minibatches, self._took_s))
         self._trial.update(values)
 
 
-class _Given(Origins):
-    """Origins that give every learner the state of a live learner instead of a checkpoint."""
+class _Given(InitialWeights):
+    """Initial weights that give every learner the state of a live learner instead of a checkpoint."""
 
     def __init__(self, settings: RunSettings, begin: Begin) -> None:
         super().__init__(settings)
@@ -343,5 +343,5 @@ class _Given(Origins):
 
     @override
     def of(self, learner: str, behavior: str) -> Checkpoint | None:
-        arrays, facts = self._begin
-        return Checkpoint(Path("memory"), learner, 0, "", arrays, {"learner": {"algorithm": facts}})
+        arrays, metadata = self._begin
+        return Checkpoint(Path("memory"), learner, 0, "", arrays, {"learner": {"algorithm": metadata}})

@@ -21,16 +21,17 @@ from ray.tune.search import BasicVariantGenerator
 
 from tau_trainer.cluster.host import become_like, surroundings
 from tau_trainer.errors import TauError
-from tau_trainer.search.member import BASE, STATE, Member, Report, interval_of, sweep_of, trainers_of
+from tau_trainer.search.member import BASE, STATE, Member, TrialReport, interval_of, sweep_of, trainers_of
 from tau_trainer.settings import Distribution, RunSettings
+from tau_trainer.specs import Json
 
 if TYPE_CHECKING:
-    from tau_trainer.cluster.connection import Connection
+    from tau_trainer.cluster.connection import Cluster
     from tau_trainer.search.sweep_record import SweepRecord
 
 _DEATHS = 3
 """Maximum number of nodes that may die during a trial."""
-Hear = Callable[[str, Mapping[str, Any], Report], None]
+Hear = Callable[[str, Json, TrialReport], None]
 """Called with a trial's name, its values and its report, in the sweep's thread."""
 _listening: list[tuple[SweepRecord, Hear]] = []
 """Listeners of this process's sweep. Tune serializes its callbacks, so they cannot hold them."""
@@ -39,7 +40,7 @@ _listening: list[tuple[SweepRecord, Hear]] = []
 class TuneTrial(tune.Trainable):  # type: ignore[misc]
     """A :class:`~.member.Member` as a trainable of Ray Tune, in a Ray process on some node."""
 
-    def setup(self, config: dict[str, Any], base: str, around: Mapping[str, Any]) -> None:
+    def setup(self, config: dict[str, Any], base: str, around: Json) -> None:
         """Create the member without starting it."""
         become_like(around)
         self._base = Path(base)
@@ -89,10 +90,10 @@ class _Listener(tune.Callback):  # type: ignore[misc]
     """Reports the events of trials."""
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
-        seen = ((name, result[name]) for name in Report.__dataclass_fields__)
+        seen = ((name, result[name]) for name in TrialReport.__dataclass_fields__)
         facts: Any = {name: None if fact != fact else fact for name, fact in seen}  # NaN
         # The scheduler may already have given the trial other values.
-        self._tell(trial, Report(**facts), result["config"])
+        self._tell(trial, TrialReport(**facts), result["config"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         for sweep, _hear in _listening:
@@ -100,23 +101,23 @@ class _Listener(tune.Callback):  # type: ignore[misc]
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         why = str(trial.get_error()).strip().rpartition("\n")[2]
-        self._tell(trial, Report(ended=True, error=f"its process ended {_DEATHS + 1} times ({why})"), trial.config)
+        self._tell(trial, TrialReport(ended=True, error=f"its process ended {_DEATHS + 1} times ({why})"), trial.config)
         self.on_trial_complete(iteration, trials, trial)
 
-    def _tell(self, trial: Any, report: Report, values: Mapping[str, Any]) -> None:
+    def _tell(self, trial: Any, report: TrialReport, values: Json) -> None:
         for sweep, hear in _listening:
-            sweep.told(str(trial), plain(values), report)
+            sweep.record(str(trial), plain(values), report)
             hear(str(trial), plain(values), report)
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain(values: Json) -> dict[str, Any]:
     """The values with numpy types converted to Python types."""
     return {key: value.item() if hasattr(value, "item") else value for key, value in values.items()}
 
 
 def run_trials(
     sweep: SweepRecord,
-    connection: Connection,
+    connection: Cluster,
     hear: Hear = lambda *_: None,
     *,
     jobs: int | None = None,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.engines import MOST_ENGINES
+from tau_trainer.specs import Json
 
 _CURRICULUM = frozenset({"thresholds", "parameters"})
 _SAMPLER = frozenset({"sampler_type", "sampler_parameters"})
@@ -90,7 +91,7 @@ NAMELESS = "is a behavior's key at the top of the file; move all of them below `
 """Message for a file without the name of a behavior."""
 
 
-def old_kind(data: Mapping[str, Any], known: Collection[str]) -> OldFile | None:
+def old_kind(data: Json, known: Collection[str]) -> OldFile | None:
     """The kind of file of ML-Agents 0.16 or older; None for any other file. ``known``: the current keys."""
     foreign = {key: value for key, value in data.items() if key not in known}
     sections = [frozenset(value) for value in foreign.values() if isinstance(value, Mapping)]
@@ -107,7 +108,7 @@ def old_kind(data: Mapping[str, Any], known: Collection[str]) -> OldFile | None:
     return "behaviors" if "default" in foreign or any(_FLAT & keys for keys in sections) else None
 
 
-def nameless(data: Mapping[str, Any]) -> list[str]:
+def nameless(data: Json) -> list[str]:
     """Keys of a behavior that are at the top of a file."""
     return [key for key, value in data.items() if key in _OF_A_BEHAVIOR or (key in _FLAT and not _mapping(value))]
 
@@ -117,7 +118,7 @@ def is_converted(key: str, known: Collection[str]) -> bool:
     return any(place in known and key in keys for place, keys in _CONVERTED.items())
 
 
-def old_format(data: Mapping[str, Any], known: Collection[str], name: str) -> tuple[Location, str] | None:
+def old_format(data: Json, known: Collection[str], name: str) -> tuple[Location, str] | None:
     """Location and message if the file ``name`` has an old format, or None; ``known``: the current keys."""
     kind = old_kind(data, known)
     if kind == "nameless":
@@ -198,7 +199,7 @@ def moved_override(dotted: str) -> str | None:
     return _new_key(tuple(dotted.split(".")), "behaviors.*")
 
 
-def moved(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+def moved(data: Json) -> Iterator[tuple[Location, str]]:
     """Locations of renamed keys in a file, with a message for each."""
     for key, value in data.items():
         places: list[tuple[str, ...]] = [(key,)]
@@ -214,7 +215,7 @@ def moved(data: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
                 yield place, f"is now {new}; write {f'exploration: {_written(spread)}' if spread else 'that instead'}"
 
 
-def dropped(data: Mapping[str, Any]) -> list[Location]:
+def dropped(data: Json) -> list[Location]:
     """Locations of :data:`OPTS_ALONE` keys with other values than the defaults, which :func:`migrated` drops.
 
     A run stored every key, even if the user had not set it.
@@ -223,7 +224,7 @@ def dropped(data: Mapping[str, Any]) -> list[Location]:
     return [("async_trainer", key) for key, usual in OPTS_ALONE.items() if actors.get(key, usual) != usual]
 
 
-def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
+def migrated(data: Json) -> dict[str, Any]:
     """The same settings with the current keys.
 
     Intervals of actors in gradient steps are dropped; the current keys count decisions.
@@ -253,13 +254,13 @@ def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _written(entries: Sequence[Mapping[str, Any]]) -> str:
+def _written(entries: Sequence[Json]) -> str:
     """A list of mappings as YAML on one line."""
     each = (", ".join(f"{key}: {value}" for key, value in entry.items()) for entry in entries)
     return f"[{', '.join(f'{{{entry}}}' for entry in each)}]"
 
 
-def _spread(actors: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def _spread(actors: Json) -> list[dict[str, Any]] | None:
     """Exploration of each actor, with epsilons spaced evenly from ``eps_min`` to ``eps_max``; None if not given.
 
     Source: border's Atari actors, ``(eps_max - eps_min) * i / (n - 1) + eps_min``.

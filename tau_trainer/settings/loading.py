@@ -26,6 +26,7 @@ from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import CODE, Problems, ask_again, did_you_mean, key_path, withheld, without_tags
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings, trainer_type
+from tau_trainer.specs import Json
 
 _log = logging.getLogger(__name__)
 _SectionT = TypeVar("_SectionT", bound=Section)
@@ -36,7 +37,7 @@ STORED = "configuration.yaml"
 
 def load_settings(
     path: Path | str | None = None,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Json | None = None,
     *,
     lenient: bool = False,
     flags: Mapping[str, str] | None = None,
@@ -57,7 +58,7 @@ def load_settings(
 
 
 def load_batched(
-    path: Path | str, overrides: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
+    path: Path | str, overrides: Json | None = None, flags: Mapping[str, str] | None = None
 ) -> BatchedSettings:
     """:func:`load_settings` for a file with an ``environment``. Also raises SettingsError for any other file."""
     settings = load_form(True, path, overrides or {}, False, flags or {})
@@ -66,7 +67,7 @@ def load_batched(
 
 
 def load_form(
-    batched: bool | None, path: Path | str | None, overrides: Mapping[str, Any], lenient: bool, flags: Mapping[str, str]
+    batched: bool | None, path: Path | str | None, overrides: Json, lenient: bool, flags: Mapping[str, str]
 ) -> RunSettings:
     """:func:`load_settings`; ``batched``: True if the file must have a batched environment, False if it must not."""
     settings, problems = read_settings(path, overrides, lenient, flags, batched=batched)
@@ -84,7 +85,7 @@ def dump_settings(settings: RunSettings) -> str:
 
 def read_settings(
     path: Path | str | None,
-    overrides: Mapping[str, Any],
+    overrides: Json,
     lenient: bool,
     flags: Mapping[str, str],
     warn: Warn = _log.warning,
@@ -108,7 +109,7 @@ def read_file(path: Path | str, warn: Warn = _log.warning) -> Document:
 
 def interpret(
     document: Document,
-    overrides: Mapping[str, Any],
+    overrides: Json,
     lenient: bool,
     flags: Mapping[str, str],
     warn: Warn = _log.warning,
@@ -158,7 +159,7 @@ def _give_actors_engines(data: dict[str, Any], given: set[Location]) -> None:
         data["async_trainer"] = {**actors, "actors": int(engines)}
 
 
-def _check_names(data: Mapping[str, Any], overrides: Mapping[str, Any], problems: Problems, warn: Warn) -> None:
+def _check_names(data: Json, overrides: Json, problems: Problems, warn: Warn) -> None:
     """Report overrides of behaviors that the file does not have: a typo would add a behavior that no agent uses."""
     behaviors = data.get("behaviors")
     known = list(behaviors) if isinstance(behaviors, Mapping) else []
@@ -215,7 +216,7 @@ class _Reader:
         self.problems.raise_if_any()
         raise AssertionError("unreadable settings have a problem")
 
-    def _untrainable(self, data: Mapping[str, Any]) -> None:
+    def _untrainable(self, data: Json) -> None:
         """Add what cannot be trained among the valid parts of a file with mistakes, to report all at once."""
         try:
             rest = RunSettings.model_validate(data)
@@ -233,7 +234,7 @@ class _Reader:
             else:
                 self.problems.sentences.append(f"{place} is defined twice; remove one of the two")
 
-    def _other_forms(self, data: Mapping[str, Any]) -> None:
+    def _other_forms(self, data: Json) -> None:
         """Report a file of an older ML-Agents in one sentence, and a file of an earlier version by its renamed keys."""
         name = self.problems.document.name
         old = None if self.batched else old_format(data, set(RunSettings.model_fields), name)
@@ -308,7 +309,7 @@ def _without(data: Any, locations: list[Location]) -> Any:
     return result
 
 
-def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def deep_merge(below: Json, above: Json) -> dict[str, Any]:
     """A new mapping: if both values of a key are mappings, they are merged; otherwise ``above`` wins."""
     merged = dict(below)
     for key, value in above.items():
@@ -320,7 +321,7 @@ def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
 
 def over_defaults(
     defaults: TrainerSettings,
-    behavior: Mapping[str, Any],
+    behavior: Json,
     class_of: Callable[[object], type[TrainerSettings] | None],
 ) -> dict[str, Any]:
     """``behavior`` merged over ``default_settings``; ``class_of`` returns the class of a ``trainer_type``.
@@ -346,7 +347,7 @@ def _hyperparameter_names(kind: type[TrainerSettings]) -> set[str]:
     return set(numbers.model_fields) if isinstance(numbers, type) and issubclass(numbers, BaseModel) else set()
 
 
-def apply_overrides(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> tuple[dict[str, Any], set[Location]]:
+def apply_overrides(data: Json, overrides: Json) -> tuple[dict[str, Any], set[Location]]:
     """Set ``overrides`` (keys such as ``env_settings.seed``; ``behaviors.*.x`` = every behavior) in a copy of ``data``.
 
     Returns the new data and the locations that were set.
@@ -360,7 +361,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> tu
     return result, places
 
 
-def _expand(data: Mapping[str, Any], parts: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _expand(data: Json, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Locations that ``parts`` selects: for ``behaviors.*``, those in all behaviors and in the defaults."""
     if parts[:2] != ("behaviors", "*"):
         return [parts]

@@ -159,14 +159,14 @@ _PLAYER = ("no_graphics", "no_graphics_monitor")
 
 def pace(settings: TrainerSettings) -> dict[str, int]:
     """Number of updates and of their decisions and minibatches, by name; empty for trainers of other packages."""
-    numbers, steps = settings.hyperparameters, settings.max_steps
-    if isinstance(numbers, OffPolicyHyperparameters):
-        most, least = (max(0, int((steps - numbers.buffer_init_steps) / every)) for every in numbers.decisions_per_step)
-        return {"updates": least, "minibatches_per_update": 1} | ({"most_updates": most} if numbers.auto else {})
-    if not isinstance(numbers, POCAHyperparameters):
+    hyper, steps = settings.hyperparameters, settings.max_steps
+    if isinstance(hyper, OffPolicyHyperparameters):
+        most, least = (max(0, int((steps - hyper.buffer_init_steps) / every)) for every in hyper.decisions_per_step)
+        return {"updates": least, "minibatches_per_update": 1} | ({"most_updates": most} if hyper.auto else {})
+    if not isinstance(hyper, POCAHyperparameters):
         return {}
-    new: int = getattr(numbers, "rollout_size", numbers.buffer_size)
-    minibatches = numbers.num_epoch * max(1, new // numbers.batch_size)
+    new: int = getattr(hyper, "rollout_size", hyper.buffer_size)
+    minibatches = hyper.num_epoch * max(1, new // hyper.batch_size)
     # An agent's newest decision is not yet experience, so the last steps do not fill a buffer.
     return {"updates": (steps - 1) // new, "new_decisions_per_update": new, "minibatches_per_update": minibatches}
 
@@ -208,13 +208,13 @@ class Outlook:
             text = "a full buffer cuts trajectories, and decisions count at once; mlagents-learn waits for their end"
             yield (), text
         for place, trainer in self._trainers.items():
-            numbers, network = trainer.hyperparameters, trainer.network_settings
-            new = pace(trainer).get("new_decisions_per_update", numbers.buffer_size)
-            if new < numbers.buffer_size:
+            hyper, network = trainer.hyperparameters, trainer.network_settings
+            new = pace(trainer).get("new_decisions_per_update", hyper.buffer_size)
+            if new < hyper.buffer_size:
                 text = f"an update starts with {new:,} new decisions and reuses the others once; mlagents-learn"
                 where = self._at(place, "hyperparameters", "buffer_size")
-                yield where, f"{text} waits for {numbers.buffer_size:,}, as updates_per_buffer: 1 does"
-            if network.normalize and not isinstance(numbers, OffPolicyHyperparameters):
+                yield where, f"{text} waits for {hyper.buffer_size:,}, as updates_per_buffer: 1 does"
+            if network.normalize and not isinstance(hyper, OffPolicyHyperparameters):
                 text = "statistics include a buffer after the update that uses it; with mlagents-learn, before"
                 yield self._at(place, "network_settings", "normalize"), text
             if trainer.self_play is not None:
@@ -294,16 +294,14 @@ class Outlook:
     def warnings(self) -> Iterator[Finding]:
         """Valid settings that are probably mistakes."""
         for place, trainer in self._trainers.items():
-            numbers, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
+            hyper, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
             new = facts.get("new_decisions_per_update")
             if facts and not facts["updates"]:
                 text = f"is {trainer.max_steps:,}, which ends before the first update, so nothing would be learned"
                 yield self._at(place, "max_steps"), f"{text}; raise it or lower buffer_size"
-            if new is not None and numbers.buffer_size % numbers.batch_size:
-                rest = numbers.buffer_size % numbers.batch_size
-                text = (
-                    f"is not a multiple of batch_size {numbers.batch_size:,}: each pass leaves out {rest:,} decisions"
-                )
+            if new is not None and hyper.buffer_size % hyper.batch_size:
+                rest = hyper.buffer_size % hyper.batch_size
+                text = f"is not a multiple of batch_size {hyper.batch_size:,}: each pass leaves out {rest:,} decisions"
                 yield self._at(place, "hyperparameters", "buffer_size"), text
             if new is not None and trainer.time_horizon > new:
                 text = f"is more than the {new:,} new decisions of an update, so updates cut trajectories first"
@@ -316,7 +314,7 @@ class Outlook:
                 text = f"is {rivals.save_steps:,} of {trainer.max_steps:,} decisions: no agent plays an earlier policy"
                 yield self._at(place, "self_play", "save_steps"), f"{text} except the first; lower it"
             cloning = trainer.behavioral_cloning
-            if cloning and not cloning.samples_per_update and isinstance(numbers, OffPolicyHyperparameters):
+            if cloning and not cloning.samples_per_update and isinstance(hyper, OffPolicyHyperparameters):
                 text = f"uses all recordings in every update, and {trainer.trainer_type} has an update every few"
                 yield self._at(place, "behavioral_cloning"), f"{text} decisions; set samples_per_update, such as 512"
             if not cloning and not any(signal.strength for signal in trainer.reward_signals.values()):
@@ -324,7 +322,7 @@ class Outlook:
                     self._at(place, "reward_signals"),
                     "has only signals of strength 0, so there is nothing to learn from",
                 )
-            for section, values in (("hyperparameters", numbers), ("network_settings", network)):
+            for section, values in (("hyperparameters", hyper), ("network_settings", network)):
                 for key, (low, high) in _TYPICAL.items():
                     value: Any = getattr(values, key, 0)
                     if isinstance(value, int | float) and value and not low / _FAR <= value <= high * _FAR:

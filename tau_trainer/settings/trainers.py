@@ -143,13 +143,13 @@ class TrainerSettings(Section):
 
     @model_validator(mode="after")
     def _sequence_fits_batch(self) -> Self:
-        numbers, memory = self.hyperparameters, self.network_settings.memory
-        if memory and memory.sequence_length > numbers.batch_size:
+        hyper, memory = self.hyperparameters, self.network_settings.memory
+        if memory and memory.sequence_length > hyper.batch_size:
             raise PydanticCustomError(
                 "sequence_fits_batch",
                 "network_settings.memory.sequence_length {length} is larger than hyperparameters.batch_size {batch}; "
                 "make it at most the batch size",
-                {"length": memory.sequence_length, "batch": numbers.batch_size},
+                {"length": memory.sequence_length, "batch": hyper.batch_size},
             )
         return self
 
@@ -316,12 +316,12 @@ def shared_out(settings: TrainerSettings, learners: int) -> TrainerSettings:
 
     The learners of a parameter server then take as many gradient steps per decision as one process.
     """
-    numbers = settings.hyperparameters
-    whole = getattr(numbers, "rollout_size", numbers.buffer_size)
-    changed: dict[str, int] = {"buffer_size": max(numbers.batch_size, whole // learners)}
-    if "updates_per_buffer" in type(numbers).model_fields:
+    hyper = settings.hyperparameters
+    whole = getattr(hyper, "rollout_size", hyper.buffer_size)
+    changed: dict[str, int] = {"buffer_size": max(hyper.batch_size, whole // learners)}
+    if "updates_per_buffer" in type(hyper).model_fields:
         changed["updates_per_buffer"] = 1
-    return settings.model_copy(update={"hyperparameters": numbers.model_copy(update=changed)})
+    return settings.model_copy(update={"hyperparameters": hyper.model_copy(update=changed)})
 
 
 def _of_its_type(value: object) -> object:

@@ -40,6 +40,7 @@ from tau_trainer.settings.networks import NetworkSettings
 from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.run import RunSettings
+from tau_trainer.specs import Json
 
 _NUMBERS: Mapping[str, Collection[str]] = {
     "ppo": PPOHyperparameters.model_fields.keys(),
@@ -235,7 +236,7 @@ class _File:
             text = "memory_size is for the policy only since 0.15; halve that of an older file (for sac: a quarter)"
             self.result.notes.append(f"{self.problems.document.name}: {text}")
 
-    def _behavior(self, name: str, entry: Any, place: Location, default: Mapping[str, Any] | None = None) -> None:
+    def _behavior(self, name: str, entry: Any, place: Location, default: Json | None = None) -> None:
         behaviors = self.result.data.setdefault("behaviors", {})
         if name in behaviors:
             self.problems.add(place, "is in two of the files; remove it from one of them")
@@ -246,12 +247,12 @@ class _File:
         else:
             behaviors[name] = entry
 
-    def _imitated(self, entry: Mapping[str, Any], place: Location) -> None:
+    def _imitated(self, entry: Json, place: Location) -> None:
         where = self.problems.place((*place, "trainer"))
         text = "which ML-Agents dropped in 0.11; record a demonstration, and use ppo with a behavioral_cloning section"
         self.result.imitated.append(f"{where} is {_kind(entry)}, {text}")
 
-    def _converted(self, entry: Mapping[str, Any], place: Location, said: Mapping[str, Any]) -> _Table:
+    def _converted(self, entry: Json, place: Location, said: Json) -> _Table:
         """A behavior's settings. Notes are added only for keys in ``said``, the behavior's own, not in ``default``."""
         kind = "bc" if _kind(entry) == _OFFLINE else _kind(entry)
         out: _Table = {}
@@ -299,7 +300,7 @@ class _File:
         out |= {"network_settings": network} if network else {}
         return {key: out[key] for key in _ORDER if key in out} | out
 
-    def _updates(self, numbers: _Table, entry: Mapping[str, Any], rewards: Any, place: Location) -> dict[str, str]:
+    def _updates(self, numbers: _Table, entry: Json, rewards: Any, place: Location) -> dict[str, str]:
         """Set SAC's decisions for each update in ``numbers``; returns messages for keys from before 0.16."""
         old = {key: entry[key] for key in UPDATES if key in entry}
         for key, value in (old | {"reward_signal_num_update": 1 if rewards is None else rewards}).items():
@@ -352,20 +353,20 @@ class _File:
         parameters[name] = value
 
 
-def _kind(entry: Mapping[str, Any]) -> str:
+def _kind(entry: Json) -> str:
     """The trainer of a behavior, by its name in the file."""
     return str(entry.get("trainer_type", entry.get("trainer", "")))
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _mapping(value: object) -> Json:
     return value if isinstance(value, Mapping) else {}
 
 
-def _renamed(section: Mapping[str, Any]) -> _Table:
+def _renamed(section: Json) -> _Table:
     return {RENAMED.get(key, key): value for key, value in section.items()}
 
 
-def _rewards(entry: Mapping[str, Any]) -> _Table:
+def _rewards(entry: Json) -> _Table:
     """``reward_signals`` of a behavior of 0.8 or older, where curiosity shared the game's discount."""
     gamma = {"gamma": entry["gamma"]} if "gamma" in entry else {}
     curious = bool(entry.get("use_curiosity"))

@@ -19,9 +19,9 @@ from tau_trainer.metrics.history import History
 from tau_trainer.metrics.plot import draw
 from tau_trainer.report import REPORT_NAME, RunRecord, render
 from tau_trainer.runs.checkpoint_index import learner_names
+from tau_trainer.runs.checkpoint_sets import latest_set
 from tau_trainer.runs.checkpoints import MANIFEST, TENSORS, Checkpoint
 from tau_trainer.runs.folder import RunFolder
-from tau_trainer.runs.moments import newest_moment
 from tau_trainer.sharing.card import CARD_NAME, model_card
 from tau_trainer.shown import shown
 
@@ -103,7 +103,7 @@ def contents_of(folder: Path, repository: str) -> Contents:
 
 def _resumable(run: RunFolder) -> list[Checkpoint]:
     """The checkpoints that the run would resume from: those of its newest complete moment."""
-    whole = newest_moment(run.checkpoints)
+    whole = latest_set(run.checkpoints)
     missing = set(learner_names(run.checkpoints)) - whole.checkpoints.keys()
     if not whole.checkpoints or (missing and whole.warnings):
         why = " ".join(whole.warnings) or "nothing was saved"

@@ -15,6 +15,7 @@ from tau_trainer.settings.loading import interpret
 from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import CODE, FLAGS, WITHHELD, key_path, withheld
 from tau_trainer.sharing.allowed import SETTINGS, Rule, Stays, arguments_kept, is_number
+from tau_trainer.specs import Json
 
 _MOST_NOTES = 20
 _LONGEST = 60
@@ -57,7 +58,7 @@ class Sifted:
         more = f"{self._more:,} more settings are left out: a shared run may not contain them"
         return [*self._notes, more] if self._more else [*self._notes]
 
-    def mapping(self, values: Mapping[str, Any], rules: Mapping[str, Rule], place: Location = ()) -> dict[str, Any]:
+    def mapping(self, values: Json, rules: Mapping[str, Rule], place: Location = ()) -> dict[str, Any]:
         """The allowed part of ``values``."""
         kept: dict[str, Any] = {}
         for key, value in values.items():
@@ -102,7 +103,7 @@ class Sifted:
         else:
             self._leave_out(place, value, "is text, but must be a section")
 
-    def _arguments(self, kept: dict[str, Any], values: Mapping[str, Any]) -> None:
+    def _arguments(self, kept: dict[str, Any], values: Json) -> None:
         given = values.get("env_args")
         if given in _NOTHING:
             return

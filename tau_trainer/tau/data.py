@@ -24,7 +24,7 @@ from tau_trainer.specs import FloatArray
 from tau_trainer.tau.dataset import load_dataset
 from tau_trainer.tau.encoder import TextEncoder
 from tau_trainer.tau.profiles import Profile
-from tau_trainer.tau.schema import Example, Message, Problem, Prompts, TauFile, places, read_tau_file, text_key
+from tau_trainer.tau.schema import Conversation, Example, Problem, Prompts, TauFile, places, read_tau_file, text_key
 from tau_trainer.tau.targets import targets
 from tau_trainer.tau.vectors import read_vectors, vectors_path, write_vectors
 
@@ -283,11 +283,11 @@ def _texts(file: TauFile) -> list[str]:
 
 def _joined(
     paths: Sequence[Path],
-    parts: Sequence[Sequence[Message]],
+    parts: Sequence[Sequence[Conversation]],
     prompts: Prompts,
     problems: list[tuple[str, Problem]],
     generator: np.random.Generator,
-) -> tuple[Message, ...]:
+) -> tuple[Conversation, ...]:
     """Messages of one section of all files without repeated prompts, in shuffled order."""
     kept = []
     for path, messages in zip(paths, parts, strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 from tau_trainer.columns import Column, ColumnTable, Rows
 from tau_trainer.errors import SettingsError
 from tau_trainer.rewards.aggregation import WindowAggregator
-from tau_trainer.rewards.predicates import StepFacts, succeeded
+from tau_trainer.rewards.predicates import StepData, succeeded
 from tau_trainer.rewards.rewarder import RewardResult, check_finite
 from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import Actions, BoolArray, Float64Array, FloatArray, Observations
@@ -115,7 +115,7 @@ class RewardComputer:
         self._agents.fit(rows)
         returns: Float64Array = self._agents["return"][rows] + base
         self._agents["return"][rows] = returns
-        result = self._result(rows, StepFacts(base, returns, error, ended), counts & ended if self._outcome else counts)
+        result = self._result(rows, StepData(base, returns, error, ended), counts & ended if self._outcome else counts)
         result.mean[~counts] = np.nan
         if ended.any():
             self.forget(rows[ended])
@@ -133,7 +133,7 @@ class RewardComputer:
         result = None
         if self._outcome:
             returns, every = self._agents["return"][rows], np.ones(len(rows), np.bool_)
-            result = self._result(rows, StepFacts(np.zeros_like(returns), returns, None, every), every)
+            result = self._result(rows, StepData(np.zeros_like(returns), returns, None, every), every)
         self.forget(rows)
         return result
 
@@ -165,10 +165,10 @@ class RewardComputer:
             return self._formula.components(action, wanted, self._settings.threshold, self._paid), error
         return self._formula(action, wanted, self._settings.threshold, self._paid)[:, None], error
 
-    def _result(self, rows: Rows, facts: StepFacts, decided: BoolArray) -> RewardResult:
+    def _result(self, rows: Rows, inputs: StepData, decided: BoolArray) -> RewardResult:
         """Success, windows and the learned reward; only ``decided`` rows have a success and enter a window."""
-        reward = facts.reward
-        won = self._success(facts)
+        reward = inputs.reward
+        won = self._success(inputs)
         if won is None:
             return RewardResult(reward.astype(np.float32), self._mean(reward), None, None)
         every = np.asarray(won[:, : self._paid].all(axis=1, keepdims=True))
@@ -193,10 +193,10 @@ class RewardComputer:
         aggregates[decided] = window.push(rows[decided], won[decided])
         return aggregates
 
-    def _success(self, facts: StepFacts) -> BoolArray | None:
+    def _success(self, inputs: StepData) -> BoolArray | None:
         """Success of each component: bool ``[n, r]``; ``None`` where neither a predicate nor a target is given."""
-        won = succeeded(facts, self._settings)
-        return facts.error < self._settings.threshold if won is None and facts.error is not None else won
+        won = succeeded(inputs, self._settings)
+        return inputs.error < self._settings.threshold if won is None and inputs.error is not None else won
 
     def _mean(self, reward: Float64Array) -> FloatArray:
         """One number per agent: the mean over the components that are paid."""

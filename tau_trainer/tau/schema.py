@@ -57,7 +57,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Conversation:
     """One well-formed conversation: couples of user text and answer."""
 
     domain: str
@@ -85,8 +85,8 @@ class TauFile:
 
     header: Mapping[str, str]
     """``version``, ``model_name`` and ``organization``."""
-    training: tuple[Message, ...]
-    evaluation: tuple[Message, ...]
+    training: tuple[Conversation, ...]
+    evaluation: tuple[Conversation, ...]
     rows: tuple[int, int]
     """Number of rows in ``training_data`` and ``evaluation_data``, malformed ones included."""
     problems: tuple[Problem, ...]
@@ -179,21 +179,21 @@ _HEADER = {"version": "0.1.0", "model_name": "Tau-LLM", "organization": "Tau"}
 
 def _parse_section(
     data: dict[Any, Any], section: SectionName, source: str, problems: list[Problem]
-) -> tuple[tuple[Message, ...], int]:
+) -> tuple[tuple[Conversation, ...], int]:
     rows = data.get(section, None if section == "training_data" else [])
     if not isinstance(rows, list):
         raise DataError(f"The data file {source} has no list `{section}`; add it in Tau's JSON form.")
     messages = []
     for row, entry in enumerate(rows, start=1):
         result = _parse_message(entry, section, row)
-        if isinstance(result, Message):
+        if isinstance(result, Conversation):
             messages.append(result)
         else:
             problems.append(Problem(section, row, "malformed", result))
     return tuple(messages), len(rows)
 
 
-def _parse_message(entry: object, section: SectionName, row: int) -> Message | str:
+def _parse_message(entry: object, section: SectionName, row: int) -> Conversation | str:
     """The message, or why it is malformed."""
     if not isinstance(entry, dict):
         return "is not an object"
@@ -205,7 +205,7 @@ def _parse_message(entry: object, section: SectionName, row: int) -> Message | s
     if isinstance(texts, str):
         return texts
     couples = tuple(zip(texts[::2], texts[1::2], strict=True))
-    return Message(labels[0].strip(), labels[1].strip(), labels[2].strip(), couples, section, row)
+    return Conversation(labels[0].strip(), labels[1].strip(), labels[2].strip(), couples, section, row)
 
 
 def _parse_turns(turns: object) -> list[str] | str:
@@ -252,7 +252,7 @@ class Prompts:
     near: set[str] = field(default_factory=set)
     """The :func:`near_key` of every training prompt."""
 
-    def unique_pairs(self, messages: Iterable[Message], problems: list[Problem]) -> list[Example]:
+    def unique_pairs(self, messages: Iterable[Conversation], problems: list[Problem]) -> list[Example]:
         """Pairs of ``messages`` whose prompts are new; adds a problem for every row that lost one.
 
         A message whose first user text repeats is dropped as a whole, as Tau does; a repeated later text is dropped

@@ -103,8 +103,8 @@ def _sized(
         )
     if "max_steps" not in found.model_fields_set:
         changed["max_steps"] = decisions_for(dataset)
-    numbers = found.hyperparameters
-    if isinstance(numbers, PPOHyperparameters):
-        update = {key: value for key, value in unsaid.items() if key not in numbers.model_fields_set}
-        changed["hyperparameters"] = numbers.model_copy(update=update)
+    hyper = found.hyperparameters
+    if isinstance(hyper, PPOHyperparameters):
+        update = {key: value for key, value in unsaid.items() if key not in hyper.model_fields_set}
+        changed["hyperparameters"] = hyper.model_copy(update=update)
     return found.model_copy(update=changed)

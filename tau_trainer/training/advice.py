@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from tau_trainer.settings.document import Document
@@ -13,7 +13,7 @@ from tau_trainer.settings.outlook import pace, untrainable
 from tau_trainer.settings.problems import Problems
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSettings, trainer_type
-from tau_trainer.specs import BehaviorSpec, DimensionProperty
+from tau_trainer.specs import BehaviorSpec, DimensionProperty, Json
 
 SLOW = "sac_ln"
 """The trainer type for slow games, whose gradient steps fill the time in which the game plays."""
@@ -80,9 +80,7 @@ def trainers_of(settings: RunSettings) -> list[TrainerSettings]:
     return [*settings.behaviors.values(), *([] if defaults is None else [defaults])]
 
 
-def rewritten(
-    data: Mapping[str, Any], settings: RunSettings, trainer: str | None, changes: Mapping[str, Any]
-) -> dict[str, Any]:
+def rewritten(data: Json, settings: RunSettings, trainer: str | None, changes: Json) -> dict[str, Any]:
     """A file's ``data`` with another trainer type (if :func:`replaceable`) and with ``changes`` applied.
 
     Keeps everything except the old algorithm's hyperparameters and ``init_path``, which points to its weights.
@@ -120,7 +118,7 @@ def _retrained(section: dict[str, Any], read: TrainerSettings, trainer: str) -> 
     return {"trainer_type": trainer, **({"hyperparameters": kept} if kept else {}), **rest}
 
 
-def read_advised(data: Mapping[str, Any], name: str) -> RunSettings:
+def read_advised(data: Json, name: str) -> RunSettings:
     """Read the data of :func:`rewritten` as settings. Raises SettingsError if ``learn`` would refuse them."""
     document = Document(name, copy.deepcopy(dict(data)))
     settings, _ = interpret(document, {}, False, {}, lambda text: None, batched=False)

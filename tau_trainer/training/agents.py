@@ -14,7 +14,7 @@ import numpy as np
 from tau_trainer.collection.decisions import ExperienceSink, TauAgent
 from tau_trainer.columns import GROUP, Rows
 from tau_trainer.evaluation.episodes import EpisodeScores, earned
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.metrics import MetricsHub, TaskKeys, keys
 from tau_trainer.models import Decision
 from tau_trainer.rewards import EngineReward, Rewarder, RewardResult
@@ -71,16 +71,16 @@ class _Role:
         others = {"group": group_reward} if self.group_paid else {}
         return others | {"paid": paid.mean(axis=1) * self.strength} if self.paid_apart else others
 
-    def known(
+    def facts(
         self, agents: StepBatch | Terminals, paid: FloatArray, moment: int, plays_on: BoolArray | None = None
-    ) -> Known:
+    ) -> StepFacts:
         """The facts about ``agents`` [n] that the memory needs.
 
         A rewarder pays [n, R] for own and group reward together.
         """
         group_reward = agents.group_reward if self.group_paid and not self.paid_apart else None
         rewards = {EXTRINSIC: paid if group_reward is None else agents.reward[:, None]}
-        return Known(rewards, group_reward, agents.group_id, plays_on, moment, self.agent.team)
+        return StepFacts(rewards, group_reward, agents.group_id, plays_on, moment, self.agent.team)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class AgentTrainer:
         role, batch, rows = step.role, step.batch, step.rows
         acted, paid = self._answer(role, batch, rows, ended=False)
         role.episodes.step(rows, acted, own=batch.reward, **role.others(batch.group_reward, paid))
-        if not role.agent.remember(rows, role.known(batch, paid, moment), batch, decision):
+        if not role.agent.remember(rows, role.facts(batch, paid, moment), batch, decision):
             return
         self.tally.decisions += len(rows)
         role.decisions += len(rows)
@@ -217,7 +217,7 @@ class AgentTrainer:
         role, ended, rows = step.role, step.batch.terminals, step.ended
         acted, paid = self._answer(role, ended, rows, ended=True)
         plays_on = None if playing is None else (ended.group_id != 0) & np.isin(ended.group_id, playing)
-        role.agent.end(rows, role.known(ended, paid, moment, plays_on), ended.obs, ended.truncated)
+        role.agent.end(rows, role.facts(ended, paid, moment, plays_on), ended.obs, ended.truncated)
         acted = role.agent.counted(acted, ended, plays_on)
         others = role.others(ended.group_reward, paid)
         returns, lengths = role.episodes.end(rows, acted, own=ended.reward, **others)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, NamedAction, ObservationSpec, ObservationType
+from tau_trainer.specs import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    Json,
+    NamedAction,
+    ObservationSpec,
+    ObservationType,
+)
 
 _DTYPES = {"float32": np.float32, "uint8": np.uint8}
 """Data types of a sensor's values."""
@@ -34,7 +41,7 @@ def to_json(spec: BehaviorSpec) -> dict[str, Any]:
     }
 
 
-def from_json(values: Mapping[str, Any]) -> BehaviorSpec:
+def from_json(values: Json) -> BehaviorSpec:
     """The spec that :func:`to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
     named = tuple(NamedAction(*action) for action in values.get("named_actions", ()))
     sizes = sum(action.size for action in named if not action.discrete)

@@ -7,19 +7,19 @@ recordings.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from tau_trainer.algorithms import Algorithm
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
-from tau_trainer.metrics import Laps
+from tau_trainer.metrics import PhaseTimer
+from tau_trainer.runs.checkpoint_sets import latest_set
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
-from tau_trainer.runs.moments import newest_moment
-from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
-from tau_trainer.runs.store import Kept, ModelWriter
+from tau_trainer.runs.store import ModelWriter, PolicySnapshot
 from tau_trainer.settings import TrainerSettings
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.specs import BehaviorSpec, Json
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning import parameters_only
 
@@ -52,19 +52,19 @@ class Checkpointed(Protocol):
         """Number of updates behind its weights."""
 
     @property
-    def laps(self) -> Laps | None:
+    def phases(self) -> PhaseTimer | None:
         """Measures the time of writing; None: it is not measured."""
 
     def best_mark(self) -> float:
         """A number that grows whenever its best policy becomes better: ``save_best_only`` writes only then."""
 
-    def state(self) -> tuple[Arrays, Mapping[str, Any]]:
+    def state(self) -> tuple[Arrays, Json]:
         """Arrays and JSON values for an exact resume, the algorithm's own values under ``algorithm``."""
 
-    def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, values: Json) -> None:
         """Continue from a :meth:`state`, or play it if the run only plays."""
 
-    def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def begin_from(self, arrays: Arrays, values: Json) -> None:
         """Start with the weights of another run's :meth:`state`; all counters stay at 0."""
 
     def model(self) -> ModelWriter | None:
@@ -87,18 +87,18 @@ class _Written(NamedTuple):
 class Checkpointer:
     """Writes ``checkpoints/<policy>-<step>``, and restores the newest.
 
-    Policies that are saved together form one moment, which is complete or ignored. Each checkpoint also exports the
-    policy, so that you can try it during training.
+    Policies that are saved together form one checkpoint set, which is complete or ignored. Each checkpoint also exports
+    the policy, so that you can try it during training.
     """
 
-    def __init__(self, run: Run, origins: Origins | None) -> None:
-        """``origins``: what new policies start from; None: from scratch. A run that goes on does not use it."""
-        self._run, self._origins = run, origins
+    def __init__(self, run: Run, initial: InitialWeights | None) -> None:
+        """``initial``: what new policies start from; None: from scratch. A run that goes on does not use it."""
+        self._run, self._origins = run, initial
         self._goes_on = run.folder.resumed or run.plays
         self._newest: dict[str, Checkpoint] = {}
         """Checkpoints to restore that are already read."""
         self._passed: frozenset[int] = frozenset()
-        """Incomplete moments, which are not restored."""
+        """Incomplete checkpoint sets, which are not restored."""
         self._next: dict[str, int] = {}
         self._written: dict[str, _Written] = {}
 
@@ -107,24 +107,24 @@ class Checkpointer:
     def newest(self, names: Sequence[str] | None = None, *, together: bool = False) -> Mapping[str, Checkpoint]:
         """Read the checkpoints that the run goes on from, by policy; empty if it is new.
 
-        If a process is killed while it saves a moment, some policies are in it and others are not: the run goes on from
-        the newest moment that all of them have.
+        If a process is killed while it saves a checkpoint set, some policies are in it and others are not: the run goes
+        on from the newest checkpoint set that all of them have.
 
         Args:
             names: the policies; None: all that were saved.
             together: whether all of ``names`` are saved together.
 
         Raises:
-            CheckpointError: nothing of ``names`` can be read, or with ``together`` not all of one moment.
+            CheckpointError: nothing of ``names`` can be read, or with ``together`` not all of one checkpoint set.
         """
         if not self._goes_on:
             return {}
-        whole = newest_moment(self._run.store.checkpoints, names)
+        whole = latest_set(self._run.store.checkpoints, names)
         for warning in whole.warnings:
             self._run.hub.warning(warning)
         found = dict(whole.checkpoints)
         complete = (
-            found.keys() == set(names or ()) and len({checkpoint.moment.number for checkpoint in found.values()}) == 1
+            found.keys() == set(names or ()) and len({checkpoint.set_id.number for checkpoint in found.values()}) == 1
         )
         if names is not None and (not found or (together and not complete)):
             raise CheckpointError(
@@ -170,14 +170,14 @@ class Checkpointer:
             self._run.hub.warning(lost)
         return True
 
-    def _begin(self, policy: Checkpointed, origins: Origins) -> None:
+    def _begin(self, policy: Checkpointed, initial: InitialWeights) -> None:
         """Take over the weights of another run, but none of its counters."""
-        origin = origins.of(policy.name, policy.spec.short_name)
+        origin = initial.of(policy.name, policy.spec.short_name)
         if origin is not None:
             _fit(policy.begin_from, origin)
             self._run.hub.event("initialized", message=f"'{policy.name}' starts with the weights of {origin.path}")
-        elif origins.run:
-            self._scratch(policy, f"the run '{origins.run}'")
+        elif initial.run:
+            self._scratch(policy, f"the run '{initial.run}'")
 
     def _scratch(self, policy: Checkpointed, source: str) -> None:
         self._run.hub.warning(f"'{policy.name}' starts from scratch: {source} saved nothing of it")
@@ -218,7 +218,7 @@ class Checkpointer:
     def unsaved(self, policies: Sequence[PolicyT], *, together: bool = False) -> list[PolicyT]:
         """Those to write now because learning ends; says which are not, because of ``save_best_only``.
 
-        ``together``: write all if one is better, because they are one moment.
+        ``together``: write all if one is better, because they are one checkpoint set.
         """
         changed = [policy for policy in policies if self._now(policy) != self._written[policy.name]]
         better = [policy for policy in changed if self.better(policy)]
@@ -233,8 +233,8 @@ class Checkpointer:
     def _now(self, policy: Checkpointed) -> _Written:
         return _Written(policy.version, policy.best_mark(), policy.decisions)
 
-    def moment(
-        self, policies: Sequence[Checkpointed], content: Mapping[str, Any], lessons: Mapping[str, int] | None = None
+    def writing(
+        self, policies: Sequence[Checkpointed], content: Json, lessons: Mapping[str, int] | None = None
     ) -> Callable[[], bool]:
         """The work that writes these policies, all or none, and returns whether it did: call it in their thread.
 
@@ -261,19 +261,19 @@ class Checkpointer:
         return write
 
 
-def _kept(policy: Checkpointed, content: Mapping[str, Any]) -> Kept:
+def _kept(policy: Checkpointed, content: Json) -> PolicySnapshot:
     decisions, settings = policy.decisions, policy.settings
 
-    def state() -> tuple[Arrays, Mapping[str, Any]]:
+    def state() -> tuple[Arrays, Json]:
         arrays, values = policy.state()
         if settings.save_param_only:
             arrays, values = parameters_only.lean(arrays, values)
         return arrays, {"learner": {**values, "decisions": decisions}, **content}
 
-    return Kept(policy.name, decisions, state, policy.model(), settings.keep_checkpoints, policy.laps)
+    return PolicySnapshot(policy.name, decisions, state, policy.model(), settings.keep_checkpoints, policy.phases)
 
 
-def _fit(take: Callable[[Arrays, Mapping[str, Any]], None], checkpoint: Checkpoint) -> None:
+def _fit(take: Callable[[Arrays, Json], None], checkpoint: Checkpoint) -> None:
     try:
         take(checkpoint.tensors, checkpoint.manifest["learner"])
     except (KeyError, ValueError, RuntimeError) as error:

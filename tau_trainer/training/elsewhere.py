@@ -19,7 +19,7 @@ from tau_trainer.training.plan import RunKind
 from tau_trainer.training.task import task_of
 
 if TYPE_CHECKING:
-    from tau_trainer.cluster.connection import Connection
+    from tau_trainer.cluster.connection import Cluster
 
 
 @contextmanager
@@ -52,15 +52,15 @@ def machines_of(
 
 
 @contextmanager
-def connected(cluster: ClusterSettings, say: Callable[[str], None]) -> Iterator[Connection]:
+def connected(cluster: ClusterSettings, say: Callable[[str], None]) -> Iterator[Cluster]:
     """Connect to a cluster, or start a private one that ends with the context. Raises ClusterError."""
     if cluster.private:
         say(f"starting a private Ray cluster on this machine ({cluster.address})")
     else:
         say(f"connecting to the Ray cluster at {cluster.address}")
-    from tau_trainer.cluster.connection import Connection
+    from tau_trainer.cluster.connection import Cluster
 
-    connection = Connection(cluster)
+    connection = Cluster(cluster)
     try:
         yield connection
     finally:

@@ -22,7 +22,7 @@ from tau_trainer.envs import Parameters
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import GaussianSampler, UniformSampler
 from tau_trainer.settings.parameters import AnyParameter, CompletionCriteria, Curriculum, Lesson
-from tau_trainer.specs import FloatArray
+from tau_trainer.specs import FloatArray, Json
 
 FEWEST_EPISODES = 10
 """Number of episodes over which a reward is measured if ``min_lesson_length`` is 0."""
@@ -117,7 +117,7 @@ class Lessons:
         return {course.name: course.number for course in self._courses}
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         """The current lessons, in words."""
         return tuple(str(course) for course in self._courses)
 
@@ -165,7 +165,7 @@ class Lessons:
         courses = {course.name: {"lesson": course.number, "smoothed": course.smoothed} for course in self._courses}
         return {"courses": courses, "returns": {name: list(values) for name, values in self._returns.items()}}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Json) -> None:
         """Restore :meth:`state`. If a curriculum has become shorter, it continues with its last lesson."""
         for course in self._courses:
             known = state["courses"].get(course.name)

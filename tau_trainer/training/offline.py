@@ -7,10 +7,9 @@ it, and start another from it (``--initialize-from``).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import override
@@ -24,7 +23,7 @@ from tau_trainer.export import export_onnx
 from tau_trainer.metrics import BehaviorSnapshot, keys
 from tau_trainer.runs.callbacks import UpdateInfo
 from tau_trainer.runs.collector import Collector, Conclusion, Export
-from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import ModelWriter
 from tau_trainer.settings import (
@@ -32,7 +31,7 @@ from tau_trainer.settings import (
     RunSettings,
     TrainerSettings,
 )
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.specs import BehaviorSpec, Json
 from tau_trainer.training import behavior_json
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.parameters_only import whole
@@ -48,7 +47,7 @@ _STEPS = 100
 class _Learner:
     """One behavior: see :class:`~tau_trainer.training.checkpointing.Checkpointed`."""
 
-    laps = None
+    phases = None
 
     def __init__(self, name: str, settings: OfflineTrainerSettings, algorithm: Offline, seed: int) -> None:
         self.name, self.settings, self.algorithm, self._seed = name, settings, algorithm, seed
@@ -85,12 +84,12 @@ class _Learner:
         """Writer of the current policy."""
         return partial(export_onnx, self.algorithm.snapshot(), self.spec)
 
-    def state(self) -> tuple[Arrays, Mapping[str, Any]]:
+    def state(self) -> tuple[Arrays, Json]:
         """The algorithm's state and the best policy."""
-        arrays, facts = self.algorithm.state()
+        arrays, metadata = self.algorithm.state()
         weights, best = best_to_keep(self.best)
         return {**arrays, **weights}, {
-            "algorithm": facts,
+            "algorithm": metadata,
             "mean_reward": self.mean_return,
             "acting_rng": np.random.default_rng([self._seed, 1]).bit_generator.state,
             "behavior": behavior_json.to_json(self.spec),
@@ -98,13 +97,13 @@ class _Learner:
             "best": best,
         }
 
-    def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, values: Json) -> None:
         """Continue from a checkpoint."""
         arrays, values = whole(arrays, values, self.algorithm.state)
         self.algorithm.load(arrays, values["algorithm"], fresh=False)
         self.best, self.mean_return = stored_best(self.algorithm, arrays, values), values["mean_reward"]
 
-    def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def begin_from(self, arrays: Arrays, values: Json) -> None:
         """Start with the weights of another run."""
         arrays, values = whole(arrays, values, self.algorithm.state)
         self.algorithm.load(arrays, values["algorithm"], fresh=True)
@@ -124,7 +123,7 @@ class RecordingsCollector(Collector):
     def __init__(self, settings: RunSettings, run: Run) -> None:
         self.settings, self.run = settings, run
         self.learners = [self._make(name, trainer) for name, trainer in _trainers(settings)]
-        self.checkpointer = Checkpointer(run, None if run.folder.resumed else Origins(settings))
+        self.checkpointer = Checkpointer(run, None if run.folder.resumed else InitialWeights(settings))
         self.checkpointer.newest([learner.name for learner in self.learners])
         for learner in self.learners:
             # Without names in the settings, the recording names the behavior.
@@ -255,7 +254,7 @@ class RecordingsCollector(Collector):
         """Write a checkpoint of a behavior. With ``save_best_only``, write it only if the policy is the best so far."""
         content = {"pairs": {}, "generation": 0, "task": {}, "lessons": Lessons({}).state()}
         for unsaved in self.checkpointer.unsaved([learner]):
-            self.checkpointer.moment([unsaved], content)()
+            self.checkpointer.writing([unsaved], content)()
 
     @override
     def save(self) -> None:
@@ -304,7 +303,7 @@ class RecordingsCollector(Collector):
 
     @property
     @override
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> Json:
         return {
             "policy_version": sum(learner.algorithm.version for learner in self.learners),
             "update_seconds": time.monotonic() - self._started,

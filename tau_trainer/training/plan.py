@@ -17,7 +17,7 @@ from tau_trainer.envs import EnvironmentSource, open_source
 from tau_trainer.errors import DataError, SettingsError, TauError
 from tau_trainer.files import memory_bytes
 from tau_trainer.metrics.trackers.tracker import Tracker
-from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.settings import (
     NetworkSettings,
     OfflineTrainerSettings,
@@ -62,7 +62,7 @@ class RunPlan:
     """Folder in which engines and learners' processes can write logs."""
     parameters: Mapping[str, AnyParameter]
     """Parameters sent to environments, curricula included."""
-    origins: Origins | None
+    initial_weights: InitialWeights | None
     """The saved policies from which learners start; None: they continue from the existing run's own state."""
     stall_s: float
     """Seconds without any progress after which the run is aborted."""
@@ -211,7 +211,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
         source=None if population or elsewhere else open_source(settings, pairs + spare, log_folder, engine_args),
         log_folder=log_folder,
         parameters=parameters,
-        origins=None if again else Origins(settings),
+        initial_weights=None if again else InitialWeights(settings),
         stall_s=max(_STALL_LEAST_S, _STALL_FACTOR * env.timeout_wait),
         population=population,
         engine_args=engine_args,
@@ -267,7 +267,7 @@ def plan_problems(settings: RunSettings) -> list[str]:
         partial(task_of, settings),
         partial(Lessons, settings.environment_parameters or {}),
         *([] if settings.cluster else [partial(open_source, settings, settings.env_settings.num_envs, Path())]),
-        *([] if chosen.resume or chosen.inference else [partial(Origins, settings)]),
+        *([] if chosen.resume or chosen.inference else [partial(InitialWeights, settings)]),
     ]
     problems = []
     for step in steps:

@@ -9,9 +9,9 @@ from typing_extensions import TypedDict
 
 from tau_trainer.errors import CheckpointError, RunFinishedError
 from tau_trainer.runs.checkpoint_index import learner_names
+from tau_trainer.runs.checkpoint_sets import latest_set
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
-from tau_trainer.runs.moments import newest_moment
 from tau_trainer.training.learning.returns import EpisodeReturns
 from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.stored import load_policy
@@ -69,7 +69,7 @@ def check_resume(folder: RunFolder, plan: RunPlan) -> None:
 
 def _whole(folder: RunFolder) -> list[Checkpoint]:
     """The checkpoints from which the run continues."""
-    whole = newest_moment(folder.checkpoints)
+    whole = latest_set(folder.checkpoints)
     for name in learner_names(folder.checkpoints):
         latest = None if name in whole.checkpoints else latest_checkpoint(folder.checkpoints, name)
         if latest is not None and latest.checkpoint is None:

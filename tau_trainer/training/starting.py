@@ -31,6 +31,7 @@ from tau_trainer.settings.trainers import TrainerSettings, trainer_type
 from tau_trainer.specs import (
     BehaviorSpec,
     DimensionProperty,
+    Json,
     ObservationSpec,
     ObservationType,
     StepBatch,
@@ -250,8 +251,8 @@ def _encoder(images: Iterable[ObservationSpec]) -> str:
 
 def _sizes(behavior: Announced, usual: TrainerSettings) -> dict[str, int]:
     """Sizes of PPO's minibatch and buffer, which holds a piece of an episode of each agent."""
-    numbers = usual.hyperparameters
-    batch, buffer = numbers.batch_size, numbers.buffer_size
+    hyper = usual.hyperparameters
+    batch, buffer = hyper.batch_size, hyper.buffer_size
     if not behavior.spec.actions.continuous_size or _images(behavior):
         batch, buffer = _OF_GROUPS if behavior.groups else _SMALL
     pieces = behavior.agents * usual.time_horizon
@@ -284,7 +285,7 @@ def _given(section: Section) -> dict[str, Any]:
     return section.model_dump(mode="json", include=said, exclude_none=True)
 
 
-def _filled(template: str, values: Mapping[str, Any], indent: str) -> Iterator[str]:
+def _filled(template: str, values: Json, indent: str) -> Iterator[str]:
     """The lines of a template: keys that ``values`` have, and comments."""
     path: list[str] = []
     for line in template.splitlines():

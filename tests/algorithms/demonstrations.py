@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from tau_trainer.algorithms import PPO, Counters
 from tau_trainer.bridge.demonstrations import Demonstration, write_demonstration
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.models import Policy
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 
@@ -133,13 +133,13 @@ def learn_in(algorithm: PPO, decisions: int, copies: int = 8) -> list[float]:
     for step in range(decisions // copies):
         decision, obs = policy.act((game.obs,), None, rng), game.obs
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        algorithm.memory.append(rows, Known({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
+        algorithm.memory.append(rows, StepFacts({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
         earned, ended, truncated, last = game.step(decision.to_env())
         total += earned
         over = np.flatnonzero(ended)
         if len(over):
             nothing = np.zeros((len(over), 1), np.float32)
-            algorithm.memory.end(rows[over], Known({"extrinsic": nothing}), (last[over],), truncated[over])
+            algorithm.memory.end(rows[over], StepFacts({"extrinsic": nothing}), (last[over],), truncated[over])
             returns += total[over].tolist()
             total[over] = 0.0
         work = algorithm.ready(Counters(0, algorithm.version))

@@ -9,7 +9,7 @@ import torch
 
 from tau_trainer.algorithms import PPO, Algorithm, Setup
 from tau_trainer.algorithms.minibatches import Samples
-from tau_trainer.memory import Known, WorkData
+from tau_trainer.memory import StepFacts, WorkData
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings
 from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings
@@ -94,7 +94,7 @@ class Collector:
         values: dict[str, Any] = {name: decision.extras[name] for name in self.columns}
         values |= {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": mask}
-        self.memory.append(np.arange(AGENTS), Known(self._by_stream(reward)), values, policy.version)
+        self.memory.append(np.arange(AGENTS), StepFacts(self._by_stream(reward)), values, policy.version)
         self._state = {name: kept.copy() for name, kept in decision.state.items()}
         for agent in range(AGENTS):
             self._follow(agent, reward, obs, decision, mask)
@@ -134,7 +134,7 @@ class Collector:
 
     def _end(self, agent: int, truncated: bool) -> None:
         obs, reward = self._observe(1), self._rewards(1)
-        self.memory.end(np.array([agent]), Known(self._by_stream(reward)), obs, np.array([truncated]))
+        self.memory.end(np.array([agent]), StepFacts(self._by_stream(reward)), obs, np.array([truncated]))
         for kept in self._state.values():
             kept[agent] = 0
         self._steps[agent][-1]["reward"] = reward[0]
@@ -199,8 +199,8 @@ def random_samples(network: ActorCritic, rows: int, columns: int, *, masked: boo
 
 def states_equal(first: Algorithm, second: Algorithm) -> None:
     """Everything that a checkpoint of either keeps."""
-    (arrays, facts), (others, told) = first.state(), second.state()
-    assert facts == told
+    (arrays, metadata), (others, told) = first.state(), second.state()
+    assert metadata == told
     assert arrays.keys() == others.keys()
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, others[name], name)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.poca import POCA
-from tau_trainer.memory import Known, WorkData
+from tau_trainer.memory import StepFacts, WorkData
 from tau_trainer.models import Policy
-from tau_trainer.models.actor_critic import Answer
+from tau_trainer.models.actor_critic import NetworkOutput
 from tau_trainer.models.encoders.attention import HEADS
 from tau_trainer.models.group_critic import GroupCritic
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings
@@ -154,13 +154,13 @@ class History:
             self.decided.append(record)
             self.open[agent] = record
 
-    def _pay(self, agents: list[int], group: Any, plays_on: Any) -> Known:
+    def _pay(self, agents: list[int], group: Any, plays_on: Any) -> StepFacts:
         own = self.rng.normal(size=len(agents)).astype(np.float32)
         to_group = np.where(group != 0, self.rng.normal(size=3)[group], 0.0).astype(np.float32)
         for i, agent in enumerate(agents):
             if agent in self.open:
                 self.open[agent].own, self.open[agent].paid_to_group = float(own[i]), float(to_group[i])
-        return Known({"extrinsic": own[:, None]}, to_group, group, plays_on, self.moment)
+        return StepFacts({"extrinsic": own[:, None]}, to_group, group, plays_on, self.moment)
 
 
 class Reference:
@@ -176,7 +176,7 @@ class Reference:
         self.history, self.learner, self.lambd, self.paid = history, history.learner, lambd, paid
         self.stream = int(paid is not None)
         self.remembered = dict[Decided, tuple[torch.Tensor, torch.Tensor | None]]()
-        self.acted = dict[Decided, Answer]()
+        self.acted = dict[Decided, NetworkOutput]()
         self.worth = dict[Decided, torch.Tensor]()
         critic: Any = self.learner.network
         self.critic: GroupCritic = critic.critic
@@ -253,7 +253,7 @@ class Reference:
         """What the actor says, step by step from the beginning of the episode."""
         return self._acted(record).outputs[0]
 
-    def _acted(self, record: Decided) -> Answer:
+    def _acted(self, record: Decided) -> NetworkOutput:
         if record not in self.acted:
             state = None if record.previous is None else self._acted(record.previous).state
             self.acted[record] = self.learner.network(self._inputs(self._seen(record)), state)

@@ -14,7 +14,7 @@ from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.iqn import IQN
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.off_policy.sac_ln import SACLN
-from tau_trainer.memory import Known, WorkData
+from tau_trainer.memory import StepFacts, WorkData
 from tau_trainer.models.distributions import effective_mask
 from tau_trainer.settings import (
     DQNHyperparameters,
@@ -148,7 +148,7 @@ class Collector:
             actions = {"continuous": decision.continuous, "discrete": decision.discrete}
             memory.append(
                 np.arange(AGENTS),
-                Known(rewards),
+                StepFacts(rewards),
                 {**values, **actions, **decision.extras, "mask": mask},
                 policy.version,
             )
@@ -170,7 +170,7 @@ class Collector:
 
     def _end(self, agent: int, *, truncated: bool) -> None:
         rewards, obs = self._rewards(1), self._observe(1)
-        self.learner.memory.end(np.array([agent]), Known(rewards), obs, np.array([truncated]))
+        self.learner.memory.end(np.array([agent]), StepFacts(rewards), obs, np.array([truncated]))
         self._close([agent], rewards, obs, terminated=not truncated)
         for values in self._state.values():
             values[agent] = 0

@@ -17,7 +17,7 @@ from tau_trainer.algorithms import Batch, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.agent import AgentLearner
 from tau_trainer.columns import MOMENT
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
-from tau_trainer.memory import Known, Rollout, WorkData
+from tau_trainer.memory import Rollout, StepFacts, WorkData
 from tau_trainer.settings import dump_settings, trainer_type
 from tau_trainer.settings.exploration import EpsGreedySettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
@@ -56,7 +56,7 @@ class Q(Agent):
 
     def update_target(self) -> None:
         for target, source in zip(self.target.parameters(), self.q.parameters(), strict=True):
-            target.lerp_(source, self.numbers.rate)
+            target.lerp_(source, self.hyperparameters.rate)
 
 
 class Each(Q):
@@ -151,11 +151,11 @@ def experience(one: AgentLearner, seed: int = 0, steps: int = 6) -> WorkData:
         decision = policy.act((obs,), None, rng, state=state)
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         reward = {"extrinsic": rng.normal(size=(AGENTS, 1)).astype(np.float32)}
-        known = Known(reward, moment=seed * 100 + step)
+        known = StepFacts(reward, moment=seed * 100 + step)
         one.memory.append(rows, known, values | dict(decision.extras), policy.version)
         if step % 2:
             one.memory.end(
-                rows[-1:], Known({"extrinsic": np.ones((1, 1), np.float32)}), (obs[-1:],), np.zeros(1, np.bool_)
+                rows[-1:], StepFacts({"extrinsic": np.ones((1, 1), np.float32)}), (obs[-1:],), np.zeros(1, np.bool_)
             )
     work = one.ready(Counters(0, one.version))
     assert work is not None
@@ -258,11 +258,11 @@ def test_a_resumed_agent_goes_on_bit_for_bit(agent: type[Agent], actions: Action
     one = learner(agent, actions, save_replay_buffer=True)
     for seed in range(3):
         one.update(experience(one, seed), 0.1 * seed, None)
-    arrays, facts = one.state()
+    arrays, metadata = one.state()
     assert any(name.startswith("optimizer.0.") for name in arrays)
     other = learner(agent, actions, seed=9, save_replay_buffer=True)
     assert not same(one, other)
-    other.load(arrays, facts, fresh=False)
+    other.load(arrays, metadata, fresh=False)
     assert same(one, other)
     work = experience(one, 7)
     for each in (one, other):
@@ -284,6 +284,12 @@ def test_nothing_stays_of_an_update_that_meets_nan(monkeypatch: pytest.MonkeyPat
     assert before[0].keys() == after[0].keys()
     for name, values in before[0].items():
         assert np.array_equal(values, after[0][name]), name
+
+
+def test_numbers_is_the_former_name_of_the_hyperparameters() -> None:
+    agent = learner(Q).agent
+    with pytest.warns(DeprecationWarning, match="hyperparameters"):
+        assert agent.numbers is agent.hyperparameters
 
 
 def test_the_learning_rate_falls_for_all_optimizers() -> None:
@@ -400,9 +406,9 @@ def test_a_memory_of_ours_is_refused() -> None:
 def test_another_optimizers_moments_are_refused() -> None:
     one, other = learner(TwoParts, ActionSpec(2)), learner(Q, ActionSpec(0, (2,)))
     one.update(experience(one), 0.0, None)
-    arrays, facts = one.state()
+    arrays, metadata = one.state()
     with pytest.raises(CheckpointError):
-        other.load(arrays, facts, fresh=False)
+        other.load(arrays, metadata, fresh=False)
 
 
 def test_its_defaults_are_keys_that_a_file_may_override(tmp_path: Path) -> None:

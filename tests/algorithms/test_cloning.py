@@ -180,9 +180,9 @@ def test_it_learns_beside_and_resumes_to_the_bit(
     told = first.update(rollout_of(first), 0.0, None)
     assert told[LOSS] > 0.0
     first.memory.clear()  # as a checkpoint does
-    arrays, facts = first.state()
+    arrays, metadata = first.state()
     assert arrays["cloning.exp_avg"].any()
-    again.load(arrays, facts, fresh=False)
+    again.load(arrays, metadata, fresh=False)
     for each in (first, again):
         each.update(rollout_of(each, seed=2), 0.1, None)
     states_equal(first, again)
@@ -205,18 +205,18 @@ def test_its_moments_are_its_own(tmp_path: Path) -> None:
 
 def test_a_checkpoint_without_it_is_none_to_go_on_from_but_to_begin_from(tmp_path: Path) -> None:
     one = learner("ppo", recording(tmp_path, VECTORS))
-    arrays, facts = one.state()
+    arrays, metadata = one.state()
     bare = {name: values for name, values in arrays.items() if not name.startswith("cloning.")}
     with pytest.raises(CheckpointError, match=r"no tensor 'cloning\."):
-        one.load(bare, facts, fresh=False)
-    one.load(bare, facts, fresh=True)
+        one.load(bare, metadata, fresh=False)
+    one.load(bare, metadata, fresh=True)
 
 
 def test_a_checkpoint_of_parameters_alone_begins_to_imitate_anew(tmp_path: Path) -> None:
     first, again = (learner("ppo", recording(tmp_path, VECTORS)) for _ in range(2))
     first.update(rollout_of(first), 0.0, None)
-    arrays, facts = first.state()
-    kept, values = lean(arrays, {"algorithm": facts})
+    arrays, metadata = first.state()
+    kept, values = lean(arrays, {"algorithm": metadata})
     assert not any(name.startswith("cloning.") for name in kept)
     everything, values = whole(kept, values, again.state)
     again.load(everything, values["algorithm"], fresh=False)

@@ -80,13 +80,13 @@ def test_a_searched_learning_rate_is_learned_with_and_told(kind: str) -> None:
 
 def test_a_checkpoint_belongs_to_its_optimizer_but_weights_can_be_taken_over() -> None:
     learner, _ = learned("ppo", optimizer="nadam")
-    arrays, facts = learner.state()
-    assert facts["optimizer"] == "nadam"
+    arrays, metadata = learner.state()
+    assert metadata["optimizer"] == "nadam"
     other = experience.ppo(CONTINUOUS, experience.settings(optimizer="sgd"), seed=7)
     with pytest.raises(CheckpointError, match="checkpoint's optimizer is 'nadam', behavior 'Walker' needs 'sgd'"):
-        other.load(arrays, facts, fresh=False)
+        other.load(arrays, metadata, fresh=False)
     adam = experience.ppo(CONTINUOUS, seed=7)
-    adam.load(arrays, facts, fresh=True)
+    adam.load(arrays, metadata, fresh=True)
     for name, values in adam.state()[0].items():
         if name.startswith("optimizer."):
             assert not values.any(), "the moments are of another optimizer"
@@ -96,8 +96,8 @@ def test_a_checkpoint_belongs_to_its_optimizer_but_weights_can_be_taken_over() -
 
 def test_a_checkpoint_from_before_there_was_a_choice_is_adams() -> None:
     learner, _ = learned("ppo")
-    arrays, facts = learner.state()
-    del facts["optimizer"]
+    arrays, metadata = learner.state()
+    del metadata["optimizer"]
     other = experience.ppo(CONTINUOUS, seed=7)
-    other.load(arrays, facts, fresh=False)
+    other.load(arrays, metadata, fresh=False)
     np.testing.assert_array_equal(other.state()[0]["optimizer.exp_avg"], arrays["optimizer.exp_avg"])

@@ -14,7 +14,7 @@ from tau_trainer.algorithms.off_policy import base as off_policy
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.memory import Known, Rollout, WorkData
+from tau_trainer.memory import Rollout, StepFacts, WorkData
 from tau_trainer.specs import ObservationSpec
 from tests.algorithms import experience, replayed
 from tests.algorithms.experience import HYBRID, behavior, ppo
@@ -58,9 +58,9 @@ def work_of(learner: PPO | SAC, rows: int = ROWS) -> WorkData:
         values = {column.name: decision.extras[column.name] for column in learner.columns}
         values |= {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete}
-        memory.append(agents, Known(rewards), {**values, "mask": None}, learner.version)
+        memory.append(agents, StepFacts(rewards), {**values, "mask": None}, learner.version)
     memory.end(
-        agents[:1], Known({name: one[:1] for name, one in rewards.items()}), observations(SPEC, 1), np.array([True])
+        agents[:1], StepFacts({name: one[:1] for name, one in rewards.items()}), observations(SPEC, 1), np.array([True])
     )
     return memory.take().data
 
@@ -147,15 +147,15 @@ def test_a_ring_of_images_goes_on_from_a_checkpoint_to_the_bit() -> None:
     collector = replayed.Collector(first)
     for _ in range(3):
         first.update(collector.collect(), 0.0, None)
-    arrays, facts = first.state()
+    arrays, metadata = first.state()
     assert len(arrays["replay.aside.input_1"]) == first.replay.spares > 0
-    second.load({name: values.copy() for name, values in arrays.items()}, facts, fresh=False)
+    second.load({name: values.copy() for name, values in arrays.items()}, metadata, fresh=False)
     first.memory.clear()
     for _ in range(3):
         work = collector.collect()
         for learner in (first, second):
             learner.update(work, 0.5, None)
-        (wanted, facts), (found, told) = first.state(), second.state()
-        assert facts == told
+        (wanted, metadata), (found, told) = first.state(), second.state()
+        assert metadata == told
         for name, values in wanted.items():
             np.testing.assert_array_equal(found[name], values, name)

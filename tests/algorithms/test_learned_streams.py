@@ -14,7 +14,7 @@ from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.readers import RolloutReader
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.bridge.demonstrations import Demonstration
-from tau_trainer.memory import Known, Rollout
+from tau_trainer.memory import Rollout, StepFacts
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.demonstrations import LINE, demo_file, learn_in, played, walk, worth
@@ -91,12 +91,12 @@ def rollout_of(algorithm: Any, steps: int = 24, seed: int = 0) -> Any:
         state = {name: values.copy() for name, values in decision.state.items()}
         values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)} | {"mask": None, **decision.extras}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete}
-        earned = Known({"extrinsic": rng.normal(size=(AGENTS, 1)).astype(np.float32)}, None, TEAMS, moment=step)
+        earned = StepFacts({"extrinsic": rng.normal(size=(AGENTS, 1)).astype(np.float32)}, None, TEAMS, moment=step)
         algorithm.memory.append(rows, earned, values, policy.version)
         over = rows[(rows + step) % 10 == 9]
         if len(over):
             last = observations(spec, len(over), int(rng.integers(2**31)), scale=1.0)
-            known = Known({"extrinsic": np.ones((len(over), 1), np.float32)}, None, TEAMS[over], moment=step)
+            known = StepFacts({"extrinsic": np.ones((len(over), 1), np.float32)}, None, TEAMS[over], moment=step)
             algorithm.memory.end(over, known, last, over % 2 == 0)
             for kept in state.values():
                 kept[over] = 0
@@ -109,11 +109,11 @@ def test_a_resumed_learner_goes_on_to_the_bit(kind: str, names: tuple[str, ...],
     first, again = (learner(kind, names, tmp_path) for _ in range(2))
     first.update(rollout_of(first), 0.0, None)
     first.memory.clear()  # as a checkpoint does
-    arrays, facts = first.state()
+    arrays, metadata = first.state()
     for name in first.signals:
         moment = arrays[f"signal.{name.name}.optimizer.exp_avg_sq"]
         assert moment.any(), "its optimizer has learned something"
-    again.load(arrays, facts, fresh=False)
+    again.load(arrays, metadata, fresh=False)
     for each in (first, again):
         each.update(rollout_of(each, seed=2), 0.1, None)
     states_equal(first, again)

@@ -14,7 +14,7 @@ from tau_trainer.algorithms.off_policy.dqn import DQN
 from tau_trainer.algorithms.off_policy.iqn import IQN
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.models import Decision, to_env
 from tau_trainer.models.heads import QuantileHead
 from tau_trainer.settings import (
@@ -70,12 +70,14 @@ class Loop:
         self.state = {name: values.copy() for name, values in decision.state.items()}
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         self.moments += 1
-        known = Known({"extrinsic": reward}, group=self.groups, moment=self.moments)
+        known = StepFacts({"extrinsic": reward}, group=self.groups, moment=self.moments)
         self.ppo.memory.append(self.rows, known, {**values, **decision.extras}, self.policy.version)
         return decision
 
     def end(self, agents: Any, reward: Any, obs: Any, *, truncated: bool) -> None:
-        self.ppo.memory.end(self.rows[agents], Known({"extrinsic": reward}), (obs,), np.full(len(reward), truncated))
+        self.ppo.memory.end(
+            self.rows[agents], StepFacts({"extrinsic": reward}), (obs,), np.full(len(reward), truncated)
+        )
         for values in self.state.values():
             values[agents] = 0
 

@@ -16,7 +16,7 @@ from tau_trainer.algorithms import Counters, Setup
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import CheckpointError
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.settings import NetworkSettings, PPOHyperparameters, RewardSignalSettings, SACHyperparameters
 from tau_trainer.settings.trainers import PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
@@ -116,7 +116,7 @@ def play(algorithm: PPO | SAC, world: World, most: int = 400) -> list[float]:
         decision = policy.act(obs, None, rng)
         values = {f"obs_{i}": one for i, one in enumerate(obs)}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": None, **decision.extras}
-        algorithm.memory.append(rows, Known({"extrinsic": reward}), values, policy.version)
+        algorithm.memory.append(rows, StepFacts({"extrinsic": reward}), values, policy.version)
         reward = (decision.discrete == answer[:, None]).astype(np.float32)
         hits.append(float(reward.mean()))
         work = algorithm.ready(Counters(0, algorithm.version))
@@ -179,5 +179,5 @@ def test_a_checkpoint_of_other_blocks_is_refused(sensor: ObservationSpec, key: s
     with pytest.raises(CheckpointError, match=f"The checkpoint's {key.replace('_', ' ')} is '{other}'"):
         one.load(*another.state(), fresh=False)
     plain = make("ppo", (NOISE,), {})
-    assert key not in plain.facts(), "where it means nothing, older checkpoints do not have it"
+    assert key not in plain.metadata(), "where it means nothing, older checkpoints do not have it"
     plain.load(*make("ppo", (NOISE,), {key: other}).state(), fresh=False)

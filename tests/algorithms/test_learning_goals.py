@@ -11,7 +11,7 @@ import pytest
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
 from tau_trainer.envs.spaces import action_spec, sensors, to_space
 from tau_trainer.games.worlds import BitFlipping, GoalWorld
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import BehaviorSpec
 
@@ -43,13 +43,13 @@ class Lockstep:
             decision = policy.act(seen, None, self.rng)
             values = {f"obs_{i}": one for i, one in enumerate(seen)}
             values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-            memory.append(self.rows, Known({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
+            memory.append(self.rows, StepFacts({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
             actions = to_space(self.space, decision.to_env())
             ends = [self._step(i, actions[i], reward) for i in range(len(self.rows))]
             over = np.flatnonzero([ended for ended, _ in ends])
             if len(over):
                 cut = np.array([not ends[i][1] for i in over])
-                memory.end(over, Known({"extrinsic": reward[over]}), self._seen([self.obs[i] for i in over]), cut)
+                memory.end(over, StepFacts({"extrinsic": reward[over]}), self._seen([self.obs[i] for i in over]), cut)
                 self._begin(over.tolist(), (~cut).tolist())
             work = self.learner.ready(Counters(0, self.learner.version))
             if work is not None:

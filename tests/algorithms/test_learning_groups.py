@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.settings import MemorySettings, NetworkSettings, RewardSignalSettings, trainer_type
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
@@ -40,10 +40,10 @@ class Gate:
         self.learner.memory.append(rows, known, {**values, **decision.extras}, self.policy.version)
         return decision.discrete[:, 0]
 
-    def _known(self, rows: Any, own: float, to_group: Any, plays_on: Any = None) -> Known:
+    def _known(self, rows: Any, own: float, to_group: Any, plays_on: Any = None) -> StepFacts:
         own_rewards = np.full((len(rows), 1), own, np.float32)
         to_group = np.broadcast_to(np.asarray(to_group, np.float32), len(rows))
-        return Known({"extrinsic": own_rewards}, to_group, self.group[rows], plays_on, self.moment)
+        return StepFacts({"extrinsic": own_rewards}, to_group, self.group[rows], plays_on, self.moment)
 
     def episode(self) -> float:
         """The mean reward of all groups."""
@@ -68,7 +68,7 @@ class Gate:
         self._end(alive, self._known(alive, 0.1, paid[self.group[alive] - 1], np.zeros(len(alive), np.bool_)))
         return float(paid.mean())
 
-    def _end(self, rows: Any, known: Known) -> None:
+    def _end(self, rows: Any, known: StepFacts) -> None:
         nothing = np.zeros((len(rows), 3), np.float32)
         self.learner.memory.end(rows, known, (nothing,), np.zeros(len(rows), np.bool_))
 

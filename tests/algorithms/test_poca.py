@@ -251,8 +251,8 @@ def test_ready_collect_learn_and_go_on_equal_to_the_bit(network: Any) -> None:
     learner.update(work, 0.0, None)
     assert float(learner.network.get_buffer("critic.most")) == 3.0
     other = poca(behavior(HYBRID), network=network)
-    arrays, facts = learner.state()
-    other.load({name: values.copy() for name, values in arrays.items()}, facts, fresh=False)
+    arrays, metadata = learner.state()
+    other.load({name: values.copy() for name, values in arrays.items()}, metadata, fresh=False)
     history.policy = learner.snapshot()
     work = history.play((ALWAYS * 4 + DYING) * 4)
     first, second = (one.update(work, 0.3, None) for one in (learner, other))

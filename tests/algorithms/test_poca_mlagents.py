@@ -113,7 +113,7 @@ class Read:
 def test_values_losses_and_gradients_are_ml_agents(recorded: Arrays, learner: POCA) -> None:
     update: Any = learner.policy_update
     read = update._reader = Read(recorded, learner)
-    numbers = learner.numbers(0.0)._replace(epsilon=0.2, beta=0.01)
+    numbers = learner.schedule(0.0)._replace(epsilon=0.2, beta=0.01)
     update._prepared(read.samples, Rows(len(read.samples.returns), learner.generator))
     assert update._reach.tolist() == [1.0] * 4, "so the trust region is as wide as there"
     said = update.of_groups(read.samples.inputs[-1])

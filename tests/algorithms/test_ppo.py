@@ -345,10 +345,10 @@ def test_weights_shrink_and_are_perturbed_once(optimizer: str) -> None:
     assert not any(bool(values.any()) for values in (state.exp_avg, state.exp_avg_sq, state.step))
     assert state.mu_product.item() == 1.0
     # Once, also for who goes on from a checkpoint; whoever begins from its weights has a run of its own.
-    arrays, facts = shrinks.state()
+    arrays, metadata = shrinks.state()
     resumed = made(0.5)
-    resumed.load(arrays, facts, fresh=False)
-    begun.load(arrays, facts, fresh=True)
+    resumed.load(arrays, metadata, fresh=False)
+    begun.load(arrays, metadata, fresh=True)
     assert (resumed._shrunk, begun._shrunk) == (True, False)
     for learner in (shrinks, resumed):
         learner.update(work, 0.6, None)

@@ -57,12 +57,12 @@ def trained(path: str = "fused", **numbers: Any) -> tuple[PPO, Collector]:
     return learner, collector
 
 
-def assert_same_state(learner: PPO, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+def assert_same_state(learner: PPO, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
     now, facts_now = learner.state()
     assert set(now) == set(arrays)
     for name, array in arrays.items():
         np.testing.assert_array_equal(now[name], array, name)
-    assert facts_now == facts
+    assert facts_now == metadata
 
 
 def spoilt(work: WorkData, name: str, value: float, record: int = 20) -> WorkData:
@@ -171,11 +171,11 @@ def test_an_update_that_went_wrong_leaves_no_trace() -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_resume_is_exact_to_the_bit(path: str, numbers: dict[str, Any]) -> None:
     straight, collector = trained(path, **numbers)
-    arrays, facts = straight.state()
+    arrays, metadata = straight.state()
     resumed = made(path, **numbers)
-    resumed.load({name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
+    resumed.load({name: array.copy() for name, array in arrays.items()}, json.loads(json.dumps(metadata)), fresh=False)
     assert resumed.version == 1
-    assert_same_state(resumed, arrays, facts)
+    assert_same_state(resumed, arrays, metadata)
     for number in range(1, 3):
         work = collector.collect(straight.snapshot())
         for learner in (straight, resumed):
@@ -273,12 +273,12 @@ def test_what_was_learned_can_be_taken_over_alone() -> None:
     collector = Collector(first)
     for _ in range(2):
         first.update(collector.collect(first.snapshot()), 0.0, None)
-    arrays, facts = first.state()
+    arrays, metadata = first.state()
     assert any(name.startswith("older.") for name in arrays)
     before = second.generator.get_state()
-    second.load(arrays, facts, fresh=True)
+    second.load(arrays, metadata, fresh=True)
     after, known = second.state()
-    assert known == {**facts, "version": 0}
+    assert known == {**metadata, "version": 0}
     np.testing.assert_array_equal(after.pop("random.generator"), before.numpy())
     assert not any(name.startswith("older.") for name in after)
     for name, values in after.items():
@@ -372,12 +372,12 @@ def test_another_learners_state_is_refused(other: Any, key: str) -> None:
 @pytest.mark.parametrize("name", ["model.value.bias", "optimizer.exp_avg", "normalizer.mean", "random.generator"])
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_damaged_tensor_is_named_and_nothing_is_loaded(name: str, damage: str) -> None:
-    arrays, facts = trained()[0].state()
+    arrays, metadata = trained()[0].state()
     short = arrays.pop(name)[:-1]
     if damage == "cut":
         arrays[name] = short
     other = made()
     before = other.state()
     with pytest.raises(CheckpointError, match=f"'{name}'"):
-        other.load(arrays, facts, fresh=False)
+        other.load(arrays, metadata, fresh=False)
     assert_same_state(other, *before)

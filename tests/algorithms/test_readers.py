@@ -79,6 +79,6 @@ def test_only_stale_data_gets_log_probabilities_of_now(monkeypatch: pytest.Monke
         return torch.zeros(1, 6), 0
 
     monkeypatch.setattr(learner.policy_update, "_descend", descend)
-    learner.policy_update.learn(learner.read(rollout), learner.numbers(0.0))
+    learner.policy_update.learn(learner.read(rollout), learner.schedule(0.0))
     changed = np.flatnonzero((seen[0].log_prob.numpy() != rollout.column("log_prob")).any(axis=1))
     np.testing.assert_array_equal(changed, stale)

@@ -18,7 +18,7 @@ from tau_trainer.algorithms.signals import experience_of, log_prob
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import CheckpointError, DataError, SettingsError
-from tau_trainer.memory import Known, Rollout
+from tau_trainer.memory import Rollout, StepFacts
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import BehaviorSpec
 from tests.algorithms.demonstrations import (
@@ -73,11 +73,11 @@ def rollout_of(algorithm: PPO | OffPolicy, steps: int = 40, seed: int = 0) -> An
     for _ in range(steps):
         decision, obs = policy.act((game.obs,), None, rng), game.obs
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
-        algorithm.memory.append(rows, Known({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
+        algorithm.memory.append(rows, StepFacts({"extrinsic": reward}), {**values, **decision.extras}, policy.version)
         earned, ended, truncated, last = game.step(decision.to_env())
         reward, over = earned[:, None], np.flatnonzero(ended)
         if len(over):
-            algorithm.memory.end(rows[over], Known({"extrinsic": reward[over]}), (last[over],), truncated[over])
+            algorithm.memory.end(rows[over], StepFacts({"extrinsic": reward[over]}), (last[over],), truncated[over])
     return algorithm.memory.take().data
 
 
@@ -90,9 +90,9 @@ def test_a_resumed_learner_goes_on_to_the_bit(kind: str, cartpole: str) -> None:
     first, again = (learner(kind, CARTPOLE, cartpole, numbers) for _ in range(2))
     first.update(rollout_of(first), 0.0, None)
     first.memory.clear()  # as a checkpoint does
-    arrays, facts = first.state()
+    arrays, metadata = first.state()
     assert any(name.startswith("signal.airl.optimizer.exp_avg") for name in arrays)
-    again.load(arrays, facts, fresh=False)
+    again.load(arrays, metadata, fresh=False)
     for one in (first, again):
         one.update(rollout_of(one, seed=2), 0.1, None)
     states_equal(first, again)
@@ -119,14 +119,14 @@ def test_a_checkpoint_without_the_signal_changes_nothing(cartpole: str) -> None:
     one = learner("ppo", CARTPOLE, cartpole, PPO_NUMBERS)
     other = learner("ppo", CARTPOLE, cartpole, PPO_NUMBERS)
     other.update(rollout_of(other), 0.0, None)
-    arrays, facts = other.state()
+    arrays, metadata = other.state()
     before = one.state()[0]
     damaged = {name: values for name, values in arrays.items() if name != "model.action.weight"}
     with pytest.raises(CheckpointError):
-        one.load(damaged, facts, fresh=False)
+        one.load(damaged, metadata, fresh=False)
     with pytest.raises(CheckpointError):
         one.load(
-            {name: values for name, values in arrays.items() if not name.startswith("signal.")}, facts, fresh=False
+            {name: values for name, values in arrays.items() if not name.startswith("signal.")}, metadata, fresh=False
         )
     for name, values in one.state()[0].items():
         np.testing.assert_array_equal(values, before[name], name)

@@ -14,11 +14,11 @@ import pytest
 from tau_trainer.bridge.codec import EngineInitialization, TrainerCodec, parse_engine_message
 from tau_trainer.bridge.dialect import UNITY, UNREAL, Codec
 from tau_trainer.bridge.engine import Engine
-from tau_trainer.bridge.engine_codec import Reader, decode_trainer_message, encode_engine_message
+from tau_trainer.bridge.engine_codec import MessageReader, decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.bridge.protocol import UNREAL_METHOD, UNREAL_WIRE, Command
 from tau_trainer.errors import EngineStoppedError, VersionError
-from tau_trainer.headless.link import TrainerLink
+from tau_trainer.headless.link import TrainerClient
 from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 from tests.bridge import oracle
@@ -67,7 +67,7 @@ def test_all_fields_of_an_agent_are_read() -> None:
 def test_the_headless_engine_writes_all_of_them_too() -> None:
     batch = expected(SPEC, AGENTS)
     data = encode_engine_message(
-        specs=[SPEC], steps=[batch], observation_specs={NAME: SPEC}, reader=Reader(UNREAL_WIRE)
+        specs=[SPEC], steps=[batch], observation_specs={NAME: SPEC}, reader=MessageReader(UNREAL_WIRE)
     )
     sent = oracle.UNREAL.UnityMessage.FromString(data).unity_output
     assert sent.rl_initialization_output.brain_parameters[0].brain_name == NAME
@@ -88,7 +88,7 @@ def test_a_picture_of_a_scene_is_sent_as_numbers_and_a_goal_as_a_vector() -> Non
     spec = replace(SPEC, observations=(ObservationSpec("eye", (1, 1, 2), (), goal, np.uint8),))
     batch = expected(spec, [Agent(0, (np.array([[[0, 255]]], np.uint8),))])
     data = encode_engine_message(
-        specs=[spec], steps=[batch], observation_specs={NAME: spec}, reader=Reader(UNREAL_WIRE)
+        specs=[spec], steps=[batch], observation_specs={NAME: spec}, reader=MessageReader(UNREAL_WIRE)
     )
     (info,) = oracle.UNREAL.UnityMessage.FromString(data).unity_output.rl_output.agent_infos[NAME].value
     assert list(info.observations[0].float_data.data) == [0.0, 1.0]
@@ -151,9 +151,9 @@ def test_an_unreal_editor_is_called_so_and_receives_no_parameters(listen: str | 
 
     def game() -> None:
         hello = EngineInitialization(communication_version="1.0.0")
-        with contextlib.closing(TrainerLink(port, UNREAL_METHOD)) as link:
-            link.connect(encode_engine_message(initialization=hello, reader=Reader(UNREAL_WIRE)), HANG_S)
-            link.exchange(encode_engine_message(reader=Reader(UNREAL_WIRE)))
+        with contextlib.closing(TrainerClient(port, UNREAL_METHOD)) as link:
+            link.connect(encode_engine_message(initialization=hello, reader=MessageReader(UNREAL_WIRE)), HANG_S)
+            link.exchange(encode_engine_message(reader=MessageReader(UNREAL_WIRE)))
             for _ in range(2):
                 link.exchange(engine_message([(SPEC, AGENTS)], oracle.UNREAL))
             link.goodbye()  # Stop in the editor

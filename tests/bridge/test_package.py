@@ -16,7 +16,7 @@ from tau_trainer.bridge.agent_records import AgentLayout
 from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerCodec
 from tau_trainer.bridge.codec import parse_engine_message as parsed
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstration, write_demonstration
-from tau_trainer.bridge.engine_codec import AgentEncoder, Reader, encode_engine_message
+from tau_trainer.bridge.engine_codec import AgentEncoder, MessageReader, encode_engine_message
 from tau_trainer.bridge.package import ImageOrder, order_of, order_of_recordings
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, FloatArray, ObservationSpec
@@ -230,7 +230,7 @@ def test_the_headless_engine_writes_as_the_version_does_that_it_calls_itself() -
     batch = expected(SPEC, [Told(4, (PICTURE, GRID)), Told(5, (PICTURE + 1, GRID), done=True)])
     blind = Capabilities(concatenated_png=False)
     data = encode_engine_message(
-        specs=[SPEC], steps=[batch], observation_specs={SPEC.name: SPEC}, reader=Reader(capabilities=blind)
+        specs=[SPEC], steps=[batch], observation_specs={SPEC.name: SPEC}, reader=MessageReader(capabilities=blind)
     )
     agents = parsed(data).agent_lists[SPEC.name]
     told = PACKED.AgentInfos.FromString(agents)

@@ -17,7 +17,7 @@ from tau_trainer.bridge.side_channels import (
     FLOAT_PROPERTIES,
     STATS,
     TRAINING_ANALYTICS,
-    Reader,
+    PayloadReader,
     Sampler,
     SamplerKind,
     SideChannelHub,
@@ -123,22 +123,22 @@ def test_payloads_of_an_unknown_kind(parse: Callable[[bytes], object], payload: 
 @given(INTS, FLOATS, ASCII, st.lists(FLOATS, max_size=5))
 def test_primitives_round_trip(number: int, real: float, text: str, floats: list[float]) -> None:
     listed = struct.pack(f"<i{len(floats)}f", len(floats), *floats)
-    reader = Reader(struct.pack("<if", number, real) + string(text) + listed)
+    reader = PayloadReader(struct.pack("<if", number, real) + string(text) + listed)
     assert (reader.int32(), reader.float32(), reader.string(), reader.float_list()) == (number, real, text, floats)
 
 
 def test_text_that_is_not_ascii_is_replaced() -> None:
     assert string("für") == struct.pack("<i", 3) + b"f?r"
-    assert Reader(struct.pack("<i", 1) + b"\xff").string() == "\ufffd"
+    assert PayloadReader(struct.pack("<i", 1) + b"\xff").string() == "\ufffd"
 
 
 def test_past_the_end_readers_give_their_defaults() -> None:
-    assert Reader(b"\x01\x02").int32(5) == 5
-    assert Reader(b"abc").float32() == 0.0
-    assert Reader(struct.pack("<i", 100) + b"short").string() == ""
-    assert Reader(struct.pack("<i", -3)).string() == ""
-    assert Reader(struct.pack("<i", 2**31 - 1)).float_list() == []
-    assert Reader(struct.pack("<i", -1)).float_list() == []
+    assert PayloadReader(b"\x01\x02").int32(5) == 5
+    assert PayloadReader(b"abc").float32() == 0.0
+    assert PayloadReader(struct.pack("<i", 100) + b"short").string() == ""
+    assert PayloadReader(struct.pack("<i", -3)).string() == ""
+    assert PayloadReader(struct.pack("<i", 2**31 - 1)).float_list() == []
+    assert PayloadReader(struct.pack("<i", -1)).float_list() == []
 
 
 @given(st.lists(st.tuples(st.uuids(), st.binary(max_size=20)), max_size=5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tau_trainer.cli import main, progress
-from tau_trainer.cli.progress import Progress
+from tau_trainer.cli.progress import ProgressBar
 
 
 class Clock:
@@ -25,7 +25,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Progress() as shown:
+    with ProgressBar() as shown:
         for second in range(14):
             clock.now = 100.0 + second
             shown.tell("playing", second / 13, f"{second} of 13")
@@ -35,7 +35,7 @@ def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then(
 
 
 def test_what_is_counted_has_a_speed_and_a_time_left(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(after_s=0.0) as shown:
+    with ProgressBar(after_s=0.0) as shown:
         shown.count("embedding", 64, 1000, "texts")
         clock.now += 8.0
         shown.count("embedding", 160, 1000, "texts")
@@ -46,7 +46,7 @@ def test_what_is_counted_has_a_speed_and_a_time_left(clock: Clock, capsys: pytes
 
 
 def test_what_is_over_soon_or_silent_says_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress() as quick, Progress(silent=True, after_s=0.0) as silent:
+    with ProgressBar() as quick, ProgressBar(silent=True, after_s=0.0) as silent:
         for shown in (quick, silent):
             shown.tell("playing", 1.0, "all")
     assert capsys.readouterr() == ("", "")
@@ -63,11 +63,11 @@ def test_what_is_over_soon_or_silent_says_nothing(clock: Clock, capsys: pytest.C
 def test_long_commands_say_how_far_they_are(
     words: str, says: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = Progress.__init__
+    before = ProgressBar.__init__
 
-    def begun(self: Progress, **_: object) -> None:
+    def begun(self: ProgressBar, **_: object) -> None:
         before(self, after_s=0.0)
 
-    monkeypatch.setattr(Progress, "__init__", begun)
+    monkeypatch.setattr(ProgressBar, "__init__", begun)
     assert main(words.split()) == 0
     assert says in capsys.readouterr().err.splitlines()

@@ -14,7 +14,7 @@ from tau_trainer.settings import ClusterSettings
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from tau_trainer.cluster.connection import Connection
+    from tau_trainer.cluster.connection import Cluster
 
 NODES = 3
 RESOURCES = {"cpu": 0.1}
@@ -37,12 +37,12 @@ def processes_with(*words: str) -> dict[int, str]:
 
 
 @pytest.fixture(scope="module")
-def connection() -> Iterator[Connection]:
+def connection() -> Iterator[Cluster]:
     """It begins within some ten seconds on two cores. Nothing of it is left in the end."""
-    from tau_trainer.cluster.connection import Connection
+    from tau_trainer.cluster.connection import Cluster
 
     before = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
-    connection = Connection(ClusterSettings(address=f"local:{NODES}", resources=RESOURCES))
+    connection = Cluster(ClusterSettings(address=f"local:{NODES}", resources=RESOURCES))
     home = connection.home
     assert home is not None
     assert processes_with("raylet", home)

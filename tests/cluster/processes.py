@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tau_trainer.cluster import host
-from tau_trainer.cluster.connection import Connection
+from tau_trainer.cluster.connection import Cluster
 from tau_trainer.errors import ActorError, ClusterError
 from tau_trainer.remote.process import Places
 from tests.cluster.conftest import processes_with
@@ -27,7 +27,7 @@ MODULE = "tau_trainer.cluster.process"
 
 
 @pytest.fixture
-def places(connection: Connection) -> Places:
+def places(connection: Cluster) -> Places:
     return connection.place
 
 
@@ -36,7 +36,7 @@ def test_it_is_on_a_node_and_writes_where_that_has_a_folder(echo: Echo, tmp_path
     given = {"there": str(tmp_path), "missing": str(missing), "address": "192.0.2.1"}
     process = echo(arguments=given, folders=("there", "missing"))
     process.say("hello")
-    told = process.hear(HANG_S).facts["arguments"]
+    told = process.hear(HANG_S).data["arguments"]
     assert re.fullmatch(r"local-\d", process.node)
     assert told["there"] == given["there"]
     assert Path(told["missing"]).stat().st_mode & 0o777 == 0o700
@@ -48,7 +48,7 @@ def test_it_is_on_a_node_and_writes_where_that_has_a_folder(echo: Echo, tmp_path
 
 
 def test_no_room_within_some_seconds_is_its_end_and_whoever_waits_can_be_killed(
-    echo: Echo, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    echo: Echo, connection: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{MODULE}.PLACE_S", 0.5)
     monkeypatch.setattr(connection, "asked", {"CPU": 1000.0})
@@ -99,7 +99,7 @@ def test_one_that_cannot_be_told_something_ends(echo: Echo) -> None:
 
 
 def test_a_cluster_that_is_lost_is_no_reason_to_begin_again(
-    echo: Echo, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    echo: Echo, connection: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = connection.place(0, 0)
     process = echo(place)

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from tau_trainer.algorithms import make_algorithm
 from tau_trainer.cluster import connection as connecting
-from tau_trainer.cluster.connection import Connection
+from tau_trainer.cluster.connection import Cluster
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.settings import ClusterSettings, load_settings
 from tau_trainer.training.batched.api import train_batched
@@ -29,16 +29,16 @@ LONG_S = HANG_S
 
 
 @pytest.fixture
-def shared(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def shared(connection: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run finds this cluster, with what its settings ask for, and leaves it as it is."""
 
-    def connect(settings: ClusterSettings) -> Connection:
+    def connect(settings: ClusterSettings) -> Cluster:
         monkeypatch.setattr(connection, "settings", settings)
         connection.find()
         return connection
 
     monkeypatch.setattr(connection, "close", lambda: None)
-    monkeypatch.setattr(connecting, "Connection", connect)
+    monkeypatch.setattr(connecting, "Cluster", connect)
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 0.01)
 
 
@@ -107,7 +107,7 @@ def test_ranks_of_a_batched_run_are_on_nodes(tmp_path: Path) -> None:
 
 
 @on_it
-def test_who_learns_together_is_on_nodes(connection: Connection, tmp_path: Path) -> None:
+def test_who_learns_together_is_on_nodes(connection: Cluster, tmp_path: Path) -> None:
     """The first here, the other there: the same learner as one process."""
     place, setup = connection.place(0, 0), test_group.SETUPS["ppo"]
     ranked = Ranked(2, "cpu", tmp_path, place=place, host=connection.address)
@@ -124,7 +124,7 @@ def test_who_learns_together_is_on_nodes(connection: Connection, tmp_path: Path)
 
 
 @on_it
-def test_who_learns_from_rollouts_of_its_own_is_on_nodes(connection: Connection, tmp_path: Path) -> None:
+def test_who_learns_from_rollouts_of_its_own_is_on_nodes(connection: Cluster, tmp_path: Path) -> None:
     """The first here, the other there; where that one dies another begins, and its work is learned from too."""
     place, setup, warnings = connection.place(0, 0), test_parameter_server.SETUP, list[str]()
     server = ParameterServer(Ranked(2, "cpu", tmp_path, place=place), 2, warnings.append)

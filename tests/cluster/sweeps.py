@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tau_trainer.cluster.connection import Connection
+from tau_trainer.cluster.connection import Cluster
 from tau_trainer.errors import SettingsError
 from tau_trainer.search import AgentFinder
-from tau_trainer.search.member import Report
+from tau_trainer.search.member import TrialReport
 from tau_trainer.search.sweep_record import SweepRecord
 from tau_trainer.settings import Distribution, RunSettings
 from tests.search.conftest import quick
@@ -30,14 +30,14 @@ def swept(**given: Any) -> RunSettings:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(400)
-def test_a_population_exploits_its_best_is_stopped_and_goes_on(connection: Connection, tmp_path: Path) -> None:
+def test_a_population_exploits_its_best_is_stopped_and_goes_on(connection: Cluster, tmp_path: Path) -> None:
     """Stopped by what Ctrl-C does. Trials have checkpoints of each other, and other values from there on."""
     from tau_trainer.search import tuning
 
     begun = SweepRecord.begin(tmp_path, swept(scheduler="pbt", quantile=0.5, synch=True))
-    told: list[tuple[str, float, Report]] = []
+    told: list[tuple[str, float, TrialReport]] = []
 
-    def tell(name: str, values: Mapping[str, Any], report: Report) -> None:
+    def tell(name: str, values: Mapping[str, Any], report: TrialReport) -> None:
         told.append((name, values[RATE], report))
         if len(told) == 3:
             tuning.interrupt()
@@ -60,7 +60,7 @@ def test_a_population_exploits_its_best_is_stopped_and_goes_on(connection: Conne
     assert (tmp_path / "trial-2" / "CartPole-v1.onnx").is_file()
 
 
-def test_who_is_behind_is_stopped_and_what_fails_stops_nobody(connection: Connection, tmp_path: Path) -> None:
+def test_who_is_behind_is_stopped_and_what_fails_stops_nobody(connection: Cluster, tmp_path: Path) -> None:
     """Of three rates two are beyond all reason: those trials end by NaN, or are behind."""
     from tau_trainer.search import tuning
 
@@ -87,7 +87,7 @@ def test_who_is_behind_is_stopped_and_what_fails_stops_nobody(connection: Connec
         ({"choice": [1, 5]}, 1, 5),
     ],
 )
-def test_distributions_are_ray_tunes(connection: Connection, given: Any, least: float, most: float) -> None:
+def test_distributions_are_ray_tunes(connection: Cluster, given: Any, least: float, most: float) -> None:
     from tau_trainer.search import tuning
 
     distribution = Distribution.model_validate(given)
@@ -101,7 +101,7 @@ def test_distributions_are_ray_tunes(connection: Connection, given: Any, least: 
         assert {min(drawn), max(drawn)} == set(ends)
 
 
-def test_schedulers_judge_by_decisions(connection: Connection) -> None:
+def test_schedulers_judge_by_decisions(connection: Cluster) -> None:
     from tau_trainer.search import tuning
 
     asha = tuning._scheduler(swept(scheduler="asha"))
@@ -115,7 +115,7 @@ def test_schedulers_judge_by_decisions(connection: Connection) -> None:
 
 
 def test_a_report_that_cannot_be_kept_ends_it_in_its_own_words(
-    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connection: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tune makes an error of its own, with a traceback as its text, of whatever a listener raises."""
     from ray.tune.error import TuneError
@@ -133,9 +133,7 @@ def test_a_report_that_cannot_be_kept_ends_it_in_its_own_words(
         tuning.run_trials(SweepRecord.begin(tmp_path, swept()), connection)
 
 
-def test_who_died_too_often_says_of_what(
-    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_died_too_often_says_of_what(connection: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tau_trainer.search import tuning
 
     class Trial:
@@ -156,14 +154,14 @@ def test_who_died_too_often_says_of_what(
     assert trial.over
 
 
-def test_nobody_is_interrupted_where_nothing_runs(connection: Connection) -> None:
+def test_nobody_is_interrupted_where_nothing_runs(connection: Cluster) -> None:
     from tau_trainer.search import tuning
 
     with pytest.raises(KeyboardInterrupt):
         tuning.interrupt()
 
 
-def test_trials_of_find_run_on_nodes_as_they_do_here(connection: Connection) -> None:
+def test_trials_of_find_run_on_nodes_as_they_do_here(connection: Cluster) -> None:
     """The same episodes; a trial that cannot be run costs itself."""
     fast = quick("CartPole", learning_rate=3e-3)
     broken = fast.model_copy(update={"env_settings": fast.env_settings.model_copy(update={"env_path": "gym:No-v0"})})

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tau_trainer.cluster import nodes
-from tau_trainer.cluster.connection import Connection
+from tau_trainer.cluster.connection import Cluster
 from tau_trainer.cluster.nodes import Node, survey
 from tau_trainer.errors import ClusterError
 from tau_trainer.settings import ClusterSettings
@@ -29,7 +29,7 @@ from tests.training.fakes import WAIT_S, Memory, begin, until
 pytestmark = pytest.mark.slow
 
 
-def test_it_has_the_nodes_that_were_asked_for_and_no_other_finds_it(connection: Connection) -> None:
+def test_it_has_the_nodes_that_were_asked_for_and_no_other_finds_it(connection: Cluster) -> None:
     assert [node.name for node in connection.nodes] == [f"local-{number}" for number in range(1, NODES + 1)]
     assert connection.room >= 10 * NODES
     assert connection.home is not None
@@ -37,7 +37,7 @@ def test_it_has_the_nodes_that_were_asked_for_and_no_other_finds_it(connection: 
     assert not found.exists() or connection.head not in found.read_text()
 
 
-def test_nothing_of_it_listens_beyond_loopback(connection: Connection) -> None:
+def test_nothing_of_it_listens_beyond_loopback(connection: Cluster) -> None:
     assert connection.home is not None
     numbers = processes_with(connection.home)
     assert len(numbers) > NODES
@@ -62,7 +62,7 @@ def _open(number: int) -> list[str]:
 
 
 def test_a_request_that_no_node_can_ever_meet_is_told_at_once(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
+    connection: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ray itself would wait."""
     greedy = ClusterSettings(address="local:3", resources={"cpu": 0.1, "unity": 2})
@@ -77,19 +77,19 @@ def test_a_request_that_no_node_can_ever_meet_is_told_at_once(
     connection.find()
 
 
-def test_a_process_has_one_cluster(connection: Connection) -> None:
+def test_a_process_has_one_cluster(connection: Cluster) -> None:
     with pytest.raises(ClusterError, match=r"^this process already uses a Ray cluster; call ray.shutdown\(\)"):
-        Connection(ClusterSettings(address="local"))
+        Cluster(ClusterSettings(address="local"))
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ClusterError, match=r"^--cluster needs Ray; install it with: pip install 'tau-trainer\[cluster"):
-        Connection(ClusterSettings(address="local"))
+        Cluster(ClusterSettings(address="local"))
 
 
 def test_ray_that_was_imported_before_would_open_a_private_cluster_to_others(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
+    connection: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reads where it listens as it is imported."""
     monkeypatch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", True)
@@ -109,7 +109,7 @@ def test_ray_that_was_imported_before_would_open_a_private_cluster_to_others(
 
 
 def test_every_node_has_the_build_and_our_version(
-    connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    connection: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Told with the node; so is one that has died since."""
     build = tmp_path / "game.x86_64"
@@ -127,7 +127,7 @@ def test_every_node_has_the_build_and_our_version(
 
 
 @on_it
-def test_a_killed_actor_and_a_node_that_dies_cost_what_was_not_pushed(connection: Connection, tmp_path: Path) -> None:
+def test_a_killed_actor_and_a_node_that_dies_cost_what_was_not_pushed(connection: Cluster, tmp_path: Path) -> None:
     """The restart budget is spent once for each."""
     memory = Memory()
     arguments: dict[str, Any] = {"env_settings__env_args": ["seconds=0.001"], "async_trainer__actors": 2}

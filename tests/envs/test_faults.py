@@ -16,7 +16,7 @@ import pytest
 from gymnasium import spaces
 
 from tau_trainer.envs import open_source
-from tau_trainer.envs.checked import Checked, check_observation, checked
+from tau_trainer.envs.checked import CheckedEnv, check_observation, checked
 from tau_trainer.envs.faults import brief
 from tau_trainer.envs.pettingzoo import Copies, Parallel, Turns
 from tau_trainer.envs.restarts import RestartBudget
@@ -215,8 +215,8 @@ def test_beneath_gymnasiums_wrappers_and_above_an_authors() -> None:
 
     env = checked(gymnasium.wrappers.TimeLimit(Probe(), 5))
     assert type(env) is gymnasium.wrappers.TimeLimit
-    assert type(env.env) is Checked
-    assert type(checked(Probe())) is Checked
+    assert type(env.env) is CheckedEnv
+    assert type(checked(Probe())) is CheckedEnv
     env = checked(gymnasium.wrappers.TimeLimit(Doubling(Probe()), 5))
     env.reset(seed=1)
     with pytest.raises(EnvironmentFaultError, match=r"^Probe.step\(\) returned \[1.0\] as reward"):
@@ -229,7 +229,7 @@ def test_gymnasiums_own_are_not_checked_again(tmp_path: Path) -> None:
 
     async def work() -> None:
         await environment.start({})
-        assert not any(isinstance(env, Checked) for env in environment._env.envs)
+        assert not any(isinstance(env, CheckedEnv) for env in environment._env.envs)
 
     run(environment, work)
 

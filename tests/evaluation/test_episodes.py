@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tau_trainer.evaluation.episodes import Episodes, EpisodeScores, earned
+from tau_trainer.evaluation.episodes import EpisodeLog, EpisodeScores, earned
 
 
 def floats(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -80,5 +80,5 @@ def test_who_is_alone_earns_what_he_gets_himself() -> None:
 
 def test_the_mean_return_does_not_depend_on_the_order() -> None:
     returns = [0.1, 1e8, 0.7, -1e8, 3.0]
-    assert Episodes(returns).mean_return == Episodes(sorted(returns)).mean_return == pytest.approx(0.76)
-    assert (len(Episodes()), Episodes().mean_return) == (0, None)
+    assert EpisodeLog(returns).mean_return == EpisodeLog(sorted(returns)).mean_return == pytest.approx(0.76)
+    assert (len(EpisodeLog()), EpisodeLog().mean_return) == (0, None)

@@ -85,9 +85,9 @@ class Reinforce(Algorithm):
     def state(self) -> State:
         return self.weights(), {"version": self.version}
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Mapping[str, Any], *, fresh: bool) -> None:
         self.network.load_state_dict({name: torch.tensor(values) for name, values in arrays.items()})
-        self.version = 0 if fresh else facts["version"]
+        self.version = 0 if fresh else metadata["version"]
 
     missing = "a full buffer"
 

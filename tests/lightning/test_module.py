@@ -147,7 +147,7 @@ def test_several_policies_have_optimizers_and_names_of_their_own(tmp_path: Path)
     assert len(trainer.optimizers) == 2
     assert trainer.global_step == 4 + 2, "every 8 steps the one, every 16 the other"
     assert {f"left/{RETURN}", f"right/{RETURN}", "left/Losses/Policy Loss"} <= trainer.callback_metrics.keys()
-    assert [seat.updates for seat in module.learning] == [4, 2]
+    assert [entry.updates for entry in module.learning] == [4, 2]
 
 
 def test_copies_begin_anew_when_the_callback_says_so(tmp_path: Path) -> None:

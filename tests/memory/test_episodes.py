@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.columns import Column
-from tau_trainer.memory import Known, Links, Replay, Rollout, RolloutMemory
-from tau_trainer.memory.episodes import Episodes
+from tau_trainer.memory import Links, Replay, Rollout, RolloutMemory, StepFacts
+from tau_trainer.memory.episodes import EpisodeIndex
 
 AGENTS = 4
 MARKER, IMAGE = Column("obs_0", (1,)), Column("obs_1", (2,), np.uint8)
@@ -65,7 +65,7 @@ class Playing:
     def decide(self, agents: list[int]) -> None:
         markers = np.array([[next(self.markers)] for _ in agents], np.float32)
         obs: dict[str, Any] = {"obs_0": markers, "obs_1": np.repeat(markers, 2, axis=1).astype(np.uint8)}
-        self.memory.append(np.array(agents), Known({"extrinsic": np.zeros((len(agents), 1), np.float32)}), obs, 0)
+        self.memory.append(np.array(agents), StepFacts({"extrinsic": np.zeros((len(agents), 1), np.float32)}), obs, 0)
         for agent, marker in zip(agents, markers[:, 0].tolist(), strict=True):
             if agent in self.waiting:
                 self.new.append(self.waiting[agent])
@@ -75,7 +75,7 @@ class Playing:
         shape = len(agents), 1
         obs = np.zeros(shape, np.float32), np.zeros((len(agents), 2), np.uint8)
         cut = np.full(len(agents), truncated)
-        self.memory.end(np.array(agents), Known({"extrinsic": np.zeros(shape, np.float32)}), obs, cut)
+        self.memory.end(np.array(agents), StepFacts({"extrinsic": np.zeros(shape, np.float32)}), obs, cut)
         for agent in agents:
             if agent in self.waiting:
                 self.new.append(self.waiting.pop(agent))
@@ -192,7 +192,7 @@ def test_a_long_run_in_a_small_ring(seed: int) -> None:
 
 def test_an_end_that_waits_is_the_same_as_one_that_is_told_at_once() -> None:
     """Whether a checkpoint lies between does not change what is drawn."""
-    one, other = Episodes(8), Episodes(8)
+    one, other = EpisodeIndex(8), EpisodeIndex(8)
     before = np.array([-1, -1, 0, 1, 2])
     one.add(before, np.zeros(0, np.intp))
     other.add(before[:2], np.array([0, 1]))

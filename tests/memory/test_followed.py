@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.columns import Column
-from tau_trainer.memory import Known, Links, Replay, Rollout, RolloutMemory
+from tau_trainer.memory import Links, Replay, Rollout, RolloutMemory, StepFacts
 from tests.memory.test_rollout import ROWS, SENSORS, Driver, operations
 
 MARKER, IMAGE = SENSORS
@@ -111,11 +111,13 @@ class Playing:
     def decide(self, rows: list[int]) -> None:
         count = len(rows)
         values: dict[str, Any] = {"obs_0": np.zeros((count, 1), np.float32), "obs_1": np.zeros((count, 2, 3), np.uint8)}
-        self.memory.append(np.array(rows), Known({"extrinsic": np.zeros((count, 1), np.float32)}), values, 0)
+        self.memory.append(np.array(rows), StepFacts({"extrinsic": np.zeros((count, 1), np.float32)}), values, 0)
 
     def end(self, row: int, *, truncated: bool) -> None:
         obs = np.zeros((1, 1), np.float32), np.zeros((1, 2, 3), np.uint8)
-        self.memory.end(np.array([row]), Known({"extrinsic": np.zeros((1, 1), np.float32)}), obs, np.array([truncated]))
+        self.memory.end(
+            np.array([row]), StepFacts({"extrinsic": np.zeros((1, 1), np.float32)}), obs, np.array([truncated])
+        )
 
     def learn(self) -> None:
         if self.memory.completed:

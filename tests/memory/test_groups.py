@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tau_trainer.columns import GROUP, MOMENT, Column
-from tau_trainer.memory import Groups, Known, Rollout, RolloutMemory, together
+from tau_trainer.memory import Groups, Rollout, RolloutMemory, StepFacts, together
 
 
 def test_who_decided_together() -> None:
@@ -21,10 +21,10 @@ def test_who_leaves_between_two_decisions_is_credited_by_who_stays() -> None:
     memory = RolloutMemory([Column("obs_0", (1,))], [MOMENT, GROUP], rewards={"extrinsic": 1}, capacity=8, horizon=9)
     rows, group = np.arange(3), np.array([4, 4, 4], np.int32)
 
-    def known(count: int, moment: int, to_group: float, plays_on: bool = False) -> Known:
+    def known(count: int, moment: int, to_group: float, plays_on: bool = False) -> StepFacts:
         paid = np.full(count, to_group, np.float32)
         nothing = np.zeros((count, 1), np.float32)
-        return Known({"extrinsic": nothing}, paid, group[:count], np.full(count, plays_on), moment)
+        return StepFacts({"extrinsic": nothing}, paid, group[:count], np.full(count, plays_on), moment)
 
     def seen(*values: float) -> np.ndarray:
         return np.array(values, np.float32)[:, None]

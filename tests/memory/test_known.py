@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.columns import GROUP, MOMENT, TEAM, Column
-from tau_trainer.memory import Known, Rollout, RolloutMemory, Work, gathered, joined, rollout
+from tau_trainer.memory import Rollout, RolloutMemory, StepFacts, Work, gathered, joined, rollout
 from tau_trainer.rewards import RewardStream
 
 SENSOR = Column("obs_0", (1,))
@@ -95,11 +95,11 @@ class Driver:
         self.counter += count
         return np.arange(self.counter - count, self.counter).astype(np.float32) / 8
 
-    def known(self, rows: list[int], paid: float | None, own: Any, **more: Any) -> tuple[Known, Any]:
+    def known(self, rows: list[int], paid: float | None, own: Any, **more: Any) -> tuple[StepFacts, Any]:
         shared = None if paid is None else self.numbers(len(rows))
         groups = np.array([row // 2 for row in rows], np.int32)
         rewards = {"extrinsic": np.stack((own, -own), axis=1)}
-        known = Known(rewards, shared, groups, moment=self.moment, team=self.moment % 3, **more)
+        known = StepFacts(rewards, shared, groups, moment=self.moment, team=self.moment % 3, **more)
         return known, np.zeros(len(rows)) if shared is None else shared
 
     def append(self, rows: list[int], paid: float | None) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from tau_trainer.columns import action_columns, observation_columns
-from tau_trainer.memory import Known, Rollout, RolloutMemory, recorded
+from tau_trainer.memory import Rollout, RolloutMemory, StepFacts, recorded
 from tests.bridge.demos import HYBRID, made_up
 
 
@@ -24,12 +24,12 @@ def test_a_recording_is_what_a_memory_would_have_handed_out() -> None:
         one, rewards = np.array([row]), {"extrinsic": demo.reward[k : k + 1, None]}
         obs = tuple(sensor[k : k + 1] for sensor in demo.obs)
         if demo.ended[k]:
-            memory.end(one, Known(rewards), obs, demo.truncated[k : k + 1])
+            memory.end(one, StepFacts(rewards), obs, demo.truncated[k : k + 1])
             continue
         assert demo.mask is not None
         values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
         values |= {"continuous": continuous[k : k + 1], "discrete": discrete[k : k + 1], "mask": demo.mask[k : k + 1]}
-        memory.append(one, Known(rewards), values, 0)
+        memory.append(one, StepFacts(rewards), values, 0)
     wanted = Rollout(memory.take().data)
     work = recorded(
         demo.obs,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tau_trainer.columns import Column, action_columns
-from tau_trainer.memory import Known, Rollout, RolloutMemory, Work, WorkData, rollout
+from tau_trainer.memory import Rollout, RolloutMemory, StepFacts, Work, WorkData, rollout
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tests.memory.memory_oracle import OracleMemory, Record, value_of
 from tests.memory.memory_oracle import advantages as oracle_advantages
@@ -68,14 +68,14 @@ class Driver:
         values = values_of(markers)
         if not masked:
             values["mask"] = values["memory"] = None
-        self.memory.append(np.array(rows), Known(self.split(reward)), values, version)
+        self.memory.append(np.array(rows), StepFacts(self.split(reward)), values, version)
 
     def end(self, rows: list[int], bits: int) -> None:
         reward, markers = self.numbers(len(rows), sum(self.widths.values())), self.numbers(len(rows), 1)
         truncated = np.array([bool(bits >> row & 1) for row in rows])
         for index, row in enumerate(rows):
             self.oracle.end(row, reward[index].tolist(), float(markers[index, 0]), bool(truncated[index]))
-        self.memory.end(np.array(rows), Known(self.split(reward)), (markers, image_of(markers)), truncated)
+        self.memory.end(np.array(rows), StepFacts(self.split(reward)), (markers, image_of(markers)), truncated)
 
     def abandon(self, rows: list[int]) -> None:
         self.memory.abandon(np.array(rows))
@@ -215,12 +215,12 @@ def small(steps: int = 4, agents: int = 2, capacity: int = 2) -> RolloutMemory:
 def add(memory: RolloutMemory, rows: list[int], value: float) -> None:
     values = np.full((len(rows), 1), value, np.float32)
     given_values = {"obs_0": values, "extra": values[:, 0], "never": None}
-    memory.append(np.array(rows, np.int64), Known({"extrinsic": values}), given_values, version=int(value))
+    memory.append(np.array(rows, np.int64), StepFacts({"extrinsic": values}), given_values, version=int(value))
 
 
 def end(memory: RolloutMemory, rows: list[int], value: float, *, truncated: bool) -> None:
     values = np.full((len(rows), 1), value, np.float32)
-    memory.end(np.array(rows, np.int64), Known({"extrinsic": values}), (values,), np.full(len(rows), truncated))
+    memory.end(np.array(rows, np.int64), StepFacts({"extrinsic": values}), (values,), np.full(len(rows), truncated))
 
 
 def test_first_reward_of_a_row_belongs_to_nobody() -> None:
@@ -251,8 +251,8 @@ def test_the_last_observation_of_a_real_end_is_kept_where_it_is_asked_for(ends: 
     """Returns are none of its business."""
     memory = RolloutMemory((SENSORS[0],), (), rewards={"extrinsic": 1}, capacity=8, horizon=9, ends=ends)
     reward, rows = {"extrinsic": np.ones((2, 1), np.float32)}, np.arange(2)
-    memory.append(rows, Known(reward), {"obs_0": np.array([[1], [2]], np.float32)}, 0)
-    memory.end(rows, Known(reward), (np.array([[7], [8]], np.float32),), np.array([False, True]))
+    memory.append(rows, StepFacts(reward), {"obs_0": np.array([[1], [2]], np.float32)}, 0)
+    memory.end(rows, StepFacts(reward), (np.array([[7], [8]], np.float32),), np.array([False, True]))
     taken = Rollout(memory.take().data)
     assert taken.next_observations(0).tolist() == [[7 if ends else 1], [8]]
     assert taken.bootstrapped.tolist() == ([0, 1] if ends else [1])

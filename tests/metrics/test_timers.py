@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.metrics import Event, Laps, MetricsHub, Recorder, RunReport, Timer, TimersFile
+from tau_trainer.metrics import Event, MetricsHub, PhaseTimer, Recorder, RunReport, Timer, TimersFile
 from tau_trainer.metrics.timers import RateMeter, eta_seconds, time_shares
 
 
@@ -30,14 +30,14 @@ def written(folder: Path) -> dict[str, Any]:
 
 def test_laps_follow_one_another_and_sum_up() -> None:
     clock, timer = Hands(), Timer()
-    laps = Laps(timer, clock)
+    phases = PhaseTimer(timer, clock)
     for seconds in (1.0, 2.0):
         clock.now += 50.0  # nobody's
-        laps.begin()
+        phases.begin()
         clock.now += seconds
-        laps.lap("act")
+        phases.end("act")
         clock.now += 0.25
-        laps.lap("learn")
+        phases.end("learn")
     assert timer.tree() == {
         "total": 3.5,
         "count": 2,
@@ -62,7 +62,7 @@ def test_the_file_has_mlagents_form(tmp_path: Path) -> None:
     """Keys and nesting of ``mlagents_envs.timers.TimerStack.get_timing_tree``, gauges of ``GaugeWriter``."""
     clock, timers = Hands(), Timer()
     file = TimersFile(tmp_path / "run_logs" / "timers.json", timers, {"numpy_version": "2"}, clock)
-    Laps(timers.part("pairs"), clock).begin()
+    PhaseTimer(timers.part("pairs"), clock).begin()
     with MetricsHub([file], timers=timers) as hub:
         assert hub.timers is timers
         for reward in (3.0, 1.0, 2.0):
@@ -173,11 +173,11 @@ def test_eta(done: float, total: float, rate: float, expected: float | None) -> 
 def test_shares_of_time_are_of_play_and_of_learners() -> None:
     timers = Timer()
     assert time_shares(timers, 10.0) == {}
-    laps = {"wait for the learner": 1.0, "decide": 2.0, "answer and record": 1.0, "wait for the environment": 4.0}
+    phases = {"wait for the learner": 1.0, "decide": 2.0, "answer and record": 1.0, "wait for the environment": 4.0}
     for number in range(2):
         pair = timers.part("pairs", parallel=True).part(f"pair {number}")
         pair.part("start the environment").total = 100.0
-        for name, seconds in laps.items():
+        for name, seconds in phases.items():
             pair.part(name).total = seconds * (number + 1)
     shares = time_shares(timers, 0.0)
     assert list(shares.items()) == [("game", 0.5), ("acting", 0.375), ("waiting", 0.125)]
@@ -189,7 +189,7 @@ def test_shares_of_time_are_of_play_and_of_learners() -> None:
 
 def test_shares_of_time_of_a_population_take_turns() -> None:
     timers = Timer()
-    laps = {"act and step": 5.0, "count": 1.0, "learn": 3.0, "policies and validation": 1.0}
-    for name, seconds in laps.items():
+    phases = {"act and step": 5.0, "count": 1.0, "learn": 3.0, "policies and validation": 1.0}
+    for name, seconds in phases.items():
         timers.part("population").part(name).total = seconds
     assert time_shares(timers, 10.0) == {"game and acting": 0.6, "learning": 0.3, "validation": 0.1}

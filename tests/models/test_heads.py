@@ -136,7 +136,7 @@ def test_nothing_is_known_at_first() -> None:
 def quantile_head(cvar: float = 1.0) -> QuantileHead:
     generator = torch.Generator().manual_seed(2)
     numbers = IQNHyperparameters(quantile_embedding_dim=8, num_quantile_samples=4, cvar=cvar)
-    made = QuantileHead(5, ActionSpec(0, (3, 2)), generator, numbers=numbers)
+    made = QuantileHead(5, ActionSpec(0, (3, 2)), generator, hyper=numbers)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.actor_critic import ActorCritic
 from tau_trainer.models.heads import Acting
-from tau_trainer.models.net_arch import BatchNorm, Dense, NetArch, Residual
+from tau_trainer.models.net_arch import BatchNorm, Dense, NetArch, ResidualLayers
 from tau_trainer.settings import NetworkSettings
 from tau_trainer.settings.networks import expanded
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
@@ -87,14 +87,14 @@ def textbook(layers: torch.nn.Sequential, x: torch.Tensor, parts: list[int | str
     def linear(layer: Dense, rows: torch.Tensor) -> torch.Tensor:
         return rows @ layer.weight.double().T + layer.bias.double()
 
-    remaining = [layer for layer in layers if isinstance(layer, Dense | BatchNorm | Residual)]
+    remaining = [layer for layer in layers if isinstance(layer, Dense | BatchNorm | ResidualLayers)]
     x = x.double()
     for index, layer in enumerate(remaining):
         if isinstance(layer, BatchNorm):
             mean = x.mean(dim=0) if learning else layer.mean.double()
             variance = x.var(dim=0, correction=0) if learning else layer.variance.double()
             x = (x - mean) / torch.sqrt(variance + 1e-5) * layer.scale.double() + layer.shift.double()
-        elif isinstance(layer, Residual):
+        elif isinstance(layer, ResidualLayers):
             skipped = x if layer.skip is None else linear(layer.skip, x)
             x = skipped + linear(layer.second, linear(layer.first, x).clamp(min=0))
         else:

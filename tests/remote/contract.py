@@ -61,8 +61,8 @@ def echo(places: Places) -> Iterator[Echo]:
         place.close()
 
 
-def answer(process: Process, kind: str = "hello", **facts: Any) -> Message:
-    process.say(kind, facts)
+def answer(process: Process, kind: str = "hello", **data: Any) -> Message:
+    process.say(kind, data)
     return process.hear(HANG_S)
 
 
@@ -70,9 +70,9 @@ def test_what_it_prints_is_in_its_log(tmp_path: Path, echo: Echo) -> None:
     """And not between the messages."""
     log = tmp_path / "logs" / "Child.log"
     process = echo(log=log, arguments={"a": [1]})
-    kind, facts, _ = answer(process, more=2)
-    assert (kind, facts.pop("seconds_on_the_way") >= 0.0) == ("hello", True)
-    assert facts == {"more": 2, "arguments": {"a": [1]}}
+    kind, data, _ = answer(process, more=2)
+    assert (kind, data.pop("seconds_on_the_way") >= 0.0) == ("hello", True)
+    assert data == {"more": 2, "arguments": {"a": [1]}}
     process.stop()
     process.end()
     assert process.exit_code == 0
@@ -96,17 +96,17 @@ def test_arrays_there_and_back(echo: Echo, lends: bool) -> None:
 def test_newest_weights_and_status_are_seen_by_processes_that_run_already(echo: Echo, places: Places) -> None:
     place = places(2, 1)
     place.status[:] = 7
-    process = echo(place, seat=1)
+    process = echo(place, slot=1)
     assert place.status.tolist() == [[7] * STATUS, [0] * STATUS]
     arrays = {"w": np.arange(3, dtype=np.float32)}
     newest = place.newest(layout_of(arrays))
     newest.write(arrays, 5, 40)
-    _, facts, received = answer(process, "weights", **newest.reference)
-    assert (facts["version"], facts["opts"], received["w"].tolist()) == (5, 40, [0.0, 1.0, 2.0])
+    _, data, received = answer(process, "weights", **newest.reference)
+    assert (data["version"], data["opts"], received["w"].tolist()) == (5, 40, [0.0, 1.0, 2.0])
     answer(process, "status", numbers=[*range(STATUS)])
     assert place.status[1].tolist() == [*range(STATUS)]
     newest.tell(50)
-    while answer(process, "weights", **newest.reference).facts["opts"] != 50:
+    while answer(process, "weights", **newest.reference).data["opts"] != 50:
         pass
     with pytest.raises(IndexError):
         place.newest(layout_of(arrays))
@@ -118,7 +118,7 @@ def test_newest_weights_and_status_are_seen_by_processes_that_run_already(echo: 
 def test_messages_keep_their_order_and_weights_come_before_what_is_said_after_them(echo: Echo, places: Places) -> None:
     """In lock step whoever goes on must act with the weights of that moment."""
     place = places(1, 2)
-    process = echo(place, seat=0)
+    process = echo(place, slot=0)
     layout = layout_of({"w": np.zeros(2, np.float32)})
     first, second = place.newest(layout), place.newest(layout)
     for version in range(30):
@@ -127,8 +127,8 @@ def test_messages_keep_their_order_and_weights_come_before_what_is_said_after_th
         process.say("weights", second.reference)
         process.say("hello", {"number": version})
     for version in range(30):
-        assert process.hear(HANG_S).facts["version"] >= version
-        assert process.hear(HANG_S).facts["number"] == version
+        assert process.hear(HANG_S).data["version"] >= version
+        assert process.hear(HANG_S).data["number"] == version
     process.end()
     place.close()
 
@@ -139,10 +139,10 @@ def test_one_that_begins_later_has_the_newest_weights(echo: Echo, places: Places
     for number, newest in enumerate(weights):
         for version in (1, 2, 3):
             newest.write({"w": np.full(1, number, np.float32)}, version, 10 * version)
-    process = echo(place, seat=0)
+    process = echo(place, slot=0)
     for number, newest in enumerate(weights):
-        _, facts, arrays = answer(process, "weights", **newest.reference)
-        assert (facts["version"], facts["opts"], arrays["w"].tolist()) == (3, 30, [number])
+        _, data, arrays = answer(process, "weights", **newest.reference)
+        assert (data["version"], data["opts"], arrays["w"].tolist()) == (3, 30, [number])
     process.end()
     place.close()
 
@@ -155,7 +155,7 @@ def test_whoever_wants_messages_at_once_gets_them_and_the_end(tmp_path: Path, pl
     assert taken.get(timeout=HANG_S).kind == "hello"
     process.end()
     last = taken.get(timeout=HANG_S)
-    assert (last.kind, last.facts["how"]) == ("ended", process.how())
+    assert (last.kind, last.data["how"]) == ("ended", process.how())
     with pytest.raises(ActorError, match=rf"the echo{ON} ended with exit code 0; see .*: this is printed"):
         process.checked(last)
     place.close()

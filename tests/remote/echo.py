@@ -19,13 +19,13 @@ def work(parent: Parent) -> None:
     if parent.arguments.get("deaf"):
         time.sleep(1000.0)
     while True:
-        kind, facts, arrays = parent.hear()
+        kind, data, arrays = parent.hear()
         match kind:
             case "weights":
-                weights = parent.newest(facts)
+                weights = parent.newest(data)
                 parent.say("weights", {"opts": weights.opts, "version": weights.read().version}, weights.read().arrays)
             case "status":
-                parent.status[:] = facts["numbers"]
+                parent.status[:] = data["numbers"]
                 parent.say("status")
             case "refuse":
                 raise CheckpointError("of another network")
@@ -38,4 +38,4 @@ def work(parent: Parent) -> None:
             case "die":
                 os.kill(os.getpid(), signal.SIGSEGV)
             case _:
-                parent.say(kind, facts | {"arguments": parent.arguments}, arrays)
+                parent.say(kind, data | {"arguments": parent.arguments}, arrays)

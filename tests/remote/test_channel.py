@@ -34,10 +34,10 @@ class Line:
         self.first = Channel(self.files[0], self.files[3], self.memories[0])
         self.second = Channel(self.files[2], self.files[1], self.memories[1])
 
-    def carry(self, facts: dict[str, Any], arrays: Arrays, *, through_memory: bool) -> Message:
+    def carry(self, data: dict[str, Any], arrays: Arrays, *, through_memory: bool) -> Message:
         """Send by the first, receive by the second; a pipe does not hold everything, so both at once."""
         with ThreadPoolExecutor(1) as executor:
-            sending = executor.submit(self.first.send, "kind", facts, arrays, through_memory=through_memory)
+            sending = executor.submit(self.first.send, "kind", data, arrays, through_memory=through_memory)
             message, seconds = self.second.receive()
             assert seconds >= 0.0
             sending.result()
@@ -69,9 +69,9 @@ def same(sent: NDArray[Any], received: NDArray[Any]) -> None:
 )
 def test_any_arrays_come_back_equal(messages: list[tuple[dict[str, Any], dict[str, NDArray[Any]], bool]]) -> None:
     line = Line()
-    for facts, arrays, through_memory in messages:
-        kind, told, received = line.carry(facts, arrays, through_memory=through_memory)
-        assert (kind, told) == ("kind", facts)
+    for data, arrays, through_memory in messages:
+        kind, told, received = line.carry(data, arrays, through_memory=through_memory)
+        assert (kind, told) == ("kind", data)
         assert list(received) == list(arrays)
         for name, sent in arrays.items():
             same(sent, received[name])
@@ -142,8 +142,8 @@ def test_messages_wait_in_order(line: Line) -> None:
     for number in range(5):
         line.first.send(f"kind {number}", {"number": number}, {"x": np.full(number, number)})
     for number in range(5):
-        (kind, facts, arrays), _ = line.second.receive()
-        assert (kind, facts, arrays["x"].tolist()) == (f"kind {number}", {"number": number}, [number] * number)
+        (kind, data, arrays), _ = line.second.receive()
+        assert (kind, data, arrays["x"].tolist()) == (f"kind {number}", {"number": number}, [number] * number)
 
 
 def test_arrays_in_memory_are_not_copied(line: Line) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tau_trainer.remote import forking
-from tau_trainer.remote.forking import NUMBER, Forked, ForkServer, Request
+from tau_trainer.remote.forking import NUMBER, Forked, ForkRequest, ForkServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no server elsewhere")
 
@@ -102,6 +102,6 @@ def test_where_no_server_stays_alive_a_process_is_started_in_another_way(
     monkeypatch.setattr(forking, "ForkServer", Dying)
     before = sorted(os.listdir("/proc/self/fd"))
     with (tmp_path / "log").open("wb") as errors:
-        assert forking.fork(Request("tests.remote.work", [], {}, tmp_path, []), errors) is None
+        assert forking.fork(ForkRequest("tests.remote.work", [], {}, tmp_path, []), errors) is None
     assert len(started) == 2, "one that was killed is replaced"
     assert sorted(os.listdir("/proc/self/fd")) == before

@@ -32,11 +32,11 @@ def test_it_speaks_and_leaves_signals_to_the_trainer(
     process = echo(log=log, arguments={"a": [1]})
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(process.pid, number)
-    kind, facts, _ = answer(process, more=2)
-    assert (kind, facts.pop("seconds_on_the_way") >= 0.0) == ("hello", True)
+    kind, data, _ = answer(process, more=2)
+    assert (kind, data.pop("seconds_on_the_way") >= 0.0) == ("hello", True)
     if sys.platform == "linux":
         assert Path(f"/proc/{process.pid}/comm").read_text() == "echo\n", "in ps and top"
-    assert facts == {"more": 2, "arguments": {"a": [1]}}
+    assert data == {"more": 2, "arguments": {"a": [1]}}
 
 
 def test_one_that_is_not_understood_is_given_up(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +66,8 @@ def test_signals_are_blocked_for_the_start_alone(echo: Echo) -> None:
 def test_no_file_stays_open(echo: Echo) -> None:
     echo().end()  # the server that others are forked from is there
     before = len(os.listdir("/proc/self/fd"))
-    place = Here(seats=1, weights=2)
-    process = place.launch(target(lends=True, seat=0))
+    place = Here(slots=1, weights=2)
+    process = place.launch(target(lends=True, slot=0))
     assert answer(process).kind == "hello"
     process.end()
     place.close()

@@ -31,7 +31,7 @@ def test_progress_comes_before_the_answer(forks: bool, monkeypatch: pytest.Monke
     monkeypatch.setattr(forking, "POSSIBLE", forks and forking.POSSIBLE)
     progress: list[dict[str, Any]] = []
     assert job("counts").run(progress.append)["sum"] == 3
-    assert [facts["at"] for facts in progress] == [0, 1, 2]
+    assert [data["at"] for data in progress] == [0, 1, 2]
 
 
 def test_it_is_stopped_while_it_works_and_before() -> None:

@@ -55,17 +55,17 @@ def test_what_a_process_is_given(forks: bool, tmp_path: Path, monkeypatch: pytes
         monkeypatch.chdir(tmp_path)
         how: dict[str, Any] = {"shared": [shared.fileno()], "several": True}
         try:
-            with launched("end", "two words", **how) as (started, facts):
+            with launched("end", "two words", **how) as (started, data):
                 assert started.process.wait(HANG_S) == 7
-                assert facts["forked"] == forks
-                assert facts["arguments"] == ["two words"]
-                assert facts["folder"] == str(tmp_path)
-                assert facts["variable"] == "it"
-                assert str(tmp_path / "modules") in facts["paths"]
-                assert facts["ignored"] == []
-                assert facts["blocked"] == [int(signal.SIGTERM)]
-                assert {0, 1, 2, shared.fileno()} <= set(facts["files"])
-                assert facts["heard"] == "hello\n"
+                assert data["forked"] == forks
+                assert data["arguments"] == ["two words"]
+                assert data["folder"] == str(tmp_path)
+                assert data["variable"] == "it"
+                assert str(tmp_path / "modules") in data["paths"]
+                assert data["ignored"] == []
+                assert data["blocked"] == [int(signal.SIGTERM)]
+                assert {0, 1, 2, shared.fileno()} <= set(data["files"])
+                assert data["heard"] == "hello\n"
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -92,8 +92,8 @@ def test_the_first_process_is_started_and_the_second_forked() -> None:
 
 
 def _forked() -> bool:
-    with launched("end") as (_, facts):
-        return bool(facts["forked"])
+    with launched("end") as (_, data):
+        return bool(data["forked"])
 
 
 def test_variables_that_libraries_read_at_their_start_take_effect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,13 +104,13 @@ def test_variables_that_libraries_read_at_their_start_take_effect(monkeypatch: p
         if threads != before:  # MKL has a say too: by a variable of its own, or by how many cores there are
             monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
             monkeypatch.setenv("MKL_DYNAMIC", "FALSE")
-        with launched("torch", several=True) as (_, facts):
-            assert facts["forked"] == (threads == before)
-            assert facts["threads"] == int(threads)
+        with launched("torch", several=True) as (_, data):
+            assert data["forked"] == (threads == before)
+            assert data["threads"] == int(threads)
 
 
 def test_what_is_too_much_for_a_packet_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     for part in range(4):  # one variable alone may not be as large as that, on Linux
         monkeypatch.setenv(f"TAU_TEST_{part}", "x" * (forking.MOST_BYTES // 4))
-    with launched("end", several=True) as (_, facts):
-        assert not facts["forked"]
+    with launched("end", several=True) as (_, data):
+        assert not data["forked"]

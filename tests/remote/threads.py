@@ -16,28 +16,28 @@ import numpy as np
 from tau_trainer.columns import Arrays
 from tau_trainer.remote.process import (
     NO_ARRAYS,
-    NO_FACTS,
+    NO_DATA,
     STATUS,
     GoneError,
     Layout,
     Message,
     Parent,
+    PolicyWeights,
     Process,
     Take,
     Target,
-    Weights,
 )
 
 
-def _carried(kind: str, facts: Mapping[str, Any], arrays: Arrays) -> Message:
-    return Message(kind, json.loads(json.dumps(facts)), {name: np.array(values) for name, values in arrays.items()})
+def _carried(kind: str, data: Mapping[str, Any], arrays: Arrays) -> Message:
+    return Message(kind, json.loads(json.dumps(data)), {name: np.array(values) for name, values in arrays.items()})
 
 
 class Threads:
     """Fulfils Place."""
 
-    def __init__(self, seats: int = 0, weights: int = 0) -> None:
-        self.status = np.zeros((seats, STATUS), np.int64)
+    def __init__(self, slots: int = 0, weights: int = 0) -> None:
+        self.status = np.zeros((slots, STATUS), np.int64)
         self.newest_of: list[Broadcast] = []
         self.launched: list[Thread] = []
 
@@ -61,11 +61,11 @@ class Broadcast:
     def __init__(self, number: int) -> None:
         self.reference = {"number": number}
         self.written = self.opts = 0
-        self._weights = Weights(0, 0, {})
+        self._weights = PolicyWeights(0, 0, {})
 
     def write(self, weights: Arrays, version: int, opts: int) -> None:
         """Make these the newest."""
-        self._weights = Weights(version, opts, _carried("", {}, weights).arrays)
+        self._weights = PolicyWeights(version, opts, _carried("", {}, weights).arrays)
         self.opts = max(self.opts, opts)
         self.written += 1
 
@@ -73,7 +73,7 @@ class Broadcast:
         """So many gradient steps were taken."""
         self.opts = opts
 
-    def read(self) -> Weights:
+    def read(self) -> PolicyWeights:
         """The newest."""
         return self._weights
 
@@ -108,12 +108,12 @@ class Thread(Process):
 
     def take(self, message: Message) -> None:
         """It says something."""
-        message.facts["seconds_on_the_way"] = 0.0
+        message.data["seconds_on_the_way"] = 0.0
         self._take(message)
 
-    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
+    def say(self, kind: str, data: Mapping[str, Any] = NO_DATA, arrays: Arrays = NO_ARRAYS) -> None:
         """Say something."""
-        self.heard.put(_carried(kind, facts, arrays))
+        self.heard.put(_carried(kind, data, arrays))
 
     def how(self) -> str:
         """How it ended."""
@@ -136,13 +136,13 @@ class Thread(Process):
 class _Parent(Parent):
     def __init__(self, process: Thread, place: Threads) -> None:
         self.arguments = json.loads(json.dumps(process.target.arguments))
-        seat = process.target.seat
-        self.status = np.zeros(STATUS, np.int64) if seat is None else place.status[seat]
+        slot = process.target.slot
+        self.status = np.zeros(STATUS, np.int64) if slot is None else place.status[slot]
         self._process, self._place = process, place
 
-    def say(self, kind: str, facts: Mapping[str, Any] = NO_FACTS, arrays: Arrays = NO_ARRAYS) -> None:
+    def say(self, kind: str, data: Mapping[str, Any] = NO_DATA, arrays: Arrays = NO_ARRAYS) -> None:
         """Say something."""
-        self._process.take(_carried(kind, facts, arrays))
+        self._process.take(_carried(kind, data, arrays))
 
     def hear(self) -> Message:
         """What is said next."""

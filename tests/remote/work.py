@@ -23,7 +23,7 @@ def main() -> int:
         threads = torch.get_num_threads()
     else:
         threads = threading.active_count()
-    facts = {
+    data = {
         "arguments": arguments,
         "folder": str(Path.cwd()),
         "forked": os.getpid() != BEGUN_IN,
@@ -35,7 +35,7 @@ def main() -> int:
         "threads": threads,
         "heard": sys.stdin.readline(),
     }
-    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.write(json.dumps(data) + "\n")
     sys.stdout.flush()
     if end == "raise":
         raise ValueError("it went wrong")

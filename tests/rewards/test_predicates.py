@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tau_trainer.rewards.predicates import StepFacts, succeeded
+from tau_trainer.rewards.predicates import StepData, succeeded
 from tau_trainer.settings import RewardSettings
 from tau_trainer.specs import BoolArray
 
 
 def _facts(
     reward: float = 0.0, episode_return: float = 0.0, error: float | None = None, done: bool = False
-) -> StepFacts:
+) -> StepData:
     column = None if error is None else np.array([[error]])
-    return StepFacts(np.array([[reward]]), np.array([[episode_return]]), column, np.array([done]))
+    return StepData(np.array([[reward]]), np.array([[episode_return]]), column, np.array([done]))
 
 
-def judged(name: str, facts: StepFacts, **limits: float) -> BoolArray:
+def judged(name: str, facts: StepData, **limits: float) -> BoolArray:
     won = succeeded(facts, RewardSettings.model_validate({"predicate": name, **limits}))
     assert won is not None
     return won
@@ -37,18 +37,18 @@ def judged(name: str, facts: StepFacts, **limits: float) -> BoolArray:
         ("distance", _facts(error=0.2001), False),
     ],
 )
-def test_limits(name: str, facts: StepFacts, won: bool) -> None:
+def test_limits(name: str, facts: StepData, won: bool) -> None:
     assert judged(name, facts, success_threshold=0.5, success_distance=0.2).tolist() == [[won]]
 
 
 def test_components_are_judged_one_by_one() -> None:
     error = np.array([[0.0, 0.3], [0.3, 0.0]])
-    facts = StepFacts(np.zeros((2, 1)), np.zeros((2, 1)), error, np.zeros(2, np.bool_))
+    facts = StepData(np.zeros((2, 1)), np.zeros((2, 1)), error, np.zeros(2, np.bool_))
     assert judged("distance", facts).tolist() == [[True, False], [False, True]]
 
 
 def test_outcome_is_judged_per_agent() -> None:
-    facts = StepFacts(np.zeros((2, 2)), np.array([[1.0, -1.0], [1.0, 1.0]]), None, np.array([True, False]))
+    facts = StepData(np.zeros((2, 2)), np.array([[1.0, -1.0], [1.0, 1.0]]), None, np.array([True, False]))
     assert judged("outcome", facts).tolist() == [[True, False], [False, False]]
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tau_trainer.memory import Known, Rollout, RolloutMemory
+from tau_trainer.memory import Rollout, RolloutMemory, StepFacts
 from tau_trainer.rewards.sums import EpisodeSums
 
 
@@ -16,11 +16,11 @@ class Player:
     def decide(self, *rows: int, times: int = 1) -> None:
         for _ in range(times):
             self.memory.append(
-                np.array(rows), Known({"extrinsic": np.zeros((len(rows), 1), np.float32)}), {}, version=0
+                np.array(rows), StepFacts({"extrinsic": np.zeros((len(rows), 1), np.float32)}), {}, version=0
             )
 
     def end(self, row: int, *, truncated: bool = False) -> None:
-        nothing = Known({"extrinsic": np.zeros((1, 1), np.float32)})
+        nothing = StepFacts({"extrinsic": np.zeros((1, 1), np.float32)})
         self.memory.end(np.array([row]), nothing, (), np.array([truncated]))
 
     def earned(self, source: int = 0) -> list[list[float]]:

@@ -20,7 +20,7 @@ from tau_trainer.runs.checkpoints import save_checkpoint
 from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import start
-from tau_trainer.runs.store import Kept
+from tau_trainer.runs.store import PolicySnapshot
 from tau_trainer.settings import RunSettings, load_settings
 from tests.training.fakes import Memory
 from tests.waiting import HANG_S
@@ -78,8 +78,8 @@ class Counting(Collector):
     def save(self) -> None:
         self.run.store.save([self.kept(name) for name in "AB"])
 
-    def kept(self, name: str) -> Kept:
-        return Kept(name, self.count, lambda: ({"count": np.array([self.count])}, {"name": name}), None, 1)
+    def kept(self, name: str) -> PolicySnapshot:
+        return PolicySnapshot(name, self.count, lambda: ({"count": np.array([self.count])}, {"name": name}), None, 1)
 
     @override
     def conclude(self) -> Conclusion:
@@ -254,7 +254,7 @@ def test_a_moment_that_cannot_be_written_is_told_until_one_can(
             raise CheckpointError("the disk is full.")
         return save(folder, *given, name=name, **more)
 
-    monkeypatch.setattr("tau_trainer.runs.moments.save_checkpoint", saving)
+    monkeypatch.setattr("tau_trainer.runs.checkpoint_sets.save_checkpoint", saving)
 
     def turn(counting: Counting, step: int) -> None:
         nonlocal full

@@ -8,8 +8,8 @@ import pytest
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError, TauError
-from tau_trainer.search import OPTIMIZERS, AgentFinder, OptFinder, Outcome, state_of
-from tau_trainer.search.compare import Tried, ranked
+from tau_trainer.search import OPTIMIZERS, AgentFinder, OptFinder, TrialResult, state_of
+from tau_trainer.search.compare import CandidateResult, ranked
 from tau_trainer.search.trial import Trial
 from tests.search.conftest import quick
 from tests.search.test_trial import CARTPOLE
@@ -34,7 +34,7 @@ def test_optimizers_begin_with_the_same_weights_and_an_empty_memory(monkeypatch:
     begun: dict[str, dict[str, Any]] = {}
     run = Trial.run
 
-    def looked_at(trial: Trial) -> Outcome:
+    def looked_at(trial: Trial) -> TrialResult:
         def look(_: float) -> None:
             [learner] = trial._pairs.learners  # type: ignore[union-attr]
             parameters = learner.algorithm.parameters  # type: ignore[union-attr]
@@ -88,7 +88,7 @@ def test_what_was_found_before_a_stop_is_kept(jobs: int) -> None:
     finder = AgentFinder(rates(1e-9, 1e-3, 1e-4))
     heard: set[tuple[str, int]] = set()
 
-    def told(name: str, seen: Outcome, most: int) -> None:
+    def told(name: str, seen: TrialResult, most: int) -> None:
         heard.add((name, most))
         if seen.losses:
             finder.stop()
@@ -108,9 +108,11 @@ def test_a_trial_that_diverged_is_worst() -> None:
 
 
 def test_ranks() -> None:
-    def tried(name: str, *rewards: float, ending: Any = "finished", error: str | None = None) -> Tried:
+    def tried(name: str, *rewards: float, ending: Any = "finished", error: str | None = None) -> CandidateResult:
         points = [(10 * i, reward) for i, reward in enumerate(rewards, 1)]
-        return Tried(name, Outcome(points, [(at, -reward) for at, reward in points], 10 * len(rewards), ending), error)
+        return CandidateResult(
+            name, TrialResult(points, [(at, -reward) for at, reward in points], 10 * len(rewards), ending), error
+        )
 
     good, bad = tried("good", 1.0, 5.0), tried("bad", 2.0, 2.0)
     rises = tried("rises", 1.0, 9.0, 9.0, ending="stopped")

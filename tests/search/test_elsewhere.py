@@ -10,7 +10,7 @@ from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import TauError
 from tau_trainer.remote.here import Here
 from tau_trainer.search.elsewhere import Places, TrialElsewhere
-from tau_trainer.search.trial import Outcome
+from tau_trainer.search.trial import TrialResult
 from tests.search.conftest import quick
 from tests.waiting import HANG_S
 
@@ -36,7 +36,7 @@ def test_trials_at_a_time_have_ports_of_their_own() -> None:
 def test_a_process_that_is_killed_is_told_of() -> None:
     """Ctrl-C at the terminal is for others."""
 
-    def on_progress(_: Outcome) -> None:
+    def on_progress(_: TrialResult) -> None:
         assert trial.job.process is not None
         os.kill(trial.job.process.pid, signal.SIGINT)
         trial.job.process.kill()
@@ -54,7 +54,7 @@ def test_it_ends_with_whoever_asked() -> None:
         process.stop()
         while (message := process.hear(HANG_S)).kind == "progress":
             pass
-        assert (message.kind, message.facts["ending"]) == ("answer", "stopped")
+        assert (message.kind, message.data["ending"]) == ("answer", "stopped")
         process.end()
         assert process.exit_code == 0
     finally:

@@ -14,7 +14,7 @@ from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.search.member import (
     BASE,
     Member,
-    Report,
+    TrialReport,
     interval_of,
     sweep_of,
     trial_settings,
@@ -48,7 +48,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         one.end()
 
 
-def all_of(member: Member) -> list[Report]:
+def all_of(member: Member) -> list[TrialReport]:
     reports = [member.next()]
     while not reports[-1].ended:
         reports.append(member.next())
@@ -75,7 +75,7 @@ def test_it_reports_and_waits_at_each_interval(make: Make, tmp_path: Path) -> No
     written = load_settings(folder / "configuration.yaml")
     assert written.behaviors["CartPole-v1"].hyperparameters.learning_rate == 1e-3
     assert written.sweep is None
-    assert make().next() == Report(rest[-1].decisions, rest[-1].reward, None, ended=True), "there is nothing to do"
+    assert make().next() == TrialReport(rest[-1].decisions, rest[-1].reward, None, ended=True), "there is nothing to do"
 
 
 def test_one_that_was_stopped_goes_on_and_what_was_saved_is_anybodys(make: Make, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_accuracy_is_that_of_the_newest_policy_that_was_validated(make: Make) ->
     report = member.next()
     assert (report.accuracy, report.value("accuracy")) == (0.5, 0.5)
     assert report.value("reward") == report.reward
-    assert Report().value("reward") != Report().value("reward"), "NaN"
+    assert TrialReport().value("reward") != TrialReport().value("reward"), "NaN"
 
 
 def test_settings_of_a_trial_are_its_own(tmp_path: Path) -> None:

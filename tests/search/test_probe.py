@@ -104,8 +104,8 @@ class Asker(Parent):
         self.arguments = arguments
         self.answer: dict[str, Any] = {}
 
-    def say(self, kind: str, facts: Mapping[str, Any] = {}, arrays: object = None) -> None:
-        self.answer |= facts
+    def say(self, kind: str, metadata: Mapping[str, Any] = {}, arrays: object = None) -> None:
+        self.answer |= metadata
 
     def hear(self) -> Message:
         threading.Event().wait()

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.search import Comparison, LRResult, Outcome
-from tau_trainer.search.compare import Tried
+from tau_trainer.search import Comparison, LRResult, TrialResult
+from tau_trainer.search.compare import CandidateResult
 from tau_trainer.search.results import check_folder, results_folder, smoothed_points, table, write
 from tests.search.test_sweep import rises_at, sweep
 
@@ -17,9 +17,9 @@ COMPARISON = Comparison(
     "optimizer",
     "reward",
     (
-        Tried("adam", Outcome([(10, 1.0), (20, 3.0)], [(15, 0.5)], 30)),
-        Tried("sgd", Outcome([(10, 1.0)], [], 12, "stopped")),
-        Tried("nadam", Outcome(), "it broke"),
+        CandidateResult("adam", TrialResult([(10, 1.0), (20, 3.0)], [(15, 0.5)], 30)),
+        CandidateResult("sgd", TrialResult([(10, 1.0)], [], 12, "stopped")),
+        CandidateResult("nadam", TrialResult(), "it broke"),
     ),
 )
 

@@ -12,7 +12,7 @@ import pytest
 
 from tau_trainer.errors import EngineError, EngineStoppedError
 from tau_trainer.search import speed
-from tau_trainer.search.speed import Seen, speed_of
+from tau_trainer.search.speed import LargestMessages, speed_of
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import Actions, StepBatch
 from tests.evaluation.scripted import SPEC, batch
@@ -70,7 +70,7 @@ def games(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_exchanges_and_decisions_are_counted(games: list[Any]) -> None:
     games += [Game(), Game()]
-    seen, told = Seen(), list[float]()
+    seen, told = LargestMessages(), list[float]()
 
     def look(share: float) -> bool:
         told.append(share)
@@ -116,7 +116,7 @@ def test_a_game_that_leaves_at_once_gave_nothing(games: list[Any]) -> None:
 
 
 def test_the_message_with_the_most_agents_is_kept() -> None:
-    seen = Seen()
+    seen = LargestMessages()
     for ids in ([], [1], [1, 2, 3], [4, 5]):
         seen.see(SPEC, batch(ids, [], 7))
     seen.abandon()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.search.member import Report
+from tau_trainer.search.member import TrialReport
 from tau_trainer.search.sweep_record import SweepRecord
 from tau_trainer.settings import RunSettings, load_settings
 from tests.search.conftest import quick
@@ -28,14 +28,14 @@ def filled(folder: Path, **given: object) -> SweepRecord:
     """One trial of each ending."""
     sweep = SweepRecord.begin(folder, swept(**given))
     told = [
-        ("trial-1", 1e-3, Report(100, 20.0)),
-        ("trial-2", 2e-3, Report(100, 30.0)),
-        ("trial-1", 1e-3, Report(200, 50.0, ended=True)),
-        ("trial-3", 3e-3, Report(100, 90.0, ended=True, error="it broke")),
-        ("trial-4", 4e-3, Report(100, 10.0)),
+        ("trial-1", 1e-3, TrialReport(100, 20.0)),
+        ("trial-2", 2e-3, TrialReport(100, 30.0)),
+        ("trial-1", 1e-3, TrialReport(200, 50.0, ended=True)),
+        ("trial-3", 3e-3, TrialReport(100, 90.0, ended=True, error="it broke")),
+        ("trial-4", 4e-3, TrialReport(100, 10.0)),
     ]
     for name, rate, report in told:
-        sweep.told(name, {RATE: rate, SIZE: 16}, report)
+        sweep.record(name, {RATE: rate, SIZE: 16}, report)
     for name in ("trial-1", "trial-2", "trial-3"):
         sweep.ended(name)
     return sweep
@@ -59,7 +59,7 @@ def test_it_is_found_again_as_it_was_also_where_a_line_was_cut_off(tmp_path: Pat
         file.write('\n{"trial": "trial-4", "rep')
     again = SweepRecord(tmp_path)
     assert again.to_dict() == before
-    again.told("trial-4", {RATE: 4e-3, SIZE: 16}, Report(200, 11.0, ended=True))
+    again.record("trial-4", {RATE: 4e-3, SIZE: 16}, TrialReport(200, 11.0, ended=True))
     assert SweepRecord(tmp_path).trials["trial-4"].points == [(100, 10.0), (200, 11.0)], "what comes after it counts"
     again.ended("trial-4")
     assert again.complete
@@ -69,10 +69,10 @@ def test_it_is_found_again_as_it_was_also_where_a_line_was_cut_off(tmp_path: Pat
 def test_one_that_failed_and_was_begun_again_is_not_over(tmp_path: Path) -> None:
     """Else the others would complete the sweep, and what it goes on from would be removed."""
     sweep = SweepRecord.begin(tmp_path, swept(trials=1))
-    sweep.told("trial-1", {RATE: 1e-3, SIZE: 16}, Report(ended=True, error="its process ended 4 times"))
+    sweep.record("trial-1", {RATE: 1e-3, SIZE: 16}, TrialReport(ended=True, error="its process ended 4 times"))
     sweep.ended("trial-1")
     assert SweepRecord(tmp_path).complete
-    sweep.told("trial-1", {RATE: 1e-3, SIZE: 16}, Report(100, 1.0))
+    sweep.record("trial-1", {RATE: 1e-3, SIZE: 16}, TrialReport(100, 1.0))
     assert not sweep.complete
     assert SweepRecord(tmp_path).trials["trial-1"].ending == "unfinished"
 
@@ -80,8 +80,8 @@ def test_one_that_failed_and_was_begun_again_is_not_over(tmp_path: Path) -> None
 def test_a_trial_that_went_back_has_the_points_that_it_has_gone_on_from(tmp_path: Path) -> None:
     sweep = SweepRecord.begin(tmp_path, swept())
     for decisions, reward in ((100, 1.0), (200, 2.0), (300, 3.0), (200, 5.0)):
-        sweep.told("trial-1", {RATE: 1e-3, SIZE: 16}, Report(decisions, reward))
-    sweep.told("trial-1", {RATE: 2e-3, SIZE: 16}, Report(250, None))
+        sweep.record("trial-1", {RATE: 1e-3, SIZE: 16}, TrialReport(decisions, reward))
+    sweep.record("trial-1", {RATE: 2e-3, SIZE: 16}, TrialReport(250, None))
     assert sweep.trials["trial-1"].points == [(100, 1.0), (200, 5.0)]
     assert sweep.trials["trial-1"].values[RATE] == 2e-3
 
@@ -105,7 +105,7 @@ def test_a_table_and_files_of_which_one_can_be_trained_on(tmp_path: Path) -> Non
 def test_lines_of_the_picture_are_the_trials_and_the_best_stands_first(tmp_path: Path) -> None:
     sweep = filled(tmp_path)
     for number in range(5, 9):
-        sweep.told(f"trial-{number}", {RATE: 1e-4, SIZE: 32}, Report(100, float(number)))
+        sweep.record(f"trial-{number}", {RATE: 1e-4, SIZE: 32}, TrialReport(100, float(number)))
     [axes] = sweep.draw().axes
     lines = {str(line.get_label()).partition(":")[0]: line for line in axes.lines}
     assert np.asarray(lines["trial-1"].get_ydata()).tolist() == [20.0, 50.0]
@@ -120,7 +120,7 @@ def test_lines_of_the_picture_are_the_trials_and_the_best_stands_first(tmp_path:
 def test_nothing_is_best_where_nothing_was_measured(tmp_path: Path) -> None:
     sweep = SweepRecord.begin(tmp_path, swept())
     assert sweep.best is None
-    sweep.told("trial-1", {RATE: 1e-3, SIZE: 16}, Report(100, None))
+    sweep.record("trial-1", {RATE: 1e-3, SIZE: 16}, TrialReport(100, None))
     assert sweep.best is None
     assert [file.name for file in sweep.write()] == ["result.json", "sweep.png"]
 

@@ -12,7 +12,7 @@ import torch
 from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
-from tau_trainer.search.trial import Outcome, Trial, loss_of, shortened, state_of, usual_decisions, with_numbers
+from tau_trainer.search.trial import Trial, TrialResult, loss_of, shortened, state_of, usual_decisions, with_numbers
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.search.conftest import quick
@@ -58,7 +58,7 @@ def test_it_begins_with_a_live_learners_weights_and_leaves_it_alone() -> None:
     assert isinstance(algorithm, PPO)
     algorithm.parameters.optimizer.parameters.mul_(4.0)  # fresh weights choose each action about as often
     algorithm.parameters.optimizer.exp_avg.fill_(0.5)
-    before, facts = state_of(algorithm)
+    before, metadata = state_of(algorithm)
     seen: list[dict[str, Any]] = []
 
     def look(_: float) -> None:
@@ -72,7 +72,7 @@ def test_it_begins_with_a_live_learners_weights_and_leaves_it_alone() -> None:
     assert seen[0]["model.action.weight"].any()
     assert seen[0]["optimizer.exp_avg"].max() > 0.1, "moments too"
     after, facts_after = state_of(algorithm)
-    assert facts_after == facts
+    assert facts_after == metadata
     assert {name: array.tobytes() for name, array in after.items()} == {
         name: array.tobytes() for name, array in before.items()
     }
@@ -134,9 +134,9 @@ def test_losses_are_summed_but_the_policys() -> None:
 
 
 def test_means() -> None:
-    outcome = Outcome([(1, 2.0), (5, 4.0)], [(6, 1.0)], 6)
+    outcome = TrialResult([(1, 2.0), (5, 4.0)], [(6, 1.0)], 6)
     assert (outcome.mean("reward"), outcome.mean("loss"), outcome.last) == (3.0, 1.0, 6)
-    assert Outcome().mean("reward") is None
+    assert TrialResult().mean("reward") is None
 
 
 def test_usual_lengths() -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 from tau_trainer.bridge.codec import EngineInitialization
 from tau_trainer.bridge.engine_codec import TrainerMessage, decode_trainer_message, encode_engine_message
 from tau_trainer.bridge.protocol import STATUS_OK, Command
-from tau_trainer.headless.link import TrainerGoneError, TrainerLink
+from tau_trainer.headless.link import TrainerClient, TrainerGoneError
 from tau_trainer.specs import BehaviorSpec
 from tests.training.fakes import step
 
@@ -32,7 +32,7 @@ class Guest(threading.Thread):
         super().__init__(daemon=True)
         self.rests, self.ended = threading.Event(), ""
         self._orders = queue.SimpleQueue[Order]()
-        self._link, self._shown, self._fresh = TrainerLink(port), list(shown), list(shown)
+        self._link, self._shown, self._fresh = TrainerClient(port), list(shown), list(shown)
 
     def told(self, *orders: Order) -> Guest:
         """The same game, with something to do."""
@@ -93,7 +93,7 @@ class Guest(threading.Thread):
 
 def hello_and_exit(port: int) -> None:
     """A game that introduces itself, hears the answer, and is gone."""
-    link = TrainerLink(port)
+    link = TrainerClient(port)
     try:
         link.connect(encode_engine_message(initialization=EngineInitialization()), CONNECT_S)
     finally:

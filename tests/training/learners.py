@@ -11,7 +11,7 @@ import numpy as np
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Arrays, Column, Rows, action_columns, observation_columns
-from tau_trainer.memory import Known, Rollout, RolloutMemory, Work
+from tau_trainer.memory import Rollout, RolloutMemory, StepFacts, Work
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.rewards.streams import EXTRINSIC
@@ -55,7 +55,7 @@ def collect(learner: Learner, rollouts: int = 1, reward: float = 1.0) -> None:
         decision = learner.actor.decide(rows, (obs,), None)
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         rewards = {EXTRINSIC: np.full((16, 1), reward, np.float32)}
-        learner.memory.append(rows, Known(rewards), values | dict(decision.extras), decision.version)
+        learner.memory.append(rows, StepFacts(rewards), values | dict(decision.extras), decision.version)
         learner.count(16)
 
 
@@ -149,9 +149,9 @@ def experience(algorithm: Algorithm, policy: Policy, seed: int, reward: float | 
         paid = rng.normal(size=(16, width)) if reward is None else np.full((16, width), reward)
         values: dict[str, Any] = {f"obs_{i}": sensor for i, sensor in enumerate(obs)} | dict(decision.extras)
         values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": mask}
-        algorithm.memory.append(rows, Known({EXTRINSIC: paid.astype(np.float32)}), values, decision.version)
+        algorithm.memory.append(rows, StepFacts({EXTRINSIC: paid.astype(np.float32)}), values, decision.version)
     last = rng.random(16) < 0.3
-    algorithm.memory.end(rows, Known({EXTRINSIC: np.ones((16, width), np.float32)}), obs, last)
+    algorithm.memory.end(rows, StepFacts({EXTRINSIC: np.ones((16, width), np.float32)}), obs, last)
     work = algorithm.ready(Counters(0, policy.version))
     assert work is not None
     return work

@@ -10,7 +10,7 @@ import pytest
 from tau_trainer.collection.decisions import Actor, DecisionBatcher, TauAgent
 from tau_trainer.columns import Rows
 from tau_trainer.errors import NonFiniteError, SettingsError
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.metrics import MetricsHub, TaskKeys
 from tau_trainer.metrics import keys as names
 from tau_trainer.models import Decision
@@ -52,14 +52,14 @@ class WatchedAgent(TauAgent):
     def __init__(self, learner: FakeLearner, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
         super().__init__(cast(Learner, learner), spec, batcher)
         self.told: list[tuple[str, list[int], list[Any]]] = []
-        self.known: list[Known] = []
+        self.known: list[StepFacts] = []
 
-    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> bool:
+    def remember(self, rows: Rows, known: StepFacts, batch: StepBatch, decision: Decision) -> bool:
         self.told.append(("acted", rows.tolist(), known.rewards[EXTRINSIC].tolist()))
         self.known.append(known)
         return True
 
-    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+    def end(self, rows: Rows, known: StepFacts, obs: Observations, truncated: BoolArray) -> None:
         self.told.append(("ended", rows.tolist(), [*known.rewards[EXTRINSIC].tolist(), *truncated.tolist()]))
         self.known.append(known)
 
@@ -490,7 +490,7 @@ def test_agents_that_vanish_all_the_time_take_no_more_than_so_much_memory(
         asking += [slow] if message in (9, 25) else []
         rows = agent.table(np.array(asking, np.int32))
         values: dict[str, Any] = dict.fromkeys(("obs_0", "continuous", "discrete", "mask", "log_prob"))
-        learner.memory.append(rows, Known({EXTRINSIC: np.zeros((len(rows), 1), np.float32)}), values, 0)
+        learner.memory.append(rows, StepFacts({EXTRINSIC: np.zeros((len(rows), 1), np.float32)}), values, 0)
         if slow in asking:
             assert rows[asking.index(slow)] == row_of[slow], "a dozen are no crowd"
         came[int(rows[1])] = message // 10

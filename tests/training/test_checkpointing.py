@@ -19,9 +19,9 @@ from tau_trainer.errors import CheckpointError, ExportError
 from tau_trainer.evaluation.candidates import ScoredPolicy
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.runs.callbacks import NOBODY
+from tau_trainer.runs.checkpoint_sets import CheckpointSet
 from tau_trainer.runs.checkpoints import latest_checkpoint
-from tau_trainer.runs.moments import Moment
-from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import Store
 from tau_trainer.training.checkpointing import Checkpointer
@@ -31,18 +31,18 @@ from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, trai
 from tests.training.learners import collect, make_learner
 
 
-def keeper(run: Path, hub: MetricsHub, *, resume: bool, origins: Origins | None = None) -> Checkpointer:
+def keeper(run: Path, hub: MetricsHub, *, resume: bool, initial: InitialWeights | None = None) -> Checkpointer:
     """Of the run in this folder."""
     store, folder = Store(run, hub, NOBODY, goes_on=resume), SimpleNamespace(resumed=resume, path=run)
     begun = SimpleNamespace(store=store, hub=hub, folder=folder, plays=False, hurried=threading.Event())
-    checkpointer = Checkpointer(cast(Run, begun), origins)
+    checkpointer = Checkpointer(cast(Run, begun), initial)
     checkpointer.newest()
     return checkpointer
 
 
 def save(checkpointer: Checkpointer, *learners: Learner, content: Mapping[str, Any] = {}) -> bool:
     """A moment of these learners."""
-    return checkpointer.moment(learners, content)()
+    return checkpointer.writing(learners, content)()
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_what_a_checkpoint_did_not_keep_is_told(
     learned(learner, 100)
     save(checkpointer, learner)
     keeper(tmp_path, hub, resume=True).register(make())
-    monkeypatch.setattr(Algorithm, "lost", lambda _, facts: f"version {facts['version']} lost its memory")
+    monkeypatch.setattr(Algorithm, "lost", lambda _, metadata: f"version {metadata['version']} lost its memory")
     keeper(tmp_path, hub, resume=True).register(make())
     hub.drain(5.0)
     assert memory.warnings == ["version 1 lost its memory"]
@@ -196,15 +196,15 @@ class KilledError(Exception):
 @contextlib.contextmanager
 def failing_at(name: str, error: Exception) -> Iterator[None]:
     """The checkpoint of one learner fails."""
-    write = Moment.write
+    write = CheckpointSet.write
 
-    def fail(self: Moment, of: str, *given: Any) -> Path:
+    def fail(self: CheckpointSet, of: str, *given: Any) -> Path:
         if of == name:
             raise error
         return write(self, of, *given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Moment, "write", fail)
+        patch.setattr(CheckpointSet, "write", fail)
         yield
 
 
@@ -310,13 +310,13 @@ def test_the_best_alone_is_kept_by_the_mean_reward_of_episodes(make: Any, hub: M
             learner.progress.decisions += 99 - learner.decisions % 100
             assert not checkpointer.due(learner)
     assert written == [100, 200, 500], "the first whatever it is, then only what is better"
-    assert learner.judge.best is not None
-    assert (learner.judge.best.decisions, learner.judge.best.chosen_by) == (500, "mean reward")
+    assert learner.tracker.best is not None
+    assert (learner.tracker.best.decisions, learner.tracker.best.chosen_by) == (500, "mean reward")
     again = make(save_best_only=True, trial_count=2)
     resumed = keeper(tmp_path, hub, resume=True)
     resumed.register(again)
-    assert again.judge.best is not None
-    assert again.judge.best.rank == (2.0, 0.0)
+    assert again.tracker.best is not None
+    assert again.tracker.best.rank == (2.0, 0.0)
     again.ended(np.full(2, 1.9, np.float32))
     learned(again, 600)
     assert not resumed.due(again), "a resumed run knows what is to be beaten"
@@ -334,7 +334,7 @@ def test_the_best_alone_is_kept_by_validation(make: Any, hub: MetricsHub, tmp_pa
     learner.ended(np.ones(5, np.float32))
     learned(learner, 200)
     assert not checkpointer.due(learner), "rewards do not judge where validation does"
-    learner.judge.best = ScoredPolicy(learner.policy, 200, {keys.VALIDATION_ACCURACY: 0.5}, (0.5, 0.0))
+    learner.tracker.best = ScoredPolicy(learner.policy, 200, {keys.VALIDATION_ACCURACY: 0.5}, (0.5, 0.0))
     learned(learner, 300)
     assert checkpointer.due(learner)
 
@@ -370,7 +370,7 @@ def test_a_run_that_becomes_no_better_says_so_and_exports_its_best(
 def test_a_checkpoint_states_the_lessons(make: Any, hub: MetricsHub, tmp_path: Path) -> None:
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make()
     checkpointer.register(learner)
-    checkpointer.moment([learner], {}, {"speed": 2})()
+    checkpointer.writing([learner], {}, {"speed": 2})()
     status = json.loads((tmp_path / "run_logs" / "training_status.json").read_text())
     assert status["speed"] == {"lesson_num": 2}
 

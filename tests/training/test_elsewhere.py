@@ -45,7 +45,7 @@ class Cluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     found = Cluster()
-    monkeypatch.setattr("tau_trainer.cluster.connection.Connection", lambda settings: found)
+    monkeypatch.setattr("tau_trainer.cluster.connection.Cluster", lambda settings: found)
     return found
 
 

@@ -271,9 +271,9 @@ def test_a_run_learns_from_own_and_group_rewards_and_knows_who_has_left(
     read = PPO.read
 
     def watched(self: PPO, rollout: Rollout) -> Reader:
-        facts = {name: getattr(rollout, name).copy() for name in ("left", "terminated", "group_reward")}
-        facts["paid"] = self.streams[0].rewards(rollout)[:, 0].copy()
-        rollouts.append(facts | {"own": rollout.rewards[EXTRINSIC][:, 0].copy()})
+        metadata = {name: getattr(rollout, name).copy() for name in ("left", "terminated", "group_reward")}
+        metadata["paid"] = self.streams[0].rewards(rollout)[:, 0].copy()
+        rollouts.append(metadata | {"own": rollout.rewards[EXTRINSIC][:, 0].copy()})
         seen.append(tuple(sensor.copy() for sensor in rollout.observations))
         return read(self, rollout)
 
@@ -289,15 +289,15 @@ def test_a_run_learns_from_own_and_group_rewards_and_knows_who_has_left(
     }
     report = train(load_settings(None, given_settings), memory, "learn")
     assert len(rollouts) >= 3
-    facts = {name: np.concatenate([one[name] for one in rollouts]) for name in rollouts[0]}
+    metadata = {name: np.concatenate([one[name] for one in rollouts]) for name in rollouts[0]}
     age = np.concatenate([sensors[0][:, 0] for sensors in seen])
-    assert facts["left"].sum() == pytest.approx(2 * (facts["terminated"] & ~facts["left"]).sum(), abs=6)
-    assert set(age[facts["left"]].tolist()) == {1.0, 2.0}, "after two and three decisions"
-    assert set(age[facts["terminated"] & ~facts["left"]].tolist()) == {4.0}
-    last = facts["terminated"] & ~facts["left"]
-    assert facts["group_reward"].tolist() == last.astype(np.float32).tolist()
-    assert facts["own"].tolist() == (0.25 * facts["terminated"]).tolist()
-    assert facts["paid"].tolist() == (facts["own"] + facts["group_reward"]).tolist()
+    assert metadata["left"].sum() == pytest.approx(2 * (metadata["terminated"] & ~metadata["left"]).sum(), abs=6)
+    assert set(age[metadata["left"]].tolist()) == {1.0, 2.0}, "after two and three decisions"
+    assert set(age[metadata["terminated"] & ~metadata["left"]].tolist()) == {4.0}
+    last = metadata["terminated"] & ~metadata["left"]
+    assert metadata["group_reward"].tolist() == last.astype(np.float32).tolist()
+    assert metadata["own"].tolist() == (0.25 * metadata["terminated"]).tolist()
+    assert metadata["paid"].tolist() == (metadata["own"] + metadata["group_reward"]).tolist()
     assert report.behaviors[0].mean_reward == pytest.approx(0.25)
     assert sum("poca" in text for text in memory.warnings) == 1
     assert names.GROUP_CUMULATIVE_REWARD in memory.summaries[-1].statistics

@@ -71,7 +71,7 @@ def play(
     command: Any = "learn",
     told: Callable[[Memory], bool] = lambda _: True,
 ) -> tuple[RunReport, Memory]:
-    """Play until so many decisions were made and ``told``, then press Ctrl-C. Nothing of the run may change."""
+    """Play until so many decisions were made and ``reporting``, then press Ctrl-C. Nothing of the run may change."""
     folder = Path(settings.checkpoint_settings.results_dir) / settings.checkpoint_settings.run_id
     before, memory = content(folder), Memory()
     playing = settings.model_copy(
@@ -163,10 +163,10 @@ def test_what_validation_chose_is_played_unless_the_last_is_asked_for(
     play(tau_settings(tmp_path), stage, command="parallel")
     play(tau_settings(tmp_path, checkpoint_settings__export="last"), stage, command="parallel")
     best, last = seen
-    assert best.judge.best is not None
-    assert best.actor.policy is best.judge.best.policy
-    assert last.judge.best is not None
-    assert last.actor.policy is last.policy is not last.judge.best.policy
+    assert best.tracker.best is not None
+    assert best.actor.policy is best.tracker.best.policy
+    assert last.tracker.best is not None
+    assert last.actor.policy is last.policy is not last.tracker.best.policy
 
 
 def test_sac_and_pairs_are_played_too(stage: Stage, tmp_path: Path) -> None:

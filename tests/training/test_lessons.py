@@ -90,7 +90,7 @@ def test_a_lesson_ends_above_its_threshold_and_the_last_never() -> None:
     assert run.play(9.5) == {"height": 2.0, "mass": 3.0}
     assert run.play(*[100.0] * 50) == {"height": 2.0, "mass": 3.0}
     assert run.said == ["height: lesson 2 of 3, L1", "height: lesson 3 of 3, L2"]
-    assert run.lessons.told == ("height: lesson 3 of 3, L2",)
+    assert run.lessons.sentences == ("height: lesson 3 of 3, L2",)
     assert run.lessons.numbers == {"height": 2}
     assert (run.lessons.version, run.lessons.reset_version) == (2, 0)
 

@@ -232,16 +232,16 @@ def a2c(cell: Cell) -> A2CPolicySettings:
 def as_baselines3(cell: Cell, seconds: float, busy: bool) -> str:
     """The same for `drive_sb3.py`."""
     settings = a2c(cell)
-    numbers = settings.hyperparameters
-    assert isinstance(numbers, A2CHyperparameters)
+    hyper = settings.hyperparameters
+    assert isinstance(hyper, A2CHyperparameters)
     asked = {
         "copies": cell.copies,
         "hidden": [settings.network_settings.hidden_units] * settings.network_settings.num_layers,
         "n_steps": HORIZON,
-        "learning_rate": numbers.learning_rate,
-        "ent_coef": numbers.entropy_coeff,
-        "vf_coef": numbers.vf_loss_coeff,
-        "gae_lambda": numbers.lambd,
+        "learning_rate": hyper.learning_rate,
+        "ent_coef": hyper.entropy_coeff,
+        "vf_coef": hyper.vf_loss_coeff,
+        "gae_lambda": hyper.lambd,
         "gamma": settings.reward_signals["extrinsic"].gamma,
         "seconds": seconds,
         "busy": busy,

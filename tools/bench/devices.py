@@ -17,7 +17,7 @@ import numpy as np
 
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.collection.decisions import Actor
-from tau_trainer.memory import Known, Work
+from tau_trainer.memory import StepFacts, Work
 from tau_trainer.settings import PPOTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.learning.group import LearnerGroup, Ranked
@@ -60,7 +60,7 @@ def rollout(algorithm: Algorithm, setup: Setup, agents: int = 32) -> Work:
         decision = actor.decide(rows, (obs,), None)
         values: dict[str, Any] = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete}
         rewards = {"extrinsic": rng.normal(size=(agents, 1)).astype(np.float32)}
-        memory.append(rows, Known(rewards), values | {"mask": None} | dict(decision.extras), decision.version)
+        memory.append(rows, StepFacts(rewards), values | {"mask": None} | dict(decision.extras), decision.version)
     return work
 
 
@@ -71,7 +71,7 @@ def time_updates(processes: list[int], rounds: int) -> dict[str, dict[str, list[
         groups = {count: LearnerGroup(Ranked(count, "cpu", Path(name) / str(count)), print) for count in processes}
         for label, (shape, layers) in SENSORS.items():
             setup = setup_of(shape, layers)
-            facts, arrays = rollout(make_algorithm(setup), setup).sent()
+            metadata, arrays = rollout(make_algorithm(setup), setup).sent()
             learners = {
                 count: RemoteLearner(group, label, setup, make_algorithm(setup)) for count, group in groups.items()
             }
@@ -79,7 +79,7 @@ def time_updates(processes: list[int], rounds: int) -> dict[str, dict[str, list[
             for turn in range(rounds + 1):
                 for count, learner in learners.items():
                     begin = time.perf_counter()
-                    learner.submit(Work.received(facts, arrays), 0.0, None)
+                    learner.submit(Work.received(metadata, arrays), 0.0, None)
                     if turn:  # the first makes everything
                         times[label][str(count)].append(time.perf_counter() - begin)
         for group in groups.values():

@@ -17,7 +17,7 @@ import torch
 from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.poca import MAPPO, POCA
 from tau_trainer.algorithms.ppo import PPO
-from tau_trainer.memory import Known, Work
+from tau_trainer.memory import StepFacts, Work
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tools.bench import tables
@@ -82,7 +82,7 @@ def collected(learner: PPO, members: int) -> Work:
         obs = rng.normal(size=(len(rows), SEEN)).astype(np.float32)
         decision = policy.act((obs,), None, rng)
         rewards = {"extrinsic": rng.normal(size=(len(rows), 1)).astype(np.float32)}
-        known = Known(rewards, np.ones(len(rows), np.float32), (rows // members + 1).astype(np.int32), None, moment)
+        known = StepFacts(rewards, np.ones(len(rows), np.float32), (rows // members + 1).astype(np.int32), None, moment)
         values = {"obs_0": obs, "continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         learner.memory.append(rows, known, {**values, **decision.extras}, policy.version)
     return learner.memory.take()

@@ -30,7 +30,7 @@ from torch import nn
 
 from tau_trainer.algorithms.accelerators.fused import FusedEpochs
 from tau_trainer.algorithms.autograd import AutogradEpochs
-from tau_trainer.algorithms.minibatches import Numbers, Samples, new_statistics
+from tau_trainer.algorithms.minibatches import Coefficients, Samples, new_statistics
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.models import ActorCritic
 from tau_trainer.settings import NetworkSettings
@@ -150,12 +150,12 @@ def learning(
     """A function that learns all samples once, with a new network on their device."""
     network = ActorCritic(spec, settings, {"extrinsic": 1}, generator=torch.Generator())
     epochs = kind(network, FlatParameters(network, samples.returns.device))
-    numbers = Numbers(spec.actions.continuous_size, [], 0.2, 5e-3, 3e-4, 0.0)
+    hyper = Coefficients(spec.actions.continuous_size, [], 0.2, 5e-3, 3e-4, 0.0)
     statistics = new_statistics(samples, len(samples.returns), MINIBATCHES)
 
     def run() -> None:
         with torch.no_grad():
-            epochs.run(numbers, samples, statistics, batch)
+            epochs.run(hyper, samples, statistics, batch)
 
     return run
 

@@ -142,12 +142,12 @@ def _kind(line: str, name: str) -> str:
 def learning_seconds(rounds: int = 5) -> float:
     """Processor seconds of learning for each decision that is new to an update, in one thread."""
     algorithm, setup = rollout()
-    facts, arrays = devices.rollout(algorithm, setup).sent()
+    metadata, arrays = devices.rollout(algorithm, setup).sent()
     torch.set_num_threads(1)
     spent = []
     for _ in range(rounds + 1):
         begin = time.process_time()
-        algorithm.update(Work.received(facts, arrays), 0.0, None)
+        algorithm.update(Work.received(metadata, arrays), 0.0, None)
         spent.append(time.process_time() - begin)
     return statistics.median(spent[1:]) / algorithm.rollout_size  # the first one compiles
 

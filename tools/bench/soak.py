@@ -86,8 +86,8 @@ def soak(folder: Path, seconds: float, every: float) -> dict[str, Any]:
     cluster = {"cluster.address": f"local:{_NODES}", "cluster.resources": _RESOURCES}
     given = {"checkpoint_settings.results_dir": str(folder), "checkpoint_settings.run_id": "soak"}
     settings, heard = load_settings(file, cluster | given), Heard()
-    made = connecting.Connection(ClusterSettings(address=f"local:{_NODES}", resources=_RESOURCES))
-    connecting.Connection = lambda _: made  # type: ignore[assignment,misc]  # the run's own, to do damage
+    made = connecting.Cluster(ClusterSettings(address=f"local:{_NODES}", resources=_RESOURCES))
+    connecting.Cluster = lambda _: made  # type: ignore[assignment,misc]  # the run's own, to do damage
     home = made.home
     assert home is not None
     try:

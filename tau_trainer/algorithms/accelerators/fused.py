@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from tau_trainer.algorithms.accelerators.scripting import scripted
-from tau_trainer.algorithms.minibatches import EpochStatistics, Numbers, Samples
+from tau_trainer.algorithms.minibatches import Coefficients, EpochStatistics, Samples
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, clip_gradient, optimizer_step
 from tau_trainer.models.actor_critic import ActorCritic
 
@@ -122,9 +122,9 @@ def forward(weights: Weights, space: Workspace, observations: torch.Tensor, valu
     torch.addmm(weights.value_bias, critic, weights.value_weight, out=values)
 
 
-def gaussian(numbers: Numbers, weights: Weights, space: Workspace, continuous: torch.Tensor) -> torch.Tensor:
+def gaussian(hyper: Coefficients, weights: Weights, space: Workspace, continuous: torch.Tensor) -> torch.Tensor:
     """Write errors and log-probabilities of the continuous actions [B, c]; returns their mean entropy []."""
-    size = numbers.continuous
+    size = hyper.continuous
     # e = (a - mu) / sigma; log N(a; mu, sigma) = -e² / 2 - log sigma - log sqrt(2 pi)
     torch.sub(continuous, space.outputs[:, :size], out=space.error)
     space.error.mul_(torch.exp(-weights.log_sigma))
@@ -135,17 +135,17 @@ def gaussian(numbers: Numbers, weights: Weights, space: Workspace, continuous: t
 
 
 def categorical(
-    numbers: Numbers, space: Workspace, discrete: torch.Tensor, mask: torch.Tensor
+    hyper: Coefficients, space: Workspace, discrete: torch.Tensor, mask: torch.Tensor
 ) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Write log-probabilities of the branches; returns all log-probabilities by branch, and entropies [B, b]."""
-    begin = numbers.continuous
+    begin = hyper.continuous
     if mask.size(0) > 0:
         space.outputs[:, begin:].masked_fill_(mask, -1e8)  # MASKED_LOGIT
     all_log_prob: list[torch.Tensor] = []
     entropies: list[torch.Tensor] = []
-    for branch, size in enumerate(numbers.branches):
+    for branch, size in enumerate(hyper.branches):
         row = torch.log_softmax(space.outputs[:, begin : begin + size], dim=1)  # [B, size]
-        column = numbers.continuous + branch
+        column = hyper.continuous + branch
         # [B, 1], of the chosen values.
         space.log_prob[:, column : column + 1] = row.gather(1, discrete[:, branch : branch + 1])
         entropies.append((row.exp() * row).sum(dim=1, keepdim=True).neg_())  # H = -sum p log p
@@ -155,14 +155,14 @@ def categorical(
 
 
 def surrogate(
-    numbers: Numbers, space: Workspace, old: torch.Tensor, advantage: torch.Tensor, log_ratio: torch.Tensor
+    hyper: Coefficients, space: Workspace, old: torch.Tensor, advantage: torch.Tensor, log_ratio: torch.Tensor
 ) -> None:
     """Write ``log_ratio`` [B, K] and leave in ``space.surrogate`` the gradient of the policy loss at it."""
     torch.sub(space.log_prob, old, out=log_ratio)
     torch.exp(log_ratio, out=space.ratio)
     # L = -min(r A, clip(r, 1 - epsilon, 1 + epsilon) A), the mean over samples and components (PPO, equation 7)
     torch.mul(space.ratio, advantage, out=space.surrogate)
-    torch.clamp(space.ratio, 1.0 - numbers.epsilon, 1.0 + numbers.epsilon, out=space.clipped)
+    torch.clamp(space.ratio, 1.0 - hyper.epsilon, 1.0 + hyper.epsilon, out=space.clipped)
     space.clipped.mul_(advantage)
     # The minimum passes a gradient if the unclipped objective is smaller than the clipped one, or equal to it.
     # Then dL/d log r = -r A / (B K).
@@ -170,33 +170,33 @@ def surrogate(
     space.surrogate.mul_(active).mul_(-1.0 / float(log_ratio.numel()))
 
 
-def backward_gaussian(numbers: Numbers, weights: Weights, gradient: Weights, space: Workspace) -> None:
+def backward_gaussian(hyper: Coefficients, weights: Weights, gradient: Weights, space: Workspace) -> None:
     """Gradients at the means (into ``space.grad_outputs``) and at log sigma."""
-    size = numbers.continuous
+    size = hyper.continuous
     upstream = space.surrogate[:, :size]  # [B, c]: dL / d log pi
     at_mean = upstream * space.error  # times sigma
     # d log N / d log sigma = e² - 1, and the entropy bonus: -beta / c
     torch.sum(at_mean * space.error - upstream, dim=[0], out=gradient.log_sigma)
-    gradient.log_sigma.sub_(numbers.beta / float(size))
+    gradient.log_sigma.sub_(hyper.beta / float(size))
     # d log N / d mu = e / sigma
     torch.mul(at_mean, torch.exp(-weights.log_sigma), out=space.grad_outputs[:, :size])
 
 
 def backward_categorical(
-    numbers: Numbers,
+    hyper: Coefficients,
     space: Workspace,
     discrete: torch.Tensor,
     all_log_prob: list[torch.Tensor],
     entropies: torch.Tensor,
 ) -> None:
     """Gradient at the logits, into ``space.grad_outputs``."""
-    begin, rows = numbers.continuous, float(discrete.size(0))
+    begin, rows = hyper.continuous, float(discrete.size(0))
     for branch, row in enumerate(all_log_prob):
-        column = numbers.continuous + branch
+        column = hyper.continuous + branch
         upstream = space.surrogate[:, column : column + 1]  # [B, 1]
         probability = row.exp()  # [B, size]
         # d(-beta * H / B) / d logit_j = beta / B * p_j * (log p_j + H)
-        bonus = (row + entropies[:, branch : branch + 1]).mul_(probability).mul_(numbers.beta / rows)
+        bonus = (row + entropies[:, branch : branch + 1]).mul_(probability).mul_(hyper.beta / rows)
         # d log p_a / d logit_j = [j = a] - p_j
         bonus.sub_(probability * upstream)
         bonus.scatter_add_(1, discrete[:, branch : branch + 1], upstream.contiguous())
@@ -239,7 +239,7 @@ def backward_body(weights: Weights, gradient: Weights, space: Workspace, observa
 
 
 def compute_gradient(
-    numbers: Numbers,
+    hyper: Coefficients,
     weights: Weights,
     gradient: Weights,
     space: Workspace,
@@ -253,16 +253,16 @@ def compute_gradient(
     entropy = torch.zeros([], device=values.device)
     all_log_prob: list[torch.Tensor] = []
     entropies = entropy
-    if numbers.continuous > 0:
-        entropy = entropy + gaussian(numbers, weights, space, samples.continuous)
-    if len(numbers.branches) > 0:
-        all_log_prob, entropies = categorical(numbers, space, samples.discrete, samples.mask)
+    if hyper.continuous > 0:
+        entropy = entropy + gaussian(hyper, weights, space, samples.continuous)
+    if len(hyper.branches) > 0:
+        all_log_prob, entropies = categorical(hyper, space, samples.discrete, samples.mask)
         entropy = entropy + entropies.sum() / float(values.size(0))
-    surrogate(numbers, space, samples.log_prob, samples.advantage, log_ratio)
-    if numbers.continuous > 0:
-        backward_gaussian(numbers, weights, gradient, space)
-    if len(numbers.branches) > 0:
-        backward_categorical(numbers, space, samples.discrete, all_log_prob, entropies)
+    surrogate(hyper, space, samples.log_prob, samples.advantage, log_ratio)
+    if hyper.continuous > 0:
+        backward_gaussian(hyper, weights, gradient, space)
+    if len(hyper.branches) > 0:
+        backward_categorical(hyper, space, samples.discrete, all_log_prob, entropies)
     # d 0.5 mean((V - R)²) / dV
     torch.sub(values, samples.returns, out=space.grad_values)
     space.grad_values.mul_(1.0 / float(values.numel()))
@@ -276,7 +276,7 @@ def compute_gradient(
 
 
 def run_epoch(
-    numbers: Numbers,
+    hyper: Coefficients,
     weights: Weights,
     gradient: Weights,
     optimizer: OptimizerState,
@@ -304,10 +304,10 @@ def run_epoch(
             samples.begins,
         )
         log_ratio, values = statistics.log_ratio[begin:end], statistics.values[begin:end]
-        entropy = compute_gradient(numbers, weights, gradient, space, minibatch, log_ratio, values)
+        entropy = compute_gradient(hyper, weights, gradient, space, minibatch, log_ratio, values)
         statistics.entropy[index] = entropy
-        statistics.gradient_norm[index] = clip_gradient(optimizer.gradient, numbers.max_grad_norm)
-        optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
+        statistics.gradient_norm[index] = clip_gradient(optimizer.gradient, hyper.max_grad_norm)
+        optimizer_step(optimizer, hyper.learning_rate, taken + index + 1)
     optimizer.step.add_(minibatches)
 
 
@@ -328,7 +328,7 @@ class FusedEpochs:
 
     def run(
         self,
-        numbers: Numbers,
+        hyper: Coefficients,
         samples: Samples,
         statistics: EpochStatistics,
         batch: int,
@@ -337,4 +337,4 @@ class FusedEpochs:
         """Learn from consecutive minibatches of ``batch`` shuffled ``samples``, all of which are local."""
         if self._space is None or len(self._space.outputs) != batch:
             self._space = new_workspace(self._network, batch)
-        self._epoch(numbers, self._weights, self._gradient, self._optimizer, self._space, samples, statistics)
+        self._epoch(hyper, self._weights, self._gradient, self._optimizer, self._space, samples, statistics)

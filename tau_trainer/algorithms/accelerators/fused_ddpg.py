@@ -18,7 +18,7 @@ from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, op
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 
 
-class Workspace(NamedTuple):
+class DDPGWorkspace(NamedTuple):
     """Activations of one minibatch, overwritten by the next: before and after each swish."""
 
     pre: list[torch.Tensor]
@@ -29,7 +29,7 @@ class Workspace(NamedTuple):
     q_post: list[torch.Tensor]
 
 
-class Numbers(NamedTuple):
+class DDPGCoefficients(NamedTuple):
     """Hyperparameters of one update."""
 
     gammas: torch.Tensor
@@ -84,16 +84,16 @@ def value_after(target: SoftWeights, batch: Transitions, noise: torch.Tensor) ->
 
 
 def compute_q_gradient(
-    numbers: Numbers,
+    hyper: DDPGCoefficients,
     weights: SoftWeights,
     gradient: SoftWeights,
     target: SoftWeights,
-    space: Workspace,
+    space: DDPGWorkspace,
     batch: Transitions,
     noise: torch.Tensor,
 ) -> torch.Tensor:
     """Write the gradient of the Qs' losses; returns these and the mean Q of each stream, [E + S]."""
-    goal = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, value_after(target, batch, noise))  # [B, S]
+    goal = torch.addcmul(batch.rewards, batch.goes_on * hyper.gammas, value_after(target, batch, noise))  # [B, S]
     both = torch.cat((batch.inputs[0], batch.continuous), dim=1)
     x = both.unsqueeze(0).expand(weights.q_weight.size(0), both.size(0), both.size(1))  # [E, B, D + c], a view
     features = through(x, weights.q_body_weight, weights.q_body_bias, space.q_pre, space.q_post)  # [E, B, H]
@@ -110,7 +110,7 @@ def compute_q_gradient(
 
 
 def compute_policy_gradient(
-    weights: SoftWeights, gradient: SoftWeights, space: Workspace, observations: torch.Tensor
+    weights: SoftWeights, gradient: SoftWeights, space: DDPGWorkspace, observations: torch.Tensor
 ) -> torch.Tensor:
     """Write the gradient of the actor's loss; returns that, []."""
     x = observations.unsqueeze(0)  # [1, B, D]
@@ -133,14 +133,14 @@ def compute_policy_gradient(
 
 
 def run_steps(
-    numbers: Numbers,
+    hyper: DDPGCoefficients,
     weights: SoftWeights,
     gradient: SoftWeights,
     target: SoftWeights,
     followed: Followed,
     actor: OptimizerState,
     q: OptimizerState,
-    space: Workspace,
+    space: DDPGWorkspace,
     drawn: Transitions,
     noise: torch.Tensor,
     statistics: torch.Tensor,
@@ -151,13 +151,13 @@ def run_steps(
     for index in range(steps):
         begin, end, step = index * size, (index + 1) * size, taken + index + 1
         batch = minibatch(drawn, begin, end)
-        statistics[index, 2:] = compute_q_gradient(numbers, weights, gradient, target, space, batch, noise[begin:end])
-        optimizer_step(q, numbers.learning_rate, step)
-        if step % numbers.delay == 0:
+        statistics[index, 2:] = compute_q_gradient(hyper, weights, gradient, target, space, batch, noise[begin:end])
+        optimizer_step(q, hyper.learning_rate, step)
+        if step % hyper.delay == 0:
             statistics[index, 0] = compute_policy_gradient(weights, gradient, space, batch.inputs[0])
             statistics[index, 1] = 1.0
-            optimizer_step(actor, numbers.learning_rate, step // numbers.delay)  # its own count, for Adam's bias
-            followed.target.lerp_(followed.source, numbers.tau)
+            optimizer_step(actor, hyper.learning_rate, step // hyper.delay)  # its own count, for Adam's bias
+            followed.target.lerp_(followed.source, hyper.tau)
     q.step.add_(steps)
 
 
@@ -172,7 +172,7 @@ class FusedSteps:
         self._target = named_weights(views, target[:-1], q_target[:-1])
         self._followed = Followed(flat[parameters.span(actor, q)], flat[parameters.span(target, q_target)])
         self._optimizers = parameters.part(actor), parameters.part(q)
-        self._space: Workspace | None = None
+        self._space: DDPGWorkspace | None = None
         self._steps = scripted(run_steps)
 
     @property
@@ -180,7 +180,7 @@ class FusedSteps:
         """Whether steps run without the interpreter's lock."""
         return self._steps is not run_steps
 
-    def run(self, numbers: Numbers, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
+    def run(self, hyper: DDPGCoefficients, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
         """Learn from ``steps`` minibatches; returns a row of numbers for each."""
         weights, batch = self._weights, len(noise) // steps
         if self._space is None or any(layer.size(1) != batch for layer in self._space.pre):
@@ -188,10 +188,10 @@ class FusedSteps:
                 [bias.new_zeros(len(bias), batch, bias.size(2)) for bias in biases]
                 for biases in (weights.body_bias, weights.body_bias, weights.q_body_bias, weights.q_body_bias)
             ]
-            self._space = Workspace(*rooms)
-        statistics = noise.new_zeros(steps, 2 + len(weights.q_weight) + len(numbers.gammas))
+            self._space = DDPGWorkspace(*rooms)
+        statistics = noise.new_zeros(steps, 2 + len(weights.q_weight) + len(hyper.gammas))
         self._steps(
-            numbers,
+            hyper,
             weights,
             self._gradient,
             self._target,

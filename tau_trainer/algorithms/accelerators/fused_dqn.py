@@ -38,7 +38,7 @@ class Activations(NamedTuple):
     """After each swish."""
 
 
-class ValueNumbers(NamedTuple):
+class DQNCoefficients(NamedTuple):
     """Hyperparameters of one update."""
 
     gamma: float
@@ -109,7 +109,7 @@ def best_of(weights: ValueWeights, features: torch.Tensor, branches: Branches, f
 
 
 def compute_value_gradient(
-    numbers: ValueNumbers,
+    hyper: DQNCoefficients,
     branches: Branches,
     weights: ValueWeights,
     gradient: ValueWeights,
@@ -124,24 +124,24 @@ def compute_value_gradient(
     """
     x, rows = batch.inputs[0], batch.rewards.size(0)  # [B, D]
     following = features_of(target, batch.following[0], after)  # [T, B, H]
-    if numbers.double:  # observations and next observations, in one product per layer
+    if hyper.double:  # observations and next observations, in one product per layer
         x = torch.cat((x, batch.following[0]))  # [2B, D]
     features = features_of(weights, x, space)
-    if numbers.double:
+    if hyper.double:
         best = best_of(weights, features[:, rows:], branches, batch.forbidden_after)
     else:
         best = best_of(target, following, branches, batch.forbidden_after)
     future = worth_of(target, following, branches.shares, best)  # [B]
-    goal = torch.addcmul(batch.rewards[:, 0], batch.goes_on[:, 0], future, value=numbers.gamma)  # [B]
+    goal = torch.addcmul(batch.rewards[:, 0], batch.goes_on[:, 0], future, value=hyper.gamma)  # [B]
     seen, chosen = features[:, :rows], batch.discrete + branches.first  # seen [T, B, H]; chosen int64 [B, b]
     values = worth_of(weights, seen, branches.shares, chosen)  # [B]
     error = values - goal  # temporal differences [B]
-    size, limited = error.abs(), error.clamp(-numbers.limit, numbers.limit)
+    size, limited = error.abs(), error.clamp(-hyper.limit, hyper.limit)
     loss = limited.abs()
     loss = loss * torch.sub(size, loss, alpha=0.5)  # Huber: |l| (|e| - |l| / 2)
     upstream = limited * (1.0 / float(rows))  # at the worth [B], of the mean over B
     if batch.weights.size(0) > 0:
-        batch.errors.copy_(size.clamp(max=numbers.clip))
+        batch.errors.copy_(size.clamp(max=hyper.clip))
         loss, upstream = loss * batch.weights, upstream * batch.weights
     count = float(len(branches.sizes))
     each = upstream.unsqueeze(1) / count  # [B, 1]: a value is the mean over branches
@@ -168,7 +168,7 @@ def compute_value_gradient(
 
 
 def run_value_steps(
-    numbers: ValueNumbers,
+    hyper: DQNCoefficients,
     branches: Branches,
     weights: ValueWeights,
     gradient: ValueWeights,
@@ -188,13 +188,13 @@ def run_value_steps(
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
         batch = minibatch(drawn, begin, end)
-        found = compute_value_gradient(numbers, branches, weights, gradient, target, space, after, batch)
+        found = compute_value_gradient(hyper, branches, weights, gradient, target, space, after, batch)
         statistics[index, :2] = found
-        statistics[index, 2] = clip_gradient(optimizer.gradient, numbers.max_grad_norm)
-        optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
-        if (taken + index + 1) % numbers.interval == 0:
+        statistics[index, 2] = clip_gradient(optimizer.gradient, hyper.max_grad_norm)
+        optimizer_step(optimizer, hyper.learning_rate, taken + index + 1)
+        if (taken + index + 1) % hyper.interval == 0:
             for place in range(len(followed)):
-                followed[place].lerp_(source[place], numbers.tau)
+                followed[place].lerp_(source[place], hyper.tau)
     optimizer.step.add_(steps)
 
 
@@ -222,12 +222,12 @@ class FusedValueSteps:
         """Whether steps run without the interpreter's lock."""
         return self._steps is not run_value_steps
 
-    def run(self, numbers: ValueNumbers, drawn: Transitions, steps: int) -> torch.Tensor:
+    def run(self, hyper: DQNCoefficients, drawn: Transitions, steps: int) -> torch.Tensor:
         """Learn from ``steps`` minibatches; returns loss, mean value and norm of the gradient of each, [steps, 3]."""
         rows = len(drawn.rewards) // steps
         statistics = drawn.rewards.new_empty(steps, 3)
         self._steps(
-            numbers,
+            hyper,
             self._branches,
             self._weights,
             self._gradient,
@@ -235,7 +235,7 @@ class FusedValueSteps:
             self._followed,
             self._source,
             self._optimizer,
-            self._space("seen", 2 * rows if numbers.double else rows),
+            self._space("seen", 2 * rows if hyper.double else rows),
             self._space("after", rows),
             drawn,
             statistics,

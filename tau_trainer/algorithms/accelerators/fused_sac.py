@@ -59,7 +59,7 @@ class SoftWorkspace(NamedTuple):
     q_post: list[torch.Tensor]
 
 
-class SoftNumbers(NamedTuple):
+class SACCoefficients(NamedTuple):
     """Hyperparameters of one update."""
 
     continuous: int
@@ -159,7 +159,7 @@ def weigh(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
 
 
 def compute_soft_gradient(
-    numbers: SoftNumbers,
+    hyper: SACCoefficients,
     weights: SoftWeights,
     gradient: SoftWeights,
     target: SoftTarget,
@@ -168,7 +168,7 @@ def compute_soft_gradient(
     noise: torch.Tensor,
 ) -> torch.Tensor:
     """Write the gradient of one minibatch's losses; returns the numbers that :meth:`SAC.learn` reports, [6 + S]."""
-    observations, size, rows, streams = batch.inputs[0], numbers.continuous, noise.size(0), numbers.gammas.size(0)
+    observations, size, rows, streams = batch.inputs[0], hyper.continuous, noise.size(0), hyper.gammas.size(0)
     scale = 1.0 / float(rows)
     # y = r + gamma V'(s')
     after = batch.following[0]  # [B, D], then [B, H], then V' [B, S]
@@ -176,7 +176,7 @@ def compute_soft_gradient(
         after = torch.addmm(target.bias[layer], after, target.weight[layer])
         if layer < len(target.weight) - 1:
             after = torch.ops.aten.silu(after)
-    backup = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, after)  # [B, S]
+    backup = torch.addcmul(batch.rewards, batch.goes_on * hyper.gammas, after)  # [B, S]
     x = observations.unsqueeze(0).expand(2, observations.size(0), observations.size(1))  # [2, B, D], a view
     features = through(x, weights.body_weight, weights.body_bias, space.pre, space.post)
     outputs = torch.addmm(weights.action_bias, features[0], weights.action_weight)  # [B, 2c + M]
@@ -210,22 +210,22 @@ def compute_soft_gradient(
     taken, drawn = all_q[:, :rows], all_q[:, rows:]  # [2, B, S A] each
     grad_q = torch.zeros_like(taken)
     grad_drawn = torch.full_like(drawn[0], -scale / float(streams))  # of the policy's loss, at the first Q
-    if len(numbers.branches) > 0:
-        count = len(numbers.branches)
+    if len(hyper.branches) > 0:
+        count = len(hyper.branches)
         logits = outputs[:, 2 * size :].masked_fill(batch.forbidden, -1e8)  # MASKED_LOGIT
-        parts = torch.split(logits, numbers.branches, dim=1)
+        parts = torch.split(logits, hyper.branches, dim=1)
         log_prob = torch.cat([torch.log_softmax(part, dim=1) for part in parts], dim=1)
         probability = torch.exp(log_prob)  # [B, M]
         by_stream = drawn.reshape(2, rows, streams, -1)  # [2, B, S, M]
         expected = (by_stream * probability.unsqueeze(1)).sum(dim=3) / float(count)  # [2, B, S]
         first_q = by_stream[0].mean(dim=1)  # [B, M]
         begin = 0
-        for branch, width in enumerate(numbers.branches):
+        for branch, width in enumerate(hyper.branches):
             end, place = begin + width, coefficients.size(0) - count + branch
             p = probability[:, begin:end]
             weighed = p * log_prob[:, begin:end]
             negative = weighed.sum(dim=1)  # minus the entropy [B]
-            lacking = negative.mean() + numbers.aims[branch]
+            lacking = negative.mean() + hyper.aims[branch]
             gradient.log_coefficients[place] = lacking * (-1.0 / float(count))
             coefficient_loss = coefficient_loss - weights.log_coefficients[place] * lacking / float(count)
             entropy = entropy - negative.mean()
@@ -235,7 +235,7 @@ def compute_soft_gradient(
             worth = worth - (p * worth).sum(dim=1, keepdim=True)
             grad_outputs[:, 2 * size + begin : 2 * size + end] = p * worth * (scale / float(count))
             begin = end
-        chosen = (batch.discrete + numbers.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
+        chosen = (batch.discrete + hyper.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
         chosen = chosen.unsqueeze(0).expand(2, rows, streams, count)
         q = taken.reshape(2, rows, streams, -1).gather(3, chosen).mean(dim=3)  # [2, B, S]
         error = q - backup
@@ -284,7 +284,7 @@ def compute_soft_gradient(
 
 
 def run_soft_steps(
-    numbers: SoftNumbers,
+    hyper: SACCoefficients,
     weights: SoftWeights,
     gradient: SoftWeights,
     target: SoftTarget,
@@ -300,10 +300,10 @@ def run_soft_steps(
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
         batch = minibatch(drawn, begin, end)
-        statistics[index] = compute_soft_gradient(numbers, weights, gradient, target, space, batch, noise[begin:end])
-        optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
+        statistics[index] = compute_soft_gradient(hyper, weights, gradient, target, space, batch, noise[begin:end])
+        optimizer_step(optimizer, hyper.learning_rate, taken + index + 1)
         for place in range(len(target.all)):
-            target.all[place].lerp_(target.source[place], numbers.tau)
+            target.all[place].lerp_(target.source[place], hyper.tau)
     optimizer.step.add_(steps)
 
 
@@ -331,13 +331,13 @@ class FusedSoftSteps:
         """Whether steps run without the interpreter's lock."""
         return self._steps is not run_soft_steps
 
-    def run(self, numbers: SoftNumbers, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
+    def run(self, hyper: SACCoefficients, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
         """Learn from ``steps`` minibatches; returns a row of numbers for each."""
         batch = len(noise) // steps
         if self._space is None or any(layer.size(1) != batch for layer in self._space.pre):
             self._space = new_soft_workspace(self._weights, batch)
-        statistics = noise.new_empty(steps, 6 + len(numbers.gammas))
+        statistics = noise.new_empty(steps, 6 + len(hyper.gammas))
         self._steps(
-            numbers, self._weights, self._gradient, self._target, self._optimizer, self._space, drawn, noise, statistics
+            hyper, self._weights, self._gradient, self._target, self._optimizer, self._space, drawn, noise, statistics
         )
         return statistics

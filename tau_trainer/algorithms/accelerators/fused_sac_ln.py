@@ -58,7 +58,7 @@ class NormalizedWorkspace(NamedTuple):
     drawn_post: list[torch.Tensor]
 
 
-class NormalizedNumbers(NamedTuple):
+class SACLNCoefficients(NamedTuple):
     """Hyperparameters of one update."""
 
     continuous: int
@@ -180,7 +180,7 @@ def worth_of(
 
 
 def compute_normalized_gradient(
-    numbers: NormalizedNumbers,
+    hyper: SACLNCoefficients,
     networks: NormalizedNetworks,
     space: NormalizedWorkspace,
     batch: Transitions,
@@ -188,7 +188,7 @@ def compute_normalized_gradient(
 ) -> torch.Tensor:
     """Write the gradient of one minibatch's losses; returns the numbers that :meth:`SACLN.learn` reports, [5 + S]."""
     weights, gradient, target = networks.weights, networks.gradient, networks.target
-    size, rows, streams, count = numbers.continuous, noise.size(1), numbers.gammas.size(0), len(numbers.branches)
+    size, rows, streams, count = hyper.continuous, noise.size(1), hyper.gammas.size(0), len(hyper.branches)
     scale = 1.0 / float(rows)
     coefficients = torch.exp(weights.log_coefficients)
     # The actor, for the observations and the next ones, in one product per layer.
@@ -220,15 +220,15 @@ def compute_normalized_gradient(
     log_probability = probability
     if count > 0:
         logits = probability.masked_fill(torch.cat((batch.forbidden, batch.forbidden_after)), -1e8)  # MASKED_LOGIT
-        parts = torch.split(logits, numbers.branches, dim=1)
+        parts = torch.split(logits, hyper.branches, dim=1)
         log_probability = torch.cat([torch.log_softmax(part, dim=1) for part in parts], dim=1)
         probability = torch.exp(log_probability)
         begin = 0
-        for branch, width in enumerate(numbers.branches):
+        for branch, width in enumerate(hyper.branches):
             end, place = begin + width, coefficients.size(0) - count + branch
             negative = (probability[:, begin:end] * log_probability[:, begin:end]).sum(dim=1)  # minus the entropy [2B]
             cost = torch.addcmul(cost, negative, coefficients[place], value=1.0 / float(count))
-            lacking = negative[:rows].mean() + numbers.aims[branch]
+            lacking = negative[:rows].mean() + hyper.aims[branch]
             gradient.log_coefficients[place] = lacking * (-1.0 / float(count))
             coefficient_loss = coefficient_loss - weights.log_coefficients[place] * lacking / float(count)
             entropy = entropy - negative[:rows].mean()
@@ -236,7 +236,7 @@ def compute_normalized_gradient(
     # y = r + gamma (min Q'(s', a') - alpha log pi(a'))
     after = torch.cat((seen[rows:], action[rows:]), dim=1)  # [B, D + c]
     worth = worth_of(target, after, probability[rows:], count, streams) - cost[rows:].unsqueeze(1)  # [B, S]
-    backup = torch.addcmul(batch.rewards, batch.goes_on * numbers.gammas, worth)
+    backup = torch.addcmul(batch.rewards, batch.goes_on * hyper.gammas, worth)
     # Q of the stored actions, and the first Q of the policy's actions.
     x_q = torch.cat((seen[:rows], batch.continuous), dim=1)
     x_q = x_q.unsqueeze(0).expand(2, rows, x_q.size(1))  # [2, B, D + c], a view
@@ -257,7 +257,7 @@ def compute_normalized_gradient(
         expected = (by_stream * p.unsqueeze(1)).sum(dim=2) / float(count)  # [B, S]
         first_q = by_stream.mean(dim=1)  # [B, M]
         begin = 0
-        for branch, width in enumerate(numbers.branches):
+        for branch, width in enumerate(hyper.branches):
             end, place = begin + width, coefficients.size(0) - count + branch
             # dL / d logit = p (w - sum p w) / (B b) with w = alpha log p - Q
             of_branch = p[:, begin:end]
@@ -265,7 +265,7 @@ def compute_normalized_gradient(
             wanted = wanted - (of_branch * wanted).sum(dim=1, keepdim=True)
             grad_outputs[:, 2 * size + begin : 2 * size + end] = of_branch * wanted * (scale / float(count))
             begin = end
-        chosen = (batch.discrete + numbers.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
+        chosen = (batch.discrete + hyper.first).unsqueeze(1).expand(rows, streams, count)  # int64 [B, S, b]
         chosen = chosen.unsqueeze(0).expand(2, rows, streams, count)
         q = taken.reshape(2, rows, streams, -1).gather(3, chosen).mean(dim=3)  # [2, B, S]
         error = q - backup
@@ -323,7 +323,7 @@ def hasten(logarithms: torch.Tensor, before: torch.Tensor, pace: torch.Tensor, l
 
 
 def run_normalized_steps(
-    numbers: NormalizedNumbers,
+    hyper: SACLNCoefficients,
     networks: NormalizedNetworks,
     space: NormalizedWorkspace,
     drawn: Transitions,
@@ -336,12 +336,12 @@ def run_normalized_steps(
     for index in range(steps):
         begin, end = index * size, (index + 1) * size
         batch, part = minibatch(drawn, begin, end), noise[:, begin:end]
-        statistics[index] = compute_normalized_gradient(numbers, networks, space, batch, part)
+        statistics[index] = compute_normalized_gradient(hyper, networks, space, batch, part)
         before = networks.weights.log_coefficients.clone()
-        optimizer_step(optimizer, numbers.learning_rate, taken + index + 1)
-        hasten(networks.weights.log_coefficients, before, numbers.pace, numbers.least)
+        optimizer_step(optimizer, hyper.learning_rate, taken + index + 1)
+        hasten(networks.weights.log_coefficients, before, hyper.pace, hyper.least)
         for place in range(len(target.all)):
-            target.all[place].lerp_(target.source[place], numbers.tau)
+            target.all[place].lerp_(target.source[place], hyper.tau)
     optimizer.step.add_(steps)
 
 
@@ -368,11 +368,11 @@ class FusedNormalizedSteps:
         """Whether steps run without the interpreter's lock."""
         return self._steps is not run_normalized_steps
 
-    def run(self, numbers: NormalizedNumbers, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
+    def run(self, hyper: SACLNCoefficients, drawn: Transitions, noise: torch.Tensor, steps: int) -> torch.Tensor:
         """Learn from ``steps`` minibatches; returns a row of numbers for each."""
         batch = noise.shape[1] // steps
         if self._space is None or any(layer.size(1) != 2 * batch for layer in self._space.pre):
             self._space = new_normalized_workspace(self._networks.weights, batch)
-        statistics = noise.new_empty(steps, 5 + len(numbers.gammas))
-        self._steps(numbers, self._networks, self._space, drawn, noise, statistics)
+        statistics = noise.new_empty(steps, 5 + len(hyper.gammas))
+        self._steps(hyper, self._networks, self._space, drawn, noise, statistics)
         return statistics

@@ -7,7 +7,7 @@ step. With action masks, transitions that a limit cut are not learned from, beca
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from typing import Any, cast
 
 import numpy as np
@@ -30,7 +30,7 @@ from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.models.heads import Acting
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings.batched import BatchedDQNHyperparameters
-from tau_trainer.specs import FloatArray
+from tau_trainer.specs import FloatArray, Json
 
 _REPLAY, _TARGET = "replay.", "target."
 
@@ -181,28 +181,28 @@ class DQNLearner(GradientAlgorithm):
 
     @override
     def state(self) -> State:
-        arrays, facts = super().state()
+        arrays, metadata = super().state()
         arrays |= {_TARGET + name: values.to("cpu", copy=True).numpy() for name, values in self._targets().items()}
-        facts |= {"steps": self._steps, "owed": self._owed, "held": 0}
+        metadata |= {"steps": self._steps, "owed": self._owed, "held": 0}
         if self._hyperparameters.save_replay_buffer and self.ring is not None:
             arrays |= {_REPLAY + name: values for name, values in self.ring.state().items()}
-            facts["held"] = self._held
-        return arrays, facts
+            metadata["held"] = self._held
+        return arrays, metadata
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         ring, targets = self.ring, dict[str, Any]()
         if not fresh:
             for name, values in self._targets().items():
                 targets[name] = fitting(arrays, _TARGET + name, tuple(values.shape))
-        if not fresh and facts["held"]:
+        if not fresh and metadata["held"]:
             stored = {name.removeprefix(_REPLAY): arrays[name] for name in arrays if name.startswith(_REPLAY)}
             ring = self._new_ring(stored)
             try:
                 ring.load(stored)
             except ValueError as error:
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
-        super().load(arrays, facts, fresh=fresh)
+        super().load(arrays, metadata, fresh=fresh)
         for name, values in self._targets().items():
             # A fresh run's target starts as a copy of the network.
             values.copy_(self.network.state_dict()[name] if fresh else torch.from_numpy(targets[name].copy()))
@@ -210,11 +210,15 @@ class DQNLearner(GradientAlgorithm):
         if fresh:
             self.network.begin_anew()
         else:
-            self._steps, self._owed, self._held = float(facts["steps"]), float(facts["owed"]), int(facts["held"])
+            self._steps, self._owed, self._held = (
+                float(metadata["steps"]),
+                float(metadata["owed"]),
+                int(metadata["held"]),
+            )
 
     @override
-    def lost(self, facts: Mapping[str, Any]) -> str:
-        if facts["held"]:
+    def lost(self, metadata: Json) -> str:
+        if metadata["held"]:
             return ""
         return (
             f"the replay memory of '{self.spec.name}' was not saved, so learning continues once "

@@ -31,7 +31,7 @@ from tau_trainer.algorithms.base import State
 from tau_trainer.algorithms.batched.acting import Drawn, ToEnv, draw
 from tau_trainer.algorithms.batched.contract import Acted, TensorActor
 from tau_trainer.algorithms.batched.stacked import STACKED, StackedNetwork, StackedNormalizer, StackedParameters
-from tau_trainer.algorithms.minibatches import Numbers, exact
+from tau_trainer.algorithms.minibatches import Coefficients, exact
 from tau_trainer.algorithms.parameters import fitting
 from tau_trainer.algorithms.ppo import PPO, PolicyUpdate
 from tau_trainer.algorithms.readers import PopulationReader, TensorReader
@@ -152,16 +152,16 @@ class Population(TensorActor):
 
     def state_of(self, index: int) -> State:
         """One member's :meth:`PPO.state`, and the population's state that it needs for an exact resume."""
-        arrays, facts = self.members[index].state()
+        arrays, metadata = self.members[index].state()
         age = self._age.view(-1, self._copies)[index]  # int64 [E]
         frozen = bool(self.frozen[index])
-        return arrays | {_AGE: age.cpu().numpy()}, facts | {"population": {"steps": self.steps, "frozen": frozen}}
+        return arrays | {_AGE: age.cpu().numpy()}, metadata | {"population": {"steps": self.steps, "frozen": frozen}}
 
-    def load_of(self, index: int, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load_of(self, index: int, arrays: Arrays, metadata: Mapping[str, Any], *, fresh: bool) -> None:
         """Restore one member from :meth:`state_of`, or initialize it from any other PPO's. Raises CheckpointError."""
-        kept = None if fresh else facts.get("population")
+        kept = None if fresh else metadata.get("population")
         age = None if kept is None else fitting(arrays, _AGE, (self._copies,))
-        self.members[index].load(arrays, facts, fresh=fresh)
+        self.members[index].load(arrays, metadata, fresh=fresh)
         if self._together is not None:
             self._together.loaded()
         if kept is not None and age is not None:
@@ -212,7 +212,7 @@ class Population(TensorActor):
         Returns:
             Statistics by TensorBoard name: [P], with NaN for frozen members.
         """
-        numbers = self.members[0].numbers(progress)
+        hyper = self.members[0].schedule(progress)
         age, self._age = self._ages(rollout)
         cut = age.unsqueeze(2) == self.members[0].settings.time_horizon - 1  # bool [T, P E, 1]
         rollout = replace(rollout, rewards=exact(rollout.rewards))  # as precise as PPO with engines
@@ -222,13 +222,13 @@ class Population(TensorActor):
         for values in (rollout.observations, rollout.rewards):
             learns &= torch.isfinite(values.view(len(values), len(self.members), -1).sum(dim=(0, 2)))
         learn = self._learn_alone if self._together is None else partial(self._learn_together, self._together)
-        statistics, learned = learn(rollout, cut, numbers, learns)
+        statistics, learned = learn(rollout, cut, hyper, learns)
         self.frozen = ~(learned | resting)  # resting is not a failure
         for member in self.members:
             member.version += 1
         count = self.horizon * self._copies
         minibatches = self._hyperparameters.num_epoch * (count // min(self._hyperparameters.batch_size, count))
-        common = self.members[0].policy_update.told(numbers) | {keys.MINIBATCHES: float(minibatches)}
+        common = self.members[0].policy_update.as_metrics(hyper) | {keys.MINIBATCHES: float(minibatches)}
         statistics |= {name: torch.full(learned.shape, value, device=self._device) for name, value in common.items()}
         # NaN for members that did not learn, so that old numbers do not look new.
         return {name: torch.where(learned, values, torch.nan).float() for name, values in statistics.items()}
@@ -242,7 +242,7 @@ class Population(TensorActor):
         return torch.stack(ages), age
 
     def _learn_alone(
-        self, rollout: TensorRollout, cut: torch.Tensor, numbers: Numbers, learns: torch.Tensor
+        self, rollout: TensorRollout, cut: torch.Tensor, hyper: Coefficients, learns: torch.Tensor
     ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         """Update each member separately; returns statistics [P], and bool [P], whether each has learned."""
 
@@ -252,7 +252,7 @@ class Population(TensorActor):
             if learns[index]:
                 reader = TensorReader(rollout.part(copies), member.generator, cut=cut[:, copies])
                 with suppress(NonFiniteError), member.whole_or_nothing():
-                    learned = member.policy_update.learn(reader, numbers)
+                    learned = member.policy_update.learn(reader, hyper)
                     member.check_finite(learned.epochs)
                     return learned.statistics
             return {}
@@ -268,7 +268,7 @@ class Population(TensorActor):
         update: PolicyUpdate,
         rollout: TensorRollout,
         cut: torch.Tensor,
-        numbers: Numbers,
+        hyper: Coefficients,
         learns: torch.Tensor,
     ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         """The same by one update of all members.
@@ -280,7 +280,7 @@ class Population(TensorActor):
         backup, taken = [rows.clone() for rows in stack], self._parameters.optimizer.step
         # One count for all members, for Adam's bias correction.
         taken.fill_(max(int(member.parameters.optimizer.step) for member in self.members))
-        learned = update.learn(PopulationReader(rollout, [member.generator for member in self.members], cut), numbers)
+        learned = update.learn(PopulationReader(rollout, [member.generator for member in self.members], cut), hyper)
         for member in self.members:
             member.parameters.optimizer.step.copy_(taken)
         # [P], NaN or infinite if any weight or loss is.

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.batched.acting import StackedHead
 from tau_trainer.algorithms.parameters import FlatParameters, OptimizerState, optimizer_step_from_python
-from tau_trainer.models.actor_critic import ACTOR, ActorCritic, Answer
+from tau_trainer.models.actor_critic import ACTOR, ActorCritic, NetworkOutput
 from tau_trainer.models.normalizer import Normalizer
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ class StackedNetwork:
         (rows,) = arranged
         return [rows if self.normalizer is None else self.normalizer(self._apart(rows)).view(rows.shape)]
 
-    def __call__(self, inputs: Inputs, *past: torch.Tensor | None) -> Answer:
+    def __call__(self, inputs: Inputs, *past: torch.Tensor | None) -> NetworkOutput:
         """The networks' outputs for normalised rows [P * n, D]."""
         actor = self._features(inputs, ACTOR)
         critic = actor if self._towers == 1 else self._features(inputs, self._towers - 1)  # [P, n, H]
-        return Answer(self._said("action", actor), self._said("value", critic), actor.new_zeros(0))
+        return NetworkOutput(self._said("action", actor), self._said("value", critic), actor.new_zeros(0))
 
     def outputs(self, inputs: Inputs) -> torch.Tensor:
         """The actors' outputs: means and logits [P * n, c + M]."""

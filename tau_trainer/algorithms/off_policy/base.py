@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from tau_trainer.memory import Rollout, Work, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.rewards.learned import Experience
+from tau_trainer.specs import Json
 
 _STEPS_AN_UPDATE = 4
 """Gradient steps that make an update worthwhile: the fixed work of an update takes longer than one of them."""
@@ -54,7 +54,7 @@ class OffPolicy(Replayed):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.signals, self.cloning = self.make_signals(), self.make_cloning()
-        if self.signals and self.numbers.n_step > 1:
+        if self.signals and self.hyperparameters.n_step > 1:
             raise SettingsError(f"{self.signals[0].name} pays for single steps; set n_step: 1")
         if setup.environment:
             _ = self.hindsight  # report its errors before anything is played
@@ -67,7 +67,7 @@ class OffPolicy(Replayed):
 
     @override
     def ready(self, counters: Counters) -> Work | None:
-        least, every = self.numbers.decisions_per_step
+        least, every = self.hyperparameters.decisions_per_step
         every = least if counters.idle else every
         # Number of decisions that earn the steps of an update.
         worth = every * max(min(_STEPS_AN_UPDATE, _DECISIONS_AN_UPDATE // every), 1)
@@ -122,7 +122,7 @@ class OffPolicy(Replayed):
             steps = self._due() if work.gradient_steps is None else work.gradient_steps
             statistics |= self._descend(steps, progress)
             # Filling steps have no fixed number, so recordings are only learned from together with new experience.
-            if self.cloning is not None and steps and (len(rollout) or not self.numbers.auto):
+            if self.cloning is not None and steps and (len(rollout) or not self.hyperparameters.auto):
                 statistics |= self.cloning.learn(progress)
             return statistics
         except BaseException:
@@ -172,7 +172,7 @@ class OffPolicy(Replayed):
         Steps that were earned before there was a minibatch are skipped: a burst of them would overfit the few
         transitions.
         """
-        hyper = self.numbers
+        hyper = self.hyperparameters
         earned = self._earned(hyper.decisions_per_step[1])
         self.steps = min(self.steps, max(earned, 0))  # more steps were taken while the trainer counted them
         if len(self.replay) < hyper.batch_size:
@@ -182,10 +182,10 @@ class OffPolicy(Replayed):
 
     def _earned(self, every: float) -> int:
         """Number of steps that the transitions so far have earned, at one per ``every`` decisions."""
-        return int((self.seen - self.numbers.buffer_init_steps) / every)
+        return int((self.seen - self.hyperparameters.buffer_init_steps) / every)
 
     def _descend(self, steps: int, progress: float) -> dict[str, float]:
-        hyper, rate = self.numbers, self.learning_rate(progress)
+        hyper, rate = self.hyperparameters, self.learning_rate(progress)
         if not steps:
             return {}
         rewarded = self._teach_signals()
@@ -216,7 +216,7 @@ class OffPolicy(Replayed):
         """Gradient steps from minibatches that are drawn together."""
         if self.priorities is None:
             return self.ranks.mean(self.learn(self.draw(minibatches), minibatches, rate))
-        shape = minibatches, self.numbers.batch_size
+        shape = minibatches, self.hyperparameters.batch_size
         # float64 [1, B]: float32 could not reach every leaf of a large tree.
         uniform = torch.rand(shape, generator=self.generator, dtype=torch.float64)
         places, weights = self.priorities.draw(uniform.numpy())
@@ -233,14 +233,14 @@ class OffPolicy(Replayed):
         Streams that need the probability of actions see only the newest transitions, because it changes with the
         policy. The others see all, because otherwise forgotten states would count as new again.
         """
-        numbers = self.numbers
-        earned = self._earned(numbers.decisions_per_signal_step)
+        hyper = self.hyperparameters
+        earned = self._earned(hyper.decisions_per_signal_step)
         due, self.signal_steps = max(0, earned - self.signal_steps), max(earned, self.signal_steps)
         statistics: dict[str, float] = {}
         for signal in self.signals if due else ():
             places = np.arange(len(self.replay))
             if signal.settings.asks_policy:
-                places = self.replay.recent(_NEWEST * numbers.batch_size)
+                places = self.replay.recent(_NEWEST * hyper.batch_size)
                 newest = self._experience(self.replay.take(places))
                 signal.model.observe(newest, expert=False)
             draw = partial(self._experience_at, places)
@@ -253,54 +253,54 @@ class OffPolicy(Replayed):
 
     @override
     def state(self) -> State:
-        arrays, facts = super().state()
-        facts |= {"seen": self.seen, "steps": self.steps, "signal_steps": self.signal_steps}
-        facts["steps_per_update"] = self.numbers.steps_per_update
-        if self.numbers.save_replay_buffer:
-            rows, facts["replay"] = self.replay.state()
+        arrays, metadata = super().state()
+        metadata |= {"seen": self.seen, "steps": self.steps, "signal_steps": self.signal_steps}
+        metadata["steps_per_update"] = self.hyperparameters.steps_per_update
+        if self.hyperparameters.save_replay_buffer:
+            rows, metadata["replay"] = self.replay.state()
             arrays |= {_REPLAY + name: values for name, values in rows.items()}
             if self.ends is not None:
-                rows, facts["ends"] = self.ends.state()
+                rows, metadata["ends"] = self.ends.state()
                 arrays |= {_ENDS + name: values for name, values in rows.items()}
             if self.priorities is not None:
-                arrays[_PRIORITIES], facts["priorities"] = self.priorities.state()
-        return arrays, facts
+                arrays[_PRIORITIES], metadata["priorities"] = self.priorities.state()
+        return arrays, metadata
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         replay, priorities, ends = self._new_replay(), self._new_priorities(), self._new_ends()
-        if "replay" in facts and not fresh:
+        if "replay" in metadata and not fresh:
             try:
-                replay.load(_named(_REPLAY, arrays), facts["replay"])
-                if ends is not None and "ends" in facts:
-                    ends.load(_named(_ENDS, arrays), facts["ends"])
+                replay.load(_named(_REPLAY, arrays), metadata["replay"])
+                if ends is not None and "ends" in metadata:
+                    ends.load(_named(_ENDS, arrays), metadata["ends"])
                 elif ends is not None:  # an earlier session drew uniformly
                     ends.append(replay.take(replay.where("terminated")))
                 if priorities is not None and _PRIORITIES in arrays:
-                    priorities.load(arrays[_PRIORITIES], facts["priorities"])
+                    priorities.load(arrays[_PRIORITIES], metadata["priorities"])
                 elif priorities is not None:  # an earlier session drew uniformly
                     priorities.append(np.arange(len(replay)))
             except ValueError as error:
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
-        super().load(arrays, facts, fresh=fresh)
+        super().load(arrays, metadata, fresh=fresh)
         if fresh:
             self.network.begin_anew()
         else:
             self.priorities, self.ends = priorities, ends
-            self.replay, self.seen, self.steps = replay, int(facts["seen"]), int(facts["steps"])
-            self.signal_steps = int(facts.get("signal_steps", 0))  # older checkpoints have none
-            every = self.numbers.steps_per_update
+            self.replay, self.seen, self.steps = replay, int(metadata["seen"]), int(metadata["steps"])
+            self.signal_steps = int(metadata.get("signal_steps", 0))  # older checkpoints have none
+            every = self.hyperparameters.steps_per_update
             # If the pace has changed, past decisions must not be learned again at the new one.
-            if facts.get("steps_per_update", every) != every:
-                self.steps = max(0, self._earned(self.numbers.decisions_per_step[1]))
+            if metadata.get("steps_per_update", every) != every:
+                self.steps = max(0, self._earned(self.hyperparameters.decisions_per_step[1]))
 
     @override
-    def lost(self, facts: Mapping[str, Any]) -> str:
-        if "replay" in facts:
+    def lost(self, metadata: Json) -> str:
+        if "replay" in metadata:
             return ""
         return (
             f"the replay memory of '{self.spec.short_name}' was not saved, so learning continues once "
-            f"{self.numbers.batch_size:,} new decisions are made; save_replay_buffer: true keeps it"
+            f"{self.hyperparameters.batch_size:,} new decisions are made; save_replay_buffer: true keeps it"
         )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_ddpg import FusedSteps, Numbers
+from tau_trainer.algorithms.accelerators.fused_ddpg import DDPGCoefficients, FusedSteps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
@@ -55,7 +55,7 @@ class DDPG(OffPolicy):
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup)
-        self._tau = DDPGHyperparameters.of(self.numbers).tau
+        self._tau = DDPGHyperparameters.of(self.hyperparameters).tau
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)  # float32 [S]
         actor, q, *_ = self.parts
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
@@ -67,7 +67,7 @@ class DDPG(OffPolicy):
 
     @override
     def build(self) -> DeterministicActorCritic:
-        numbers, network = DDPGHyperparameters.of(self.numbers), self.settings.network_settings
+        hyper, network = DDPGHyperparameters.of(self.hyperparameters), self.settings.network_settings
         if network.action_levels is not None:
             raise SettingsError(f"{self.name} does not support action levels; remove network_settings.action_levels")
         if self.spec.actions.discrete_size:
@@ -76,7 +76,7 @@ class DDPG(OffPolicy):
                 f"{list(self.spec.actions.discrete_branches)}; use trainer_type: "
                 f"{'sac or ppo' if self.spec.actions.continuous_size else 'dqn'}"
             )
-        exploration = numbers.exploration.over(self._setup.decisions)
+        exploration = hyper.exploration.over(self._setup.decisions)
         self.module = DeterministicActorCritic(
             self.spec, network, exploration, len(self.streams), self.estimates, self.generator
         )
@@ -91,7 +91,8 @@ class DDPG(OffPolicy):
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
         noise = self.noise(drawn)
         if self._fused is not None:
-            return self._fused.run(Numbers(self._gammas, self._tau, self.delay, learning_rate), drawn, noise, steps)
+            hyper = DDPGCoefficients(self._gammas, self._tau, self.delay, learning_rate)
+            return self._fused.run(hyper, drawn, noise, steps)
         each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps), strict=True)
         here = self.ranks.part(len(noise) // steps)  # of each minibatch
         return torch.stack([self._step(batch, part[here], learning_rate) for batch, part in each])

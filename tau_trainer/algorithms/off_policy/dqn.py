@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_dqn import FusedValueSteps, ValueNumbers
+from tau_trainer.algorithms.accelerators.fused_dqn import DQNCoefficients, FusedValueSteps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
@@ -108,10 +108,10 @@ class DQN(OffPolicy):
         each = minibatches(drawn, steps, self.ranks)
         return torch.stack([self._update.step(batch, learning_rate) for batch in each])
 
-    def _numbers(self, learning_rate: float) -> ValueNumbers:
+    def _numbers(self, learning_rate: float) -> DQNCoefficients:
         """The numbers of the hand-written step."""
         hyperparameters = self._hyperparameters
-        return ValueNumbers(
+        return DQNCoefficients(
             gamma=float(self.gammas[0]),
             limit=self._update.limit,
             clip=self._update.clip,

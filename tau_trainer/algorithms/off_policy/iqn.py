@@ -30,13 +30,13 @@ class IQN(DQN):
 
     @override
     def acting(self) -> Acting:
-        numbers = IQNHyperparameters.of(self.numbers)
-        return replace(super().acting(), head=partial(QuantileHead, numbers=numbers))
+        hyper = IQNHyperparameters.of(self.hyperparameters)
+        return replace(super().acting(), head=partial(QuantileHead, hyper=hyper))
 
     @override
     def learning(self) -> QLearning:
-        numbers = IQNHyperparameters.of(self.numbers)
-        return QuantileLearning(self.module, self.parameters, numbers, float(self.gammas[0]), self._fractions)
+        hyper = IQNHyperparameters.of(self.hyperparameters)
+        return QuantileLearning(self.module, self.parameters, hyper, float(self.gammas[0]), self._fractions)
 
     def _fractions(self, rows: int, size: int) -> torch.Tensor:
         # Drawn on the CPU, so that it is the same on every device.
@@ -54,16 +54,16 @@ class QuantileLearning(QLearning):
         Returns:
             Loss, mean value of the stored actions, and norm of the gradient, [3].
         """
-        numbers, draw = IQNHyperparameters.of(self._hyperparameters), self._noise
+        hyper, draw = IQNHyperparameters.of(self._hyperparameters), self._noise
         assert draw is not None
         rows, chosen = len(batch.rewards), batch.discrete + self._begins
-        fractions = draw(rows, numbers.num_tau_samples)  # [n, N]
-        goals = self._quantile_goals(batch, draw(rows, numbers.num_tau_prime_samples))  # [n, N']
+        fractions = draw(rows, hyper.num_tau_samples)  # [n, N]
+        goals = self._quantile_goals(batch, draw(rows, hyper.num_tau_prime_samples))  # [n, N']
         self._parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
             features = self._module.network.features(batch.inputs, *batch.past)
             worth = _worth(self._module.network, features, fractions, chosen)  # [n, N]
-            losses = quantile_huber(worth, goals, fractions, numbers.kappa)  # [n]
+            losses = quantile_huber(worth, goals, fractions, hyper.kappa)  # [n]
             loss = (losses * batch.weights if len(batch.weights) else losses).mean()
             self._parameters.differentiate(loss)
         norm = self.descend(learning_rate)

@@ -32,7 +32,7 @@ from tau_trainer.memory import Links, Replay, Rollout, Work, together
 from tau_trainer.models.actor_critic import as_tensor
 from tau_trainer.models.deterministic_actor_critic import DeterministicActorCritic
 from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
-from tau_trainer.models.observation_encoder import Seen
+from tau_trainer.models.observation_encoder import TowerFeatures
 from tau_trainer.settings import MADDPGHyperparameters
 from tau_trainer.settings.exploration import NOISES, GaussianWhiteNoiseSettings, GumbelSoftmaxSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, IntArray, ObservationSpec
@@ -61,7 +61,7 @@ class MADDPG(DDPG):
 
     @property
     def _agents(self) -> int:
-        return MADDPGHyperparameters.of(self.numbers).group_size
+        return MADDPGHyperparameters.of(self.hyperparameters).group_size
 
     @override
     def build(self) -> DeterministicActorCritic:
@@ -86,7 +86,7 @@ class MADDPG(DDPG):
 
         Raises SettingsError if it is for another kind of actions.
         """
-        actions, given = self.spec.actions, MADDPGHyperparameters.of(self.numbers).exploration
+        actions, given = self.spec.actions, MADDPGHyperparameters.of(self.hyperparameters).exploration
         if actions.continuous_size and actions.discrete_size:
             raise SettingsError(
                 "maddpg learns either continuous or discrete actions, but there are both; use trainer_type: ppo"
@@ -147,7 +147,7 @@ class MADDPG(DDPG):
             of_all("terminated", dtype=np.bool_),
             of_all("here", dtype=np.bool_),
         ]
-        return Replay(columns, self.numbers.buffer_size)
+        return Replay(columns, self.hyperparameters.buffer_size)
 
     @override
     def _links(self, rollout: Rollout) -> Links | None:
@@ -264,6 +264,6 @@ class MADDPG(DDPG):
         """Q [E, n, N, S] of all agents' observations, [n, N, D], and actions, [n, N, N, A]."""
         count, agents = obs.shape[:2]
         everybody = obs[:, self._order].reshape(count * agents, -1)  # [n N, N D]
-        seen = [Seen(everybody, everybody)] * self.estimates
+        seen = [TowerFeatures(everybody, everybody)] * self.estimates
         found: torch.Tensor = q(seen, actions.reshape(count * agents, -1), frozen=frozen)
         return found.view(self.estimates, count, agents, -1)

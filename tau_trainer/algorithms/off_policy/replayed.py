@@ -60,15 +60,15 @@ class Replayed(GradientAlgorithm):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.numbers = OffPolicyHyperparameters.of(setup.settings.hyperparameters)
+        self.hyperparameters = hyper = OffPolicyHyperparameters.of(setup.settings.hyperparameters)
         self.recurrence = setup.settings.network_settings.memory
         if setup.reward_width > 1:
             raise SettingsError(f"{self.name} learns from one reward per decision; use credit: aggregate")
-        if self.recurrence and (self.numbers.prioritized or self.numbers.hindsight or self.numbers.n_step > 1):
-            key = "prioritized: null" if self.numbers.prioritized else "hindsight: null"
-            key = "n_step: 1" if self.numbers.n_step > 1 else key
+        if self.recurrence and (hyper.prioritized or hyper.hindsight or hyper.n_step > 1):
+            key = "prioritized: null" if hyper.prioritized else "hindsight: null"
+            key = "n_step: 1" if hyper.n_step > 1 else key
             raise SettingsError(f"{self.name} learns from sequences if the network has a memory; set {key}")
-        self.parameters = FlatParameters(self.build(), self.device, self.numbers, self.parts)
+        self.parameters = FlatParameters(self.build(), self.device, self.hyperparameters, self.parts)
         self.gammas = np.array([stream.gamma for stream in self.streams][: self.rewards_kept], np.float32)
         """Discounts of the rewards that the ring keeps, float32 [S]."""
         self._ends = np.array([stream.episodic for stream in self.streams][: self.rewards_kept], np.float32)
@@ -82,7 +82,7 @@ class Replayed(GradientAlgorithm):
 
     @override
     def unshared(self, ranks: int) -> str:
-        size = self.numbers.batch_size
+        size = self.hyperparameters.batch_size
         uneven = f"minibatches of {size} (batch_size) cannot be divided evenly" if size % ranks else ""
         return super().unshared(ranks) or uneven
 
@@ -93,7 +93,7 @@ class Replayed(GradientAlgorithm):
     @property
     def _first(self) -> int:
         """Number of decisions before the first gradient step."""
-        return max(self.numbers.buffer_init_steps, self.numbers.batch_size)
+        return max(self.hyperparameters.buffer_init_steps, self.hyperparameters.batch_size)
 
     def draw(self, minibatches: int) -> Transitions:
         """Draw ``minibatches`` minibatches, one after another, each uniformly and with replacement.
@@ -103,13 +103,13 @@ class Replayed(GradientAlgorithm):
 
         For recurrent networks: sequences whose first transitions are drawn uniformly, cut at the end of the minibatch.
         """
-        size, ends = self.numbers.batch_size, self.ends
+        size, ends = self.hyperparameters.batch_size, self.ends
         rows = minibatches * size  # transitions
         if self.recurrence is None:
             if not ends:  # none yet, or no memory of them
                 return self._taken(self._drawn(rows))
             drawn, goes_on = self._read(self._drawn(rows))
-            share = min(int(self.numbers.terminal_share * size), len(ends))  # of each minibatch
+            share = min(int(self.hyperparameters.terminal_share * size), len(ends))  # of each minibatch
             replaced = np.arange(rows).reshape(minibatches, size)[:, :share].ravel()
             chosen = torch.randint(len(ends), (len(replaced),), generator=self.generator).numpy()
             for name, values in ends.take(chosen).items():
@@ -137,7 +137,7 @@ class Replayed(GradientAlgorithm):
 
     def _read(self, places: Rows) -> tuple[dict[str, NDArray[Any]], FloatArray]:
         """The rows in these places, after hindsight, with the rewards of ``n_step`` steps added up, and ``goes_on``."""
-        rows, n_step, chosen, goals = self.replay.take(places), self.numbers.n_step, _NOBODY, _NO_GOALS
+        rows, n_step, chosen, goals = self.replay.take(places), self.hyperparameters.n_step, _NOBODY, _NO_GOALS
         # [n, k] places; -1: no further step.
         ahead = places[:, None] if n_step == 1 else self.replay.follow(places, n_step)
         rewards, ended = rows["rewards"][:, None], rows["terminated"][:, None]  # [n, 1, S], [n, 1]
@@ -170,7 +170,7 @@ class Replayed(GradientAlgorithm):
 
         Raises SettingsError if the rewards of new goals are unknown.
         """
-        chosen = self.numbers.hindsight
+        chosen = self.hyperparameters.hindsight
         if chosen is None:
             return None
         names = [stream.name for stream in self.streams]
@@ -194,7 +194,7 @@ class Replayed(GradientAlgorithm):
         return goal_rule(chosen, self._setup.environment)
 
     def _goal_sensors(self) -> tuple[int, int]:
-        chosen = self.numbers.hindsight
+        chosen = self.hyperparameters.hindsight
         if chosen is None:
             return -1, -1
         sensors = self.spec.observations
@@ -243,15 +243,15 @@ class Replayed(GradientAlgorithm):
         )
 
     def _new_priorities(self) -> Priorities | None:
-        prioritized = self.numbers.prioritized
-        return None if prioritized is None else Priorities(self.numbers.buffer_size, **prioritized.model_dump())
+        prioritized = self.hyperparameters.prioritized
+        return None if prioritized is None else Priorities(self.hyperparameters.buffer_size, **prioritized.model_dump())
 
     def _new_ends(self) -> Replay | None:
         """A memory of the newest transitions that ended an episode; None if minibatches hold no share of them.
 
         The ring forgets ends if a good policy makes no new ones; values near them drift then, until it makes them.
         """
-        hyper = self.numbers
+        hyper = self.hyperparameters
         if not hyper.terminal_share or hyper.prioritized or self.recurrence:
             return None
         following = [Column(name, of.shape, of.dtype) for name, of in self.replay.followed.items()]
@@ -292,7 +292,7 @@ class Replayed(GradientAlgorithm):
         ]
         choices = self.network.action.choices
         # Next observations are looked up instead of stored twice.
-        linked = self.recurrence is not None or self.numbers.n_step > 1
+        linked = self.recurrence is not None or self.hyperparameters.n_step > 1
         twice = [] if linked else [seen[0], Column("next_0", seen[0].shape)]
         followed = {f"next_{i}": seen[i] for i in range(bool(twice), len(seen))}
         forbidden = [Column("forbidden", (choices.mask_size,), np.bool_)]
@@ -311,7 +311,7 @@ class Replayed(GradientAlgorithm):
         ]
         if self.goal >= 0:
             columns.append(Column(ACHIEVED, self.spec.observations[self.achieved].shape))
-        return Replay(columns, self.numbers.buffer_size, followed, episodes=self.goal >= 0)
+        return Replay(columns, self.hyperparameters.buffer_size, followed, episodes=self.goal >= 0)
 
     def _links(self, rollout: Rollout) -> Links | None:
         """The links between successive transitions, if the ring needs them."""

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SoftNumbers
+from tau_trainer.algorithms.accelerators.fused_sac import FusedSoftSteps, SACCoefficients
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches, values_after
@@ -53,7 +53,7 @@ DISCRETE_TARGET = 0.2
 """Target entropy of a branch, as a share of the largest: about that of one random choice in twenty."""
 
 
-class Losses(NamedTuple):
+class SACLosses(NamedTuple):
     """Losses of one minibatch, each []."""
 
     policy: torch.Tensor
@@ -67,7 +67,7 @@ class Losses(NamedTuple):
     """[S], mean of each stream's V."""
 
 
-class Drawn(NamedTuple):
+class SampledActions(NamedTuple):
     """A policy's actions for ``n`` observations, and the cost of its entropy."""
 
     actions: torch.Tensor
@@ -79,7 +79,7 @@ class Drawn(NamedTuple):
     coefficients: torch.Tensor
     """[], the loss that moves the entropy coefficients."""
     entropy: torch.Tensor
-    """[], as :attr:`Losses.entropy`."""
+    """[], as :attr:`SACLosses.entropy`."""
 
 
 def draw(
@@ -88,7 +88,7 @@ def draw(
     outputs: torch.Tensor,
     noise: torch.Tensor,
     forbidden: torch.Tensor,
-) -> Drawn:
+) -> SampledActions:
     """Draw actions from a policy's outputs for ``n`` observations, differentiable.
 
     Args:
@@ -123,7 +123,7 @@ def draw(
         lacking = negative.detach().mean(dim=0) + aims  # [b]: missing entropy
         loss = loss - (logarithms[-count:] * lacking).mean()
         entropy = entropy - negative.detach().sum(dim=1).mean()
-    return Drawn(actions, probability, cost, loss, entropy)
+    return SampledActions(actions, probability, cost, loss, entropy)
 
 
 def of_taken(q: torch.Tensor, head: ActionHead, discrete: torch.Tensor) -> torch.Tensor:
@@ -136,7 +136,7 @@ def of_taken(q: torch.Tensor, head: ActionHead, discrete: torch.Tensor) -> torch
     return q.gather(3, chosen).mean(dim=3)
 
 
-def of_drawn(q: torch.Tensor, head: ActionHead, drawn: Drawn) -> torch.Tensor:
+def of_drawn(q: torch.Tensor, head: ActionHead, drawn: SampledActions) -> torch.Tensor:
     """From Q [E, n, S, A], that of drawn actions, [E, n, S]: the expectation over values, the mean over branches."""
     branches = head.choices.discrete_branches
     return (q * drawn.probability[:, None]).sum(dim=3) / len(branches) if branches else q.squeeze(3)
@@ -151,7 +151,7 @@ def half_squares(error: torch.Tensor, batch: Transitions) -> torch.Tensor:
     return 0.5 * squares.mean(dim=(1, 2))
 
 
-def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor) -> Losses:
+def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gammas: torch.Tensor) -> SACLosses:
     """The losses of SAC, differentiable.
 
     Args:
@@ -174,7 +174,7 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     q, q_of_drawn = of_taken(q, head, batch.discrete), of_drawn(q_of_drawn, head, drawn)  # [2, n, S]
     # [n, S]; teaches V, but neither policy nor Qs.
     goal = (torch.minimum(q_of_drawn[0], q_of_drawn[1]) - drawn.cost[:, None]).detach()
-    return Losses(
+    return SACLosses(
         policy=(drawn.cost - q_of_drawn[0].mean(dim=1)).mean(),
         value=0.5 * (answer.values - goal).square().mean(),
         q=half_squares(q - backup, batch),
@@ -226,7 +226,7 @@ class SAC(OffPolicy):
 
     @override
     def build(self) -> SoftActorCritic:
-        hyper = SACHyperparameters.of(self.numbers)
+        hyper = SACHyperparameters.of(self.hyperparameters)
         streams = {stream.name: stream.width for stream in self.streams}
         self.module = SoftActorCritic(
             self.spec, self.settings.network_settings, streams, hyper.init_entcoef, self.generator
@@ -240,10 +240,10 @@ class SAC(OffPolicy):
         noise = torch.randn(drawn.continuous.shape, generator=self.generator).to(self.device)
         if self._fused is not None:
             size = self.network.action.choices.continuous_size
-            numbers = SoftNumbers(
+            hyper = SACCoefficients(
                 size, self._branches, self._gammas, self._aims, self._begins, self._own.tau, learning_rate
             )
-            return self._fused.run(numbers, drawn, noise, steps)
+            return self._fused.run(hyper, drawn, noise, steps)
         each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps), strict=True)
         here = self.ranks.part(len(noise) // steps)  # of each minibatch
         return torch.stack([self._step(batch, part[here], learning_rate) for batch, part in each])

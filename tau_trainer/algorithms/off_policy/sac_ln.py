@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, NormalizedNumbers, hasten
+from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, SACLNCoefficients, hasten
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
@@ -46,7 +46,7 @@ from tau_trainer.columns import Arrays
 from tau_trainer.memory import Rollout
 from tau_trainer.metrics import keys
 from tau_trainer.models.distributions import branch_bounds
-from tau_trainer.models.observation_encoder import Seen
+from tau_trainer.models.observation_encoder import TowerFeatures
 from tau_trainer.models.soft_actor_critic import NormalizedSoftActorCritic
 from tau_trainer.settings import SACLNHyperparameters
 
@@ -68,7 +68,7 @@ class Losses(NamedTuple):
     """[2], of both Qs."""
     coefficients: torch.Tensor
     entropy: torch.Tensor
-    """As :attr:`.sac.Losses.entropy`."""
+    """As :attr:`.sac.SACLosses.entropy`."""
     values: torch.Tensor
     """[S], mean of the Qs of the stored actions."""
 
@@ -98,7 +98,7 @@ def losses(module: NormalizedSoftActorCritic, batch: Transitions, noise: torch.T
         backup = torch.addcmul(batch.rewards, batch.goes_on * gammas, values_after(worth, batch))  # [n, S]
     seen = q.see(batch.inputs)
     # The encoder, which they share, learns from the Qs alone.
-    outputs = head(network.features(Seen(*(values.detach() for values in seen[0])), state, begins))
+    outputs = head(network.features(TowerFeatures(*(values.detach() for values in seen[0])), state, begins))
     drawn = draw(head, module.log_coefficients, outputs, noise[0], batch.forbidden)
     said = of_taken(q(seen, batch.continuous, begins), head, batch.discrete)  # [2, n, S]
     # No gradient at Qs' weights through the drawn actions.
@@ -150,7 +150,7 @@ class SACLN(OffPolicy):
 
     @override
     def build(self) -> NormalizedSoftActorCritic:
-        hyper = SACLNHyperparameters.of(self.numbers)
+        hyper = SACLNHyperparameters.of(self.hyperparameters)
         self.module = NormalizedSoftActorCritic(
             self.spec, self.settings.network_settings, len(self.streams), hyper.init_entcoef, self.generator
         )
@@ -183,11 +183,11 @@ class SACLN(OffPolicy):
         here = self.ranks.part(noise.shape[1] // steps)  # of each minibatch
         return torch.stack([self._step(batch, part[:, here], learning_rate) for batch, part in each])
 
-    def _numbers(self, learning_rate: float) -> NormalizedNumbers:
+    def _numbers(self, learning_rate: float) -> SACLNCoefficients:
         """The numbers of the hand-written step."""
         size, tau = self.network.action.choices.continuous_size, self._own.tau
         shared = self._branches, self._gammas, self._aims, self._begins
-        return NormalizedNumbers(size, *shared, tau, self._pace, self._least, learning_rate)
+        return SACLNCoefficients(size, *shared, tau, self._pace, self._least, learning_rate)
 
     def _step(self, batch: Transitions, noise: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """A gradient step with torch's own differentiation."""
@@ -223,15 +223,15 @@ class SACLN(OffPolicy):
 
     @override
     def state(self) -> State:
-        arrays, facts = super().state()
-        return arrays | {_STATE + name: values for name, values in self._returns.state().items()}, facts
+        arrays, metadata = super().state()
+        return arrays | {_STATE + name: values for name, values in self._returns.state().items()}, metadata
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Mapping[str, Any], *, fresh: bool) -> None:
         returns = ReturnScale(self.gammas)
-        if facts.get("algorithm") == self.name:  # for other algorithms, the check below reports the name
+        if metadata.get("algorithm") == self.name:  # for other algorithms, the check below reports the name
             returns.load({name: fitting(arrays, _STATE + name, kept.shape) for name, kept in returns.state().items()})
-        super().load(arrays, facts, fresh=fresh)
+        super().load(arrays, metadata, fresh=fresh)
         if not fresh:
             self._returns = returns
         self._returns.least = float(self.module.scale)

@@ -25,7 +25,7 @@ class TD3(DDPG):
 
     def __init__(self, setup: Setup, *, fused: bool = True) -> None:
         super().__init__(setup, fused=fused)
-        hyper = TD3Hyperparameters.of(self.numbers)
+        hyper = TD3Hyperparameters.of(self.hyperparameters)
         self.delay = hyper.policy_delay
         self._deviation, self._limit = hyper.target_policy_noise, hyper.target_noise_clip
 

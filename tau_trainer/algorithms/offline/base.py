@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
 from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.models.soft_actor_critic import TwinQ
 from tau_trainer.settings import OfflineCriticHyperparameters, OfflineTrainerSettings
+from tau_trainer.specs import Json
 
 _HELD_OUT_ROWS = 4096
 
@@ -72,7 +72,7 @@ class Offline(OffPolicy):
         """A memory with only these transitions."""
         rollout = Rollout(recorded_work(some, self.network))
         self.check_input(rollout)
-        self.numbers = self.numbers.model_copy(update={"buffer_size": max(1, len(rollout))})
+        self.hyperparameters = self.hyperparameters.model_copy(update={"buffer_size": max(1, len(rollout))})
         replay = self._new_replay()
         replay.append(self._rows(rollout), self._links(rollout) if replay.linked else None)
         return replay, rollout
@@ -120,11 +120,11 @@ class Offline(OffPolicy):
     def _step(self, batch: Transitions, learning_rate: float) -> torch.Tensor:
         self.parameters.optimizer.gradient.zero_()
         with torch.enable_grad():
-            loss, numbers = self.losses(batch)
+            loss, losses = self.losses(batch)
             loss.backward()  # type: ignore[no-untyped-call]
         self.parameters.descend(learning_rate)
         self.after_step()
-        return torch.stack(numbers).detach()
+        return torch.stack(losses).detach()
 
     @override
     def report(self, means: list[float]) -> dict[str, float]:
@@ -145,12 +145,12 @@ class Offline(OffPolicy):
         return None
 
     @override
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
-        GradientAlgorithm.load(self, arrays, facts, fresh=fresh)
-        self.steps = 0 if fresh else int(facts.get("steps", 0))
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
+        GradientAlgorithm.load(self, arrays, metadata, fresh=fresh)
+        self.steps = 0 if fresh else int(metadata.get("steps", 0))
 
     @override
-    def lost(self, facts: Mapping[str, Any]) -> str:
+    def lost(self, metadata: Json) -> str:
         return ""  # the recordings are read again
 
 

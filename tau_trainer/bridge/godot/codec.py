@@ -29,6 +29,7 @@ from tau_trainer.specs import (
     BoolArray,
     FloatArray,
     IndexArray,
+    Json,
     Observations,
     StepBatch,
     Terminals,
@@ -87,9 +88,7 @@ class _Group:
 class GodotCodec:
     """See :class:`~tau_trainer.bridge.dialect.Codec`."""
 
-    def __init__(
-        self, introduction: Mapping[str, Any], truncate_after: int | None, notes: list[str], *, flat: bool = False
-    ) -> None:
+    def __init__(self, introduction: Json, truncate_after: int | None, notes: list[str], *, flat: bool = False) -> None:
         """``flat``: the values of pictures come in the order of their shape; else as Godot's images, [H, W, C].
 
         ``notes``: gets notes for the user. Raises DecodeError.
@@ -138,7 +137,7 @@ class GodotCodec:
         self._age[done | (self._expected == "reset")] = 0
         return batches
 
-    def _cut(self, done: BoolArray, infos: Sequence[Mapping[str, Any]]) -> BoolArray:
+    def _cut(self, done: BoolArray, infos: Sequence[Json]) -> BoolArray:
         """Bool [agents]: whose episode was ended by a limit."""
         long = done & (self._age >= self._limit) if self._limit is not None else np.zeros_like(done)
         for i in np.flatnonzero(done).tolist():
@@ -149,7 +148,7 @@ class GodotCodec:
         self,
         group: _Group,
         seen: Sequence[Any],
-        infos: Sequence[Mapping[str, Any]],
+        infos: Sequence[Json],
         reward: FloatArray,
         done: BoolArray,
         cut: BoolArray,
@@ -172,14 +171,14 @@ class GodotCodec:
         going = np.where(done[ids], np.float32(0), reward[ids])
         return StepBatch(group.spec.name, ids.astype(np.int32), group.obs, going, none, unpaid, terminals)
 
-    def _column(self, said: Mapping[str, Any], key: str) -> list[Any]:
+    def _column(self, said: Json, key: str) -> list[Any]:
         """The list with one item for each agent."""
         values = said.get(key)
         if not isinstance(values, list) or len(values) != len(self._agents):
             raise DecodeError(f"'{key}' of the game's message is not a list with one item for each of its agents")
         return values
 
-    def _floats(self, said: Mapping[str, Any], key: str) -> FloatArray:
+    def _floats(self, said: Json, key: str) -> FloatArray:
         try:
             with np.errstate(over="ignore"):  # infinity, which is refused later
                 values = np.array(self._column(said, key), np.float32)
@@ -189,7 +188,7 @@ class GodotCodec:
             raise DecodeError(f"'{key}' of the game's message holds something else than one value for each agent")
         return values
 
-    def _infos(self, said: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    def _infos(self, said: Json) -> Sequence[Json]:
         infos = self._column(said, "info") if said.get("info") is not None else [{}] * len(self._agents)
         if not all(isinstance(info, dict) for info in infos):
             raise DecodeError("'info' of the game's message holds something else than a dictionary for each agent")
@@ -225,7 +224,7 @@ def _observed(sensors: tuple[GodotSensor, ...], seen: Sequence[Any]) -> Observat
     return tuple(sensor.read([agent[sensor.key] for agent in seen]) for sensor in sensors)
 
 
-def _last(sensors: tuple[GodotSensor, ...], before: Observations, infos: Sequence[Mapping[str, Any]]) -> Observations:
+def _last(sensors: tuple[GodotSensor, ...], before: Observations, infos: Sequence[Json]) -> Observations:
     """The last observations of ended episodes: those that the game tells, else those ``before``."""
     for i, info in enumerate(infos):
         if _LAST_KEY in info:

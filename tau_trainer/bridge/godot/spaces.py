@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer.errors import DecodeError
-from tau_trainer.specs import ActionSpec, DimensionProperty, NamedAction, ObservationSpec
+from tau_trainer.specs import ActionSpec, DimensionProperty, Json, NamedAction, ObservationSpec
 
 SHARED: Final = "shared_policy"
 """The policy of all agents if the game names none (older plugins)."""
@@ -30,11 +30,11 @@ class GodotAgent:
     """What a game's introduction says about one agent; spaces are still unchecked."""
 
     policy: str
-    observations: Mapping[str, Any]
-    actions: Mapping[str, Any]
+    observations: Json
+    actions: Json
 
 
-def read_agents(introduction: Mapping[str, Any]) -> list[GodotAgent]:
+def read_agents(introduction: Json) -> list[GodotAgent]:
     """All agents of a game, in order. Raises DecodeError."""
     count = _whole(introduction.get("n_agents"), _MOST_AGENTS, "its n_agents")
     names = introduction.get("agent_policy_names") or [SHARED] * count
@@ -47,7 +47,7 @@ def read_agents(introduction: Mapping[str, Any]) -> list[GodotAgent]:
     return [GodotAgent(*agent) for agent in zip(names, *spaces, strict=True)]
 
 
-def _spaces(introduction: Mapping[str, Any], key: str, count: int) -> list[Any]:
+def _spaces(introduction: Json, key: str, count: int) -> list[Any]:
     """One space for each agent; older plugins send one for all."""
     found = introduction.get(key)
     spaces = found if isinstance(found, list) else [found] * count
@@ -63,7 +63,7 @@ def _whole(value: object, most: int, what: str) -> int:
     return int(value)
 
 
-def _entries(space: Mapping[str, Any], what: str, policy: str) -> list[tuple[str, Mapping[str, Any], str]]:
+def _entries(space: Json, what: str, policy: str) -> list[tuple[str, Json, str]]:
     """Names, descriptions, and a part of a sentence about each."""
     where = f"of policy '{policy}'"
     if not space:
@@ -74,7 +74,7 @@ def _entries(space: Mapping[str, Any], what: str, policy: str) -> list[tuple[str
     return [(name, entry, f"{what} '{name}' {where}") for name, entry in space.items()]
 
 
-def read_actions(space: Mapping[str, Any], policy: str) -> ActionSpec:
+def read_actions(space: Json, policy: str) -> ActionSpec:
     """Continuous values and branches in the game's order. Raises DecodeError."""
     named = []
     for name, entry, what in _entries(space, "action", policy):
@@ -133,7 +133,7 @@ class GodotSensor:
         return np.ascontiguousarray(seen.reshape(len(values), height, width, channels).transpose(0, 3, 1, 2))
 
 
-def read_sensors(space: Mapping[str, Any], policy: str, *, flat: bool) -> tuple[GodotSensor, ...]:
+def read_sensors(space: Json, policy: str, *, flat: bool) -> tuple[GodotSensor, ...]:
     """All observations of a behavior's agents, in the game's order. ``flat``: see :class:`GodotCodec`.
 
     Boxes of several dimensions become vectors, as the plugin's models see them. Raises DecodeError.
@@ -145,7 +145,7 @@ def _vector(name: str, size: int) -> ObservationSpec:
     return ObservationSpec(name, (size,), (DimensionProperty.NONE,))
 
 
-def _sensor(name: str, entry: Mapping[str, Any], what: str, *, flat: bool) -> GodotSensor:
+def _sensor(name: str, entry: Json, what: str, *, flat: bool) -> GodotSensor:
     kind, size = entry.get("space"), entry.get("size")
     if kind == "discrete":
         return GodotSensor(name, _vector(name, _whole(size, _MOST_VALUES, f"the size of {what}")), "discrete")

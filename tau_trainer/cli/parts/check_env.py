@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from tau_trainer.cli.messages import set_up_logging, show_status
 from tau_trainer.cli.options import Debug
-from tau_trainer.cli.progress import Progress
+from tau_trainer.cli.progress import ProgressBar
 from tau_trainer.errors import SettingsError
 from tau_trainer.shown import shown
 
@@ -70,7 +70,7 @@ def check_env_command(
         peers[against] = registry.other(against, copies, seed=seed, **given)
     elif registry.has_twin(env):
         peers["its twin in numpy"] = registry.twin(env, **given)
-    with Progress() as progress:
+    with ProgressBar() as progress:
 
         def on_step(what: str) -> Callable[[int], None]:
             return lambda step: progress.count(what, step, steps, "steps")

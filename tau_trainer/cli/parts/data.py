@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from tau_trainer.cli.messages import set_up_logging, show_json, show_lines, show_status
 from tau_trainer.cli.options import Debug, Force, Json, Output, commands
-from tau_trainer.cli.progress import Progress
+from tau_trainer.cli.progress import ProgressBar
 from tau_trainer.cli.running import writable
 from tau_trainer.errors import SettingsError
 
@@ -50,7 +50,7 @@ def embed_command(
     source = _existing(file)
     show_status(f"embedding the texts of {source} with {encoder}")
     model = get_encoder(encoder)
-    with Progress(silent=json) as progress:
+    with ProgressBar(silent=json) as progress:
         report = embed(source, model, on_progress=lambda done, of: progress.count("embedding", done, of, "texts"))
     return _show(report, json)
 

@@ -21,7 +21,7 @@ from tau_trainer.settings.upgrading import dumped
 from tau_trainer.training.advice import HEADING, LEAST_STEPS, rewritten, trainers_of
 
 if TYPE_CHECKING:
-    from tau_trainer.cli.resolving import Request
+    from tau_trainer.cli.resolving import ConfigArgs
     from tau_trainer.search.advice import Advice, Measured
     from tau_trainer.search.scaling import Scaling
     from tau_trainer.settings import RunSettings
@@ -89,7 +89,7 @@ def _check(config: str, settings: RunSettings) -> None:
         raise SettingsError("advise measures the game on this machine; leave cluster (--cluster) out")
 
 
-def _data(request: Request) -> dict[str, Any]:
+def _data(request: ConfigArgs) -> dict[str, Any]:
     """The file's content with the flags applied; numbers, which flags hold as texts, become numbers."""
     assert request.config is not None
     data, _ = apply_overrides(

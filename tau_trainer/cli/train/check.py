@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tau_trainer.cli.messages import show_error, show_json, show_lines
 from tau_trainer.cli.options import Config, LearnFlags
-from tau_trainer.cli.resolving import Request, learn_request, space_problems
+from tau_trainer.cli.resolving import ConfigArgs, learn_request, space_problems
 from tau_trainer.cli.running import prepare
 from tau_trainer.console import Console
 from tau_trainer.errors import SettingsError, TauError
@@ -37,7 +37,7 @@ Rows = list[tuple[str, str]]
 
 
 @dataclass(slots=True)
-class Report:
+class CheckReport:
     """The findings."""
 
     settings: RunSettings | None = None
@@ -55,7 +55,7 @@ def check(config: Config = None, /, *, given: LearnFlags | None = None) -> int:
     try:
         report = examine(learn_request(config, flags))
     except SettingsError as error:
-        report = Report(problems=list(error.problems))
+        report = CheckReport(problems=list(error.problems))
     if flags.output.json:
         show_json(_plain(report))
     elif flags.output.quiet:
@@ -66,9 +66,9 @@ def check(config: Config = None, /, *, given: LearnFlags | None = None) -> int:
     return 2 if report.problems else 0
 
 
-def examine(request: Request) -> Report:
+def examine(request: ConfigArgs) -> CheckReport:
     """All findings that need nothing to start. Raises SettingsError if the settings cannot be read."""
-    report = Report()
+    report = CheckReport()
     settings, read = request.read(report.warnings.append)
     outlook = Outlook(settings, read)
     report.settings = settings
@@ -107,7 +107,7 @@ def _sentences(read: Problems, findings: Iterable[Finding]) -> list[str]:
     return found.sentences
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _plain(report: CheckReport) -> dict[str, Any]:
     settings = report.settings
     findings = {name: getattr(report, name) for name in ("problems", "warnings", "without_effect", "differences")}
     trainers = dict(_trainers(settings)) if settings else {}
@@ -119,7 +119,7 @@ def _plain(report: Report) -> dict[str, Any]:
     }
 
 
-def _show(report: Report) -> None:
+def _show(report: CheckReport) -> None:
     show_sections(_sections(report))
     count = len(report.problems)
     verdict = f"It would not run: {count} problem{'s' if count > 1 else ''}." if count else "It would run."
@@ -140,7 +140,7 @@ def show_sections(sections: Iterable[tuple[str, Rows]]) -> None:
         console.print(table)
 
 
-def _sections(report: Report) -> Iterator[tuple[str, Rows]]:
+def _sections(report: CheckReport) -> Iterator[tuple[str, Rows]]:
     if report.settings is not None:
         for name, trainer in _trainers(report.settings):
             yield name, list(_trainer_rows(trainer))
@@ -165,11 +165,11 @@ def _trainers(settings: RunSettings) -> Iterator[tuple[str, TrainerSettings]]:
 
 
 def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
-    numbers, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
+    hyper, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
     many = f"{trainer.max_steps:,} decisions, trajectories of {trainer.time_horizon:,}"
     if isinstance(trainer, OfflineTrainerSettings):
         many = f"{trainer.max_steps:,} gradient steps from {trainer.demo_path}"
-    elif isinstance(numbers, OffPolicyHyperparameters):
+    elif isinstance(hyper, OffPolicyHyperparameters):
         many = f"{trainer.max_steps:,} decisions"
     yield "trainer", f"{trainer.trainer_type}, {many}"
     layers = f"{network.num_layers} x {network.hidden_units:,} hidden units"
@@ -186,17 +186,17 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
         "rewards",
         ", ".join(f"{name} (gamma {signal.gamma:g}, strength {signal.strength:g})" for name, signal in signals),
     )
-    yield "memory", f"buffer_size {numbers.buffer_size:,}, batch_size {numbers.batch_size:,}"
+    yield "memory", f"buffer_size {hyper.buffer_size:,}, batch_size {hyper.batch_size:,}"
     if facts:
         new = facts.get("new_decisions_per_update")
         each = f", one for every {new:,} new decisions" if new else ""
         each = f" to {facts['most_updates']:,}, as time allows" if "most_updates" in facts else each
         yield "updates", f"{facts['updates']:,}{each}, of {facts['minibatches_per_update']:,} minibatches each"
-    if isinstance(numbers, OffPolicyHyperparameters) and numbers.auto:
-        every = f"steps_per_update: {numbers.decisions_per_step[1]:g}"
+    if isinstance(hyper, OffPolicyHyperparameters) and hyper.auto:
+        every = f"steps_per_update: {hyper.decisions_per_step[1]:g}"
         yield "again", f"steps_per_update: auto depends on timing; for a reproducible run, set {every} and a seed"
-    scheduled = [name.removesuffix("_schedule") for name in type(numbers).model_fields if name.endswith("_schedule")]
-    values = [f"{name} {getattr(numbers, name):g} {getattr(numbers, f'{name}_schedule')}" for name in scheduled]
+    scheduled = [name.removesuffix("_schedule") for name in type(hyper).model_fields if name.endswith("_schedule")]
+    values = [f"{name} {getattr(hyper, name):g} {getattr(hyper, f'{name}_schedule')}" for name in scheduled]
     yield "schedules", ", ".join(values)
     kept = f"the newest {trainer.keep_checkpoints}" if trainer.keep_checkpoints > 0 else "all"
     summary, checkpoint = trainer.summary_every(trainer.max_steps), trainer.checkpoint_every

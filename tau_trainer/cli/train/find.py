@@ -26,13 +26,13 @@ from tau_trainer.cli.options import (
     TrialFlags,
     commands,
 )
-from tau_trainer.cli.progress import Progress
+from tau_trainer.cli.progress import ProgressBar
 from tau_trainer.cli.running import prepare
 from tau_trainer.errors import SettingsError
 from tau_trainer.shown import shown
 
 if TYPE_CHECKING:
-    from tau_trainer.search import Comparison, LRResult, Outcome, Sweep
+    from tau_trainer.search import Comparison, LRResult, Sweep, TrialResult
     from tau_trainer.search.results import Table
     from tau_trainer.settings import RunSettings
 
@@ -68,7 +68,7 @@ def lr_command(
 
     finder = LRFinder(settings)
 
-    def work(progress: Progress) -> LRResult:
+    def work(progress: ProgressBar) -> LRResult:
         def step(sweep: Sweep) -> None:
             text = f"{sweep.rates[-1]:.2e}: mean {sweep.metric} {sweep.recent()[-1]:.4g}"
             progress.tell("learning rate", len(sweep.rates) / (steps + 1), text)
@@ -172,8 +172,8 @@ def _settings(
 def _compare(finder: Any, played: Sequence[RunSettings], flags: CompareFlags, shown: OutputFlags) -> int:
     jobs, place = flags.jobs, None
 
-    def work(progress: Progress) -> Comparison:
-        def tell(name: str, outcome: Outcome, length: int) -> None:
+    def work(progress: ProgressBar) -> Comparison:
+        def tell(name: str, outcome: TrialResult, length: int) -> None:
             mean = outcome.mean(flags.metric)
             text = f"mean {flags.metric} {mean:.4g}" if mean is not None else f"no {flags.metric} yet"
             progress.tell(name, outcome.last / length, text)
@@ -198,7 +198,7 @@ def _compare(finder: Any, played: Sequence[RunSettings], flags: CompareFlags, sh
 
 
 def watched(
-    work: Callable[[Progress], T],
+    work: Callable[[ProgressBar], T],
     stop: Callable[[], None],
     shown: OutputFlags,
     then: str = "the results so far are kept",
@@ -225,7 +225,7 @@ def watched(
         except BaseException as error:
             failed.append(error)
 
-    with Progress(silent=shown.quiet or shown.json, after_s=0.0) as progress, on_interrupt(interrupted):
+    with ProgressBar(silent=shown.quiet or shown.json, after_s=0.0) as progress, on_interrupt(interrupted):
         thread = threading.Thread(target=run, name="search", daemon=True)
         thread.start()
         while thread.is_alive():

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from tau_trainer.cli.flags import overrides_of
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import Config, LearnFlags, RunFlags, SettingFlags, SweepFlags, TrialFlags
-from tau_trainer.cli.progress import Progress
+from tau_trainer.cli.progress import ProgressBar
 from tau_trainer.cli.running import prepare
 from tau_trainer.cli.train.find import show_table
 from tau_trainer.errors import SettingsError, TauError
 
 if TYPE_CHECKING:
-    from tau_trainer.cli.resolving import Request
-    from tau_trainer.search.member import Report
+    from tau_trainer.cli.resolving import ConfigArgs
+    from tau_trainer.search.member import TrialReport
     from tau_trainer.search.sweep_record import SweepRecord
 
 
@@ -68,7 +68,7 @@ def _name(config: str | None) -> str:
     return f"sweep-{Path(config or 'ppo').stem}"
 
 
-def _newest(name: str, request: Request) -> Path:
+def _newest(name: str, request: ConfigArgs) -> Path:
     from tau_trainer.runs.folder import numbered
 
     results = Path(request.load().checkpoint_settings.results_dir)
@@ -76,7 +76,7 @@ def _newest(name: str, request: Request) -> Path:
     return results / (there[-1][1] if there else name)
 
 
-def _request(config: str | None, given: SweepFlags, trial: TrialFlags) -> Request:
+def _request(config: str | None, given: SweepFlags, trial: TrialFlags) -> ConfigArgs:
     """The request of the command line: like `learn`, or like `parallel` if the file has pairs."""
     from tau_trainer.cli.resolving import learn_request
     from tau_trainer.settings import full_key
@@ -90,7 +90,7 @@ def _request(config: str | None, given: SweepFlags, trial: TrialFlags) -> Reques
     return request
 
 
-def _settings(request: Request) -> Any:
+def _settings(request: ConfigArgs) -> Any:
     """Settings of the sweep; the extreme values of its space must be trainable. Raises SettingsError."""
     from tau_trainer.cli.resolving import DEFAULT_ENV, learn_settings, space_problems
     from tau_trainer.search.member import sweep_of
@@ -128,13 +128,13 @@ def _run(found: SweepRecord, given: SweepFlags, *, silent: bool) -> None:
         if not silent:
             show_status(f"{found.folder}: {sentence}")
 
-    def hear(name: str, values: Mapping[str, Any], report: Report) -> None:
+    def hear(name: str, values: Mapping[str, Any], report: TrialReport) -> None:
         value = f"{found.asked.metric} {report.value(found.asked.metric):.4g}"
         progress.tell(name, report.decisions / most, report.error or value)
 
     with (
         on_interrupt(interrupted),
-        Progress(silent=silent, after_s=0.0) as progress,
+        ProgressBar(silent=silent, after_s=0.0) as progress,
         connected(found.asked.cluster, say) as connection,
     ):
         connection.check(build_of(found.settings))

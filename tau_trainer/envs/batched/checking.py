@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from tau_trainer.envs.batched.comparing import OnStep, compare, first_difference, game_of, sampled, told_by
 from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, BatchedStep, State, Twin
-from tau_trainer.envs.batched.findings import Findings, Refused, Tell, told
+from tau_trainer.envs.batched.findings import Findings, Refused, Tell, reporting
 from tau_trainer.envs.batched.watching import Watch, differing
 from tau_trainer.errors import SettingsError
 
@@ -57,7 +57,7 @@ def check(
         if env.num_agents > 1:
             findings.looked.add("left")
     _constants(make, copies, findings.tell)
-    with suppress(Refused), told("pool", findings.tell, "resets"):
+    with suppress(Refused), reporting("pool", findings.tell, "resets"):
         if type(plain).pool is not BatchedEnv.pool:
             plain.reset()
             plain.pool(copies).check({name: values for name, values in plain.state.items() if name not in CLOCK})
@@ -84,7 +84,7 @@ def compared(env: BatchedEnv, peer: BatchedEnv | Twin, name: str, **how: Any) ->
             if getattr(env, key) != getattr(peer, key):
                 return [f"{key} is {getattr(env, key)} here and {getattr(peer, key)} in {name}"]
     try:
-        with told(name, lambda part, key, sentence: sentences.append(sentence)):
+        with reporting(name, lambda part, key, sentence: sentences.append(sentence)):
             found = compare(env, peer, **how)
     except Refused:
         return sentences
@@ -133,11 +133,11 @@ def _played(
     """Play ``env`` with checks and compare each step with ``plain``; yields after each step. Raises Refused."""
     tell = findings.tell
     Watch(env, tell)
-    with told("reset", tell):
+    with reporting("reset", tell):
         env.reset()
     relations = _Relations(plain, tell, generator, tolerance)
     for at in range(1, steps + 1):
-        with told("a step", tell):
+        with reporting("a step", tell):
             mask, before = env.mask, env.state
             actions = sampled(env, mask, generator)
             step = env.step(actions)
@@ -146,7 +146,7 @@ def _played(
             relations.look(at, before, actions, step, env.state)
         yield at
     chosen = torch.arange(env.num_envs, device=env.device) % 3 == 0
-    with told("reset", tell):
+    with reporting("reset", tell):
         before, seen = env.state, env.observe(env.state)
         began = env.reset(chosen)
     if findings.repeatable:
@@ -188,7 +188,7 @@ class _Relations:
     def _alone(self, at: int, before: State, actions: torch.Tensor, wanted: dict[str, torch.Tensor]) -> None:
         row = at % self._env.num_envs
         alone = slice(row, row + 1)
-        with told(
+        with reporting(
             "a step of one copy alone", self._tell, "alone", "; take sizes from the arguments, not from self.num_envs"
         ):
             moved = self._moved({name: values[alone] for name, values in before.items()}, actions[alone])
@@ -261,7 +261,7 @@ def _pictures(env: BatchedEnv, findings: Findings) -> None:
     env.reset()
     row: dict[str, Any] = {name: values[0].cpu().numpy() for name, values in env.state.items()}
     try:
-        with told("frame", findings.tell, "pictures"):
+        with reporting("frame", findings.tell, "pictures"):
             picture: Any = _frame_of(env, row)
     except Refused:
         return

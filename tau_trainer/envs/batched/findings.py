@@ -69,7 +69,7 @@ class Refused(Exception):  # noqa: N818 - no mistake of ours
 
 
 @contextmanager
-def told(what: str, tell: Tell, part: Part = "tensors", when: str = "") -> Iterator[None]:
+def reporting(what: str, tell: Tell, part: Part = "tensors", when: str = "") -> Iterator[None]:
     """Records any exception that ``what`` raises, and raises Refused instead."""
     try:
         yield

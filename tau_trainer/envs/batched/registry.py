@@ -7,7 +7,6 @@ An environment's arguments are the keyword arguments of its ``__init__`` and of 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from typing import Any, get_args
 
 import torch
@@ -16,6 +15,7 @@ from tau_trainer import plugins
 from tau_trainer.envs.batched.contract import BatchedEnv, Starts, Twin
 from tau_trainer.errors import SettingsError, TauError, is_out_of_memory
 from tau_trainer.settings.problems import did_you_mean
+from tau_trainer.specs import Json
 
 _PLAIN: dict[str, tuple[Any, str]] = {
     "int": (int, "a whole number"),
@@ -106,7 +106,7 @@ def environment(name: str) -> type[BatchedEnv]:
     return found
 
 
-def check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+def check_arguments(name: str, arguments: Json) -> None:
     """Raises SettingsError if the environment ``name`` does not accept all of ``arguments``, or needs more."""
     shared = inspect.signature(BatchedEnv.__init__).parameters
     parameters = {key: parameter for key, parameter in _parameters(environment(name)).items() if key not in shared}
@@ -134,7 +134,7 @@ def _parameters(cls: type) -> dict[str, inspect.Parameter]:
     return found
 
 
-def _made(name: str, cls: Any, arguments: Mapping[str, Any], *positional: Any, **options: Any) -> Any:
+def _made(name: str, cls: Any, arguments: Json, *positional: Any, **options: Any) -> Any:
     try:
         return cls(*positional, **arguments, **options)
     except TauError:

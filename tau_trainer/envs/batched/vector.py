@@ -69,7 +69,7 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
             observations = env.reset()
         self._begun = True
         self._terminated[np.repeat(chosen.numpy(), env.num_agents)] = False
-        return self._rows(observations), self._told()
+        return self._rows(observations), self._infos()
 
     def step(self, actions: _Array) -> tuple[_Array, _Array, BoolArray, BoolArray, dict[str, Any]]:
         """One step of every copy, from actions [rows, ...]."""
@@ -81,7 +81,7 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
         self._terminated |= self._rows(step.terminated)  # remembered until the copy ends
         terminated, truncated = over & self._terminated, over & ~self._terminated
         self._terminated[over] = False
-        infos = self._told()
+        infos = self._infos()
         if over.any():
             last = np.full(self.num_envs, None, object)
             for row, seen in zip(np.flatnonzero(over), self._rows(step.final_observations)[over], strict=True):
@@ -110,7 +110,7 @@ class BatchedVectorEnv(VectorEnv[_Array, _Array, _Array]):
             raise ValueError("a seed is None; give one for every row, or none at all")
         return torch.cat([seeds_of(first, 1) for first in known])
 
-    def _told(self) -> dict[str, Any]:
+    def _infos(self) -> dict[str, Any]:
         """Infos: data of the state that observations do not contain."""
         env, infos, every = self.batched, dict[str, Any](), np.ones(self.num_envs, np.bool_)
         mask = env.mask

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from tau_trainer.envs.batched.contract import CLOCK, BatchedEnv, Outcome, branches, torch_dtype
-from tau_trainer.envs.batched.findings import OURS, TORCH, Part, Refused, Tell, told
+from tau_trainer.envs.batched.findings import OURS, TORCH, Part, Refused, Tell, reporting
 
 _FUNCTIONS = "begin", "advance", "observe", "allowed"
 _ASKING = {
@@ -38,7 +38,7 @@ class Watch:
         """Call it twice and check everything. Raises Refused if its result is unusable."""
         given = [_copied(arg) for arg in args]
         memory, generators = self._memory(), _generators()
-        with _Asked() as asked, told(name, self._tell):
+        with _Asked() as asked, reporting(name, self._tell):
             answer = function(*args)
         for place, what in asked.places.items():
             self._tell(
@@ -57,7 +57,7 @@ class Watch:
         for key in kept:
             self._tell("pure", f"{name} self.{key}", f"{name} changes self.{key}; keep a copy's data in its state")
         if not (any(changed) or drawn or kept):
-            with told(name, self._tell):
+            with reporting(name, self._tell):
                 again = function(*args)
             if not _same(answer, again):
                 text = f"{name} returns different results for the same arguments"

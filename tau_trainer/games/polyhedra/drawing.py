@@ -16,19 +16,19 @@ from tau_trainer.files import atomic_write_bytes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tau_trainer.games.polyhedra.search import Node
+    from tau_trainer.games.polyhedra.search import TreeNode
 
 _FORMATS = (".png", ".svg")
 _LONGEST = 60
 """Maximum number of characters of a node's points in text."""
 
 
-def as_text(root: Node) -> str:
+def as_text(root: TreeNode) -> str:
     """One line for each node: the agent's coordinate, the remaining points, and the host's coordinates."""
     return "\n".join(_lines(root, "", ""))
 
 
-def draw(root: Node, path: Path) -> Path:
+def draw(root: TreeNode, path: Path) -> Path:
     """Write the tree as a picture in the format of the file's suffix; returns the path.
 
     Raises:
@@ -47,7 +47,7 @@ def picture_format(path: Path) -> str:
     return path.suffix[1:].lower()
 
 
-def figure(root: Node) -> Figure:
+def figure(root: TreeNode) -> Figure:
     """The tree from left to right; labels give the number of remaining points and the host's coordinates.
 
     Gray nodes continue, green ones are over, red ones have lost the distinguished point, hollow ones were cut.
@@ -95,7 +95,7 @@ def frame(points: Sequence[Sequence[float]], dimension: int, coords: Sequence[in
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
 
 
-def _lines(node: Node, before: str, beneath: str) -> list[str]:
+def _lines(node: TreeNode, before: str, beneath: str) -> list[str]:
     came = "" if node.axis is None else f"{node.axis}: "
     points = " ".join("(" + ",".join(f"{value:g}" for value in point) + ")" for point in node.points)
     if len(points) > _LONGEST:
@@ -113,12 +113,12 @@ def _lines(node: Node, before: str, beneath: str) -> list[str]:
     return lines
 
 
-def _places(root: Node) -> dict[int, tuple[float, float]]:
+def _places(root: TreeNode) -> dict[int, tuple[float, float]]:
     """Node positions: x is the depth; leaves are stacked, and each parent is in the middle of its children."""
     places: dict[int, tuple[float, float]] = {}
     leaves = 0
 
-    def put(node: Node, depth: int) -> float:
+    def put(node: TreeNode, depth: int) -> float:
         nonlocal leaves
         if node.children:
             heights = [put(child, depth + 1) for child in node.children]

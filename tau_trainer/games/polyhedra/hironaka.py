@@ -24,7 +24,7 @@ from tau_trainer.envs.batched.registry import make
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.evaluation.batched import EVALUATION_SEED
 from tau_trainer.files import atomic_write_bytes, atomic_write_json, parse_json
-from tau_trainer.games.polyhedra.matches import Rho, Setting, rho_matrix
+from tau_trainer.games.polyhedra.matches import MatchSettings, Rho, rho_matrix
 from tau_trainer.games.polyhedra.players import AGENTS, HOSTS, Player, Role, View, found
 from tau_trainer.games.polyhedra.rules import Rules
 from tau_trainer.games.polyhedra.sides import Hironaka
@@ -32,9 +32,10 @@ from tau_trainer.runs.callbacks import Callbacks
 from tau_trainer.runs.collector import Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings, PolicySettings
+from tau_trainer.specs import Json
 from tau_trainer.training.batched.playing import Playing
+from tau_trainer.training.batched.policies import PolicyEntry
 from tau_trainer.training.batched.run import CopiesCollector
-from tau_trainer.training.batched.seats import Seat
 
 NETWORK = "network"
 """Name of the policy among the players."""
@@ -106,11 +107,11 @@ class HironakaPlaying(Playing):
         return env
 
     @override
-    def make_seat(self, name: str, agents: list[int]) -> Seat:
-        seat, role = super().make_seat(name, agents), self.env.agents[agents[0]]
-        self.networks[role] = Best(seat.actor, self.env)
+    def make_seat(self, name: str, agents: list[int]) -> PolicyEntry:
+        entry, role = super().make_seat(name, agents), self.env.agents[agents[0]]
+        self.networks[role] = Best(entry.actor, self.env)
         self.env.meet(role, self.networks[role])
-        return seat
+        return entry
 
 
 class HironakaCollector(CopiesCollector):
@@ -196,11 +197,11 @@ class HironakaCollector(CopiesCollector):
         return {"decisions": self.steps, "hosts": [*hosts], "agents": [*agents], **values, "actions": chosen}
 
     @property
-    def _setting(self) -> Setting:
+    def _setting(self) -> MatchSettings:
         arguments = self.settings.environment.arguments
         rules = Rules(reposition=arguments["reposition"], rescale=arguments["scale_observation"])
         sizes = arguments["dimension"], arguments["max_num_points"], arguments["max_value"]
-        return Setting(*sizes, self.settings.evaluation.max_episode_steps, rules)
+        return MatchSettings(*sizes, self.settings.evaluation.max_episode_steps, rules)
 
     @override
     def checkpoint(self) -> None:
@@ -241,7 +242,7 @@ def _unsaid(policy: PolicySettings) -> list[str]:
     return missing
 
 
-def table(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def table(before: Json, after: Json) -> str:
     """Rho of every host (rows) against every agent, as lines of text.
 
     If training changed a value, the old one is shown too.
@@ -263,7 +264,7 @@ def table(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"actions chosen by the networks, by number: {'; '.join(shares)}"])
 
 
-def picture(before: Mapping[str, Any], after: Mapping[str, Any]) -> bytes:
+def picture(before: Json, after: Json) -> bytes:
     """The matrix before and after as a PNG, side by side with the same scale of colors."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -23,7 +23,7 @@ _RESCALED = Rules(rescale=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class MatchSettings:
     """Rules and length of games. The defaults are those of hironaka's trainer."""
 
     dimension: int = 3
@@ -35,7 +35,7 @@ class Setting:
     rules: Rules = _RESCALED
 
 
-JAX = Setting(max_num_points=5, max_value=19, max_steps=39, rules=Rules(reposition=True))
+JAX = MatchSettings(max_num_points=5, max_value=19, max_steps=39, rules=Rules(reposition=True))
 """The games of hironaka's JAX trainer, whose rho is a different number."""
 
 
@@ -73,7 +73,7 @@ def get_rho_for_pair(
     host: str | Player,
     agent: str | Player,
     num_samples: int = 100,
-    setting: Setting = Setting(),
+    setting: MatchSettings = MatchSettings(),
     *,
     seed: int = 0,
     device: torch.device | str = "cpu",
@@ -106,7 +106,7 @@ def rho_matrix(
     hosts: Mapping[str, str | Player],
     agents: Mapping[str, str | Player],
     num_samples: int = 100,
-    setting: Setting = Setting(),
+    setting: MatchSettings = MatchSettings(),
     *,
     seed: int = 0,
     device: torch.device | str = "cpu",

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from tau_trainer.cli.messages import set_up_logging, show_lines
 from tau_trainer.cli.options import Debug, Force, ResultsDir
-from tau_trainer.cli.progress import Progress
+from tau_trainer.cli.progress import ProgressBar
 from tau_trainer.cli.running import writable
 from tau_trainer.errors import SettingsError
 
@@ -62,7 +62,7 @@ def play_command(
     table = Table(Game(host, agent, dimension, points, max_value, rows, reposition, max_steps, seed, str(results_dir)))
     if playoff is not None:
         turns = playoff
-        with Progress() as progress:
+        with ProgressBar() as progress:
             [games] = table.playoff(turns, on_turn=lambda turn: progress.count("playing", turn, turns, "turns"))
         show_lines([f"host {host} against agent {agent}: {games:,} games in {playoff:,} turns"])
     else:

@@ -22,7 +22,7 @@ _WIDEST = 1_000_000
 
 
 @dataclass(slots=True)
-class Node:
+class TreeNode:
     """A position in a tree, and the move that led to it."""
 
     points: list[list[float]]
@@ -34,11 +34,11 @@ class Node:
     over: bool = False
     coords: tuple[int, ...] = ()
     """The host's coordinates here; empty if the game is over."""
-    children: list[Node] = field(default_factory=list)
+    children: list[TreeNode] = field(default_factory=list)
     cut: bool = False
     """Whether its children were left out because the tree was too large."""
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[TreeNode]:
         """This node and all below it; parents before children, in the order of coordinates."""
         yield self
         for child in self.children:
@@ -77,7 +77,7 @@ def search_depth(position: Position, host: str | Player, rules: Rules = _BASIC) 
 
 
 @torch.no_grad()
-def search_tree(position: Position, host: str | Player, rules: Rules = _BASIC, max_size: int = 10_000) -> Node:
+def search_tree(position: Position, host: str | Player, rules: Rules = _BASIC, max_size: int = 10_000) -> TreeNode:
     """All games from one position. Nodes are added depth by depth, up to ``max_size``.
 
     Raises:
@@ -131,11 +131,11 @@ def _unique(position: Position) -> Position:
     return _rows(position, first)
 
 
-def _nodes(position: Position, rules: Rules) -> list[Node]:
+def _nodes(position: Position, rules: Rules) -> list[TreeNode]:
     here, ended = available(position.points), over(position, rules).tolist()
     nodes = []
     for i, rows in enumerate(here):
-        node = Node(position.points[i, rows].tolist(), over=ended[i])
+        node = TreeNode(position.points[i, rows].tolist(), over=ended[i])
         if position.weights is not None:
             node.weights = position.weights[i].tolist()
         if position.distinguished is not None and position.distinguished[i] >= 0:

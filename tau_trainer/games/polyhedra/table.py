@@ -115,7 +115,7 @@ class Table:
             + (f"entries 0 to {self.max_value}, seed {game.seed}" if game.start is None else "as given")
         )
         position, seeds = self.begin(), seeds_of(game.seed, 1)
-        yield f"{'start':>5}  {_told(position)}"
+        yield f"{'start':>5}  {_described(position)}"
         zeros = torch.zeros_like(seeds)
         for turn in range(1, game.max_steps + 1):
             if over(position, rules):
@@ -125,7 +125,7 @@ class Table:
             position = taken.position
             chosen = ",".join(str(k) for k in taken.coords[0].nonzero()[:, 0].tolist())
             yield f"{turn:>5}  host names {{{chosen}}}, agent takes {int(taken.axis)}"
-            yield f"{'':>5}  {_told(position)}"
+            yield f"{'':>5}  {_described(position)}"
         if over(position, rules):
             yield f"over after {game.max_steps} turns: the host has won"
         else:
@@ -158,7 +158,7 @@ class Table:
         return sum(1 for _ in root.walk())
 
 
-def _told(position: Position) -> str:
+def _described(position: Position) -> str:
     """The remaining points, the largest first coordinate first."""
     rows = position.points[0][available(position.points)[0]].tolist()
     rows.sort(reverse=True)
@@ -193,6 +193,6 @@ def player_of(role: Role, name: str, results_dir: str = "results") -> Player:
     latest = latest_checkpoint(RunFolder(folder, resumed=True).checkpoints, role)
     if latest.checkpoint is None:
         raise CheckpointError(f"--{role} {name}: the run has saved no {role}; name one that has")
-    facts = latest.checkpoint.manifest["learner"]["algorithm"]
-    learner.load(latest.checkpoint.tensors, facts, fresh=True)
+    metadata = latest.checkpoint.manifest["learner"]["algorithm"]
+    learner.load(latest.checkpoint.tensors, metadata, fresh=True)
     return Best(actor_of(learner, env.action_space), env)

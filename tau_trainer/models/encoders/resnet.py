@@ -18,7 +18,7 @@ BLOCKS = 2
 """Number of residual blocks in a stack."""
 
 
-class Residual(torch.nn.Module):
+class ResidualConvolutions(torch.nn.Module):
     """``x`` plus two convolutions of it, each after a swish."""
 
     def __init__(self, channels: int) -> None:
@@ -47,7 +47,7 @@ class Stack(torch.nn.Module):
     def __init__(self, inputs: int, channels: int) -> None:
         super().__init__()
         self.convolution = torch.nn.Conv2d(inputs, channels, 3, padding=1)
-        self.blocks = torch.nn.ModuleList(Residual(channels) for _ in range(BLOCKS))
+        self.blocks = torch.nn.ModuleList(ResidualConvolutions(channels) for _ in range(BLOCKS))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Maps [n, channels, (H - 1) // 2, (W - 1) // 2] of maps [n, inputs, H, W]."""
@@ -61,7 +61,7 @@ class Stack(torch.nn.Module):
         x = graph.convolution(self.convolution, x, f"{output}.convolution")
         x = graph.add("MaxPool", [x], f"{output}.pool", kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 0, 0])
         for i, block in enumerate(self.blocks):
-            assert isinstance(block, Residual)
+            assert isinstance(block, ResidualConvolutions)
             x = block.write(graph, x, f"{output}.block_{i}")
         return x
 

@@ -25,26 +25,26 @@ from tau_trainer.evaluation.play import Play
 from tau_trainer.remote.process import GoneError, Message, Parent
 from tau_trainer.rewards import EngineReward, Rewarder
 from tau_trainer.settings import RunSettings
-from tau_trainer.specs import Aggregation, BehaviorSpec
+from tau_trainer.specs import Aggregation, BehaviorSpec, Json
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.parent import TrainerLink
 from tau_trainer.training.actors.pusher import EVERYTHING, Pusher
 from tau_trainer.training.agents import AgentTrainer
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Coordinator
 from tau_trainer.training.task import task_of
 
 _BEAT_S = 0.25
 TOO_SLOW = "raise --timeout-wait if it is this slow"
 
 
-class _Actor(Overseer):
+class _Actor(Coordinator):
     """Plays one environment, to collect experience or to evaluate.
 
     The status in its parent: exchanges of the environment, decisions, and a heartbeat count.
     """
 
-    def __init__(self, parent: Parent, begin: Mapping[str, Any]) -> None:
+    def __init__(self, parent: Parent, begin: Json) -> None:
         """``begin``: the facts about this actor that the trainer sent."""
         self._trainer = TrainerLink(parent)
         self._hub = self._trainer.hub
@@ -53,14 +53,14 @@ class _Actor(Overseer):
         self._batcher = DecisionBatcher()
         self._pushers: dict[str, Pusher] = {}
         self._settings = RunSettings.model_validate(begin["settings"])
-        seats = self._settings.async_trainer.actors + 1
+        slots = self._settings.async_trainer.actors + 1
         engine_args = tuple(begin["engine_args"])
-        source = open_source(self._settings, seats, Path(begin["logs"]), engine_args, only=self._index)
+        source = open_source(self._settings, slots, Path(begin["logs"]), engine_args, only=self._index)
         self._task_of_run = task = task_of(self._settings)
         self.lessons = Lessons({})
-        self._told = _parameters(begin["parameters"])
+        self._parameters_received = _parameters(begin["parameters"])
         self._orders: asyncio.Queue[Message] = asyncio.Queue()
-        self._anew: Mapping[str, Any] | None = None
+        self._anew: Json | None = None
         """News of a round that require the environment to restart; None otherwise."""
         keys = task.keys if task is not None else None
         self.pair = AgentTrainerPair(
@@ -73,7 +73,7 @@ class _Actor(Overseer):
 
     @override
     def parameters(self, pair: int) -> Parameters:
-        return self._told
+        return self._parameters_received
 
     async def play(self) -> None:
         """Play to the end."""
@@ -123,7 +123,7 @@ class _Actor(Overseer):
                 await self._begin_anew(self._anew)
             self._show()
 
-    async def _begin_anew(self, news: Mapping[str, Any]) -> None:
+    async def _begin_anew(self, news: Json) -> None:
         for name, pusher in self._pushers.items():
             pusher.left = news["left"].get(name, pusher.left)
             pusher.begin_anew(news["generation"])
@@ -133,20 +133,20 @@ class _Actor(Overseer):
     async def _evaluate(self) -> None:
         """For each policy that arrives, play the requested number of whole episodes."""
         play = Play(self.pair.environment, lambda spec: self._pusher(spec).actor)
-        await play.begin(self._told)
+        await play.begin(self._parameters_received)
         self._trainer.tell("started", {})
         while not (play.left or self.pair.finishing):
-            kind, facts, arrays = await self._orders.get()
+            kind, data, arrays = await self._orders.get()
             if kind == "stop":
                 return
             for pusher in self._pushers.values():
-                pusher.begin_anew(facts["version"])
+                pusher.begin_anew(data["version"])
             returns: list[float] = []
-            chosen = self._pushers.get(facts["name"])
+            chosen = self._pushers.get(data["name"])
             if chosen is not None:  # otherwise its behavior has not appeared here yet
-                chosen.actor.policy = chosen.algorithm.policy(arrays, facts["version"])
-                await play.begin_anew(_parameters(facts["parameters"]))
-                returns = await self._returns(play, chosen.spec.short_name, facts["episodes"])
+                chosen.actor.policy = chosen.algorithm.policy(arrays, data["version"])
+                await play.begin_anew(_parameters(data["parameters"]))
+                returns = await self._returns(play, chosen.spec.short_name, data["episodes"])
             self._hub.take()  # values that the game reported during evaluation do not count
             self._trainer.tell("evaluated", {"returns": returns})
 
@@ -161,15 +161,15 @@ class _Actor(Overseer):
 
     def _hear(self, message: Message) -> None:
         """Handle a message of the trainer; belongs to the event loop."""
-        kind, facts, _ = message
+        kind, data, _ = message
         if kind == "stop":
             self.pair.finish()
         if kind == "parameters":
-            self._change(facts)
+            self._change(data)
         else:
             self._orders.put_nowait(message)
 
-    def _take(self, news: Mapping[str, Any]) -> None:
+    def _take(self, news: Json) -> None:
         """In lock step, handle the trainer's news at the end of a round."""
         # If the environment restarts, all steps until then are discarded.
         self._anew = None if news["generation"] is None else news
@@ -180,9 +180,9 @@ class _Actor(Overseer):
         if news["parameters"] is not None:
             self._change(news["parameters"])
 
-    def _change(self, facts: Mapping[str, Any]) -> None:
-        self._told = _parameters(facts["parameters"])
-        self.lessons.version, self.lessons.reset_version = facts["version"], facts["reset_version"]
+    def _change(self, data: Json) -> None:
+        self._parameters_received = _parameters(data["parameters"])
+        self.lessons.version, self.lessons.reset_version = data["version"], data["reset_version"]
 
     def _trainer_is_gone(self) -> None:
         """The trainer has disconnected: stop playing; belongs to the event loop."""
@@ -196,11 +196,11 @@ class _Actor(Overseer):
         """The pusher of a behavior. Waits for the trainer's weights, because no agent acts before. Raises GoneError."""
         task = self._task_of_run
         visible = task.visible(spec) if task is not None else spec
-        facts = self._trainer.ask("behavior", {"behavior": behavior_json.to_json(spec)})
-        pusher = self._pushers.get(facts["name"])
+        data = self._trainer.ask("behavior", {"behavior": behavior_json.to_json(spec)})
+        pusher = self._pushers.get(data["name"])
         if pusher is None:
-            facts = {**facts, "behavior": behavior_json.to_json(visible)}
-            pusher = self._pushers[facts["name"]] = Pusher(self._trainer, self._settings, self._begin, facts)
+            data = {**data, "behavior": behavior_json.to_json(visible)}
+            pusher = self._pushers[data["name"]] = Pusher(self._trainer, self._settings, self._begin, data)
         return pusher
 
     def _rewarder(self, spec: BehaviorSpec) -> Rewarder:
@@ -214,7 +214,7 @@ class _Actor(Overseer):
                 self._hub.add(pusher.name, stat.key, stat.value, stat.aggregation)
 
 
-def _parameters(plain: Mapping[str, Any]) -> dict[str, float | Sampler]:
+def _parameters(plain: Json) -> dict[str, float | Sampler]:
     """Parameters from the form of :func:`plain_parameters`."""
     return {
         name: value if isinstance(value, float) else Sampler(SamplerKind(value[0]), value[1], tuple(value[2]))
@@ -234,5 +234,5 @@ def work(parent: Parent) -> None:
     """Play for the trainer until it sends "stop"."""
     torch.set_num_threads(1)
     begin = parent.hear()
-    actor = _Actor(parent, {**parent.arguments, **begin.facts})
+    actor = _Actor(parent, {**parent.arguments, **begin.data})
     asyncio.run(actor.play())

@@ -22,10 +22,10 @@ from tau_trainer.training.actors.pace import Pace, Push, ReplayPace, RolloutPace
 from tau_trainer.training.learning.learner import Learner
 
 
-class Steward(Protocol):
+class Manager(Protocol):
     """Runs evaluations for trainers and checks whether actors have finished."""
 
-    async def have_played(self, learner: Learner, opts: int) -> None:
+    async def request_evaluation(self, learner: Learner, opts: int) -> None:
         """Have the learner's current policy evaluated, after its first ``opts`` gradient steps."""
 
     def wake(self) -> None:
@@ -42,21 +42,21 @@ class AsyncTrainer:
         recorded: its figures.
     """
 
-    def __init__(self, learner: Learner, settings: AsyncTrainerSettings, weights: Publisher, steward: Steward) -> None:
+    def __init__(self, learner: Learner, settings: AsyncTrainerSettings, weights: Publisher, manager: Manager) -> None:
         """The learner must have its weights already.
 
         Args:
             learner: has its counters already if a run is resumed.
             settings: ``async_trainer``.
             weights: place to publish the newest weights.
-            steward: runs what is due after updates.
+            manager: runs what is due after updates.
         """
         self.learner = learner
         self.weights = weights
         self.pace: Pace = (RolloutPace if learner.algorithm.rollout_size else ReplayPace)(learner, settings)
         self.recorded = learner.progress.gather()
         self._settings = settings
-        self._steward = steward
+        self._manager = manager
         self._learned = learner.progress.opts, learner.progress.update_seconds
         self._queue: deque[Push] = deque()
         self._moved, self._room = asyncio.Event(), asyncio.Event()
@@ -97,7 +97,7 @@ class AsyncTrainer:
         """Count decisions of actors."""
         self.learner.count(decisions)
         if self.learner.done:
-            self._steward.wake()
+            self._manager.wake()
 
     def current(self, actor: int, version: int) -> None:
         """Report that an actor holds nothing made with weights older than ``version``."""
@@ -196,7 +196,7 @@ class AsyncTrainer:
         finally:
             self._end()
             self.open()
-            self._steward.wake()
+            self._manager.wake()
 
     def _end(self) -> None:
         self.learner.flush()
@@ -243,10 +243,10 @@ class AsyncTrainer:
         if (self.pace.rollouts or due(settings.sync_interval)) and not self._in_rounds:
             self.publish()
         if due(settings.eval_interval):
-            await self._steward.have_played(self.learner, opts)
+            await self._manager.request_evaluation(self.learner, opts)
         if not self.done and settings.max_opts is not None and opts >= settings.max_opts:
             self.drop()
-            self._steward.wake()
+            self._manager.wake()
 
     def publish(self) -> None:
         """Publish the newest weights for actors."""

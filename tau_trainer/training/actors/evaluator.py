@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 from tau_trainer.errors import ActorError, TauError, sentence_of
 from tau_trainer.evaluation.candidates import ScoredPolicy
-from tau_trainer.evaluation.episodes import Episodes
+from tau_trainer.evaluation.episodes import EpisodeLog
 from tau_trainer.metrics import keys
 from tau_trainer.models import Policy
 from tau_trainer.remote.process import Message
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.training.actors.actor import plain_parameters
-from tau_trainer.training.actors.link import ActorProcess, Board
+from tau_trainer.training.actors.link import ActorContext, ActorProcess
 from tau_trainer.training.learning.learner import Learner
 
 _HURRY_S = 10.0
@@ -43,11 +43,11 @@ class Evaluator:
     for at most the plan's ``stall_s``.
     """
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, context: ActorContext) -> None:
         """Starts nothing before the first policy arrives."""
-        index = board.own.actors
-        self._process = ActorProcess(board, index, board.plan.log_folder / "Evaluator.log", evaluates=True)
-        self._board = board
+        index = context.own.actors
+        self._process = ActorProcess(context, index, context.plan.log_folder / "Evaluator.log", evaluates=True)
+        self._context = context
         self._waiting: dict[str, _Asked] = {}
         self._versions: dict[str, int] = {}
         """Version of the newest policy of each learner that arrived."""
@@ -70,7 +70,7 @@ class Evaluator:
             self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        callbacks = self._board.pool.shared.callbacks
+        callbacks = self._context.pool.shared.callbacks
         try:
             while self._waiting or not self._closing:
                 if not self._waiting:
@@ -94,30 +94,30 @@ class Evaluator:
                     await self._process.revive(error, self._launch)
         except TauError as error:
             self._closing = True
-            self._board.hub.warning(f"evaluation has stopped: {sentence_of(error)}")
+            self._context.hub.warning(f"evaluation has stopped: {sentence_of(error)}")
         finally:
             self._idle.set()
             await self._process.kill()
 
     async def _launch(self) -> None:
-        await self._process.start(lambda: self._board.overseer.parameters(self._process.index), self._next)
+        await self._process.start(lambda: self._context.coordinator.parameters(self._process.index), self._next)
         self._launched = True
 
     async def _next(self) -> Message:
         message = await self._process.receive()
         if message[0] == "behavior":
-            self._process.tell("answer", self._board.behavior(self._process.index, message[1]))
+            self._process.tell("answer", self._context.behavior(self._process.index, message[1]))
         elif message[0] == "event":
-            self._board.hub.event(message[1]["kind"], **message[1]["fields"])
+            self._context.hub.event(message[1]["kind"], **message[1]["fields"])
         return message
 
     async def _play(self, asked: _Asked) -> list[float]:
-        plan, index, policy = self._board.plan, self._process.index, asked.policy
+        plan, index, policy = self._context.plan, self._process.index, asked.policy
         # In lock step, the episodes depend on the policy, not on those that were played before.
-        parameters = {**self._board.overseer.parameters(index), **plan.fresh_seed(index, policy.version)}
-        facts = {"name": asked.learner.name, "version": policy.version, "episodes": self._board.own.eval_episodes}
-        facts["parameters"] = plain_parameters(parameters)
-        self._process.tell("evaluate", facts, policy.weights)
+        parameters = {**self._context.coordinator.parameters(index), **plan.fresh_seed(index, policy.version)}
+        data = {"name": asked.learner.name, "version": policy.version, "episodes": self._context.own.eval_episodes}
+        data["parameters"] = plain_parameters(parameters)
+        self._process.tell("evaluate", data, policy.weights)
         while (message := await self._next())[0] != "evaluated":
             pass
         return list(message[1]["returns"])
@@ -125,23 +125,23 @@ class Evaluator:
     def _score(self, asked: _Asked, returns: list[float]) -> dict[str, float]:
         """The scores of a policy. Keep the policy if it is strictly better than the best so far."""
         learner, version = asked.learner, asked.policy.version
-        score = Episodes(returns).mean_return
+        score = EpisodeLog(returns).mean_return
         if score is None:
             return {}
-        self._board.hub.add(learner.name, keys.EPISODE_RETURN, score)
-        self._board.hub.event("evaluation", behavior=learner.name, opts=asked.opts, score=score, version=version)
+        self._context.hub.add(learner.name, keys.EPISODE_RETURN, score)
+        self._context.hub.event("evaluation", behavior=learner.name, opts=asked.opts, score=score, version=version)
         scores = {keys.EPISODE_RETURN: score}
-        learner.judge.take(ScoredPolicy(asked.policy, asked.decisions, scores, (score, 0.0)))
+        learner.tracker.take(ScoredPolicy(asked.policy, asked.decisions, scores, (score, 0.0)))
         return scores
 
     async def settled(self, limit_s: float | None = None) -> None:
         """Wait until all policies are played. Give up after ``limit_s``."""
-        limit_s = self._board.plan.stall_s if limit_s is None else limit_s
+        limit_s = self._context.plan.stall_s if limit_s is None else limit_s
         try:
             if self._task is not None:
                 await asyncio.wait_for(self._idle.wait(), limit_s)
         except TimeoutError:
-            self._board.hub.warning(
+            self._context.hub.warning(
                 f"evaluation has stopped: one has not ended within {limit_s:.3g} s; "
                 "lower eval_episodes, or raise --timeout-wait"
             )
@@ -164,7 +164,7 @@ class Evaluator:
         for learner in last:
             if self._versions.get(learner.name) != learner.policy.version:
                 self.evaluate(learner, learner.policy, learner.progress.opts)
-        each_s = min(self._board.plan.stall_s, max(_HURRY_S, 2.0 * self._longest_s))
+        each_s = min(self._context.plan.stall_s, max(_HURRY_S, 2.0 * self._longest_s))
         await self.settled(each_s * (len(self._waiting) + 1) if interrupted else None)
         self._closing = True
         self._came.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,16 @@ from tau_trainer.errors import ActorError, EngineError, PortInUseError, Settings
 from tau_trainer.remote.here import Here
 from tau_trainer.remote.process import NO_ARRAYS, Message, Places, Process, Target
 from tau_trainer.remote.weights import layout_of
-from tau_trainer.specs import StepBatch
+from tau_trainer.specs import Json, StepBatch
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.actor import TOO_SLOW, plain_parameters
-from tau_trainer.training.actors.async_trainer import AsyncTrainer, Steward
+from tau_trainer.training.actors.async_trainer import AsyncTrainer, Manager
 from tau_trainer.training.actors.rounds import Rounds
 from tau_trainer.training.learning.pool import LearnerPool
-from tau_trainer.training.pairs.pair import Overseer
+from tau_trainer.training.pairs.pair import Coordinator
 from tau_trainer.training.plan import RunPlan
 
-_BOARDS = 16
+_MOST_BEHAVIORS = 16
 """Most behaviors whose weights can be shared: actors inherit the memory before their behaviors are known."""
 _LOOK_S = 0.5
 """Seconds between two checks of a silent process. Checks are counted, so a paused machine makes no process late."""
@@ -36,15 +36,15 @@ _WAKE = Message("wake", {}, {})
 """Placeholder message: something other than messages needs a check."""
 
 
-class Board:
-    """The state that all actors of a run share: where they run, a lock while environments start, and the overseer."""
+class ActorContext:
+    """The state that all actors of a run share: where they run, a lock while environments start, the coordinator."""
 
     def __init__(
         self,
         plan: RunPlan,
         pool: LearnerPool,
-        overseer: Overseer,
-        steward: Steward,
+        coordinator: Coordinator,
+        manager: Manager,
         expected: Callable[[], set[int]],
         places: Places | None = None,
     ) -> None:
@@ -53,22 +53,22 @@ class Board:
         Args:
             plan: of the run.
             pool: its learners.
-            overseer: answers actors.
-            steward: runs evaluations for trainers and checks whether actors have finished.
+            coordinator: answers actors.
+            manager: runs evaluations for trainers and checks whether actors have finished.
             expected: returns the actors that play now or will play.
             places: where they run; None: on this machine.
         """
-        self.plan, self.pool, self.overseer = plan, pool, overseer
+        self.plan, self.pool, self.coordinator = plan, pool, coordinator
         self.hub = pool.shared.hub
         self.own = plan.settings.async_trainer
-        self.place = (places or Here)(self.own.actors + 1, _BOARDS)
-        """Has seats for the actors and for the evaluator."""
+        self.place = (places or Here)(self.own.actors + 1, _MOST_BEHAVIORS)
+        """Has slots for the actors and for the evaluator."""
         self.trainers: dict[str, AsyncTrainer] = {}
         self.starting = asyncio.Lock()
         """Held while an environment starts, so that they start one after another."""
-        self.rounds = Rounds(self.trainers, expected, overseer) if plan.lock_step else None
+        self.rounds = Rounds(self.trainers, expected, coordinator) if plan.lock_step else None
         """Decides in lock step when actors continue; None: each actor continues by itself."""
-        self._steward = steward
+        self._manager = manager
         self._played = False
 
     @property
@@ -87,10 +87,10 @@ class Board:
             "engine_args": self.plan.engine_args,
         }
 
-    def behavior(self, pair: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def behavior(self, pair: int, data: Json) -> dict[str, Any]:
         """A behavior appears in an actor: the facts to build its acting side from. Raises SettingsError."""
-        spec = behavior_json.from_json(facts["behavior"])
-        said = self.overseer.conflict(pair, [spec])
+        spec = behavior_json.from_json(data["behavior"])
+        said = self.coordinator.conflict(pair, [spec])
         if said is not None:
             raise SettingsError(said)
         learner = self.pool.learner(pair, spec)
@@ -101,13 +101,13 @@ class Board:
                 "much it needs (rollout_size), so actors do not know how much to collect; use execution: sync"
             )
         if trainer is None:
-            if len(self.trainers) == _BOARDS:
+            if len(self.trainers) == _MOST_BEHAVIORS:
                 raise SettingsError(
-                    f"actors share the weights of at most {_BOARDS} behaviors, but this environment has more; "
+                    f"actors share the weights of at most {_MOST_BEHAVIORS} behaviors, but this environment has more; "
                     "use execution: sync"
                 )
             weights = self.place.newest(layout_of(learner.policy.weights))
-            trainer = self.trainers[learner.name] = AsyncTrainer(learner, self.own, weights, self._steward)
+            trainer = self.trainers[learner.name] = AsyncTrainer(learner, self.own, weights, self._manager)
         return {
             "name": learner.name,
             "weights": trainer.weights.reference,
@@ -124,22 +124,22 @@ class Board:
 class ActorProcess:
     """The trainer's end of one process. To the code that watches pairs, it is the pair's environment."""
 
-    def __init__(self, board: Board, index: int, log: Path, *, evaluates: bool = False) -> None:
+    def __init__(self, context: ActorContext, index: int, log: Path, *, evaluates: bool = False) -> None:
         """Starts nothing yet."""
-        env = board.plan.settings.env_settings
+        env = context.plan.settings.env_settings
         self.index = index
         self.name = "the evaluator" if evaluates else f"actor {index}"
         self.waits_for: str | None = f"{self.name} to start"
         self.absent: str | None = None
         self.receiving_seconds = 0.0
-        self._board = board
+        self._context = context
         self._log = log
         self._evaluates = evaluates
         self._budget = RestartBudget(
             env.max_lifetime_restarts,
             env.restarts_rate_limit_n,
             env.restarts_rate_limit_period_s,
-            partial(board.hub.warning, pair=index),
+            partial(context.hub.warning, pair=index),
         )
         self._limit_s = float(env.timeout_wait)
         self._process: Process | None = None
@@ -155,7 +155,7 @@ class ActorProcess:
     @property
     def exchanges(self) -> int:
         """Steps of its environment so far, plus those of the evaluator, which this process may wait for."""
-        return int(self._board.place.status[[self.index, -1], 0].sum())
+        return int(self._context.place.status[[self.index, -1], 0].sum())
 
     @property
     def restarts(self) -> int:
@@ -179,17 +179,17 @@ class ActorProcess:
 
     def _launch(self) -> None:
         """Start a process, which waits for the message "begin". Raises ActorError."""
-        _ = self._board.played  # read the old process's status before it is cleared
+        _ = self._context.played  # read the old process's status before it is cleared
         if self._process is not None:
             self._process.end()
         arguments = {"index": self.index, "evaluates": self._evaluates}
         target = Target(
             "tau_trainer.training.actors.actor",
-            self._board.arguments | arguments,
+            self._context.arguments | arguments,
             self.name,
             ActorError,
             self._log,
-            seat=self.index,
+            slot=self.index,
             several=True,
             folders=("logs",),
         )
@@ -199,22 +199,22 @@ class ActorProcess:
             with contextlib.suppress(RuntimeError):  # the loop is closed, so the message has no receiver
                 loop.call_soon_threadsafe(inbox.put_nowait, message)
 
-        self._inbox, self._process = inbox, self._board.place.launch(target, take)
+        self._inbox, self._process = inbox, self._context.place.launch(target, take)
 
     async def start(self, parameters: Callable[[], Parameters], hear: Callable[[], Awaitable[Message]]) -> None:
         """Start a process and, in its turn, its environment; ``hear``: returns the next message. Raises ActorError."""
         self._launch()
-        async with self._board.starting:
+        async with self._context.starting:
             self.lives, self.delivers = self.lives + self.delivers, False
-            now = {"lives": self.lives, "generation": self._board.overseer.generation}
+            now = {"lives": self.lives, "generation": self._context.coordinator.generation}
             self.tell("begin", now | {"parameters": plain_parameters(parameters())})
             while (await hear())[0] != "started":
                 pass
 
-    def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
+    def tell(self, kind: str, data: Json, arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message. A process that has ended is noticed later, by its silence."""
         if self._process is not None:
-            self._process.say(kind, facts, arrays)
+            self._process.say(kind, data, arrays)
 
     async def receive(self) -> Message:
         """Its next message. Call while no answer to it is pending.
@@ -223,7 +223,7 @@ class ActorProcess:
         environment.
         """
         assert self._process is not None
-        process, shown = self._process, self._board.place.status[self.index]
+        process, shown = self._process, self._context.place.status[self.index]
         message, beat, looks = None, -1, 0
         while message is None:
             try:
@@ -249,8 +249,8 @@ class ActorProcess:
         """
         if isinstance(error, ActorError):
             return True
-        began = bool(self._board.place.status[self.index, 0])
-        return self._board.played and not (began or isinstance(error, PortInUseError))
+        began = bool(self._context.place.status[self.index, 0])
+        return self._context.played and not (began or isinstance(error, PortInUseError))
 
     async def revive(self, error: EngineError, start: Callable[[], Any]) -> None:
         """Replace the process, within its budget. Raises the last error once the budget is used up."""

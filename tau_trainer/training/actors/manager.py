@@ -7,7 +7,6 @@ its messages arrive, and a process that dies is replaced within its budget.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,17 +19,17 @@ from tau_trainer.memory import Rollout, Work
 from tau_trainer.metrics import PairMetrics
 from tau_trainer.remote.process import Message, Places
 from tau_trainer.runs.callbacks import EpisodeInfo
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, Json
 from tau_trainer.training.actors.actor import plain_parameters
-from tau_trainer.training.actors.async_trainer import AsyncTrainer, Steward
+from tau_trainer.training.actors.async_trainer import AsyncTrainer, Manager
 from tau_trainer.training.actors.evaluator import Evaluator
-from tau_trainer.training.actors.link import ActorProcess, Board
+from tau_trainer.training.actors.link import ActorContext, ActorProcess
 from tau_trainer.training.actors.pace import Push
 from tau_trainer.training.actors.rounds import RoundEnd
 from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
-from tau_trainer.training.pairs.pair import Overseer, Pair
+from tau_trainer.training.pairs.pair import Coordinator, Pair
 from tau_trainer.training.pairs.parallel import FINISH_S, ParallelTrainer
 from tau_trainer.training.plan import RunPlan
 
@@ -38,10 +37,10 @@ from tau_trainer.training.plan import RunPlan
 class ActorPair(Pair):
     """One actor, from the trainer's point of view."""
 
-    def __init__(self, board: Board, index: int) -> None:
-        self.process = ActorProcess(board, index, board.plan.log_folder / f"Actor-{index}.log")
-        super().__init__(index, self.process, Tally(), board.overseer, board.overseer.lessons)
-        self._board = board
+    def __init__(self, context: ActorContext, index: int) -> None:
+        self.process = ActorProcess(context, index, context.plan.log_folder / f"Actor-{index}.log")
+        super().__init__(index, self.process, Tally(), context.coordinator, context.coordinator.lessons)
+        self._context = context
         self._started: set[str] = set()
         self.seconds = 0.0
         """Seconds that it played; set when it has said goodbye."""
@@ -80,7 +79,7 @@ class ActorPair(Pair):
             except EngineError as error:
                 with self._start():
                     await self._replace(error)
-            if self._told != self._lessons.version:
+            if self._lessons_version != self._lessons.version:
                 self.process.tell("parameters", self._changed())
 
     @override
@@ -93,7 +92,7 @@ class ActorPair(Pair):
             while not self.seconds:
                 await self._next()
         except EngineError as error:
-            self._board.hub.warning(f"{sentence_of(error)} while it was ending", pair=self.id)
+            self._context.hub.warning(f"{sentence_of(error)} while it was ending", pair=self.id)
         self.leave()
         await self.process.end()
 
@@ -118,73 +117,73 @@ class ActorPair(Pair):
     def leave(self) -> None:
         """Stop waiting for this actor."""
         for name in self._started:
-            self._board.trainers[name].leaves(self.id)
+            self._context.trainers[name].leaves(self.id)
         self._started.clear()
-        if self._board.rounds is not None:
-            self._board.rounds.wake()
+        if self._context.rounds is not None:
+            self._context.rounds.wake()
 
     async def _next(self) -> Message:
         """Receive and handle the next message."""
         message = await self.process.receive()
-        kind, facts, arrays = message
+        kind, data, arrays = message
         if kind == "behavior":
-            answer = self._board.behavior(self.id, facts)
-            self._board.trainers[answer["name"]].begins(self.id)
+            answer = self._context.behavior(self.id, data)
+            self._context.trainers[answer["name"]].begins(self.id)
             self._started.add(answer["name"])
             self.process.tell("answer", answer)
         elif kind == "push":
-            await self._push(facts, arrays)
+            await self._push(data, arrays)
         elif kind == "current":
-            self._board.trainers[facts["name"]].current(self.id, facts["version"])
+            self._context.trainers[data["name"]].current(self.id, data["version"])
         elif kind == "event":
-            self._board.hub.event(facts["kind"], **facts["fields"])
+            self._context.hub.event(data["kind"], **data["fields"])
         elif kind == "bye":
-            self._record(facts)
-            self.seconds, self.goodbye = max(facts["seconds"], 1e-9), facts["goodbye"]
+            self._record(data)
+            self.seconds, self.goodbye = max(data["seconds"], 1e-9), data["goodbye"]
         return message
 
-    async def _push(self, facts: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    async def _push(self, data: Json, arrays: Json) -> None:
         self.process.delivers = True
-        trainer = self._board.trainers[facts["name"]]
-        work = Work.received({**facts, "source": self.id}, arrays)
-        push = Push(work, len(Rollout(work)) if arrays else 0, facts["seconds_on_the_way"])
+        trainer = self._context.trainers[data["name"]]
+        work = Work.received({**data, "source": self.id}, arrays)
+        push = Push(work, len(Rollout(work)) if arrays else 0, data["seconds_on_the_way"])
         news: dict[str, Any] = {}
-        if self._board.rounds is None:
+        if (rounds := self._context.rounds) is None:
             await trainer.put(push)
-            self._count(trainer, facts)
+            self._count(trainer, data)
         else:
-            news = self._news(await self._board.rounds.hand_over(trainer, push, lambda: self._count(trainer, facts)))
+            news = self._news(await rounds.hand_over(trainer, push, lambda: self._count(trainer, data)))
         self.process.tell("accepted", news)
 
     def _news(self, end: RoundEnd) -> dict[str, Any]:
         """The facts that it needs to continue after a round."""
-        changed = end.anew or self._told != self._lessons.version
+        changed = end.anew or self._lessons_version != self._lessons.version
         if end.anew:
             self.process.lives, self.process.delivers = 0, False
         return {
             "left": end.left,
             "stop": self.finished,
-            "generation": self._board.overseer.generation if end.anew else None,
+            "generation": self._context.coordinator.generation if end.anew else None,
             "parameters": self._changed() if changed else None,
         }
 
-    def _count(self, trainer: AsyncTrainer, facts: Mapping[str, Any]) -> None:
-        self._record(facts)
-        self.tally.decisions += facts["decisions"]
-        trainer.count(facts["decisions"])
+    def _count(self, trainer: AsyncTrainer, data: Json) -> None:
+        self._record(data)
+        self.tally.decisions += data["decisions"]
+        trainer.count(data["decisions"])
 
-    def _record(self, facts: Mapping[str, Any]) -> None:
+    def _record(self, data: Json) -> None:
         """Record the numbers that its hub has gathered."""
-        hub = self._board.hub
-        for behavior, key, aggregation, pair, values in facts["records"]:
+        hub = self._context.hub
+        for behavior, key, aggregation, pair, values in data["records"]:
             hub.add(behavior, key, values, Aggregation(aggregation), pair=pair)
-        for behavior, returns, lengths, groups in facts["episodes"]:
+        for behavior, returns, lengths, groups in data["episodes"]:
             hub.episode(behavior, self.id, returns, lengths, groups)
-            learner = self._board.trainers[behavior].learner
+            learner = self._context.trainers[behavior].learner
             self._lessons.episodes(learner.spec.short_name, np.array(returns, np.float32))
             self.tally.episodes[behavior] += len(returns)
             learner.ended(earned(returns, groups))
-            callbacks = self._board.pool.shared.callbacks
+            callbacks = self._context.pool.shared.callbacks
             if "on_episode_end" in callbacks.wanted:
                 for total, length in zip(returns, lengths, strict=True):
                     info = EpisodeInfo(behavior, self.id, learner.decisions, total, int(length))
@@ -198,38 +197,40 @@ class ActorPair(Pair):
         return {"parameters": parameters, **versions}
 
 
-class ActorManager(ParallelTrainer[ActorPair], Steward):
+class ActorManager(ParallelTrainer[ActorPair], Manager):
     """Runs actors side by side: a :class:`ParallelTrainer` whose pairs play in processes of their own.
 
     ``run`` starts them, their environments one after another, and returns when all have ended; ``finish`` asks all to
-    end; ``join`` waits until every acknowledged push is learned from, and ``judge`` until the last policies are
+    end; ``join`` waits until every acknowledged push is learned from, and ``evaluate_last`` until the last policies are
     evaluated.
     """
 
-    def __init__(self, plan: RunPlan, pool: LearnerPool, overseer: Overseer, places: Places | None = None) -> None:
+    def __init__(
+        self, plan: RunPlan, pool: LearnerPool, coordinator: Coordinator, places: Places | None = None
+    ) -> None:
         """Prepare ``async_trainer.actors`` actors, of which as many run at once as the plan says; starts nothing.
 
         ``places``: where they run; None: on this machine.
         """
-        self.board = board = Board(plan, pool, overseer, self, self._expected, places)
-        self.evaluator = Evaluator(board)
-        actors = [ActorPair(board, index) for index in range(board.own.actors)]
-        super().__init__(actors, board.plan.max_concurrent, board.hub, board.overseer)
+        self.context = context = ActorContext(plan, pool, coordinator, self, self._expected, places)
+        self.evaluator = Evaluator(context)
+        actors = [ActorPair(context, index) for index in range(context.own.actors)]
+        super().__init__(actors, context.plan.max_concurrent, context.hub, context.coordinator)
 
     @property
     def trainers(self) -> list[AsyncTrainer]:
         """One for each behavior that has appeared."""
-        return list(self.board.trainers.values())
+        return list(self.context.trainers.values())
 
     def _expected(self) -> set[int]:
         """Actors that play or will play."""
         return {pair.id for pair in self.pairs if not (pair.finished or pair.state.ended)}
 
     @override
-    async def have_played(self, learner: Learner, opts: int) -> None:
+    async def request_evaluation(self, learner: Learner, opts: int) -> None:
         """Evaluate during learning; in lock step, wait for the result before learning continues."""
         self.evaluator.evaluate(learner, learner.policy, opts)
-        if self.board.rounds is not None:
+        if self.context.rounds is not None:
             await self.evaluator.settled()
 
     @override
@@ -243,8 +244,8 @@ class ActorManager(ParallelTrainer[ActorPair], Steward):
         super().finish()
         for trainer in self.trainers:
             trainer.open()
-        if self.board.rounds is not None:
-            self.board.rounds.open()
+        if self.context.rounds is not None:
+            self.context.rounds.open()
 
     async def cancel(self, grace_s: float = FINISH_S) -> None:
         """End all actors, see there. With a grace period of 0, the evaluator is stopped at once too."""
@@ -258,21 +259,21 @@ class ActorManager(ParallelTrainer[ActorPair], Steward):
         if at_once:
             for trainer in self.trainers:
                 trainer.drop()
-        if self.board.rounds is not None:
-            await self.board.rounds.finish()
+        if self.context.rounds is not None:
+            await self.context.rounds.finish()
         for trainer in self.trainers:
             await trainer.finish()
         if at_once:
             self.evaluator.stop()
 
-    async def judge(self) -> None:
+    async def evaluate_last(self) -> None:
         """Evaluate the last policies like those before them, and end the evaluator."""
         last = [trainer.learner for trainer in self.trainers if trainer.learner.progress.updates]
-        await self.evaluator.finish(last if self.board.own.eval_interval else (), interrupted=self._cancelled)
+        await self.evaluator.finish(last if self.context.own.eval_interval else (), interrupted=self._cancelled)
 
     def close(self) -> None:
         """Release the resources that processes share."""
-        self.board.close()
+        self.context.close()
 
     def figures(self) -> list[str]:
         """The figures that border's trainer prints at its end, for each behavior and each actor."""

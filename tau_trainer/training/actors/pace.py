@@ -141,11 +141,11 @@ class ReplayPace(Pace):
 
     def __init__(self, learner: Learner, settings: AsyncTrainerSettings) -> None:
         super().__init__(learner, settings)
-        numbers = OffPolicyHyperparameters.of(learner.settings.hyperparameters)
+        hyper = OffPolicyHyperparameters.of(learner.settings.hyperparameters)
         if settings.samples_per_update is not None:
-            self._budget = Budget(learner, numbers, settings.samples_per_update)
+            self._budget = Budget(learner, hyper, settings.samples_per_update)
         else:
-            self._budget = budget_of(learner, numbers, repeatable=settings.mode == "lock_step")
+            self._budget = budget_of(learner, hyper, repeatable=settings.mode == "lock_step")
 
     @override
     def take_in(self, samples: int) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import queue
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from tau_trainer.columns import Arrays
 from tau_trainer.metrics import Event, MetricsHub
 from tau_trainer.remote.process import NO_ARRAYS, GoneError, Message, Parent, Take
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, Json
 
-News = Callable[[Mapping[str, Any]], None]
+News = Callable[[Json], None]
 _LAST_S = 5.0
 """Seconds for an environment to end after the trainer has disconnected."""
 
@@ -36,7 +36,7 @@ class TrainerLink:
         self._answers = queue.SimpleQueue[dict[str, Any] | None]()
         self._accepted = queue.SimpleQueue[dict[str, Any] | None]()
         self._unaccepted = 0
-        self._news: News = lambda facts: None
+        self._news: News = lambda data: None
 
     def listen(self, hear: Take, news: News, gone: Callable[[], None]) -> None:
         """Receive messages from now on. Call in the event loop, which also calls ``hear`` and ``gone``.
@@ -51,9 +51,9 @@ class TrainerLink:
 
         def take(message: Message) -> None:
             if message.kind == "accepted":
-                self._accepted.put(message.facts)
+                self._accepted.put(message.data)
             elif message.kind == "answer":
-                self._answers.put(message.facts)
+                self._answers.put(message.data)
             else:
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(hear, message)
@@ -68,25 +68,25 @@ class TrainerLink:
 
         self.parent.listen(take, end)
 
-    def tell(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS) -> None:
+    def tell(self, kind: str, data: Json, arrays: Arrays = NO_ARRAYS) -> None:
         """Send a message. Raises GoneError if the trainer has disconnected."""
-        self.parent.say(kind, facts, arrays)
+        self.parent.say(kind, data, arrays)
 
-    def ask(self, kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, kind: str, data: Json) -> dict[str, Any]:
         """Send a message and wait for the answer. Raises GoneError if the trainer has disconnected."""
-        self.tell(kind, facts)
+        self.tell(kind, data)
         answer = self._answers.get()
         if answer is None:
             raise GoneError
         return answer
 
-    def push(self, facts: Mapping[str, Any], arrays: Arrays) -> None:
+    def push(self, data: Json, arrays: Arrays) -> None:
         """Push transitions once all earlier ones are accepted, which makes an actor wait that is ahead.
 
         Raises GoneError.
         """
         self.wait()
-        self.tell("push", {**facts, **self.hub.take()}, arrays)
+        self.tell("push", {**data, **self.hub.take()}, arrays)
         self._unaccepted += 1
 
     def wait(self) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
@@ -12,7 +9,7 @@ from tau_trainer.collection.decisions import Actor, Sink
 from tau_trainer.errors import SettingsError
 from tau_trainer.memory import Work
 from tau_trainer.settings import RunSettings, TrainerSettings
-from tau_trainer.specs import FloatArray
+from tau_trainer.specs import FloatArray, Json
 from tau_trainer.training import behavior_json
 from tau_trainer.training.actors.parent import TrainerLink
 
@@ -22,27 +19,25 @@ EVERYTHING = 1
 class Pusher(Sink):
     """The collecting side of a behavior. Implements :class:`~tau_trainer.collection.decisions.ExperienceSink`."""
 
-    def __init__(
-        self, trainer: TrainerLink, settings: RunSettings, begin: Mapping[str, Any], facts: Mapping[str, Any]
-    ) -> None:
-        """``settings``: of the run; ``begin``: the trainer's facts about this actor; ``facts``: about this behavior."""
-        self.name: str = facts["name"]
-        self.spec = behavior_json.from_json(facts["behavior"])
+    def __init__(self, trainer: TrainerLink, settings: RunSettings, begin: Json, data: Json) -> None:
+        """``settings``: of the run; ``begin``: what the trainer says of this actor; ``data``: of this behavior."""
+        self.name: str = data["name"]
+        self.spec = behavior_json.from_json(data["behavior"])
         self._async = settings.async_trainer
         exploration = None if begin["evaluates"] else self._async.exploration_of(begin["index"])
         self.settings: TrainerSettings = exploring(settings.of_behavior(self.spec.short_name), exploration)
-        self.left: int | None = None if begin["evaluates"] else facts["left"]
+        self.left: int | None = None if begin["evaluates"] else data["left"]
         """Decisions allowed until the trainer's next answer; None: it stores no more transitions."""
-        super().__init__(make_algorithm(Setup(self.spec, self.settings, facts["seed"], facts["reward_width"])))
+        super().__init__(make_algorithm(Setup(self.spec, self.settings, data["seed"], data["reward_width"])))
         self.decisions = 0
         """Number of decisions made by this process."""
-        self._weights = trainer.parent.newest(facts["weights"])
+        self._weights = trainer.parent.newest(data["weights"])
         self._trainer = trainer
         self._uncounted = 0
         """Decisions not yet reported to the trainer."""
         self._seen, newest = self._weights.written, self._weights.read()
         self._opts = self._pushed_at = newest.opts
-        self._words: tuple[int, int] = facts["seed"], begin["index"]
+        self._words: tuple[int, int] = data["seed"], begin["index"]
         policy = self.algorithm.policy(newest.arrays, newest.version)
         deterministic = begin["evaluates"] or self.settings.network_settings.deterministic
         self.actor = Actor(policy, self._rng(begin["generation"], begin["lives"]), deterministic=deterministic)
@@ -111,10 +106,10 @@ class Pusher(Sink):
                 self._trainer.tell("current", {"name": self.name, "version": self.actor.policy.version})
                 self._pushed_at = self._opts
             return
-        facts, arrays = work.sent()
+        data, arrays = work.sent()
         counted = min(self._uncounted, self.left)
         self._uncounted -= counted
-        self._trainer.push({**facts, "name": self.name, "decisions": counted}, arrays)
+        self._trainer.push({**data, "name": self.name, "decisions": counted}, arrays)
         work.release()
         if self._rollouts or self._async.mode == "lock_step":
             self._trainer.wait()
@@ -122,15 +117,15 @@ class Pusher(Sink):
         self._pushed_at = self._opts
 
 
-def exploring(settings: TrainerSettings, exploration: Mapping[str, Any] | None) -> TrainerSettings:
+def exploring(settings: TrainerSettings, exploration: Json | None) -> TrainerSettings:
     """Settings with this actor's own exploration. Raises SettingsError if the algorithm does not support it."""
     if exploration is None:
         return settings
-    numbers = settings.hyperparameters
-    if "exploration" not in type(numbers).model_fields:
+    hyper = settings.hyperparameters
+    if "exploration" not in type(hyper).model_fields:
         raise SettingsError(
             f"{settings.trainer_type} explores by its own noise, so it does not support "
             "async_trainer.exploration; remove it"
         )
-    changed = type(numbers).model_validate(numbers.model_dump(mode="json") | {"exploration": dict(exploration)})
+    changed = type(hyper).model_validate(hyper.model_dump(mode="json") | {"exploration": dict(exploration)})
     return settings.model_copy(update={"hyperparameters": changed})

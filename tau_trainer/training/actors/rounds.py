@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.actors.pace import Push
-from tau_trainer.training.pairs.pair import Overseer
+from tau_trainer.training.pairs.pair import Coordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +48,18 @@ class Rounds:
         self,
         trainers: Mapping[str, AsyncTrainer],
         expected: Callable[[], set[int]],
-        overseer: Overseer,
+        coordinator: Coordinator,
     ) -> None:
         """Made before any actor plays.
 
         Args:
             trainers: by learner, as they appear.
             expected: returns the actors that play or will play; empty once the run has reached its end.
-            overseer: writes a checkpoint after a round if one is due.
+            coordinator: writes a checkpoint after a round if one is due.
         """
         self._trainers = trainers
         self._expected = expected
-        self._overseer = overseer
+        self._coordinator = coordinator
         self._parts: dict[int, _Part] = {}
         """Parts that are not learned from yet, by actor."""
         self._learned: dict[int, _Part] = {}
@@ -149,7 +149,7 @@ class Rounds:
         """Write a checkpoint if one is due; True if it was written. The last one of a run is not written here."""
         if self._open or not self._expected():
             return False
-        saved = await self._overseer.round_over()
+        saved = await self._coordinator.round_over()
         if saved:
             self._anew = dict.fromkeys(self._trainers, True)
         return saved

@@ -28,11 +28,11 @@ from tau_trainer.metrics.summary import Statistics
 from tau_trainer.plugins import is_place
 from tau_trainer.runs.callbacks import NOBODY, Callbacks, UpdateInfo
 from tau_trainer.settings.batched import BatchedSettings
-from tau_trainer.specs import Aggregation
+from tau_trainer.specs import Aggregation, Json
 from tau_trainer.training.batched.assignment import assigned
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.players import FixedPlayer
-from tau_trainer.training.batched.seats import Episodes, Seat, joined
+from tau_trainer.training.batched.policies import EpisodeStatistics, PolicyEntry, joined
 
 _LONGEST_ROUND = 4
 """Longest round, as a multiple of the longest horizon.
@@ -68,15 +68,15 @@ class Playing:
             check_first_steps(settings.environment.name, self._few)
         self.env = self.make_env(settings.environment.num_envs, settings.seed, self.ranks)
         agents_of = assigned(settings.behaviors, self.env.agents)
-        self.seats = [self.make_seat(name, agents) for name, agents in agents_of.items()]
-        self.learning = [seat for seat in self.seats if seat.learns]
+        self.policies = [self.make_seat(name, agents) for name, agents in agents_of.items()]
+        self.learning = [entry for entry in self.policies if entry.learns]
         self.collector = BatchedCollector(
             self.env,
-            {seat.name: (seat.actor, seat.agents) for seat in self.seats},
-            kept=[seat.name for seat in self.learning],
+            {entry.name: (entry.actor, entry.agents) for entry in self.policies},
+            kept=[entry.name for entry in self.learning],
         )
         self.learning_seconds = 0.0
-        self._chunk = math.gcd(*(seat.learner.horizon for seat in self.learning))
+        self._chunk = math.gcd(*(entry.learner.horizon for entry in self.learning))
         self._clock = (0, 0.0)
         self._check_rounds()
 
@@ -95,9 +95,9 @@ class Playing:
         """Finished share of the decisions, 0 to 1."""
         return min(self.decisions / self.settings.clock.max_steps, 1.0)
 
-    def steps_of(self, seat: Seat) -> int:
+    def steps_of(self, entry: PolicyEntry) -> int:
         """Decisions of one policy so far."""
-        return self.collector.steps * self.copies * len(seat.agents)
+        return self.collector.steps * self.copies * len(entry.agents)
 
     def _few(self, num_envs: int, *, seed: int, device: str | torch.device | None = None) -> BatchedEnv:
         """A few copies to check."""
@@ -119,12 +119,12 @@ class Playing:
             **played.arguments,
         )
 
-    def make_seat(self, name: str, agents: list[int]) -> Seat:
+    def make_seat(self, name: str, agents: list[int]) -> PolicyEntry:
         """Make the policy ``name`` for the agents with these numbers."""
         settings, env = self.settings.behaviors[name], self.env
         spec = spec_of(name, env.observation_space, env.action_space)
         if settings.player is not None:
-            return Seat(name, settings, agents, spec, FixedPlayer(settings.player, env, agents))
+            return PolicyEntry(name, settings, agents, spec, FixedPlayer(settings.player, env, agents))
         setup = Setup(
             spec,
             settings,
@@ -136,10 +136,10 @@ class Playing:
             copies=TensorCopies(self.copies, len(agents)),
         )
         algorithm = make_learner(setup)
-        return Seat(name, settings, agents, spec, actor_of(algorithm, env.action_space), algorithm)
+        return PolicyEntry(name, settings, agents, spec, actor_of(algorithm, env.action_space), algorithm)
 
     def _check_rounds(self) -> None:
-        horizons = {seat.name: seat.learner.horizon for seat in self.learning}
+        horizons = {entry.name: entry.learner.horizon for entry in self.learning}
         if math.lcm(*horizons.values()) > _LONGEST_ROUND * max(horizons.values()):
             named = ", ".join(f"{name} every {steps}" for name, steps in horizons.items())
             raise SettingsError(
@@ -150,7 +150,7 @@ class Playing:
     @property
     def round_over(self) -> bool:
         """Whether all collected experience has been learned from."""
-        return not any(seat.waiting for seat in self.seats)
+        return not any(entry.waiting for entry in self.policies)
 
     def follow(self) -> NoReturn:
         """On another rank: follow the actions of rank 0 forever."""
@@ -165,9 +165,9 @@ class Playing:
     def explore_nothing(self) -> None:
         """Let policies act without extra exploration; their own networks decide as in training."""
         self.collector.deterministic = {
-            seat.name
-            for seat in self.learning
-            if seat.settings.trainer_type == "dqn" or seat.settings.network_settings.deterministic
+            entry.name
+            for entry in self.learning
+            if entry.settings.trainer_type == "dqn" or entry.settings.network_settings.deterministic
         }
 
     def share_weights(self) -> None:
@@ -175,11 +175,11 @@ class Playing:
         if self.ranks.alone:
             return
         self._lead(Playing.share_weights)
-        for seat in self.learning:
-            arrays, facts = seat.learner.state()
+        for entry in self.learning:
+            arrays, metadata = entry.learner.state()
             tensors = {name: self.ranks.copied(torch.from_numpy(np.array(arrays[name]))) for name in sorted(arrays)}
             if not self.ranks.first:
-                seat.learner.load({name: values.numpy() for name, values in tensors.items()}, facts, fresh=False)
+                entry.learner.load({name: values.numpy() for name, values in tensors.items()}, metadata, fresh=False)
 
     def advance(self) -> None:
         """Play, and update the policies that have a complete rollout."""
@@ -192,31 +192,33 @@ class Playing:
         """Experience of the policies that learn since the last call, by policy."""
         return self.collector.collect(self._chunk)
 
-    def due(self, rollouts: Mapping[str, TensorRollout], progress: float) -> Iterator[tuple[Seat, Callable[[], None]]]:
+    def due(
+        self, rollouts: Mapping[str, TensorRollout], progress: float
+    ) -> Iterator[tuple[PolicyEntry, Callable[[], None]]]:
         """Policies that have enough experience for an update now, each with the function that runs it."""
-        for seat in self.learning:
-            if seat.stopped:
+        for entry in self.learning:
+            if entry.stopped:
                 continue
-            seat.waiting.append(rollouts[seat.name])
-            if len(seat.waiting) * self._chunk >= seat.learner.horizon:
-                yield seat, lambda seat=seat: self._learn(seat, progress)  # type: ignore[misc]
+            entry.waiting.append(rollouts[entry.name])
+            if len(entry.waiting) * self._chunk >= entry.learner.horizon:
+                yield entry, lambda entry=entry: self._learn(entry, progress)  # type: ignore[misc]
 
-    def _learn(self, seat: Seat, progress: float) -> None:
-        callbacks, info = self._callbacks, UpdateInfo(seat.name, seat.updates, self.steps_of(seat))
+    def _learn(self, entry: PolicyEntry, progress: float) -> None:
+        callbacks, info = self._callbacks, UpdateInfo(entry.name, entry.updates, self.steps_of(entry))
         callbacks.tell("on_update_begin", info)
         begun = time.perf_counter()
-        statistics = seat.learner.update(Work({}, tensors=joined(seat.waiting)), progress, None)
-        seat.told.append(statistics)
-        seat.waiting.clear()
-        seat.updates += 1
+        statistics = entry.learner.update(Work({}, tensors=joined(entry.waiting)), progress, None)
+        entry.metrics.append(statistics)
+        entry.waiting.clear()
+        entry.updates += 1
         seconds = time.perf_counter() - begun
         self.learning_seconds += seconds
         if "on_update_end" in callbacks.wanted:  # the device is waited for
             numbers = {name: float(values) for name, values in statistics.items()}
-            info = replace(info, version=seat.updates, statistics=numbers, seconds=seconds)
+            info = replace(info, version=entry.updates, statistics=numbers, seconds=seconds)
             callbacks.tell("on_update_end", info)
 
-    def count_episodes(self) -> dict[str, Episodes]:
+    def count_episodes(self) -> dict[str, EpisodeStatistics]:
         """Episodes that ended since the last call, on all ranks, by policy.
 
         Waits for the device.
@@ -227,23 +229,23 @@ class Playing:
         extremes = self.ranks.lowest(scores.take_extremes()).cpu().numpy()
         extremes[extremes <= -UNSEEN] = np.nan
         found = {}
-        for seat in self.seats:
-            ended, returns, squares, lengths = sums[seat.agents].sum(axis=0).tolist()
-            seat.episodes += int(ended)
+        for entry in self.policies:
+            ended, returns, squares, lengths = sums[entry.agents].sum(axis=0).tolist()
+            entry.episodes += int(ended)
             if ended:
                 mean = returns / ended
                 deviation = math.sqrt(max(squares / ended - mean**2, 0.0))
-                low, minus_high = extremes[:, seat.agents].min(axis=1).tolist()
+                low, minus_high = extremes[:, entry.agents].min(axis=1).tolist()
                 spread = deviation, low, -minus_high
                 known = Statistics(Aggregation.AVERAGE, int(ended), mean, *spread, sum=returns, last=math.nan)
-                found[seat.name] = Episodes(known, lengths / ended)
-                seat.count(found[seat.name])
+                found[entry.name] = EpisodeStatistics(known, lengths / ended)
+                entry.count(found[entry.name])
         return found
 
     def begin_anew(self) -> None:
         """Restart all copies from their first episodes; experience that has not been learned from is dropped."""
-        for seat in self.seats:
-            seat.waiting.clear()
+        for entry in self.policies:
+            entry.waiting.clear()
         self.env.reset()
         self.collector.go_on(self.collector.steps, self.env.state, Scores(self.env).state())
 
@@ -297,24 +299,24 @@ class Playing:
     def state(self) -> dict[str, Any]:
         """The full state for an exact resume: tensors and plain values."""
         policies = {}
-        for seat in self.learning:
-            arrays, facts = seat.learner.state()
+        for entry in self.learning:
+            arrays, metadata = entry.learner.state()
             tensors = {name: torch.from_numpy(np.array(values)) for name, values in arrays.items()}
-            policies[seat.name] = {"tensors": tensors, "facts": dict(facts), **seat.counts()}
+            policies[entry.name] = {"tensors": tensors, "facts": dict(metadata), **entry.counts()}
         return {"policies": policies, "copies": self.copies_state(), "steps": self.collector.steps}
 
-    def load(self, found: Mapping[str, Any]) -> None:
+    def load(self, found: Json) -> None:
         """Restore :meth:`state`. Raises CheckpointError if it is from other settings."""
-        if found["policies"].keys() != {seat.name for seat in self.learning}:
+        if found["policies"].keys() != {entry.name for entry in self.learning}:
             raise CheckpointError(
                 f"the checkpoint is of the policies {', '.join(found['policies'])}; use the settings that the run was "
                 "started with"
             )
-        for seat in self.learning:
-            known = found["policies"][seat.name]
+        for entry in self.learning:
+            known = found["policies"][entry.name]
             arrays = {name: values.numpy() for name, values in known["tensors"].items()}
-            seat.learner.load(arrays, known["facts"], fresh=False)
-            seat.go_on(known)
+            entry.learner.load(arrays, known["facts"], fresh=False)
+            entry.go_on(known)
         self.load_copies(found["steps"], found["copies"])
 
     def restart_clock(self) -> None:
@@ -343,11 +345,11 @@ _FOLLOWED: tuple[Callable[[Playing], object], ...] = (
 )
 
 
-def follow(ranks: Ranks, device: torch.device, asked: Mapping[str, Any]) -> None:
+def follow(ranks: Ranks, device: torch.device, asked: Json) -> None:
     """Run another rank of a run with these settings."""
     torch.set_num_threads(1)
     settings = BatchedSettings.model_validate(asked["settings"]).on(str(device))
     playing = Playing(settings, ranks)
     if settings.compile == "on":
-        choose("on", playing.env, [(seat.actor, seat.agents) for seat in playing.seats], 0)
+        choose("on", playing.env, [(entry.actor, entry.agents) for entry in playing.policies], 0)
     playing.follow()

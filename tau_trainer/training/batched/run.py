@@ -17,13 +17,13 @@ from tau_trainer.evaluation.batched import BatchedEvaluation
 from tau_trainer.metrics import BehaviorSnapshot, keys
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Collector, Conclusion, Export
-from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
 from tau_trainer.settings.batched import BatchedSettings, Compile
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.playing import Playing
+from tau_trainer.training.batched.policies import PolicyEntry
 from tau_trainer.training.batched.saved import SavedSeat, restore_copies
-from tau_trainer.training.batched.seats import Seat
 from tau_trainer.training.checkpointing import Checkpointer
 
 
@@ -40,25 +40,27 @@ class CopiesCollector(Collector):
         self.check(settings)
         self.settings, self.run = settings, run
         self.playing = self.make_playing(settings, ranks or Ranks())
-        networks = [SavedSeat(seat, self.playing, run) for seat in self.playing.seats if seat.settings.player is None]
+        networks = [
+            SavedSeat(entry, self.playing, run) for entry in self.playing.policies if entry.settings.player is None
+        ]
         self.saved = [network for network in networks if network.settings.learns]
         """The policies that learn, as checkpoints see them."""
-        self.checkpointer = Checkpointer(run, None if run.folder.resumed or run.plays else Origins(settings))
+        self.checkpointer = Checkpointer(run, None if run.folder.resumed or run.plays else InitialWeights(settings))
         compiled = self._begin(networks)
         self.playing.share_weights()
         if run.plays:
             self.playing.explore_nothing()
-        self.evaluation = BatchedEvaluation(settings, self.playing.seats, self.playing.make_env)
+        self.evaluation = BatchedEvaluation(settings, self.playing.policies, self.playing.make_env)
         self.compiled = self._choose(compiled or settings.compile)
         """Whether steps are compiled, which may change the last bit of a number."""
         self.playing.restart_clock()
         self._first = self._flushed = self._saved = self._evaluated = self.steps
-        for seat in self.playing.learning:
+        for entry in self.playing.learning:
             run.hub.begin(
-                seat.name,
-                step=self.playing.steps_of(seat),
-                max_steps=self._most_of(seat),
-                hyperparameters=seat.settings.model_dump(mode="json"),
+                entry.name,
+                step=self.playing.steps_of(entry),
+                max_steps=self._most_of(entry),
+                hyperparameters=entry.settings.model_dump(mode="json"),
             )
 
     @staticmethod
@@ -71,7 +73,7 @@ class CopiesCollector(Collector):
         return Playing(settings, ranks, self.run.callbacks)
 
     def _begin(self, networks: Sequence[SavedSeat]) -> Compile | None:
-        """Go on from the newest moment, or start as the settings say. Raises CheckpointError.
+        """Go on from the newest checkpoint set, or start as the settings say. Raises CheckpointError.
 
         Returns:
             Whether the earlier part of this run compiled its steps, because compiled steps may differ in the last bit;
@@ -91,16 +93,16 @@ class CopiesCollector(Collector):
         left = (self.max_steps - self.steps) // (playing.copies * playing.env.num_agents)
         if mode == "auto" and not playing.ranks.alone:  # all ranks would have to choose the same
             mode = "off"
-        acting = [(seat.actor, seat.agents) for seat in playing.seats]
+        acting = [(entry.actor, entry.agents) for entry in playing.policies]
         with self.run.abandonable():
             compiled, said = choose(mode, playing.env, acting, left, self.run.say)
         if said:
             self.run.hub.event("compiled", message=said)
         return compiled
 
-    def _most_of(self, seat: Seat) -> int:
+    def _most_of(self, entry: PolicyEntry) -> int:
         """Decisions of one policy in the whole run."""
-        return self.max_steps * len(seat.agents) // self.playing.env.num_agents
+        return self.max_steps * len(entry.agents) // self.playing.env.num_agents
 
     @property
     @override
@@ -123,12 +125,12 @@ class CopiesCollector(Collector):
         """Whether all decisions are made, or all policies that learn have reached their criterion."""
         if self.run.plays:
             return False
-        return self.steps >= self.max_steps or all(seat.stopped for seat in self.playing.learning)
+        return self.steps >= self.max_steps or all(entry.stopped for entry in self.playing.learning)
 
     @override
     def announce(self) -> None:
         """Say where the run ends, if that is not at ``max_steps``: only whole rounds are played."""
-        steps = math.lcm(*(seat.learner.horizon for seat in self.playing.learning))
+        steps = math.lcm(*(entry.learner.horizon for entry in self.playing.learning))
         whole = steps * self.playing.copies * self.playing.env.num_agents
         rounds = math.ceil(self.max_steps / whole)
         if self.max_steps % whole:
@@ -181,32 +183,32 @@ class CopiesCollector(Collector):
             NonFiniteError: the weights of a policy have become NaN or infinite.
         """
         hub, playing = self.run.hub, self.playing
-        learned_enough = {seat.name for seat in playing.learning if seat.stopped}
+        learned_enough = {entry.name for entry in playing.learning if entry.stopped}
         ended = playing.count_episodes()
-        for seat in playing.learning:
-            if seat.stopped and seat.name not in learned_enough:
-                steps = playing.steps_of(seat)
-                message = seat.returns.sentence(seat.name, steps)
-                hub.event("criterion", behavior=seat.name, step=steps, message=message)
+        for entry in playing.learning:
+            if entry.stopped and entry.name not in learned_enough:
+                steps = playing.steps_of(entry)
+                message = entry.returns.sentence(entry.name, steps)
+                hub.event("criterion", behavior=entry.name, step=steps, message=message)
         self._flushed = self.steps
         for key, value in playing.speeds().items():
             hub.keep(key, value)
-        for seat in playing.learning:
-            if seat.name in ended:
-                episodes = ended[seat.name]
-                hub.carry(seat.name, {keys.CUMULATIVE_REWARD: episodes.returns})
-                hub.add(seat.name, keys.EPISODE_LENGTH, episodes.mean_length)
-            numbers = {name: values.cpu().numpy() for name, values in seat.take_told().items()}
+        for entry in playing.learning:
+            if entry.name in ended:
+                episodes = ended[entry.name]
+                hub.carry(entry.name, {keys.CUMULATIVE_REWARD: episodes.returns})
+                hub.add(entry.name, keys.EPISODE_LENGTH, episodes.mean_length)
+            numbers = {name: values.cpu().numpy() for name, values in entry.take_metrics().items()}
             if wrong := next((name for name, values in numbers.items() if not np.isfinite(values).all()), None):
                 raise NonFiniteError(
-                    f"policy '{seat.name}': {wrong} became NaN or infinite; earlier checkpoints are kept. "
+                    f"policy '{entry.name}': {wrong} became NaN or infinite; earlier checkpoints are kept. "
                     "Lower its learning_rate or the size of the rewards."
                 )
             for name, values in numbers.items():
-                hub.add(seat.name, name, values)
-            summary = hub.flush(seat.name, playing.steps_of(seat), training=not self.done)
-            for sentence in seat.drowning.found(summary.statistics):
-                hub.warning(sentence, behavior=seat.name)
+                hub.add(entry.name, name, values)
+            summary = hub.flush(entry.name, playing.steps_of(entry), training=not self.done)
+            for sentence in entry.reward_scale.found(summary.statistics):
+                hub.warning(sentence, behavior=entry.name)
 
     def _evaluate(self, *, last: bool = False) -> Mapping[str, Mapping[str, float]]:
         """Play evaluation episodes during or after learning; stop early if the user asks to end or hurry.
@@ -215,7 +217,7 @@ class CopiesCollector(Collector):
             See :meth:`scores`.
         """
         self._evaluated = self.steps
-        infos = {seat.name: self._info(seat) for seat in self.playing.learning}
+        infos = {entry.name: self._info(entry) for entry in self.playing.learning}
         for info in infos.values():
             self.run.callbacks.tell("on_evaluation_begin", info)
         scores = self.scores((self.run.hurried if last else self.run.asked).is_set)
@@ -226,8 +228,8 @@ class CopiesCollector(Collector):
             self.run.callbacks.tell("on_evaluation_end", replace(info, scores=scores.get(name, {})))
         return scores
 
-    def _info(self, seat: Seat) -> EvaluationInfo:
-        return EvaluationInfo(seat.name, seat.updates, self.playing.steps_of(seat))
+    def _info(self, entry: PolicyEntry) -> EvaluationInfo:
+        return EvaluationInfo(entry.name, entry.updates, self.playing.steps_of(entry))
 
     def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:
         """Current scores of every policy, by metric key; without those that were stopped too early."""
@@ -235,9 +237,9 @@ class CopiesCollector(Collector):
         return {name: {keys.EPISODE_RETURN: mean} for name, mean in found.items() if mean is not None}
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of every policy that learns; together they are one moment."""
+        """Write a checkpoint of every policy that learns; together they are one checkpoint set."""
         self._saved = self.steps
-        self.checkpointer.moment(self.saved, {"steps": self.playing.collector.steps, "compiled": self.compiled})()
+        self.checkpointer.writing(self.saved, {"steps": self.playing.collector.steps, "compiled": self.compiled})()
 
     @override
     def save(self) -> None:
@@ -251,18 +253,18 @@ class CopiesCollector(Collector):
         if self.run.error is None and not self.run.hurried.is_set():
             if self.settings.evaluation.episodes:
                 found = self._evaluate(last=True)
-                for seat in self.playing.learning:
-                    self.run.hub.flush(seat.name, self.playing.steps_of(seat), training=False)
+                for entry in self.playing.learning:
+                    self.run.hub.flush(entry.name, self.playing.steps_of(entry), training=False)
             for saved in self.saved:
                 model = saved.model()
                 if model is not None:
                     reward = found.get(saved.name, {}).get(keys.EPISODE_RETURN)
                     exports.append(Export(saved.name, model, saved.decisions, reward))
         chosen = dict[str, str]()
-        for seat in self.playing.learning if self.run.error is None else ():
-            mean = found.get(seat.name, {}).get(keys.EPISODE_RETURN)
+        for entry in self.playing.learning if self.run.error is None else ():
+            mean = found.get(entry.name, {}).get(keys.EPISODE_RETURN)
             worth = "" if mean is None else f", with mean reward {mean:.3f}"
-            chosen[seat.name] = f"the last policy, after {self.playing.steps_of(seat):,} decisions{worth}"
+            chosen[entry.name] = f"the last policy, after {self.playing.steps_of(entry):,} decisions{worth}"
         files = self.evaluation.write_trace(self.run.folder.path)
         return Conclusion(exports, files=files, chosen=chosen)
 
@@ -271,14 +273,14 @@ class CopiesCollector(Collector):
     def behaviors(self) -> tuple[BehaviorSnapshot, ...]:
         return tuple(
             BehaviorSnapshot(
-                seat.name,
-                self.playing.steps_of(seat),
-                self._most_of(seat),
-                seat.episodes,
-                seat.mean_return,
-                seat.mean_length,
+                entry.name,
+                self.playing.steps_of(entry),
+                self._most_of(entry),
+                entry.episodes,
+                entry.mean_return,
+                entry.mean_length,
             )
-            for seat in self.playing.seats
+            for entry in self.playing.policies
         )
 
     @property
@@ -295,7 +297,7 @@ class CopiesCollector(Collector):
             parts = dict(zip(names, shares, strict=True))
         return {
             "time_shares": parts,
-            "policy_version": sum(seat.updates for seat in self.playing.seats),
+            "policy_version": sum(entry.updates for entry in self.playing.policies),
             "update_seconds": self.playing.learning_seconds,
             "figures": shown,
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -14,9 +13,10 @@ from tau_trainer.export import export_onnx
 from tau_trainer.runs.checkpoints import Checkpoint
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.store import ModelWriter
+from tau_trainer.specs import Json
 from tau_trainer.training import behavior_json
 from tau_trainer.training.batched.playing import Playing
-from tau_trainer.training.batched.seats import Seat
+from tau_trainer.training.batched.policies import PolicyEntry
 
 _ENVIRONMENT = "environment."
 """Prefix of the names of the copies' tensors in the checkpoint of the first policy that learns."""
@@ -25,48 +25,48 @@ _ENVIRONMENT = "environment."
 class SavedSeat:
     """A policy of a batched run: see :class:`~tau_trainer.training.checkpointing.Checkpointed`."""
 
-    laps = None
+    phases = None
 
-    def __init__(self, seat: Seat, playing: Playing, run: Run) -> None:
-        self.name, self.spec, self.settings, self.algorithm = seat.name, seat.spec, seat.settings, seat.learner
-        self._seat, self._playing, self._run = seat, playing, run
+    def __init__(self, entry: PolicyEntry, playing: Playing, run: Run) -> None:
+        self.name, self.spec, self.settings, self.algorithm = entry.name, entry.spec, entry.settings, entry.learner
+        self._entry, self._playing, self._run = entry, playing, run
 
     @property
     def decisions(self) -> int:
         """Decisions of this policy."""
-        return self._playing.steps_of(self._seat)
+        return self._playing.steps_of(self._entry)
 
     @property
     def version(self) -> int:
         """Number of its updates."""
-        return self._seat.updates
+        return self._entry.updates
 
     def best_mark(self) -> float:
         """Mean return over its newest episodes; minus infinity before there are enough."""
-        mean = self._seat.returns.mean
+        mean = self._entry.returns.mean
         return -math.inf if mean is None else mean
 
-    def state(self) -> tuple[Arrays, Mapping[str, Any]]:
+    def state(self) -> tuple[Arrays, Json]:
         """The learner's state and the counts; the first policy that learns has the copies too."""
-        (arrays, facts), counts, mark = self.algorithm.state(), self._seat.counts(), self.best_mark()
-        if self._seat is self._playing.learning[0]:
+        (arrays, metadata), counts, mark = self.algorithm.state(), self._entry.counts(), self.best_mark()
+        if self._entry is self._playing.learning[0]:
             copies = self._playing.copies_state().items()
             arrays = {**arrays, **{f"{_ENVIRONMENT}{name}": values.cpu().numpy() for name, values in copies}}
         return arrays, {
-            "algorithm": facts,
+            "algorithm": metadata,
             "mean_reward": counts.pop("mean_return"),
             **counts,
             "best": mark if mark > -math.inf else None,
             "behavior": behavior_json.to_json(self.spec),
         }
 
-    def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, values: Json) -> None:
         """Continue from a checkpoint; if the run only plays, all counts stay at 0."""
         self.algorithm.load(arrays, values["algorithm"], fresh=False)
         if not self._run.plays:
-            self._seat.go_on({**values, "mean_return": values["mean_reward"]})
+            self._entry.go_on({**values, "mean_return": values["mean_reward"]})
 
-    def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def begin_from(self, arrays: Arrays, values: Json) -> None:
         """Start with the weights of another run."""
         self.algorithm.load(arrays, values["algorithm"], fresh=True)
 
@@ -77,7 +77,7 @@ class SavedSeat:
 
 
 def restore_copies(playing: Playing, found: Mapping[str, Checkpoint]) -> None:
-    """Continue with the copies of a moment. Raises CheckpointError if they do not fit the settings."""
+    """Continue with the copies of a checkpoint set. Raises CheckpointError if they do not fit the settings."""
     first = found[playing.learning[0].name]
     copies = {
         name.removeprefix(_ENVIRONMENT): torch.from_numpy(values.copy())

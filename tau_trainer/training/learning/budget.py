@@ -31,13 +31,13 @@ class Budget:
     """
 
     def __init__(
-        self, learner: Learner, numbers: OffPolicyHyperparameters, ratio: tuple[float, float], carried: float = math.inf
+        self, learner: Learner, hyper: OffPolicyHyperparameters, ratio: tuple[float, float], carried: float = math.inf
     ) -> None:
         """Counts from now.
 
         Args:
             learner: has its counters already if a run is resumed.
-            numbers: hyperparameters of its algorithm.
+            hyper: hyperparameters of its algorithm.
             ratio: samples per opt, minimum and maximum.
             carried: opts that may still be taken for earlier samples when more samples arrive. If finite, steps taken
                 beyond the owed ones do not reduce what later samples owe. If infinite, the ratio applies to all samples
@@ -47,7 +47,7 @@ class Budget:
         self._least, self._most = ratio
         # If the replay memory was not saved, it has to be filled again, and the steps earned before are lost with it.
         first_samples, first_opts = (0, 0) if learner.remembers else (learner.progress.samples, learner.progress.opts)
-        self._warm_at = first_samples + min(max(numbers.buffer_init_steps, numbers.batch_size), numbers.buffer_size)
+        self._warm_at = first_samples + min(max(hyper.buffer_init_steps, hyper.batch_size), hyper.buffer_size)
         self._owed_from: _Moment = self._warm_at, first_opts
         self._allowed_from: _Moment = self._owed_from
 
@@ -80,15 +80,15 @@ class Budget:
         return first_opts + (self._progress.samples + samples - first_samples) / ratio - self._progress.opts
 
 
-def budget_of(learner: Learner, numbers: OffPolicyHyperparameters, *, repeatable: bool = False) -> Budget:
+def budget_of(learner: Learner, hyper: OffPolicyHyperparameters, *, repeatable: bool = False) -> Budget:
     """The budget for ``steps_per_update``.
 
     In a ``repeatable`` run, auto uses its minimum, because times always vary.
     """
-    least, most = numbers.decisions_per_step
+    least, most = hyper.decisions_per_step
     if repeatable or least == most:
-        return Budget(learner, numbers, (most, most))
-    return Budget(learner, numbers, (least, most), carried=MOST_STEPS)
+        return Budget(learner, hyper, (most, most))
+    return Budget(learner, hyper, (least, most), carried=MOST_STEPS)
 
 
 class Filling:
@@ -97,9 +97,9 @@ class Filling:
     Belongs to the event loop.
     """
 
-    def __init__(self, learner: Learner, numbers: OffPolicyHyperparameters) -> None:
+    def __init__(self, learner: Learner, hyper: OffPolicyHyperparameters) -> None:
         """See :class:`Budget`."""
-        self._learner, self._budget = learner, budget_of(learner, numbers)
+        self._learner, self._budget = learner, budget_of(learner, hyper)
         self._came = -math.inf
         self._every_s = self._update_s = self._step_s = 0.0
         """Seconds between two hand-overs, of an update from one of them, and of a gradient step."""

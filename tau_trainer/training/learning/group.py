@@ -91,17 +91,17 @@ class LearnerGroup:
                 self._replace(death, error)
                 answer = self._ask(request, takes)
             if request.kind == "make":
-                self._made[request.facts["learner"]] = request
+                self._made[request.data["learner"]] = request
             return answer
 
     def _ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
-        kind, facts, arrays = request
+        kind, data, arrays = request
         if kind not in _FOR_ALL:
             return self._processes[0].ask(request)
         for rank, process in enumerate(self._processes):
             device = {"device": self._devices[rank]} if kind == "make" else {}
             silent = {"publish": False, "batches": False} if rank else {}  # only the first reports
-            process.say(Message(kind, {**facts, **device, **silent}, arrays))
+            process.say(Message(kind, {**data, **device, **silent}, arrays))
         answers, errors = list[Message](), list[TauError]()
         for rank, process in enumerate(self._processes):
             try:
@@ -134,8 +134,8 @@ class LearnerGroup:
             self._ask(made)
             _, state, arrays = known[name]
             self._ask(Message("load", {"learner": name, "facts": state["facts"], "fresh": False}, arrays))
-        facts = [state.facts["facts"] for state in known.values()]
-        lost = any("seen" in each and "replay" not in each for each in facts)
+        data = [state.data["facts"] for state in known.values()]
+        lost = any("seen" in each and "replay" not in each for each in data)
         empty = "; the replay memory starts empty (save_replay_buffer: true keeps it)" if lost else ""
         self._warn(f"{death}; learning continues in a new one, with the state of the others{empty}")
 

@@ -6,14 +6,15 @@ during an update: a thread shares it with the event loop, a process (:mod:`.proc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from tau_trainer.algorithms import Algorithm, OnBatch, Publish, State
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import Work
 from tau_trainer.models import Policy
+from tau_trainer.specs import Json
 
 
 class LearnerHandle(Protocol):
@@ -39,7 +40,7 @@ class LearnerHandle(Protocol):
     def state(self) -> State:
         """The state that a checkpoint keeps. Raises LearnerError."""
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         """See :meth:`Algorithm.load`. Raises CheckpointError, LearnerError."""
 
 
@@ -73,9 +74,9 @@ class LocalLearner:
         """The state that a checkpoint keeps."""
         return self._algorithm.state()
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         """Restore a checkpoint."""
-        self._algorithm.load(arrays, facts, fresh=fresh)
+        self._algorithm.load(arrays, metadata, fresh=fresh)
         self._policy = self._algorithm.snapshot()
 
 
@@ -92,7 +93,7 @@ class MemberLearner:
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
-        self.loaded: tuple[Arrays, Mapping[str, Any], bool] | None = None
+        self.loaded: tuple[Arrays, Json, bool] | None = None
         self.stats: dict[str, float] = {}
         self._snapshot: Callable[[], Policy] = algorithm.snapshot
         self._state: Callable[[], State] = algorithm.state
@@ -116,12 +117,12 @@ class MemberLearner:
         """The state that a checkpoint keeps."""
         return self._state()
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         """Restore a checkpoint. Raises CheckpointError."""
-        if not fresh and "population" not in facts:
+        if not fresh and "population" not in metadata:
             raise CheckpointError(
                 "it is of pairs with engines; resume it with the --env that it had, or start a population with what "
                 "they learned: --initialize-from"
             )
-        self.algorithm.load(arrays, facts, fresh=fresh)
-        self.loaded = arrays, facts, fresh
+        self.algorithm.load(arrays, metadata, fresh=fresh)
+        self.loaded = arrays, metadata, fresh

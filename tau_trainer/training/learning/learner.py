@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from tau_trainer.evaluation.candidates import BEST, stored_best
 from tau_trainer.export import export_onnx
 from tau_trainer.runs.store import ModelWriter
 from tau_trainer.settings import OffPolicyHyperparameters
+from tau_trainer.specs import Json
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning.budget import Filling
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner
@@ -38,9 +38,9 @@ class Learner(UpdateLoop):
 
     def _filling(self) -> Filling | None:
         """The filling for ``steps_per_update: auto``, from the current counters; None for other settings."""
-        numbers = self.settings.hyperparameters
-        if isinstance(numbers, OffPolicyHyperparameters) and numbers.auto and not self.unfilled:
-            return Filling(self, numbers)
+        hyper = self.settings.hyperparameters
+        if isinstance(hyper, OffPolicyHyperparameters) and hyper.auto and not self.unfilled:
+            return Filling(self, hyper)
         return None
 
     @property
@@ -74,8 +74,8 @@ class Learner(UpdateLoop):
     def best_mark(self) -> int:
         """Version of the best policy so far; -1: there is none. See :class:`.checkpointing.Checkpointed`."""
         if self.settings.save_best_only:
-            self.judge.evaluate_returns(self.policy)
-        return -1 if self.judge.best is None else self.judge.best.policy.version
+            self.tracker.evaluate_returns(self.policy)
+        return -1 if self.tracker.best is None else self.tracker.best.policy.version
 
     def model(self) -> ModelWriter | None:
         """Writes the newest policy as a model; None if it cannot be exported."""
@@ -83,11 +83,11 @@ class Learner(UpdateLoop):
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays and JSON-able values for a checkpoint. Call in the learner's thread."""
-        arrays, facts = self.handle.state()
-        weights, judged = self.judge.state()
+        arrays, metadata = self.handle.state()
+        weights, judged = self.tracker.state()
         snapshots, rivals = ({}, None) if self.opponents is None else self.opponents.state()
         return {**arrays, **weights, **snapshots}, {
-            "algorithm": facts,
+            "algorithm": metadata,
             "acting_rng": self.actor.rng.bit_generator.state,
             "behavior": behavior_json.to_json(self.spec),
             "reward_components": self.setup.reward_width,
@@ -97,29 +97,29 @@ class Learner(UpdateLoop):
             **judged,
         }
 
-    def begin_from(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def begin_from(self, arrays: Arrays, values: Json) -> None:
         """Start from the weights of another run's learner (its :meth:`state`); all counters stay at 0."""
         arrays, values = whole(arrays, values, self.handle.state)
         self._load(arrays, values["algorithm"], fresh=True)
 
-    def _load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def _load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         """Act with the algorithm's saved state; arrays of other policies are ignored."""
         known = {name: array for name, array in arrays.items() if not name.startswith((BEST, PREFIX))}
-        self.handle.load(known, facts, fresh=fresh)
+        self.handle.load(known, metadata, fresh=fresh)
         self.act_with(self.handle.policy())
 
-    def _play(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def _play(self, arrays: Arrays, values: Json) -> None:
         """Act from now on as a saved learner would (its :meth:`state`), but without exploration."""
         self.begin_from(arrays, values)
         self.actor.deterministic |= self.policy.explores
-        self.judge.best = stored_best(self.algorithm, arrays, values)
+        self.tracker.best = stored_best(self.algorithm, arrays, values)
 
     def play_best(self) -> None:
         """Act from now on with the best policy, if validation chose one."""
-        if self.judge.best is not None:
-            self.act_with(self.judge.best.policy)
+        if self.tracker.best is not None:
+            self.act_with(self.tracker.best.policy)
 
-    def restore(self, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, values: Json) -> None:
         """Continue from a checkpoint; if it does not learn, play it."""
         if not self.setup.learns:
             self._play(arrays, values)
@@ -127,8 +127,8 @@ class Learner(UpdateLoop):
         arrays, values = whole(arrays, values, self.handle.state)
         self._load(arrays, values["algorithm"], fresh=False)
         self.progress.load(values)
-        self.judge.load(self.algorithm, arrays, values)
-        self.stopped = self.judge.returns.reached
+        self.tracker.load(self.algorithm, arrays, values)
+        self.stopped = self.tracker.returns.reached
         self.remembers = not self.algorithm.lost(values["algorithm"])
         self.actor.rng.bit_generator.state = values["acting_rng"]
         if self.opponents is not None and "self_play" in values:

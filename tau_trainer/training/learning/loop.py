@@ -29,7 +29,7 @@ from tau_trainer.algorithms import Algorithm, Counters, Publish, Setup
 from tau_trainer.collection.decisions import Actor, Sink
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Work
-from tau_trainer.metrics import Laps, MetricsHub, keys
+from tau_trainer.metrics import MetricsHub, PhaseTimer, keys
 from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import NOBODY, BatchInfo, Callbacks, UpdateInfo
 from tau_trainer.settings import OffPolicyHyperparameters
@@ -37,7 +37,7 @@ from tau_trainer.specs import Aggregation, FloatArray
 from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.budget import Filling
 from tau_trainer.training.learning.handles import LearnerHandle
-from tau_trainer.training.learning.judge import Judge, Validator
+from tau_trainer.training.learning.policy_tracker import PolicyTracker, Validator
 from tau_trainer.training.learning.progress import Progress
 from tau_trainer.training.learning.returns import EpisodeReturns
 
@@ -101,7 +101,7 @@ class UpdateLoop(Sink):
         actor: acts with the newest policy from its next forward pass on, including policies from the middle of an
             update.
         progress: how far it has come.
-        judge: what its policies are worth.
+        tracker: what its policies are worth.
         bound: how far agents may act ahead.
         filling: gradient steps that fill the time of the game; None: only the steps that the algorithm finds due.
         stopped: whether it is done before max_steps.
@@ -120,7 +120,7 @@ class UpdateLoop(Sink):
         summary_freq, signals = settings.summary_every(decisions), settings.reward_signals
         self.progress = Progress(name, shared.hub, decisions, summary_freq, signals)
         self.progress.replays = isinstance(settings.hyperparameters, OffPolicyHyperparameters)
-        self.judge = Judge(self.progress, EpisodeReturns(settings), shared.validator, shared.callbacks)
+        self.tracker = PolicyTracker(self.progress, EpisodeReturns(settings), shared.validator, shared.callbacks)
         self.bound = AgeBound(shared.max_policy_age, on_policy=algorithm.on_policy, abreast=handle.abreast)
         self.filling: Filling | None = None
         self.stopped = False
@@ -158,14 +158,14 @@ class UpdateLoop(Sink):
 
     def ended(self, returns: FloatArray) -> None:
         """Count the returns [k] of episodes that ended, as any sink does; this may reach the criterion."""
-        if not self.done and self.judge.returns.add(returns.tolist()):
+        if not self.done and self.tracker.returns.add(returns.tolist()):
             self.stopped = True
             self.progress.rest()
             self.progress.hub.event(
                 "criterion",
                 behavior=self.name,
                 step=self.decisions,
-                message=self.judge.returns.sentence(self.name, self.decisions),
+                message=self.tracker.returns.sentence(self.name, self.decisions),
             )
 
     def flush(self) -> None:
@@ -247,19 +247,19 @@ class UpdateLoop(Sink):
 
     def _compute(self, work: Work, progress: float, publish: Publish | None) -> _Outcome:
         """Learn and validate, in the learner's thread; ``progress``: finished share of the decisions."""
-        begin, laps = time.perf_counter(), self.laps
-        laps.begin()
+        begin, phases = time.perf_counter(), self.phases
+        phases.begin()
         try:
             statistics = self.handle.submit(work, progress, publish)
         except NonFiniteError as error:
             return _Outcome({}, self.policy, time.perf_counter() - begin, error)
         policy = self.handle.policy()
-        laps.lap("update")
+        phases.end("update")
         with self._judging:
-            scores = self.judge.validate_if_due(policy)
+            scores = self.tracker.validate_if_due(policy)
         if scores:
             statistics.update(scores)
-            laps.lap("validate")
+            phases.end("validate")
         return _Outcome(statistics, policy, time.perf_counter() - begin)
 
     def _publish(self, policy: Policy) -> None:
@@ -301,9 +301,9 @@ class UpdateLoop(Sink):
         return await asyncio.get_running_loop().run_in_executor(self._shared.executor, work, *arguments)
 
     @property
-    def laps(self) -> Laps:
-        """Laps that measure the time of a thread, from now."""
-        return Laps(self.progress.hub.timers.part("learners", parallel=True).part(self.name))
+    def phases(self) -> PhaseTimer:
+        """Measures the time of a thread by phase, from now."""
+        return PhaseTimer(self.progress.hub.timers.part("learners", parallel=True).part(self.name))
 
     async def drain(self) -> None:
         """Wait until all handed-over work has been learned from. Until then, no filling steps start."""

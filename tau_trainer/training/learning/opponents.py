@@ -22,7 +22,7 @@ from tau_trainer.export.policy import OnnxPolicy
 from tau_trainer.metrics.games import Games
 from tau_trainer.models import Policy
 from tau_trainer.settings.signals import SelfPlaySettings
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.specs import BehaviorSpec, Json
 
 PREFIX: Final = "self_play."
 """Prefix of the names of a checkpoint's arrays that belong to snapshots."""
@@ -191,12 +191,12 @@ class Opponents:
             """Store the weights of each version once."""
             if opponent is None:
                 return None
-            facts: dict[str, Any] = {"key": opponent.key, "made": opponent.made, "elo": opponent.rating.value}
+            entry: dict[str, Any] = {"key": opponent.key, "made": opponent.made, "elo": opponent.rating.value}
             if not isinstance(opponent.policy, OnnxPolicy):
                 version, weights = opponent.policy.version, opponent.policy.weights
                 arrays.update({f"{PREFIX}{version}.{name}": array for name, array in weights.items()})
-                facts["version"] = version
-            return facts
+                entry["version"] = version
+            return entry
 
         return arrays, {
             "elo": self.rating.value,
@@ -213,32 +213,32 @@ class Opponents:
             "acting": {str(team): rng.bit_generator.state for team, rng in acting},
         }
 
-    def load(self, arrays: Arrays, values: Mapping[str, Any], make: Callable[[Arrays, int], Policy]) -> None:
+    def load(self, arrays: Arrays, values: Json, make: Callable[[Arrays, int], Policy]) -> None:
         """Restore :meth:`state`; ``make``: makes a policy from weights and a version."""
         self.rating.value = float(values["elo"])
         known: dict[str, Opponent] = {opponent.key: opponent for opponent in self.outside}
         policies: dict[int, Policy] = {}
 
-        def get(facts: Mapping[str, Any]) -> Opponent | None:
-            key = str(facts["key"])
-            if "version" not in facts:  # a file, which the settings may no longer name
+        def get(entry: Json) -> Opponent | None:
+            key = str(entry["key"])
+            if "version" not in entry:  # a file, which the settings may no longer name
                 return known.get(key)
-            version = int(facts["version"])
+            version = int(entry["version"])
             if version not in policies:
                 begin = f"{PREFIX}{version}."
                 weights = {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
                 policies[version] = make(weights, version)
             if key == NEWEST:
                 return Opponent(NEWEST, policies[version], self.rating)
-            return known.setdefault(key, Opponent(key, policies[version], Rating(facts["elo"]), int(facts["made"])))
+            return known.setdefault(key, Opponent(key, policies[version], Rating(entry["elo"]), int(entry["made"])))
 
-        for facts in values["outside"]:
-            if (found := get(facts)) is not None:
-                found.rating.value = float(facts["elo"])
+        for entry in values["outside"]:
+            if (found := get(entry)) is not None:
+                found.rating.value = float(entry["elo"])
         self.first = get(values["first"])
         window = self.settings.window
-        self.kept = [snapshot for facts in values["kept"] if (snapshot := get(facts)) is not None][:window]
-        self.current = {int(team): get(facts) or self.kept[0] for team, facts in values["current"].items()}
+        self.kept = [snapshot for entry in values["kept"] if (snapshot := get(entry)) is not None][:window]
+        self.current = {int(team): get(entry) or self.kept[0] for team, entry in values["current"].items()}
         self.results = {
             (of, key): Games(opponent, won, drawn, lost, made)
             for of, key, opponent, won, drawn, lost, made in values["results"]

@@ -38,7 +38,7 @@ class _State(NamedTuple):
 
     version: int
     arrays: Arrays
-    facts: Mapping[str, Any]
+    data: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class _Served:
         """Add the changes of an update that led from ``before`` to ``after``; returns how many came between."""
         newest = self.newest
         version, arrays = newest.version + 1, added(newest.arrays, before.arrays, after.arrays)
-        self.newest = _State(version, arrays, {**after.facts, "version": version})
+        self.newest = _State(version, arrays, {**after.data, "version": version})
         return newest.version - before.version
 
 
@@ -122,7 +122,7 @@ class ParameterServer:
 
     def ask(self, request: Message, takes: Takes = NO_TAKES) -> Message:
         """Handle a request; callable from several threads. See :meth:`.LearnerProcess.ask`."""
-        kind, name = request.kind, request.facts["learner"]
+        kind, name = request.kind, request.data["learner"]
         if kind == "make":
             self._served[name] = _Served(request, _State(0, {}, {}))
             self._served[name].newest = self._with_one(lambda worker: self._state(worker, name))
@@ -136,15 +136,15 @@ class ParameterServer:
             )
             return answer
         newest = served.newest
-        return Message("state", {"facts": dict(newest.facts)}, dict(newest.arrays))
+        return Message("state", {"facts": dict(newest.data)}, dict(newest.arrays))
 
     def _update(self, served: _Served, request: Message, takes: Takes) -> Message:
-        name, quiet = request.facts["learner"], {**request.facts, "publish": False}  # only the common policy acts
+        name, quiet = request.data["learner"], {**request.data, "publish": False}  # only the common policy acts
 
         def learn(worker: _Worker) -> Message:
             with self._under_way(served) as before:
                 fetched = Message(
-                    "load", {"learner": name, "facts": dict(before.facts), "fresh": False}, dict(before.arrays)
+                    "load", {"learner": name, "facts": dict(before.data), "fresh": False}, dict(before.arrays)
                 )
                 self._asked(worker, fetched)
                 answer = self._asked(worker, Message(request.kind, quiet, request.arrays), takes)
@@ -154,7 +154,7 @@ class ParameterServer:
                     version, arrays = served.newest.version, served.newest.arrays
                     self.staleness.add(behind)
             weights = {each: arrays[each if each in arrays else _LEARNED + each] for each in answer.arrays}
-            stats = {**answer.facts["stats"], keys.STALENESS: float(behind)}
+            stats = {**answer.data["stats"], keys.STALENESS: float(behind)}
             return Message(answer.kind, {"stats": stats, "version": version}, weights)
 
         return self._with_one(learn)
@@ -193,16 +193,16 @@ class ParameterServer:
 
     def _asked(self, worker: _Worker, request: Message, takes: Takes = NO_TAKES) -> Message:
         """The answer of a process, which first makes the algorithm if it has not yet."""
-        name = request.facts["learner"]
+        name = request.data["learner"]
         if name not in worker.made:
-            kind, facts, arrays = self._served[name].made
-            worker.process.ask(Message(kind, {**facts, "device": self._devices[worker.rank]}, arrays))
+            kind, data, arrays = self._served[name].made
+            worker.process.ask(Message(kind, {**data, "device": self._devices[worker.rank]}, arrays))
             worker.made.add(name)
         return worker.process.ask(request, takes)
 
     def _state(self, worker: _Worker, name: str) -> _State:
-        _, facts, arrays = self._asked(worker, Message("state", {"learner": name}, {}))
-        return _State(int(facts["facts"]["version"]), arrays, facts["facts"])
+        _, data, arrays = self._asked(worker, Message("state", {"learner": name}, {}))
+        return _State(int(data["facts"]["version"]), arrays, data["facts"])
 
     def words(self) -> str:
         """The staleness of updates, in words."""

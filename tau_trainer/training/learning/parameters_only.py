@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
 
 from tau_trainer.algorithms import State
 from tau_trainer.columns import Arrays
+from tau_trainer.specs import Json
 
 _LEFT_OUT = ("optimizer.", "random.", "replay.", "older.", "cloning.")
 """Prefixes of the names of optimizers' moments, of random numbers and of experience."""
 _MARK = "parameters_only"
 
 
-def lean(arrays: Arrays, values: Mapping[str, Any]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def lean(arrays: Arrays, values: Json) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The state of :meth:`.learner.Learner.state` without the optimizer, experience and random numbers."""
     kept = {name: array for name, array in arrays.items() if not name.startswith(_LEFT_OUT)}
-    facts = {name: fact for name, fact in values["algorithm"].items() if name != "replay"}
-    return kept, {**values, "algorithm": facts, _MARK: True}
+    metadata = {name: fact for name, fact in values["algorithm"].items() if name != "replay"}
+    return kept, {**values, "algorithm": metadata, _MARK: True}
 
 
-def whole(
-    arrays: Arrays, values: Mapping[str, Any], fresh: Callable[[], State]
-) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def whole(arrays: Arrays, values: Json, fresh: Callable[[], State]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The full state: initial values (``fresh``) for the parts that :func:`lean` left out, everything else as saved."""
     if not is_lean(values):
         return dict(arrays), dict(values)
-    others, facts = fresh()
-    return {**others, **arrays}, {**values, "algorithm": {**facts, **values["algorithm"]}}
+    others, metadata = fresh()
+    return {**others, **arrays}, {**values, "algorithm": {**metadata, **values["algorithm"]}}
 
 
-def is_lean(values: Mapping[str, Any]) -> bool:
+def is_lean(values: Json) -> bool:
     """Whether the values come from :func:`lean`."""
     return bool(values.get(_MARK))
 

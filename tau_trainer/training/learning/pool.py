@@ -24,11 +24,11 @@ from tau_trainer.settings.run import learner_name
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.learning.group import LearnerGroup, Ranked
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
-from tau_trainer.training.learning.judge import Validator
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.loop import Shared, Watcher
 from tau_trainer.training.learning.opponents import Opponents
 from tau_trainer.training.learning.parameter_server import ParameterServer
+from tau_trainer.training.learning.policy_tracker import Validator
 from tau_trainer.training.learning.process import LearnerProcess, Learning, RemoteLearner
 from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.plan import RunPlan
@@ -170,7 +170,7 @@ class LearnerPool:
         # Returns from other lessons or opponents are not comparable; with actors, the evaluator scores policies.
         lessons = any(isinstance(value, Curriculum) for value in self._plan.parameters.values())
         comparable = settings.self_play is None and not (lessons or self._plan.asynchronous)
-        learner.judge.falls = algorithm.falls and comparable and not settings.save_best_only
+        learner.tracker.falls = algorithm.falls and comparable and not settings.save_best_only
         if settings.self_play is not None and not self._plan.inference:
             learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
         if self.shared.watcher is not None:
@@ -186,13 +186,13 @@ class LearnerPool:
 
     def _tell_steps(self, learner: Learner) -> None:
         """Report that gradient steps fill no time although ``steps_per_update`` is auto."""
-        plan, numbers = self._plan, learner.settings.hyperparameters
-        if plan.inference or not isinstance(numbers, OffPolicyHyperparameters) or not numbers.auto:
+        plan, hyper = self._plan, learner.settings.hyperparameters
+        if plan.inference or not isinstance(hyper, OffPolicyHyperparameters) or not hyper.auto:
             return
         repeatable = plan.deterministic or plan.lock_step
         why = "the same seed must give the same run" if repeatable else "" if plan.asynchronous else learner.unfilled
         if why:
-            every = f"{numbers.decisions_per_step[1]:g}"
+            every = f"{hyper.decisions_per_step[1]:g}"
             text = f"steps_per_update: auto means {every} here, because {why}"
             self.shared.hub.event("steps", behavior=learner.name, message=f"'{learner.name}': {text}")
 

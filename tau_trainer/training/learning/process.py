@@ -24,6 +24,7 @@ from tau_trainer.models import Policy
 from tau_trainer.remote.here import Here
 from tau_trainer.remote.process import NO_ARRAYS, GoneError, Message, Parent, Place, Take, Target
 from tau_trainer.settings import trainer_type
+from tau_trainer.specs import Json
 from tau_trainer.training import behavior_json
 
 Takes = Mapping[str, Take]
@@ -42,7 +43,7 @@ class LearnerProcess:
         *,
         threads: int = 1,
         place: Place | None = None,
-        joins: Mapping[str, Any] | None = None,
+        joins: Json | None = None,
     ) -> None:
         """Start it. Raises LearnerError if that fails.
 
@@ -141,28 +142,28 @@ class RemoteLearner:
         """Have the process report all later minibatches."""
         self._on_batch = on_batch
 
-    def _ask(self, kind: str, facts: Mapping[str, Any], arrays: Arrays = NO_ARRAYS, takes: Takes = NO_TAKES) -> Message:
+    def _ask(self, kind: str, data: Json, arrays: Arrays = NO_ARRAYS, takes: Takes = NO_TAKES) -> Message:
         with self._asking:
             if not self._made:
                 self._process.ask(Message("make", {"learner": self._name, **self._setup}, {}))
                 self._made = True
-        return self._process.ask(Message(kind, {"learner": self._name, **facts}, dict(arrays)), takes)
+        return self._process.ask(Message(kind, {"learner": self._name, **data}, dict(arrays)), takes)
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         """Have it learn; policies are published as they arrive."""
-        facts, arrays = work.sent()
-        facts |= {"progress": progress, "publish": publish is not None, "batches": self._on_batch is not None}
+        data, arrays = work.sent()
+        data |= {"progress": progress, "publish": publish is not None, "batches": self._on_batch is not None}
 
         def hand_on(policy: Message) -> None:
             assert publish is not None
-            publish(self._made_policy(policy.facts, policy.arrays))
+            publish(self._made_policy(policy.data, policy.arrays))
 
         def batch(minibatches: Message) -> None:
             assert self._on_batch is not None
-            self._on_batch(minibatches.facts["minibatches"], minibatches.facts["statistics"])
+            self._on_batch(minibatches.data["minibatches"], minibatches.data["statistics"])
 
         try:
-            _, answer, weights = self._ask("update", facts, arrays, {"policy": hand_on, "batch": batch})
+            _, answer, weights = self._ask("update", data, arrays, {"policy": hand_on, "batch": batch})
         finally:
             work.release()
         made = self._made_policy(answer, weights)
@@ -176,16 +177,16 @@ class RemoteLearner:
 
     def state(self) -> State:
         """The state that a checkpoint keeps."""
-        _, facts, arrays = self._ask("state", {})
-        return arrays, facts["facts"]
+        _, data, arrays = self._ask("state", {})
+        return arrays, data["facts"]
 
-    def load(self, arrays: Arrays, facts: Mapping[str, Any], *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
         """Restore a checkpoint."""
-        _, answer, weights = self._ask("load", {"facts": facts, "fresh": fresh}, arrays)
+        _, answer, weights = self._ask("load", {"facts": metadata, "fresh": fresh}, arrays)
         self._policy = self._made_policy(answer, weights)
 
-    def _made_policy(self, facts: Mapping[str, Any], weights: Arrays) -> Policy:
-        return self._algorithm.policy(dict(weights), int(facts["version"]))
+    def _made_policy(self, data: Json, weights: Arrays) -> Policy:
+        return self._algorithm.policy(dict(weights), int(data["version"]))
 
 
 class _Host:
@@ -213,20 +214,20 @@ class _Host:
                 self._parent.leave(1)  # otherwise the others would wait for its part of a sum
 
     def _done(self, asked: Message) -> tuple[str, dict[str, Any], Arrays]:
-        kind, facts, arrays = asked
+        kind, data, arrays = asked
         if kind == "make":
-            self._algorithms[facts["learner"]] = _made(facts, self._ranks)
+            self._algorithms[data["learner"]] = _made(data, self._ranks)
             return "made", {}, NO_ARRAYS
-        algorithm = self._algorithms[facts["learner"]]
+        algorithm = self._algorithms[data["learner"]]
         if kind == "update":
             # Small networks gain nothing from a second thread inside one operation.
             torch.set_num_threads(self._threads if algorithm.large else 1)
-            publish = self._publish if facts["publish"] else None
-            algorithm.on_batch = self._batch if facts["batches"] else None
-            stats = algorithm.update(Work.received(facts, arrays), facts["progress"], publish)
+            publish = self._publish if data["publish"] else None
+            algorithm.on_batch = self._batch if data["batches"] else None
+            stats = algorithm.update(Work.received(data, arrays), data["progress"], publish)
             return "updated", {"stats": stats, "version": algorithm.version}, algorithm.weights()
         if kind == "load":
-            algorithm.load(arrays, facts["facts"], fresh=facts["fresh"])
+            algorithm.load(arrays, data["facts"], fresh=data["fresh"])
             return "loaded", {"version": algorithm.version}, algorithm.weights()
         state, known = algorithm.state()
         return "state", {"facts": known}, state
@@ -238,13 +239,13 @@ class _Host:
         self._parent.say("batch", {"minibatches": minibatches, "statistics": statistics})
 
 
-def _made(facts: Mapping[str, Any], ranks: Ranks | None = None) -> Algorithm:
-    settings = trainer_type(facts["trainer_type"]).settings.model_validate(facts["settings"])
-    spec = behavior_json.from_json(facts["behavior"])
-    numbers = facts["seed"], facts["reward_width"], facts["device"]
-    images = ImageOrder(**{**facts["images"], "flat": tuple(facts["images"]["flat"])})
-    given: dict[str, Any] = {"images": images, "max_steps": facts["max_steps"], "ranks": ranks or Ranks()}
-    return make_algorithm(Setup(spec, settings, *numbers, tuple(facts["environment"]), **given))
+def _made(data: Json, ranks: Ranks | None = None) -> Algorithm:
+    settings = trainer_type(data["trainer_type"]).settings.model_validate(data["settings"])
+    spec = behavior_json.from_json(data["behavior"])
+    numbers = data["seed"], data["reward_width"], data["device"]
+    images = ImageOrder(**{**data["images"], "flat": tuple(data["images"]["flat"])})
+    given: dict[str, Any] = {"images": images, "max_steps": data["max_steps"], "ranks": ranks or Ranks()}
+    return make_algorithm(Setup(spec, settings, *numbers, tuple(data["environment"]), **given))
 
 
 def work(parent: Parent) -> None:

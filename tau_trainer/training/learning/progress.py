@@ -7,8 +7,8 @@ from typing import Any
 
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.metrics.summary import Statistics
-from tau_trainer.training.learning.drowning import Drowning
 from tau_trainer.training.learning.figures import Figures
+from tau_trainer.training.learning.reward_scale import RewardScaleCheck
 from tau_trainer.training.learning.scores import LastRewards
 
 
@@ -26,7 +26,7 @@ class Progress:
         rewards: of the newest summary.
         replays: whether it has a replay memory, so that gradient steps per decision are reported.
         steps_per_decision: gradient steps per decision between the two newest summaries; None: not reported.
-        drowning: finds reward signals that are too large compared with the environment's.
+        reward_scale: finds reward signals that are too large compared with the environment's.
         figures: gather the statistics of updates, until they are reported with a summary; None: they are reported as
             they come.
         next_summary: number of decisions at which the next summary is due: every ``summary_freq``, and a few in every
@@ -40,7 +40,7 @@ class Progress:
         self.decisions = self.opts = self.samples = self.updates = 0
         self.update_seconds = self.policy_age = 0.0
         self.max_steps = max_steps
-        self.rewards, self.drowning = LastRewards(), Drowning(streams)
+        self.rewards, self.reward_scale = LastRewards(), RewardScaleCheck(streams)
         self.figures: Figures | None = None
         self.replays = False
         self.steps_per_decision: float | None = None
@@ -93,7 +93,7 @@ class Progress:
         self._plan_summary()
         summary = self.hub.flush(self.name, self.decisions, training=training)
         self.rewards.take(summary)
-        for sentence in self.drowning.found(summary.statistics):
+        for sentence in self.reward_scale.found(summary.statistics):
             self.hub.warning(sentence, behavior=self.name)
 
     def _plan_summary(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -19,10 +19,10 @@ from typing_extensions import override
 
 from tau_trainer.collection.decisions import Actor, DecisionBatcher, TauAgent
 from tau_trainer.columns import Column, ColumnTable, Rows
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Decision
-from tau_trainer.specs import BehaviorSpec, BoolArray, IntArray, Observations, StepBatch, Terminals
+from tau_trainer.specs import BehaviorSpec, BoolArray, IntArray, Json, Observations, StepBatch, Terminals
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.opponents import Opponent, Opponents, rate
 
@@ -33,7 +33,7 @@ _MARKS: Final = (Column("lineup", (), np.int64, fill=-1), Column("whole", (), np
 """Of an agent's episode: the lineup in which it started (-1: not started), and whether all roles stayed the same."""
 
 
-class Game(NamedTuple):
+class GameResult(NamedTuple):
     """An episode that ended, from its agent's side."""
 
     result: float
@@ -48,7 +48,7 @@ class Game(NamedTuple):
 class Ghost(Actor):
     """Acts for the agents of a team that does not learn, each with the opponent that its episode started with."""
 
-    def __init__(self, side: Side, team: int) -> None:
+    def __init__(self, side: SelfPlaySide, team: int) -> None:
         learner, rivals = side.learner, side.rivals
         deterministic = learner.settings.network_settings.deterministic
         super().__init__(learner.policy, rivals.acting[team], deterministic=deterministic)
@@ -84,7 +84,7 @@ class Ghost(Actor):
 
 
 @dataclass(slots=True, eq=False)
-class Side:
+class SelfPlaySide:
     """A behavior in self-play."""
 
     learner: Learner
@@ -111,7 +111,7 @@ class Side:
 class TeamAgent(TauAgent):
     """Acts for one team: like any TauAgent while it learns, otherwise as a ghost."""
 
-    def __init__(self, play: SelfPlay, side: Side, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
+    def __init__(self, play: SelfPlay, side: SelfPlaySide, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
         super().__init__(side.learner, spec, batcher)
         self._play, self._side = play, side
         self._asked = True
@@ -153,25 +153,25 @@ class TeamAgent(TauAgent):
         self._side.marks.clear(rows)
 
     @override
-    def remember(self, rows: Rows, known: Known, batch: StepBatch, decision: Decision) -> bool:
+    def remember(self, rows: Rows, facts: StepFacts, batch: StepBatch, decision: Decision) -> bool:
         if self._asked and self.learns:
-            return super().remember(rows, known, batch, decision)
+            return super().remember(rows, facts, batch, decision)
         self._side.rivals.clock.ghost_steps += len(rows)
-        self._cut(rows, known, batch.obs, np.ones(len(rows), np.bool_))
+        self._cut(rows, facts, batch.obs, np.ones(len(rows), np.bool_))
         return False
 
     @override
-    def end(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+    def end(self, rows: Rows, facts: StepFacts, obs: Observations, truncated: BoolArray) -> None:
         if self.learns:
-            super().end(rows, known, obs, truncated)
+            super().end(rows, facts, obs, truncated)
         else:
-            self._cut(rows, known, obs, truncated)
+            self._cut(rows, facts, obs, truncated)
 
-    def _cut(self, rows: Rows, known: Known, obs: Observations, truncated: BoolArray) -> None:
+    def _cut(self, rows: Rows, facts: StepFacts, obs: Observations, truncated: BoolArray) -> None:
         """End the trajectories that were open when the team stopped learning."""
         if self._cutting:
             memory = self.learner.memory
-            memory.end(rows, known, self.see(obs), truncated)
+            memory.end(rows, facts, self.see(obs), truncated)
             self._cutting = bool(np.isin(self.table.rows, memory.open_rows).any())
 
     @override
@@ -183,7 +183,7 @@ class TeamAgent(TauAgent):
         over = counted if plays_on is None else counted & ~plays_on
         signs = np.where(ended.truncated, 0.0, np.sign(ended.reward + ended.group_reward))
         games = [
-            Game((float(signs[i]) + 1.0) / 2.0, bool(ended.truncated[i]), lineups[i], int(ended.group_id[i]))
+            GameResult((float(signs[i]) + 1.0) / 2.0, bool(ended.truncated[i]), lineups[i], int(ended.group_id[i]))
             for i in np.flatnonzero(over).tolist()
         ]
         self._play.games(self._side, games)
@@ -209,7 +209,7 @@ class SelfPlay:
         self.learning: int | None = None
         self.lineup = 0
         self.lineups: dict[int, Lineup] = {0: {}}
-        self.sides: dict[str, Side] = {}
+        self.sides: dict[str, SelfPlaySide] = {}
         self._hub = hub
         self._queue: deque[int] = deque()
         self._warned = False
@@ -220,7 +220,7 @@ class SelfPlay:
         assert rivals is not None
         side = self.sides.get(learner.name)
         if side is None:
-            side = self.sides[learner.name] = Side(learner, rivals, self.lineups)
+            side = self.sides[learner.name] = SelfPlaySide(learner, rivals, self.lineups)
             if not rivals.kept:
                 rivals.save(learner.decisions)
         if self.learning is None:
@@ -242,7 +242,7 @@ class SelfPlay:
         if not self.sides:
             self.learning, self._queue = None, deque()
 
-    def games(self, side: Side, games: Sequence[Game]) -> None:
+    def games(self, side: SelfPlaySide, games: Sequence[GameResult]) -> None:
         """Count games of the learning team that ended in one message.
 
         Elo counts every agent's episode that was not cut, as ML-Agents' does. Results count the agents of a group once,
@@ -286,13 +286,13 @@ class SelfPlay:
                 for side in self.sides.values():
                     self._begin_anew(side)
 
-    def _draw(self, sides: Iterable[Side]) -> None:
+    def _draw(self, sides: Iterable[SelfPlaySide]) -> None:
         """Draw new opponents for the ghosts of these behaviors."""
         for side in sides:
             side.rivals.swap([team for team in side.teams if team != self.learning])
         self._line_up()
 
-    def _playing(self) -> list[Side]:
+    def _playing(self) -> list[SelfPlaySide]:
         """The behaviors of the team that learns."""
         return [side for side in self.sides.values() if self.learning in side.ghosts]
 
@@ -325,7 +325,7 @@ class SelfPlay:
             for team, opponent in side.rivals.current.items()
         }
 
-    def _begin_anew(self, side: Side) -> None:
+    def _begin_anew(self, side: SelfPlaySide) -> None:
         """Continue running episodes in the newest lineup, and do not count them."""
         running = side.marks["lineup"] >= 0
         side.marks["lineup"][running], side.marks["whole"][running] = self.lineup, False
@@ -339,6 +339,6 @@ class SelfPlay:
         """The team whose turn it is and the queue, for a checkpoint."""
         return {"learning": self.learning, "queue": list(self._queue)}
 
-    def load(self, values: Mapping[str, Any]) -> None:
+    def load(self, values: Json) -> None:
         """Restore :meth:`state`."""
         self.learning, self._queue = values["learning"], deque(values["queue"])

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from typing_extensions import override
 
@@ -18,9 +17,10 @@ from tau_trainer.remote.process import Machines
 from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.run import Run
+from tau_trainer.specs import Json
 from tau_trainer.training.advice import hint
 from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.pairs.overseer import RunOverseer
+from tau_trainer.training.pairs.coordinator import RunCoordinator
 from tau_trainer.training.pairs.pair import Pair
 from tau_trainer.training.pairs.speeds import Speeds
 from tau_trainer.training.pairs.watchdog import watch
@@ -55,22 +55,22 @@ class PairsCollector(Collector):
             run.hub.task(plan.task.keys)
         for sentence in plan.warnings:
             run.hub.warning(sentence)
-        self.overseer = RunOverseer(plan, run, machines)
+        self.coordinator = RunCoordinator(plan, run, machines)
         """Answers the pairs."""
-        self.actors, self.parallel = self.overseer.actors, self.overseer.parallel
+        self.actors, self.parallel = self.coordinator.actors, self.coordinator.parallel
         self._speeds = Speeds(self.steps, [pair.tally.decisions for pair in self.parallel.pairs])
         self._looked_back = plan.command != "learn" or plan.inference or plan.asynchronous
         """Whether the hint about speed has been considered."""
 
     def close(self) -> None:
         """End the learners' threads and processes, and the event loop."""
-        self.overseer.pool.close()
+        self.coordinator.pool.close()
         self._loop.close()
 
     @property
     def learners(self) -> list[Learner]:
         """All learners so far."""
-        return self.overseer.learners
+        return self.coordinator.learners
 
     @property
     @override
@@ -81,7 +81,7 @@ class PairsCollector(Collector):
     @override
     def steps(self) -> int:
         """Decisions of all pairs, including earlier sessions of a resumed run and pairs that only those had."""
-        return self.overseer.gone + sum(pair.tally.decisions for pair in self.parallel.pairs)
+        return self.coordinator.gone + sum(pair.tally.decisions for pair in self.parallel.pairs)
 
     @property
     @override
@@ -90,7 +90,7 @@ class PairsCollector(Collector):
         pairs, most = self.parallel.pairs, sum(learner.progress.max_steps for learner in self.learners)
         if self.plan.shared or not self.learners:
             return most
-        return most * len(pairs) // sum(bool(self.overseer.pool.of_pair(pair.id)) for pair in pairs)
+        return most * len(pairs) // sum(bool(self.coordinator.pool.of_pair(pair.id)) for pair in pairs)
 
     @property
     @override
@@ -124,7 +124,7 @@ class PairsCollector(Collector):
             window_episodes=learner.progress.rewards.episodes,
             steps_per_decision=learner.progress.steps_per_decision,
             elo=None if learner.opponents is None else learner.opponents.rating.value,
-            games=self.overseer.pool.self_play.table(learner.name),
+            games=self.coordinator.pool.self_play.table(learner.name),
         )
 
     @property
@@ -135,7 +135,7 @@ class PairsCollector(Collector):
     def _pair(self, pair: Pair) -> PairMetrics:
         """Status of a pair. Its mean reward is per decision if the task counts those, else per episode."""
         names = self.plan.task.keys if self.plan.task is not None else None
-        rewards = [learner.progress.rewards for learner in self.overseer.pool.of_pair(pair.id)]
+        rewards = [learner.progress.rewards for learner in self.coordinator.pool.of_pair(pair.id)]
 
         def mean(key: str) -> float | None:
             """The mean over its behaviors."""
@@ -146,16 +146,16 @@ class PairsCollector(Collector):
             mean(keys.CUMULATIVE_REWARD if names is None else names.reward),
             mean(keys.GROUP_CUMULATIVE_REWARD),
             None if names is None else mean(names.success),
-            self.overseer.accuracies.get(pair.id),
+            self.coordinator.accuracies.get(pair.id),
         )
         speed = self._speeds.of_pair(pair.id, metrics.decisions)
         return replace(metrics, decisions_per_second=speed if metrics.state in _ACTING else 0.0)
 
     @property
     @override
-    def status(self) -> Mapping[str, Any]:
+    def status(self) -> Json:
         learners = self.learners
-        accuracies = [learner.judge.scores.get(keys.VALIDATION_ACCURACY) for learner in learners]
+        accuracies = [learner.tracker.scores.get(keys.VALIDATION_ACCURACY) for learner in learners]
         actors = self.actors.trainers if self.actors is not None else []
         return {
             "decisions_per_second": self._speeds.of_run(self.steps),
@@ -166,7 +166,7 @@ class PairsCollector(Collector):
             "columns": self.plan.task.columns if self.plan.task is not None else (),
             "validation_accuracy": max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             "baselines": self.baselines,
-            "lessons": self.overseer.lessons.told,
+            "lessons": self.coordinator.lessons.sentences,
             "figures": tuple(figure for trainer in actors for figure in trainer.figures),
             "message": next((pair.absent for pair in self.parallel.pairs if pair.absent), None),
         }
@@ -222,7 +222,7 @@ class PairsCollector(Collector):
             for task in (supervising, comparing):
                 task.cancel()
             await asyncio.gather(supervising, comparing, return_exceptions=True)
-            for line in self.overseer.pool.figures():
+            for line in self.coordinator.pool.figures():
                 self.run.hub.event("learners", message=line)
             if self.actors is not None:
                 for line in self.actors.figures():
@@ -243,8 +243,10 @@ class PairsCollector(Collector):
                 self.run.fail(learner.error)
         if self.actors is not None:
             if self.run.asked.is_set() and not at_once:
-                await self.overseer.save_better()  # before the last policies are played: the user may not wait for that
-            await self.actors.judge()
+                await (
+                    self.coordinator.save_better()
+                )  # before the last policies are played: the user may not wait for that
+            await self.actors.evaluate_last()
 
     @override
     def interrupt(self) -> None:
@@ -268,8 +270,8 @@ class PairsCollector(Collector):
                 why = learner.why_never(here=self.actors is None)
                 self.run.hub.warning(f"'{learner.name}' was never updated: {why}")
         self._tell_of_absent()
-        unsaved = self.overseer.checkpointer.unsaved(self.learners, together=self.plan.deterministic)
-        await self.overseer.save(unsaved)
+        unsaved = self.coordinator.checkpointer.unsaved(self.learners, together=self.plan.deterministic)
+        await self.coordinator.save(unsaved)
 
     def _tell_of_absent(self) -> None:
         """Warn of behaviors in the settings that no environment has shown."""
@@ -284,10 +286,10 @@ class PairsCollector(Collector):
 
     async def _validate_last(self, learner: Learner) -> None:
         """Validate the last policy, so that the best is chosen from all. A failure here does not end the run."""
-        if self.run.hurried.is_set() or self.overseer.examiner is None:
+        if self.run.hurried.is_set() or self.coordinator.scorer is None:
             return
         try:
-            scores = await learner.in_thread(learner.judge.validate_last, learner.policy)
+            scores = await learner.in_thread(learner.tracker.validate_last, learner.policy)
             self.run.hub.add_all(learner.name, scores)
         except Exception as error:
             name = type(error).__name__
@@ -295,7 +297,7 @@ class PairsCollector(Collector):
 
     @override
     def conclude(self) -> Conclusion:
-        return self._loop.run(self._conclude())._replace(lessons=self.overseer.lessons.numbers)
+        return self._loop.run(self._conclude())._replace(lessons=self.coordinator.lessons.numbers)
 
     async def _conclude(self) -> Conclusion:
         """Scores of the policies, and the policies to export."""
@@ -316,30 +318,30 @@ class PairsCollector(Collector):
         """The exported policy of each learner, in words; of independent policies, only the best is named."""
         best = best_of(candidates)
         named = candidates if self.plan.shared or best is None else [best]
-        learners = self.overseer.pool.learners
+        learners = self.coordinator.pool.learners
         return {chosen.name: chosen.described() for chosen in named if learners[chosen.name].algorithm.exports}
 
     def _more(self, name: str) -> list[str]:
         """An advice if the learner of that name has made all its decisions and its accuracy still rose."""
         learner = next(learner for learner in self.learners if learner.name == name)
-        if not (learner.progress.over and still_rises(learner.judge.accuracies)):
+        if not (learner.progress.over and still_rises(learner.tracker.accuracies)):
             return []
         twice = 2 * learner.progress.max_steps
         return [f"Validation accuracy still rose at the end, so more decisions would help: --max-steps {twice}."]
 
     async def _evaluate(self) -> list[Candidate]:
         """Every learner's policies, with their scores if the task has an evaluation."""
-        examiner = None if self.run.hurried.is_set() else self.overseer.examiner
+        scorer = None if self.run.hurried.is_set() else self.coordinator.scorer
         wanted, tell = self.plan.settings.checkpoint_settings.export, self.run.callbacks.tell
         candidates = []
         for learner in self.learners:
-            last, best = learner.judge.last(learner.policy), learner.judge.best
-            work = partial(make_candidate, learner.name, learner.spec, last, best, wanted, examiner)
+            last, best = learner.tracker.last(learner.policy), learner.tracker.best
+            work = partial(make_candidate, learner.name, learner.spec, last, best, wanted, scorer)
             policy = learner.name, learner.policy.version, learner.decisions
-            if examiner is not None:
+            if scorer is not None:
                 tell("on_evaluation_begin", EvaluationInfo(*policy))
             candidates.append(await learner.in_thread(work))
-            if examiner is not None:
+            if scorer is not None:
                 found = candidates[-1].evaluation
                 scores = {} if found is None else {"accuracy": found.accuracy, "reward": found.reward}
                 tell("on_evaluation_end", EvaluationInfo(*policy, scores))
@@ -353,18 +355,18 @@ class PairsCollector(Collector):
             steps = scored.decisions if name == candidate.name else None
             return Export(name, partial(export_onnx, candidate.policy, candidate.spec), steps, scored.reward)
 
-        learners = self.overseer.pool.learners
+        learners = self.coordinator.pool.learners
         candidates = [candidate for candidate in candidates if learners[candidate.name].algorithm.exports]
         best = best_of(candidates)
         first = [] if best is None or self.plan.shared else [export(best, best.spec.short_name)]
         return first + [export(candidate, candidate.name) for candidate in candidates]
 
-    def _accuracies(self) -> Mapping[str, Any]:
+    def _accuracies(self) -> Json:
         """The part of ``evaluation.json`` on every pair."""
         return {
             str(pair.id): {
                 "decisions": pair.tally.decisions,
-                "validation_accuracy": self.overseer.accuracies.get(pair.id),
+                "validation_accuracy": self.coordinator.accuracies.get(pair.id),
             }
             for pair in self.parallel.pairs
         }
@@ -372,7 +374,7 @@ class PairsCollector(Collector):
     async def _supervise(self) -> None:
         """Raises errors that end the whole run: a failed export check, a stall."""
         watching = asyncio.create_task(watch(lambda: self.parallel.active, lambda: self.learners, self.plan.stall_s))
-        checks = self.overseer.export_checks
+        checks = self.coordinator.export_checks
         try:
             while True:
                 await asyncio.sleep(_SLICE_S)
@@ -387,9 +389,9 @@ class PairsCollector(Collector):
 
     def _look_back(self) -> None:
         """After a minute of play of the only pair, print a hint if other settings could be much faster."""
-        if self._looked_back or len(self.overseer.here) > 1:
+        if self._looked_back or len(self.coordinator.here) > 1:
             return
-        lasted, waited = self.overseer.here[0].played_s
+        lasted, waited = self.coordinator.here[0].played_s
         if lasted >= _A_MINUTE_S:
             self._looked_back = True
             said = hint(waited / lasted, self.plan.settings)
@@ -398,10 +400,10 @@ class PairsCollector(Collector):
 
     async def _compare(self) -> None:
         """Compute the baselines that policies are compared with."""
-        examiner = self.overseer.examiner
-        if examiner is not None:
+        scorer = self.coordinator.scorer
+        if scorer is not None:
             try:
-                self.baselines = await asyncio.get_running_loop().run_in_executor(None, lambda: examiner.baselines)
+                self.baselines = await asyncio.get_running_loop().run_in_executor(None, lambda: scorer.baselines)
                 self.run.hub.baselines(self.baselines)
             except Exception as error:
                 self.run.hub.warning(f"the run continues without baselines: {type(error).__name__}: {error}")

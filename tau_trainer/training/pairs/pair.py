@@ -10,7 +10,7 @@ from typing_extensions import override
 from tau_trainer.envs import Environment, Parameters
 from tau_trainer.envs.contract import Watched
 from tau_trainer.errors import EngineError, EngineRefusedError, EngineStoppedError
-from tau_trainer.metrics import Laps, PairMetrics, PairState, Timer
+from tau_trainer.metrics import PairMetrics, PairState, PhaseTimer, Timer
 from tau_trainer.specs import Actions, BehaviorSpec, StepBatch
 from tau_trainer.training.agents import AgentTrainer, Tally
 from tau_trainer.training.lessons import Lessons
@@ -19,7 +19,7 @@ _NO_PLAY = "start the environment", "wait for a person"
 """Activities of a pair that do not count as play."""
 
 
-class Overseer:
+class Coordinator:
     """Answers the questions of pairs to their run; here the defaults for pairs without a run."""
 
     lessons: Lessons
@@ -84,7 +84,7 @@ class Pair:
     """
 
     def __init__(
-        self, number: int, environment: Watched, tally: Tally, overseer: Overseer, lessons: Lessons | None = None
+        self, number: int, environment: Watched, tally: Tally, coordinator: Coordinator, lessons: Lessons | None = None
     ) -> None:
         """``lessons``: send their changes to the environment during play."""
         self.id = number
@@ -93,9 +93,9 @@ class Pair:
         self.error: str | None = None
         self.goodbye: str | None = None
         self.finishing = self.starting = False
-        self._overseer = overseer
+        self._coordinator = coordinator
         self._lessons = lessons or Lessons({})
-        self._told = 0
+        self._lessons_version = 0
         """Version of the lessons that the environment has received."""
 
     @property
@@ -106,7 +106,7 @@ class Pair:
     @property
     def complete(self) -> bool:
         """Whether it has made all its decisions."""
-        return self._overseer.enough(self)
+        return self._coordinator.enough(self)
 
     @property
     def finished(self) -> bool:
@@ -159,8 +159,8 @@ class Pair:
             self.starting = False
 
     def _parameters_now(self) -> Parameters:
-        self._told = self._lessons.version
-        return self._overseer.parameters(self.id)
+        self._lessons_version = self._lessons.version
+        return self._coordinator.parameters(self.id)
 
 
 class AgentTrainerPair(Pair):
@@ -173,12 +173,12 @@ class AgentTrainerPair(Pair):
         self,
         environment: Environment,
         trainer: AgentTrainer,
-        overseer: Overseer,
+        coordinator: Coordinator,
         lessons: Lessons | None = None,
         timer: Timer | None = None,
     ) -> None:
         """``lessons``: send their changes to the environment during play. ``timer``: counts its time."""
-        super().__init__(trainer.id, environment, trainer.tally, overseer, lessons)
+        super().__init__(trainer.id, environment, trainer.tally, coordinator, lessons)
         self.trainer = trainer
         self.environment: Environment = environment
         self.met: dict[str, BehaviorSpec] = {}
@@ -186,7 +186,7 @@ class AgentTrainerPair(Pair):
         self._stopped: str | None = None
         """Message on how a person ended the game, until the person starts it again."""
         self._timer = timer if timer is not None else Timer()
-        self._laps = Laps(self._timer)
+        self._phases = PhaseTimer(self._timer)
         self._actions: dict[str, Actions] = {}
 
     @property
@@ -203,9 +203,9 @@ class AgentTrainerPair(Pair):
     @override
     async def initialize(self) -> None:
         """Start the environment and decide for its first observations. Raises EngineError."""
-        self._laps.begin()
+        self._phases.begin()
         batches = await self._or_recover(self._opened())
-        self._laps.lap("start the environment")
+        self._phases.end("start the environment")
         self._actions = await self.trainer.decide(batches, self.environment.specs)
 
     async def _opened(self) -> list[StepBatch]:
@@ -220,19 +220,19 @@ class AgentTrainerPair(Pair):
         An environment that fails is replaced within its budget. Raises EngineError once the budget is used up,
         NonFiniteError if learning has failed.
         """
-        if self._told != self._lessons.version:
-            if self._told < self._lessons.reset_version:
+        if self._lessons_version != self._lessons.version:
+            if self._lessons_version < self._lessons.reset_version:
                 await self.begin_anew()
                 return
             self.environment.tell(self._parameters_now())
-        self._laps.begin()
+        self._phases.begin()
         self.environment.answer(self._actions)
         self.trainer.record()
         if self._lessons.goes_on:
             self._lessons.check()
-        self._laps.lap("answer and record")
+        self._phases.end("answer and record")
         await self.trainer.hand_over()
-        self._laps.lap("wait for the learner")
+        self._phases.end("wait for the learner")
         if not self.finished:
             await self._decide(self.environment.next())
 
@@ -243,9 +243,9 @@ class AgentTrainerPair(Pair):
         except EngineStoppedError as error:
             self.goodbye = str(error)
             return
-        self._laps.lap("wait for the environment")
+        self._phases.end("wait for the environment")
         self._actions = await self.trainer.decide(batches, self.environment.specs)
-        self._laps.lap("decide")
+        self._phases.end("decide")
 
     async def _or_recover(self, exchange: Awaitable[list[StepBatch]]) -> list[StepBatch]:
         """The observations of the environment, or the first ones of a replacement without objections."""
@@ -275,7 +275,7 @@ class AgentTrainerPair(Pair):
         """
         specs = self.environment.specs
         if len(specs) != len(self.met):
-            said = self._overseer.objection(self)
+            said = self._coordinator.objection(self)
             if said is not None:
                 return EngineRefusedError(said)
             self.met = dict(specs)
@@ -284,12 +284,12 @@ class AgentTrainerPair(Pair):
     async def _wait_for_person(self, error: EngineStoppedError) -> list[StepBatch]:
         self._stopped = str(error)
         try:
-            await self._overseer.absent()
+            await self._coordinator.absent()
             with self._start():
                 return await self.environment.recover(error)
         finally:
             self._stopped = None
-            self._laps.lap("wait for a person")
+            self._phases.end("wait for a person")
 
     @override
     async def start(self) -> None:
@@ -299,7 +299,7 @@ class AgentTrainerPair(Pair):
     async def begin_anew(self) -> None:
         """Reset the environment: all episodes restart with the current parameters. Fails like :meth:`advance`."""
         self.trainer.abandon()
-        self._laps.begin()
+        self._phases.begin()
         await self._decide(self.environment.reset(self._parameters_now()))
 
     @override

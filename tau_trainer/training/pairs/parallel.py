@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from tau_trainer.errors import sentence_of
 from tau_trainer.metrics import MetricsHub, PairState
-from tau_trainer.training.pairs.pair import Overseer, Pair
+from tau_trainer.training.pairs.pair import Coordinator, Pair
 from tau_trainer.training.pairs.states import allowed
 
 FINISH_S = 5.0
@@ -30,7 +30,7 @@ class ParallelTrainer(Generic[PairT_co]):
         pairs: Sequence[PairT_co],
         max_concurrent: int,
         hub: MetricsHub,
-        overseer: Overseer,
+        coordinator: Coordinator,
         *,
         playing: PairState = PairState.TRAINING,
     ) -> None:
@@ -43,7 +43,7 @@ class ParallelTrainer(Generic[PairT_co]):
         self._max_concurrent = max_concurrent
         self._hub = hub
         self._playing = playing
-        self._overseer = overseer
+        self._coordinator = coordinator
         self._running = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._cancelled = False
@@ -115,9 +115,9 @@ class ParallelTrainer(Generic[PairT_co]):
             self._hub.event("stopped", message=pair.goodbye, pair=pair.id)
         await pair.stop()
         if self._playing is PairState.TRAINING and not early:
-            if self._overseer.evaluates:
+            if self._coordinator.evaluates:
                 self._enter(pair, PairState.EVALUATING)
-            await self._overseer.evaluate(pair)
+            await self._coordinator.evaluate(pair)
         self._enter(pair, PairState.CANCELLED if early else PairState.COMPLETED)
 
     async def _fail(self, pair: Pair, error: Exception) -> None:

@@ -26,16 +26,16 @@ from tau_trainer.columns import Arrays
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.errors import CheckpointError, NonFiniteError, sentence_of
 from tau_trainer.memory import TensorRollout, Work
-from tau_trainer.metrics import Laps, MetricsHub, PairState, keys
+from tau_trainer.metrics import MetricsHub, PairState, PhaseTimer, keys
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import FloatArray
 from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.handles import MemberLearner
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.pool import LearnerPool
-from tau_trainer.training.pairs.pair import Overseer, Pair
+from tau_trainer.training.pairs.pair import Coordinator, Pair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
-from tau_trainer.training.pairs.world import Payment, Played, World
+from tau_trainer.training.pairs.world import Payment, PlayedRollout, World
 from tau_trainer.training.plan import RunPlan
 
 _NOTHING = Work({})
@@ -51,21 +51,21 @@ class PopulationTrainer(ParallelTrainer[Pair]):
         plan: of the run.
         hub: receives all numbers.
         pool: makes the learners.
-        overseer: answers the pairs.
+        coordinator: answers the pairs.
     """
 
     restarts = 0
     waits_for = "the population"
     absent = None
 
-    def __init__(self, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, overseer: Overseer) -> None:
+    def __init__(self, plan: RunPlan, hub: MetricsHub, pool: LearnerPool, coordinator: Coordinator) -> None:
         self._stack: Population | None = None
-        pairs = [Pair(index, self, Tally(), overseer) for index in range(plan.pairs)]
+        pairs = [Pair(index, self, Tally(), coordinator) for index in range(plan.pairs)]
         playing = PairState.PLAYING if plan.inference else PairState.TRAINING
-        super().__init__(pairs, plan.pairs, hub, overseer, playing=playing)
+        super().__init__(pairs, plan.pairs, hub, coordinator, playing=playing)
         assert plan.task is not None
         self._plan, self._pool, self._task = plan, pool, plan.task
-        self._laps = Laps(hub.timers.part("population"))
+        self._phases = PhaseTimer(hub.timers.part("population"))
         self._thread = ThreadPoolExecutor(1, "population", torch.set_num_threads, (1,))
         self._learners: list[Learner] = []
         self._members: list[MemberLearner] = []
@@ -127,8 +127,8 @@ class PopulationTrainer(ParallelTrainer[Pair]):
         stood: dict[int, Arrays] = {}
         for index, member in enumerate(members):
             if member.loaded is not None:
-                arrays, facts, fresh = member.loaded
-                self._stack.load_of(index, arrays, facts, fresh=fresh)
+                arrays, metadata, fresh = member.loaded
+                self._stack.load_of(index, arrays, metadata, fresh=fresh)
                 if not fresh:
                     stood[index] = arrays
             member.join(algorithms[index].snapshot, partial(self._state_of, index))
@@ -151,8 +151,8 @@ class PopulationTrainer(ParallelTrainer[Pair]):
 
     def _state_of(self, index: int) -> State:
         """The checkpoint's state of a pair: its learner's state, and the state of its copies."""
-        arrays, facts = self.population.state_of(index)
-        return arrays | self._world.state_of(index), facts
+        arrays, metadata = self.population.state_of(index)
+        return arrays | self._world.state_of(index), metadata
 
     @override
     async def cancel(self, grace_s: float = 0.0) -> None:
@@ -172,20 +172,20 @@ class PopulationTrainer(ParallelTrainer[Pair]):
         # Pairs that only play never end; pairs learn in step, so all have the same number of decisions left.
         left = max((-(-(its.max_steps - its.decisions) // self._task.copies) for its in learning), default=None)
         steps = self.population.horizon if left is None else min(self.population.horizon, left)
-        self._laps.begin()
+        self._phases.begin()
         played = await self._in_thread(partial(self._world.play, steps, self._given_up, deterministic=self._likeliest))
-        self._laps.lap("act and step")
+        self._phases.end("act and step")
         if played is None:
             return
         episodes = self._world.episodes(played)
         for pair in self.active if self._plan.inference else self._learning:
             self._count(pair, played, episodes)
-        self._laps.lap("count")
+        self._phases.end("count")
         if steps == self.population.horizon and self._learning:
             await self._learn(played.rollout)
-            if await self._overseer.round_over():
+            if await self._coordinator.round_over():
                 self._world.payment.rewarder.clear()
-            self._laps.lap("checkpoint")
+            self._phases.end("checkpoint")
 
     async def _learn(self, rollout: TensorRollout) -> None:
         begin = time.perf_counter()
@@ -196,7 +196,7 @@ class PopulationTrainer(ParallelTrainer[Pair]):
         )
         stats = await self._in_thread(partial(self.population.learn, rollout, progress))
         numbers = {name: values.tolist() for name, values in stats.items()}
-        self._laps.lap("learn")
+        self._phases.end("learn")
         await self._fail_frozen()
         share = (time.perf_counter() - begin) / len(self.pairs)
         learners = [self._learners[pair.id] for pair in self._learning]
@@ -204,7 +204,7 @@ class PopulationTrainer(ParallelTrainer[Pair]):
             statistics = {name: values[pair.id] for name, values in numbers.items()}
             self._members[pair.id].stats = statistics | {keys.TRAIN_SECONDS: share, keys.POLICY_AGE: 0.0}
         await asyncio.gather(*(learner.update(_NOTHING) for learner in learners))
-        self._laps.lap("policies and validation")
+        self._phases.end("policies and validation")
 
     async def _fail_frozen(self) -> None:
         """End pairs that met NaN; the others continue."""
@@ -229,7 +229,7 @@ class PopulationTrainer(ParallelTrainer[Pair]):
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _count(self, pair: Pair, played: Played, episodes: Mapping[str, FloatArray]) -> None:
+    def _count(self, pair: Pair, played: PlayedRollout, episodes: Mapping[str, FloatArray]) -> None:
         """Decisions, scores and episodes of one pair."""
         rows = self._world.rows(pair.id)
         learner, names = self._learners[pair.id], self._task.keys

@@ -31,7 +31,7 @@ class InTurn(ParallelTrainer[AgentTrainerPair]):
                     await self._join(waiting.popleft())
                 for pair in tuple(self._round):
                     await self._take_turn(pair, pair.advance)
-                if self._round and await self._overseer.round_over():
+                if self._round and await self._coordinator.round_over():
                     for pair in tuple(self._round):
                         await self._take_turn(pair, pair.begin_anew)
         except asyncio.CancelledError:

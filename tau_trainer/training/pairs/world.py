@@ -30,7 +30,7 @@ _SUMS = "own", "paid", "length"
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedRollout:
     """A rollout of all pairs, and its results: [T, P E]."""
 
     rollout: TensorRollout
@@ -116,7 +116,7 @@ class World:
         return {f"{_WORLD}{name}": np.nan_to_num(values, nan=0.0) for name, values in world.items()}
 
     @torch.no_grad()
-    def play(self, steps: int, given_up: Callable[[], bool], *, deterministic: bool) -> Played | None:
+    def play(self, steps: int, given_up: Callable[[], bool], *, deterministic: bool) -> PlayedRollout | None:
         """Play ``steps`` decisions of all copies.
 
         None: the run was ended in the meantime, and the state is as before.
@@ -158,9 +158,9 @@ class World:
         )
         ended = (lived["terminated"] | lived["truncated"])[..., 0].cpu().numpy()
         reward, mean = lived["rewards"][..., 0].cpu().numpy(), paid[:, :, 0].mean(dim=2).cpu().numpy()
-        return Played(rollout, reward, mean, ended, results)
+        return PlayedRollout(rollout, reward, mean, ended, results)
 
-    def episodes(self, played: Played) -> dict[str, FloatArray]:
+    def episodes(self, played: PlayedRollout) -> dict[str, FloatArray]:
         """Episodes that ended, in order: their ``copy``, and the sums of :data:`_SUMS`."""
         found = {name: [np.zeros(0)] for name in (*_SUMS, "copy")}
         strength = self._population.members[0].settings.reward_signals[EXTRINSIC].strength

@@ -11,7 +11,7 @@ from tau_trainer.algorithms.accelerators import fused
 from tau_trainer.algorithms.accelerators.fused import FusedEpochs
 from tau_trainer.algorithms.accelerators.scripting import scripted
 from tau_trainer.algorithms.losses import minibatch_loss
-from tau_trainer.algorithms.minibatches import Numbers, new_statistics
+from tau_trainer.algorithms.minibatches import Coefficients, new_statistics
 from tau_trainer.algorithms.parameters import FlatParameters, clip_gradient, optimizer_step
 from tau_trainer.settings import PPOHyperparameters
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
@@ -22,14 +22,14 @@ ALL_ACTIONS = [CONTINUOUS, DISCRETE, HYBRID]
 ROWS = 24
 
 
-def numbers_for(actions: ActionSpec, **changes: Any) -> Numbers:
+def numbers_for(actions: ActionSpec, **changes: Any) -> Coefficients:
     defaults: dict[str, Any] = {
         "epsilon": 0.2,
         "beta": 0.05,
         "learning_rate": 1e-3,
         "max_grad_norm": 0.5,
     }
-    return Numbers(
+    return Coefficients(
         continuous=actions.continuous_size, branches=list(actions.discrete_branches), **{**defaults, **changes}
     )
 

@@ -302,8 +302,8 @@ def test_goes_on_bit_for_bit(kept: bool) -> None:
     for step in range(8):
         learn(learner, collector.collect(4)["all"], step / 20)
     again = learner_of(network, seed=5, save_replay_buffer=kept)
-    arrays, facts = learner.state()
-    again.load(arrays, facts, fresh=False)
+    arrays, metadata = learner.state()
+    again.load(arrays, metadata, fresh=False)
     if not kept:  # then it waits until there is something to learn from, and so does who went on
         learner.ring, learner._held = None, 0
     for one in (learner, again):
@@ -318,9 +318,9 @@ def test_goes_on_bit_for_bit(kept: bool) -> None:
 def test_begins_from_what_was_learned_alone() -> None:
     learner = learner_of()
     learn(learner, rollout_of(), 0.5)
-    arrays, facts = learner.state()
+    arrays, metadata = learner.state()
     fresh = learner_of(seed=7)
-    fresh.load(arrays, facts, fresh=True)
+    fresh.load(arrays, metadata, fresh=True)
     for name, values in learner.module.network.state_dict().items():
         for network in (fresh.module.network, fresh.module.target):
             if name != "clock":
@@ -332,15 +332,15 @@ def test_begins_from_what_was_learned_alone() -> None:
 def test_what_does_not_fit_changes_nothing() -> None:
     learner = learner_of(save_replay_buffer=True)
     learn(learner, rollout_of(), 0.5)
-    arrays, facts = learner.state()
+    arrays, metadata = learner.state()
     other = learner_of(seed=3)
     before = other.state()[0]
     bad: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        (arrays, {**facts, "algorithm": "ppo"}),
-        (arrays, {**facts, "optimizer": "sgd"}),
-        ({name: one for name, one in arrays.items() if name != "target.action.weight"}, facts),
-        ({**arrays, "replay.reward": arrays["replay.reward"][:3]}, facts),
-        ({**arrays, "model.action.weight": arrays["model.action.weight"][:3]}, facts),
+        (arrays, {**metadata, "algorithm": "ppo"}),
+        (arrays, {**metadata, "optimizer": "sgd"}),
+        ({name: one for name, one in arrays.items() if name != "target.action.weight"}, metadata),
+        ({**arrays, "replay.reward": arrays["replay.reward"][:3]}, metadata),
+        ({**arrays, "model.action.weight": arrays["model.action.weight"][:3]}, metadata),
     ]
     for one, told in bad:
         with pytest.raises(CheckpointError):

@@ -381,11 +381,11 @@ def test_a_learner_with_engines_is_started_from() -> None:
 def test_what_was_learned_is_taken_over_without_its_random_numbers() -> None:
     space = SPACES["discrete"]
     one, other = learner_of(policy("ppo"), space), learner_of(policy("a2c", optimizer="adam"), space, seed=5)
-    arrays, facts = one.state()
+    arrays, metadata = one.state()
     random_numbers = other.generator.get_state()
     with pytest.raises(CheckpointError, match="trainer type is 'ppo', behavior 'p' needs 'a2c'"):
-        other.load(arrays, facts, fresh=False)
-    other.load(arrays, facts, fresh=True)
+        other.load(arrays, metadata, fresh=False)
+    other.load(arrays, metadata, fresh=True)
     assert torch.equal(other.generator.get_state(), random_numbers)
     for (name, mine), theirs in zip(one.network.named_parameters(), other.network.parameters(), strict=True):
         assert torch.equal(mine, theirs), name
@@ -458,8 +458,8 @@ def test_an_update_that_is_interrupted_changes_nothing(monkeypatch: pytest.Monke
     monkeypatch.setattr(learner.policy_update.epochs, "run", stopped)
     with pytest.raises(KeyboardInterrupt):
         learn(learner, rollout)
-    arrays, facts = learner.state()
-    assert facts == before[1] == facts | {"version": 1}
+    arrays, metadata = learner.state()
+    assert metadata == before[1] == metadata | {"version": 1}
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, before[0][name], name)
     assert "signal.earned" in arrays

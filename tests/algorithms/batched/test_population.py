@@ -13,7 +13,7 @@ from tau_trainer.algorithms import Setup
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Known, TensorRollout, WorkData
+from tau_trainer.memory import StepFacts, TensorRollout, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.settings import MemorySettings, RewardSignalSettings
 from tau_trainer.settings.trainers import PPOTrainerSettings
@@ -84,7 +84,7 @@ def remembered(one: PPO, rollout: TensorRollout, index: int) -> WorkData:
         at = min(step, STEPS - 1)  # what is decided after the last step is never learned from
         for name in ("continuous", "discrete", "log_prob"):
             values[name] = rollout.kept[name][at, own, 0].numpy()
-        one.memory.append(rows, Known({"extrinsic": last}), values, one.version)
+        one.memory.append(rows, StepFacts({"extrinsic": last}), values, one.version)
         if over:
             break
         last = rollout.rewards[step, own, 0].numpy()
@@ -92,7 +92,7 @@ def remembered(one: PPO, rollout: TensorRollout, index: int) -> WorkData:
         ended = np.flatnonzero(cut | rollout.terminated[step, own, 0].numpy())
         if rollout.final is not None and len(ended):
             final = rollout.final[step, own, 0].numpy()[ended]
-            one.memory.end(rows[ended], Known({"extrinsic": last[ended]}), (final,), cut[ended])
+            one.memory.end(rows[ended], StepFacts({"extrinsic": last[ended]}), (final,), cut[ended])
     work = one.memory.take().data
     one.memory.clear()
     return work

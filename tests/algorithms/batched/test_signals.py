@@ -148,8 +148,8 @@ def test_all_of_them_learn_and_go_on_bit_for_bit(kind: str, tmp_path: Path) -> N
     told = learn(first, play(first, space), 0.0)
     losses = {"Losses/Curiosity Forward Loss", "Losses/RND Loss", "Losses/GAIL Loss", keys.value_estimate("rnd")}
     assert losses < set(told)
-    arrays, facts = first.state()
-    again.load(arrays, facts, fresh=False)
+    arrays, metadata = first.state()
+    again.load(arrays, metadata, fresh=False)
     one, other = (learn(learner, play(learner, space, seed=2), 0.5) for learner in (first, again))
     assert one.keys() == other.keys()
     for name in (keys.episode_reward("rnd"), keys.return_size("extrinsic")):  # of episodes that began before
@@ -163,22 +163,22 @@ def test_all_of_them_learn_and_go_on_bit_for_bit(kind: str, tmp_path: Path) -> N
 def test_a_state_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     first, again = walker("ppo", tmp_path), walker("ppo", tmp_path)
     learn(first, play(first, spaces.Box(-1.0, 1.0, (1,), np.float32)), 0.0)
-    arrays, facts = first.state()
+    arrays, metadata = first.state()
     before = again.state()[0]
     for broken in (
         {name: values for name, values in arrays.items() if not name.startswith("signal.airl")},
         {name: values for name, values in arrays.items() if name.startswith("signal.")},
     ):
         with pytest.raises(CheckpointError):
-            again.load(broken, facts, fresh=False)
+            again.load(broken, metadata, fresh=False)
         for name, values in again.state()[0].items():
             np.testing.assert_array_equal(values, before[name], name)
 
 
 def test_of_another_algorithm_is_said_so_though_it_has_no_signals(tmp_path: Path) -> None:
-    arrays, facts = learner_of(policy("ppo"), SPACES["discrete"]).state()
+    arrays, metadata = learner_of(policy("ppo"), SPACES["discrete"]).state()
     with pytest.raises(CheckpointError, match="trainer type is 'ppo', behavior 'p' needs 'a2c'"):
-        walker("a2c", tmp_path).load(arrays, facts, fresh=False)
+        walker("a2c", tmp_path).load(arrays, metadata, fresh=False)
 
 
 def test_a_rollout_of_nobody_pays_nobody() -> None:

@@ -318,8 +318,8 @@ def test_a_learner_that_was_read_back_goes_on_the_same(name: str, exploration: A
     own: Any = {"save_replay_buffer": True, "exploration": {**exploration, "sigma_min": 0.1, "n_steps_annealing": 400}}
     learner, other = (make(name, network={"normalize": True}, seed=seed, **own) for seed in (1, 2))
     collector = trained(learner)
-    arrays, facts = learner.state()
-    other.load({key: values.copy() for key, values in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
+    arrays, metadata = learner.state()
+    other.load({key: values.copy() for key, values in arrays.items()}, json.loads(json.dumps(metadata)), fresh=False)
     assert learner.network.get_buffer("clock")[0] == learner.seen > 100
     assert other.snapshot()._numbers == learner.snapshot()._numbers < 1.0  # type: ignore[attr-defined]
     work = {key: values if isinstance(values, int) else np.array(values) for key, values in collector.collect().items()}

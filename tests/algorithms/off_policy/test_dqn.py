@@ -75,7 +75,7 @@ def random_batch(learner: DQN, rows: int = 12, seed: int = 0, *, weighted: bool 
 
 def textbook(learner: DQN, weights: dict[str, torch.Tensor], batch: Transitions) -> tuple[torch.Tensor, torch.Tensor]:
     """Loss and errors, one transition and branch after the other."""
-    own: Any = learner.numbers
+    own: Any = learner.hyperparameters
     bounds = branch_bounds(learner.network.action.choices.discrete_branches)
     gamma = learner.streams[0].gamma
 
@@ -370,12 +370,12 @@ def test_exploration_counts_what_was_learned_from_and_goes_on(exploration: Any) 
     if len(clock) > 1:
         counts = np.bincount([one["discrete"][0] for one in played], minlength=3)
         np.testing.assert_array_equal(clock[1:4], 1 + counts)
-    arrays, facts = learner.state()
+    arrays, metadata = learner.state()
     other = dqn(DISCRETE, dqn_settings(exploration=exploration, save_replay_buffer=True), seed=2)
-    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
+    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(metadata)), fresh=False)
     np.testing.assert_array_equal(other.weights()[CLOCK], clock)
     fresh = dqn(DISCRETE, dqn_settings(exploration=exploration), seed=2)
-    fresh.load(arrays, facts, fresh=True)
+    fresh.load(arrays, metadata, fresh=True)
     assert fresh.weights()[CLOCK][0] == 0, "weights alone were taken over: it has decided nothing yet"
     np.testing.assert_array_equal(fresh.weights()["action.weight"], learner.weights()["action.weight"])
 
@@ -396,7 +396,7 @@ def test_a_run_that_goes_on_for_longer_explores_as_if_it_had_always_been_meant_t
 
 
 def test_a_checkpoint_of_other_switches_is_refused() -> None:
-    arrays, facts = dqn(DISCRETE).state()
+    arrays, metadata = dqn(DISCRETE).state()
     for other in (dqn_settings(dueling=True), dqn_settings(noisy=True)):
         with pytest.raises(CheckpointError):
-            dqn(DISCRETE, other).load(arrays, facts, fresh=False)
+            dqn(DISCRETE, other).load(arrays, metadata, fresh=False)

@@ -17,7 +17,7 @@ from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.errors import SettingsError
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings, SACTrainerSettings, trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec, ObservationType
 from tests.algorithms.experience import TWO_STREAMS, paying
@@ -112,7 +112,9 @@ class World:
         obs = {f"obs_{i}": values for i, values in enumerate(self.seen(agents))}
         nobody = Actions.zeros(self.learner.spec.actions, len(agents))
         nothing = {"continuous": nobody.continuous, "discrete": nobody.discrete}
-        self.learner.memory.append(np.array(agents), Known(self.paid(len(agents))), {**obs, **nothing, "mask": None}, 0)
+        self.learner.memory.append(
+            np.array(agents), StepFacts(self.paid(len(agents))), {**obs, **nothing, "mask": None}, 0
+        )
         for agent in agents:
             place = self.places[self.at[agent]]
             self.at[agent] = self.arrive(place.episode, place.step + 1)
@@ -126,7 +128,7 @@ class World:
         if not agents:
             return
         reward = self.paid(len(agents), FALL if fell else STEP)
-        self.learner.memory.end(np.array(agents), Known(reward), self.seen(agents), np.full(len(agents), not fell))
+        self.learner.memory.end(np.array(agents), StepFacts(reward), self.seen(agents), np.full(len(agents), not fell))
         for agent in agents:
             place = self.places[self.at[agent]]
             self.ends[place.episode] = place.step
@@ -270,8 +272,8 @@ def test_a_learner_that_was_read_back_draws_the_same() -> None:
     options = settings(numbers={"steps_per_update": 1.0, "batch_size": 16})
     learner, other = learner_of(options), learner_of(options)
     world = walked(learner)
-    arrays, facts = learner.state()
-    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
+    arrays, metadata = learner.state()
+    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(metadata)), fresh=False)
     world.move(list(range(AGENTS)))
     world.end(list(range(AGENTS)), fell=True)
     work = learner.memory.take().data

@@ -52,19 +52,19 @@ class Textbook:
 
     def __init__(self, learner: IQN, batch: Transitions) -> None:
         self.learner, self.batch = learner, batch
-        numbers: Any = learner.numbers
-        self.numbers = numbers
+        numbers: Any = learner.hyperparameters
+        self.hyperparameters = numbers
         self.bounds = branch_bounds(learner.network.action.choices.discrete_branches)
         drawn = torch.Generator()
         drawn.set_state(learner.generator.get_state())
-        sizes = self.numbers.num_tau_samples, self.numbers.num_tau_prime_samples
+        sizes = self.hyperparameters.num_tau_samples, self.hyperparameters.num_tau_prime_samples
         self.taus, self.primes = (
             torch.rand(len(batch.rewards), size, generator=drawn).double().numpy() for size in sizes
         )
 
     def goals(self, weights: Weights) -> Float64Array:
         """[n, N']."""
-        batch, numbers, found = self.batch, self.numbers, []
+        batch, numbers, found = self.batch, self.hyperparameters, []
         middles = numbers.cvar * (np.arange(numbers.num_quantile_samples) + 0.5) / numbers.num_quantile_samples
         for row, seen in enumerate(batch.following[0].double().numpy()):
             judge = "network" if numbers.double else "target"
@@ -80,7 +80,7 @@ class Textbook:
 
     def losses(self, weights: Weights, goals: Float64Array) -> Float64Array:
         """[n], before they are weighed."""
-        kappa, found = self.numbers.kappa, []
+        kappa, found = self.hyperparameters.kappa, []
         for row, seen in enumerate(self.batch.inputs[0].double().numpy()):
             every = quantiles(weights, "network", seen, self.taus[row])  # [N, M]
             columns = [begin + int(self.batch.discrete[row, i]) for i, (begin, _) in enumerate(self.bounds)]

@@ -14,7 +14,7 @@ from tau_trainer.algorithms.off_policy.maddpg import MADDPG, OUTPUT_COST
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import SettingsError
 from tau_trainer.export import export_onnx
-from tau_trainer.memory import Known
+from tau_trainer.memory import StepFacts
 from tau_trainer.settings import MADDPGHyperparameters, MADDPGTrainerSettings, NetworkSettings, RewardSignalSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, behavior
@@ -58,7 +58,7 @@ class Play:
         values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": mask}
         self.moments += 1
         reward = self.rng.normal(size=(len(agents), 1)).astype(np.float32)
-        known = Known({"extrinsic": reward}, group=self.groups[list(agents)], moment=self.moments)
+        known = StepFacts({"extrinsic": reward}, group=self.groups[list(agents)], moment=self.moments)
         self.learner.memory.append(rows, known, values, 0)
         vectors = np.concatenate(obs, axis=1)
         for i, row in enumerate(rows.tolist()):
@@ -72,7 +72,7 @@ class Play:
         rows = self.rows(env, agents)
         obs = observations(self.learner.spec, len(agents), 5, scale=1.0)
         reward = np.ones((len(agents), 1), np.float32)
-        self.learner.memory.end(rows, Known({"extrinsic": reward}), obs, np.zeros(len(agents), np.bool_))
+        self.learner.memory.end(rows, StepFacts({"extrinsic": reward}), obs, np.zeros(len(agents), np.bool_))
         for row in rows.tolist():
             self.seen[env, row][-1] |= {"next": self.seen[env, row][-1]["obs"], "reward": 1.0, "terminated": True}
 
@@ -264,8 +264,8 @@ def test_a_learner_that_was_read_back_goes_on_the_same(actions: ActionSpec) -> N
     learner, other = make(actions, **own), make(actions, **own, seed=2)
     play = Play(learner)
     learner.update(play.work(), 0.0, None)
-    arrays, facts = learner.state()
-    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts)), fresh=False)
+    arrays, metadata = learner.state()
+    other.load({name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(metadata)), fresh=False)
     work = {key: values if isinstance(values, int) else np.array(values) for key, values in play.work().items()}
     results = [one.update(work, 0.5, None) for one in (learner, other)]
     for result in results:

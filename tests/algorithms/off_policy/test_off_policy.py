@@ -13,7 +13,7 @@ from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
-from tau_trainer.memory import NO_TRANSITIONS, Known, Work, WorkData
+from tau_trainer.memory import NO_TRANSITIONS, StepFacts, Work, WorkData
 from tau_trainer.settings import MemorySettings
 from tau_trainer.settings.replay import PrioritizedSettings
 from tests.algorithms.experience import AGENTS, CONTINUOUS, HYBRID, TWO_STREAMS, behavior
@@ -28,17 +28,17 @@ FULL: dict[str, Any] = {"network": {"normalize": True}, "signals": TWO_STREAMS, 
 FORGETFUL = {**FULL, "save_replay_buffer": False}
 
 
-def assert_same_state(learner: SAC, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+def assert_same_state(learner: SAC, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
     now, facts_now = learner.state()
     assert set(now) == set(arrays)
     for name, array in arrays.items():
         np.testing.assert_array_equal(now[name], array, name)
-    assert facts_now == facts
+    assert facts_now == metadata
 
 
 def copied(state: tuple[dict[str, Any], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    arrays, facts = state
-    return {name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts))
+    arrays, metadata = state
+    return {name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(metadata))
 
 
 def rows_of(learner: SAC) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def test_so_many_gradient_steps_for_so_many_decisions(
     taken: list[float] = []
 
     def learn(_: SAC, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        assert len(drawn.rewards) == steps * learner.numbers.batch_size
+        assert len(drawn.rewards) == steps * learner.hyperparameters.batch_size
         taken.extend([learning_rate] * steps)
         return torch.zeros(steps, 7)
 
@@ -240,7 +240,7 @@ def test_so_many_gradient_steps_for_so_many_decisions(
         found.append(len(taken))
         seen.append(learner.seen)
         assert ("Policy/Learning Rate" in result) == bool(result.get("Train/Minibatches"))
-    own = learner.numbers
+    own = learner.hyperparameters
     wanted, passed_by = [], 0
     for count in seen:
         earned = max(0, int((count - own.buffer_init_steps) / own.decisions_per_step[1]))
@@ -283,7 +283,7 @@ def readiness(every: float | str) -> tuple[SAC, Callable[..., bool]]:
             values = {f"obs_{i}": one for i, one in enumerate(obs)}
             actions = {"continuous": np.zeros((decisions, 2), np.float32), "discrete": None, "mask": None}
             nothing = {"extrinsic": np.zeros((decisions, 1), np.float32)}
-            learner.memory.append(rows, Known(nothing), {**values, **actions}, 0)
+            learner.memory.append(rows, StepFacts(nothing), {**values, **actions}, 0)
         work = learner.ready(Counters(1000, updates, idle=idle))
         return work is not None
 
@@ -364,14 +364,14 @@ def test_a_learner_that_was_read_back_goes_on_the_same(size: int) -> None:
 def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
     learner, other = sac(HYBRID, settings(**FORGETFUL)), sac(HYBRID, settings(**FORGETFUL), seed=2)
     collector = trained(learner)
-    arrays, facts = copied(learner.state())
+    arrays, metadata = copied(learner.state())
     assert not [name for name in arrays if name.startswith(("replay.", "ends."))]
-    assert other.lost(facts) == (
+    assert other.lost(metadata) == (
         "the replay memory of 'Walker' was not saved, so learning continues once 16 new decisions are made; "
         "save_replay_buffer: true keeps it"
     )
     assert sac(HYBRID, settings(**FULL)).lost(sac(HYBRID, settings(**FULL)).state()[1]) == ""
-    other.load(arrays, facts, fresh=False)
+    other.load(arrays, metadata, fresh=False)
     assert len(other.replay) == 0
     assert (other.seen, other.steps) == (learner.seen, learner.steps)
     before = other.weights()
@@ -386,12 +386,18 @@ def test_without_its_memory_it_says_so_and_waits_for_a_minibatch() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda arrays, facts: arrays.pop("replay.rewards"), r"its columns \['rewards'\] do not fit; use the settings"),
-        (lambda arrays, facts: arrays.pop("ends.rewards"), r"its columns \['rewards'\] do not fit; use the settings"),
-        (lambda arrays, facts: facts.update(replay=10**6), "rows do not fit"),
-        (lambda arrays, facts: arrays["model.q.weight"].fill(np.nan), "q.weight' of the checkpoint holds NaN"),
-        (lambda arrays, facts: arrays.pop("model.log_coefficients"), "no tensor 'model.log_coefficients'"),
-        (lambda arrays, facts: facts.update(algorithm="ppo"), "trainer type is 'ppo'"),
+        (
+            lambda arrays, metadata: arrays.pop("replay.rewards"),
+            r"its columns \['rewards'\] do not fit; use the settings",
+        ),
+        (
+            lambda arrays, metadata: arrays.pop("ends.rewards"),
+            r"its columns \['rewards'\] do not fit; use the settings",
+        ),
+        (lambda arrays, metadata: metadata.update(replay=10**6), "rows do not fit"),
+        (lambda arrays, metadata: arrays["model.q.weight"].fill(np.nan), "q.weight' of the checkpoint holds NaN"),
+        (lambda arrays, metadata: arrays.pop("model.log_coefficients"), "no tensor 'model.log_coefficients'"),
+        (lambda arrays, metadata: metadata.update(algorithm="ppo"), "trainer type is 'ppo'"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_changes_nothing(change: Any, said: str) -> None:
@@ -399,10 +405,10 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(change: Any, said: str) 
     trained(learner)
     trained(other, rounds=1)
     before = copied(other.state())
-    arrays, facts = copied(learner.state())
-    change(arrays, facts)
+    arrays, metadata = copied(learner.state())
+    change(arrays, metadata)
     with pytest.raises(CheckpointError, match=said):
-        other.load(arrays, facts, fresh=False)
+        other.load(arrays, metadata, fresh=False)
     assert_same_state(other, *before)
 
 

@@ -119,16 +119,16 @@ def test_errors_become_priorities(make: Any, fused: bool) -> None:
 
 
 def copied(state: tuple[dict[str, Any], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    arrays, facts = state
-    return {name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(facts))
+    arrays, metadata = state
+    return {name: values.copy() for name, values in arrays.items()}, json.loads(json.dumps(metadata))
 
 
-def assert_same_state(learner: OffPolicy, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+def assert_same_state(learner: OffPolicy, arrays: dict[str, Any], metadata: dict[str, Any]) -> None:
     now, facts_now = copied(learner.state())
     assert set(now) == set(arrays)
     for name, array in arrays.items():
         np.testing.assert_array_equal(now[name], array, name)
-    assert facts_now == facts
+    assert facts_now == metadata
 
 
 @pytest.mark.parametrize("size", [1000, 130])
@@ -199,11 +199,11 @@ def test_priorities_of_a_run_that_drew_evenly_begin_alike() -> None:
 def test_without_its_memory_there_are_no_priorities() -> None:
     learner, other = (dqn(DISCRETE, dqn_settings(**PRIORITIZED), seed=seed) for seed in (1, 2))
     collector = trained(learner)
-    arrays, facts = copied(learner.state())
+    arrays, metadata = copied(learner.state())
     assert "priorities" not in arrays
-    assert "priorities" not in facts
+    assert "priorities" not in metadata
     trained(other)
-    other.load(arrays, facts, fresh=False)
+    other.load(arrays, metadata, fresh=False)
     assert other.priorities is not None
     assert len(other.priorities.state()[0]) == 0
     other.update(collector.collect(), 0.0, None)
@@ -212,11 +212,11 @@ def test_without_its_memory_there_are_no_priorities() -> None:
 def test_priorities_that_do_not_fit_are_refused() -> None:
     learner, other = (dqn(DISCRETE, dqn_settings(**PRIORITIZED, save_replay_buffer=True), seed=seed) for seed in (1, 2))
     trained(learner)
-    arrays, facts = copied(learner.state())
+    arrays, metadata = copied(learner.state())
     arrays["priorities"][3] = 0.0
     before = copied(other.state())
     with pytest.raises(CheckpointError, match="priorities of the replay memory cannot be read; use the settings"):
-        other.load(arrays, facts, fresh=False)
+        other.load(arrays, metadata, fresh=False)
     assert_same_state(other, *before)
 
 

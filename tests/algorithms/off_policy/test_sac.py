@@ -12,7 +12,7 @@ from tau_trainer.algorithms.off_policy.sac_ln import SACLN
 from tau_trainer.algorithms.off_policy.transitions import Transitions, values_after
 from tau_trainer.export import export_onnx
 from tau_trainer.models import MLPPolicy, ModulePolicy
-from tau_trainer.models.observation_encoder import Seen
+from tau_trainer.models.observation_encoder import TowerFeatures
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import ActionSpec, ObservationSpec, ObservationType
 from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, behavior
@@ -304,7 +304,7 @@ def test_recurrent_qs_begin_every_sequence_with_nothing_and_teach_actions_alone_
     continuous = batch.continuous.clone().requires_grad_()
     found = q(seen, continuous, begins, frozen=True)
     for first, last in ((0, 4), (4, 8), (8, 9)):
-        alone = [Seen(*(values[first:last] for values in one)) for one in seen]
+        alone = [TowerFeatures(*(values[first:last] for values in one)) for one in seen]
         torch.testing.assert_close(
             found[:, first:last], q(alone, continuous[first:last], torch.zeros(last - first) > 0)
         )

@@ -262,8 +262,8 @@ def test_a_checkpoint_goes_on_with_the_size_of_returns() -> None:
 def test_a_fresh_start_counts_returns_from_the_beginning() -> None:
     one, other, alone = sac_ln(CONTINUOUS), sac_ln(CONTINUOUS, seed=5), sac_ln(CONTINUOUS, seed=5)
     trained(one, rounds=4)
-    arrays, facts = one.state()
-    other.load(arrays, facts, fresh=True)
+    arrays, metadata = one.state()
+    other.load(arrays, metadata, fresh=True)
     for learner in (other, alone):
         trained(learner, rounds=1)
     assert float(other.module.scale) == pytest.approx(float(alone.module.scale)) != float(one.module.scale)
@@ -277,8 +277,8 @@ def test_networks_of_another_run_keep_their_unit_until_something_is_paid(monkeyp
 
     one, other, again = (sac_ln(CONTINUOUS, seed=seed) for seed in (1, 5, 6))
     trained(one)
-    arrays, facts = one.state()
-    other.load(arrays, facts, fresh=True)
+    arrays, metadata = one.state()
+    other.load(arrays, metadata, fresh=True)
     with monkeypatch.context() as patch:
         patch.setattr(Collector, "_rewards", unpaid)
         trained(other)
@@ -293,10 +293,10 @@ def test_networks_of_another_run_keep_their_unit_until_something_is_paid(monkeyp
 def test_a_checkpoint_of_sac_is_refused() -> None:
     one = sac(HYBRID)
     trained(one)
-    arrays, facts = one.state()
+    arrays, metadata = one.state()
     for fresh in (False, True):
         with pytest.raises(CheckpointError, match=r"trainer type is 'sac', behavior 'Walker' needs 'sac_ln'"):
-            sac_ln(HYBRID).load(arrays, facts, fresh=fresh)
+            sac_ln(HYBRID).load(arrays, metadata, fresh=fresh)
 
 
 def test_a_failed_update_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:

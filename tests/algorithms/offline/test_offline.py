@@ -329,7 +329,7 @@ def test_critics_beat_the_player_that_they_learn_from(kind: str, tmp_path: Path)
 def test_ppo_starts_from_a_cloned_policy_but_cannot_resume_it(network: dict[str, Any], tmp_path: Path) -> None:
     cloned = learner("bc", tmp_path, hybrid(), network=network)
     cloned.train(20, 0.0)
-    arrays, facts = cloned.state()
+    arrays, metadata = cloned.state()
 
     def other(kind: str) -> Any:
         trainer = {"trainer_type": kind, "network_settings": {"hidden_units": 16, **network}}
@@ -337,11 +337,11 @@ def test_ppo_starts_from_a_cloned_policy_but_cannot_resume_it(network: dict[str,
 
     ppo = other("ppo")
     with pytest.raises(CheckpointError, match=r"trainer type is 'bc', behavior 'Hybrid' needs 'ppo'; use .* the run"):
-        ppo.load(arrays, facts, fresh=False)
-    ppo.load(arrays, facts, fresh=True)
+        ppo.load(arrays, metadata, fresh=False)
+    ppo.load(arrays, metadata, fresh=True)
     for name, values in cloned.weights().items():
         np.testing.assert_array_equal(ppo.weights()[name], values)
     assert arrays["optimizer.exp_avg"].any()
     assert not ppo.state()[0]["optimizer.exp_avg"].any(), "the moments are of another loss"
     with pytest.raises(CheckpointError, match=r"'bc', behavior 'Hybrid' needs 'poca'; use .* its run"):
-        other("poca").load(arrays, facts, fresh=True)
+        other("poca").load(arrays, metadata, fresh=True)

@@ -15,7 +15,7 @@ import pytest
 
 from tau_trainer.cli import main
 from tau_trainer.cli.train import sweep as command
-from tau_trainer.search.member import Report
+from tau_trainer.search.member import TrialReport
 from tau_trainer.settings import load_settings
 
 RATE = "hyperparameters.learning_rate"
@@ -39,7 +39,7 @@ class Tuned(ModuleType):
 
     def __init__(self) -> None:
         super().__init__("tau_trainer.search.tuning")
-        self.story: list[tuple[str, float, Report]] = []
+        self.story: list[tuple[str, float, TrialReport]] = []
         self.over: tuple[str, ...] = ("trial-1", "trial-2")
         self.calls: list[dict[str, Any]] = []
 
@@ -62,9 +62,9 @@ def tuned(monkeypatch: pytest.MonkeyPatch) -> Tuned:
 
     module = Tuned()
     module.story = [
-        ("trial-1", 1e-3, Report(500, 20.0)),
-        ("trial-2", 1e-4, Report(500, 10.0)),
-        ("trial-1", 1e-3, Report(1000, 40.0, ended=True)),
+        ("trial-1", 1e-3, TrialReport(500, 20.0)),
+        ("trial-2", 1e-4, TrialReport(500, 10.0)),
+        ("trial-1", 1e-3, TrialReport(1000, 40.0, ended=True)),
     ]
     monkeypatch.setattr("tau_trainer.training.elsewhere.connected", connected)
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -110,7 +110,7 @@ def test_it_goes_on_with_the_newest_until_there_is_nothing_to_do(
 
 
 def test_no_trial_could_be_run(tuned: Tuned, capsys: pytest.CaptureFixture[str]) -> None:
-    tuned.story = [("trial-1", 1e-3, Report(ended=True, error="no such game"))]
+    tuned.story = [("trial-1", 1e-3, TrialReport(ended=True, error="no such game"))]
     tuned.over = ("trial-1",)
     assert main(["sweep", "pole.yaml"]) == 2
     assert "error: every trial failed, the first with: no such game" in capsys.readouterr().err
@@ -153,7 +153,7 @@ def test_it_goes_on_where_the_file_lets_results_be(tuned: Tuned) -> None:
 
 def test_pairs_play_the_engine_that_parallel_would(tuned: Tuned) -> None:
     words = f"sweep tau3 --set sweep.metric=accuracy --set sweep.space={{{RATE}:{{uniform:[1e-4,1e-3]}}}}"
-    tuned.story = [("trial-1", 1e-3, Report(500, 20.0, 0.5, ended=True))]
+    tuned.story = [("trial-1", 1e-3, TrialReport(500, 20.0, 0.5, ended=True))]
     assert main(words.split()) == 0
     assert tuned.calls[0]["settings"].env_settings.env_path == "headless:tau"
     assert tuned.calls[0]["settings"].tau is not None

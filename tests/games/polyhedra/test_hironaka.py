@@ -14,7 +14,7 @@ import yaml
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.games.polyhedra import hironaka
 from tau_trainer.games.polyhedra.hironaka import Best, HironakaCollector, table
-from tau_trainer.games.polyhedra.matches import Setting, rho_matrix
+from tau_trainer.games.polyhedra.matches import MatchSettings, rho_matrix
 from tau_trainer.games.polyhedra.rules import Rules
 from tau_trainer.games.polyhedra.table import Game, Table, player_of
 from tau_trainer.metrics import MetricsHub, RunReport
@@ -78,7 +78,7 @@ def test_a_run_says_what_all_pairs_are_worth(values: dict[str, Any], tmp_path: P
     told = json.loads((report.folder / "rho.json").read_text("utf-8"))
     before, after = told["before"], told["after"]
     assert (before["decisions"], after["decisions"]) == (0, 1664)  # the first round of all decisions asked for
-    setting = Setting(3, 5, 20, 10, Rules(rescale=True))
+    setting = MatchSettings(3, 5, 20, 10, Rules(rescale=True))
     for one in (before, after):
         assert one["hosts"][-1] == one["agents"][-1] == "network"
         hosts, agents = ({name: name for name in one[side][:-1]} for side in ("hosts", "agents"))
@@ -116,11 +116,11 @@ def game_of(values: dict[str, Any], tmp_path: Path) -> HironakaCollector:
 
 def test_each_learns_against_the_other_as_it_is_now(values: dict[str, Any], tmp_path: Path) -> None:
     game = game_of(values, tmp_path).playing
-    host, agent = game.seats
-    for seat, other in ((host, agent), (agent, host)):
-        met = game.env.sides[seat.name].opponent  # type: ignore[index]
-        state = game.env.sides[seat.name].view()  # type: ignore[index]
-        if seat is host:  # its opponent, an agent, sees what the host named
+    host, agent = game.policies
+    for entry, other in ((host, agent), (agent, host)):
+        met = game.env.sides[entry.name].opponent  # type: ignore[index]
+        state = game.env.sides[entry.name].view()  # type: ignore[index]
+        if entry is host:  # its opponent, an agent, sees what the host named
             coords = torch.tensor([[True, True, False]]).expand(len(state.points), -1)
             state = state._replace(coords=coords, choices=coords)
         else:

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from tau_trainer.games.polyhedra.matches import JAX, Setting, get_rho_for_pair, match, rho_matrix
+from tau_trainer.games.polyhedra.matches import JAX, MatchSettings, get_rho_for_pair, match, rho_matrix
 from tau_trainer.games.polyhedra.players import View
 
-FIVE = Setting(max_num_points=5)
+FIVE = MatchSettings(max_num_points=5)
 TRAINER = [
     # host, agent, at 20 points (of 20,000 games for random, 10,000 for pairs), at 5 points (of 10,000)
     ("random", "random", 0.165, 0.198),
@@ -35,7 +35,7 @@ MATCHES = [
 ]
 
 
-def assert_close(host: str, agent: str, setting: Setting, wanted: float, theirs: int, games: int = 3000) -> None:
+def assert_close(host: str, agent: str, setting: MatchSettings, wanted: float, theirs: int, games: int = 3000) -> None:
     """``wanted`` is of ``theirs`` games and rounded to three digits."""
     found = get_rho_for_pair(host, agent, games, setting, seed=4)
     error = math.hypot(float(found.error), float(found.error) * math.sqrt(games / theirs))
@@ -44,7 +44,7 @@ def assert_close(host: str, agent: str, setting: Setting, wanted: float, theirs:
 
 @pytest.mark.parametrize(("host", "agent", "twenty", "five"), TRAINER)
 def test_rho_as_the_trainer_counts(host: str, agent: str, twenty: float, five: float) -> None:
-    assert_close(host, agent, Setting(), twenty, 10_000, games=2000)
+    assert_close(host, agent, MatchSettings(), twenty, 10_000, games=2000)
     assert_close(host, agent, FIVE, five, 10_000)
 
 
@@ -66,7 +66,7 @@ def test_games_in_a_match(host: str, agent: str, published: int, again: int | No
 
 def test_rho_counts_turns_exactly() -> None:
     """Two points in two dimensions: a host that names both ends them in one turn, or never with the wrong reply."""
-    setting = Setting(dimension=2, max_num_points=2, max_value=3, max_steps=7)
+    setting = MatchSettings(dimension=2, max_num_points=2, max_value=3, max_steps=7)
     lengths: list[int] = []
 
     def stubborn(view: View) -> torch.Tensor:

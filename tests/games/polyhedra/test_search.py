@@ -10,7 +10,7 @@ import torch
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.games.polyhedra.drawing import as_text, draw
 from tau_trainer.games.polyhedra.rules import Rules
-from tau_trainer.games.polyhedra.search import Node, position_of, search_depth, search_tree
+from tau_trainer.games.polyhedra.search import TreeNode, position_of, search_depth, search_tree
 
 SMALL = [(0, 1, 0, 1), (0, 2, 0, 0), (1, 0, 0, 1), (1, 0, 1, 0), (1, 1, 0, 0), (2, 0, 0, 0)]
 FOUR_JETS = [
@@ -38,7 +38,7 @@ FOUR_JETS = [
 THOM = Rules(variant="thom", reposition=True)
 
 
-def thom_tree(max_size: int = 10_000) -> Node:
+def thom_tree(max_size: int = 10_000) -> TreeNode:
     position = position_of(FOUR_JETS, weights=(1, 1, 2, 3, 2, 3, 3), distinguished=len(FOUR_JETS) - 1)
     return search_tree(position, "weak_spivakovsky", THOM, max_size)
 
@@ -50,7 +50,7 @@ def test_the_longest_game_has_so_many_turns() -> None:
 
 
 def test_a_tree_is_as_deep_as_its_longest_game() -> None:
-    def depth(node: Node) -> int:
+    def depth(node: TreeNode) -> int:
         return max((1 + depth(child) for child in node.children), default=0)
 
     tree = search_tree(position_of(SMALL), "zeillinger")

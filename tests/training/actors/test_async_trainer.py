@@ -12,7 +12,7 @@ import pytest
 
 from tau_trainer.algorithms import Publish
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.memory import Known, Rollout, RolloutMemory, Work
+from tau_trainer.memory import Rollout, RolloutMemory, StepFacts, Work
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.remote.channel import SharedBytes
 from tau_trainer.remote.weights import WeightMemory, layout_of
@@ -101,7 +101,7 @@ class Stage:
             self,
         )
 
-    async def have_played(self, learner: Learner, opts: int) -> None:
+    async def request_evaluation(self, learner: Learner, opts: int) -> None:
         self.evaluated.append(opts)
 
     def wake(self) -> None:
@@ -113,7 +113,7 @@ class Stage:
         values: dict[str, Any] = {"obs_0": np.zeros((1, 1), np.float32), "obs_1": np.zeros((1, 2, 3), np.uint8)}
         acted = self.learner.policy.version if version is None else version
         for _ in range(samples + 1):
-            memory.append(np.zeros(1, np.intp), Known({"extrinsic": np.zeros((1, 1), np.float32)}), values, acted)
+            memory.append(np.zeros(1, np.intp), StepFacts({"extrinsic": np.zeros((1, 1), np.float32)}), values, acted)
         return Push(Work(memory.take().data, source=actor), samples)
 
 

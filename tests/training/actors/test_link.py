@@ -8,15 +8,15 @@ from typing import Any, cast
 import numpy as np
 
 from tau_trainer.errors import ActorError, EngineExitedError, PortInUseError
-from tau_trainer.training.actors.link import ActorProcess, Board
+from tau_trainer.training.actors.link import ActorContext, ActorProcess
 
 
 def test_an_environment_that_dies_early_is_tried_again_where_another_has_played() -> None:
     status = np.zeros((3, 4), np.int64)
-    board = Board.__new__(Board)
-    board.place, board._played = cast(Any, SimpleNamespace(status=status)), False
+    context = ActorContext.__new__(ActorContext)
+    context.place, context._played = cast(Any, SimpleNamespace(status=status)), False
     actor = ActorProcess.__new__(ActorProcess)
-    actor.index, actor._board = 1, board
+    actor.index, actor._context = 1, context
     died = EngineExitedError("engine 1 ended while it should answer the handshake")
     assert not actor.replaceable(died), "nobody knows whether this build works"
     assert actor.replaceable(ActorError("actor 1 ended"))

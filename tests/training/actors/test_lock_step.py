@@ -67,10 +67,10 @@ def assert_same(folder: Path, first: str, second: str) -> None:
     for name, values in one.tensors.items():
         np.testing.assert_array_equal(values, other.tensors[name], name)
     assert one.manifest["pairs"] == other.manifest["pairs"]
-    facts, others = one.manifest["learner"], other.manifest["learner"]
-    assert facts["decisions"] == others["decisions"] == sum(one.manifest["pairs"].values()) == MAX_STEPS
+    data, others = one.manifest["learner"], other.manifest["learner"]
+    assert data["decisions"] == others["decisions"] == sum(one.manifest["pairs"].values()) == MAX_STEPS
     for name in ("opts", "samples", "best", "recent_returns"):
-        assert facts[name] == others[name], name
+        assert data[name] == others[name], name
     model = "Count-v0.onnx"
     assert (folder / first / model).read_bytes() == (folder / second / model).read_bytes()
 

@@ -20,7 +20,7 @@ from tau_trainer.algorithms import Setup, make_algorithm
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import ActorError, SettingsError
-from tau_trainer.evaluation.episodes import Episodes
+from tau_trainer.evaluation.episodes import EpisodeLog
 from tau_trainer.metrics import MetricsHub, PairState, RunReport, keys
 from tau_trainer.models import Policy
 from tau_trainer.runs.callbacks import EpisodeInfo, EvaluationInfo, LambdaCallback
@@ -31,11 +31,11 @@ from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.actors import evaluator as evaluating
 from tau_trainer.training.actors import link as actor_link
 from tau_trainer.training.actors.evaluator import Evaluator, _Asked
-from tau_trainer.training.actors.link import Board
+from tau_trainer.training.actors.link import ActorContext
 from tau_trainer.training.actors.manager import ActorPair
 from tau_trainer.training.actors.pusher import Pusher, exploring
-from tau_trainer.training.learning.judge import Judge
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.policy_tracker import PolicyTracker
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.stored import export_run
 from tests.remote.threads import Threads
@@ -121,8 +121,8 @@ def test_actors_play_where_messages_are_all_there_is(tmp_path: Path, monkeypatch
     """Behind the wall could be other machines; the one that evaluates is there too."""
     places: list[Threads] = []
 
-    def threads(seats: int, weights: int) -> Threads:
-        places.append(Threads(seats, weights))
+    def threads(slots: int, weights: int) -> Threads:
+        places.append(Threads(slots, weights))
         return places[-1]
 
     monkeypatch.setattr(actor_link, "Here", threads)
@@ -147,11 +147,11 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     memory = Memory()
     session = begin(settings_of(tmp_path, **arguments, async_trainer__eval_interval=50), memory, "learn")
     until(lambda: playing(session) and pairs_of(session).learners[0].progress.opts > 60)
-    until(lambda: pairs_of(session).learners[0].judge.best is not None)
+    until(lambda: pairs_of(session).learners[0].tracker.best is not None)
     pids = pids_of(session)
     manager = pairs_of(session).actors
     assert manager is not None
-    status = manager.board.place.status
+    status = manager.context.place.status
     session.cancel()
     report = session.wait(WAIT_S)
     assert report.outcome == "cancelled"
@@ -166,8 +166,8 @@ def test_what_actors_did_is_what_was_learned_from_and_environments_start_one_by_
     )
 
     learner = saved(tmp_path)
-    facts = learner["algorithm"]
-    assert facts["seen"] == learner["samples"] == len(learner["tensors"]["replay.rewards"])
+    data = learner["algorithm"]
+    assert data["seen"] == learner["samples"] == len(learner["tensors"]["replay.rewards"])
     assert sum(learner["pairs"].values()) == learner["decisions"] == report.decisions
     made = int(status[:2, 1].sum())
     assert 0 <= made - learner["samples"] <= 4, "what actors held too; not the decisions whose outcome never came"
@@ -300,7 +300,7 @@ def test_whoever_ends_the_run_waits_for_the_evaluator_for_some_seconds_alone(
     actors = pairs_of(session).actors
     assert actors is not None
     playing_it = actors.evaluator._process
-    until(lambda: actors.board.place.status[-1, 0] > 0)  # its episodes never end
+    until(lambda: actors.context.place.status[-1, 0] > 0)  # its episodes never end
     monkeypatch.setattr(RestartBudget, "FIRST_WAIT_S", 1000.0)
     pid = playing_it.pid
     assert pid is not None
@@ -322,7 +322,7 @@ def test_an_evaluation_that_does_not_end_holds_no_run_for_ever(tmp_path: Path) -
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
     actors = pairs_of(session).actors
     assert actors is not None
-    until(lambda: actors.board.place.status[-1, 0] > 0)  # its episodes never end
+    until(lambda: actors.context.place.status[-1, 0] > 0)  # its episodes never end
     object.__setattr__(pairs_of(session).plan, "stall_s", 0.2)  # the watchdog has read it already
     session._run._stop("that is enough")
     assert session.wait(WAIT_S).outcome == "completed"
@@ -406,7 +406,7 @@ def test_an_actor_that_brings_a_part_of_a_rollout_waits_for_the_update(
 ) -> None:
     done: list[str] = []
     work = SimpleNamespace(sent=lambda: ({}, {}), release=lambda: None)
-    trainer = SimpleNamespace(push=lambda facts, arrays: done.append("push"), wait=lambda: done.append("wait"))
+    trainer = SimpleNamespace(push=lambda data, arrays: done.append("push"), wait=lambda: done.append("wait"))
     pusher = SimpleNamespace(
         algorithm=SimpleNamespace(rollout_size=rollout, ready=lambda counters: work),
         actor=SimpleNamespace(policy=SimpleNamespace(version=0)),
@@ -493,11 +493,11 @@ def test_every_figure_of_the_run_is_recorded(tmp_path: Path) -> None:
 
 def test_the_best_policy_is_the_first_with_the_highest_score() -> None:
     """It is the one of when it was asked for: learning goes on while it plays."""
-    evaluator, judge = Evaluator.__new__(Evaluator), Judge.__new__(Judge)
+    evaluator, judge = Evaluator.__new__(Evaluator), PolicyTracker.__new__(PolicyTracker)
     setattr(judge, "best", None)  # noqa: B010 - else nobody believes that it changes
     with MetricsHub() as hub:
-        evaluator._board = cast(Board, SimpleNamespace(hub=hub))
-        learner = cast(Learner, SimpleNamespace(name="Agent", decisions=1000, judge=judge))
+        evaluator._context = cast(ActorContext, SimpleNamespace(hub=hub))
+        learner = cast(Learner, SimpleNamespace(name="Agent", decisions=1000, tracker=judge))
         kept = list[tuple[int, int]]()
         for version, returns in enumerate(([1.0, 3.0], [], [1.0, 2.0], [2.0, 2.0], [2.5])):
             policy = cast(Policy, SimpleNamespace(version=version))
@@ -521,7 +521,7 @@ def test_a_run_that_is_ended_evaluates_its_last_policy_and_says_which_one_it_exp
 ) -> None:
     """Whichever of its policies is the best: the lines, the model and the status name the same one."""
     sign = 1.0 if best == "last" else -1.0
-    monkeypatch.setattr(Episodes, "mean_return", property(lambda self: next(scores)))
+    monkeypatch.setattr(EpisodeLog, "mean_return", property(lambda self: next(scores)))
     scores, memory = iter(sign * number for number in range(1, 1000)), Memory()
     arguments: dict[str, Any] = {"env_settings__env_args": ["length=10"], "async_trainer__eval_interval": 20}
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
@@ -558,7 +558,7 @@ def test_who_asks_twice_waits_for_no_evaluation_and_is_told_what_is_left_out(tmp
     session = begin(settings_of(tmp_path, **arguments, async_trainer__actors=1), memory, "learn")
     actors = pairs_of(session).actors
     assert actors is not None
-    until(lambda: actors.board.place.status[-1, 0] > 0)  # its episodes never end
+    until(lambda: actors.context.place.status[-1, 0] > 0)  # its episodes never end
     session.cancel()
     folder = tmp_path / "run" / "checkpoints"
     until(lambda: latest_checkpoint(folder, "Count-v0").checkpoint is not None)  # before the evaluation

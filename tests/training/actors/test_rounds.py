@@ -10,12 +10,12 @@ import pytest
 
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
-from tau_trainer.training.pairs.pair import Overseer
+from tau_trainer.training.pairs.pair import Coordinator
 from tests.training.actors.test_async_trainer import FakeLearner, Stage, run, settle
 from tests.waiting import HANG_S
 
 
-class Ring(Overseer):
+class Ring(Coordinator):
     """Some actors in lock step that play behaviors, each with a fake learner."""
 
     def __init__(self, *actors: int, behaviors: tuple[str, ...] = ("Agent",), max_steps: int = 1000) -> None:

@@ -32,7 +32,7 @@ class Own(CopiesCollector):
 
     @override
     def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:
-        return {seat.name: {"Evaluation/Agents": float(len(seat.agents))} for seat in self.playing.learning}
+        return {entry.name: {"Evaluation/Agents": float(len(entry.agents))} for entry in self.playing.learning}
 
 
 @pytest.fixture

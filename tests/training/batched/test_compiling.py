@@ -121,9 +121,9 @@ def test_acting_is_compiled_at_once_and_draws_what_it_would_have_drawn(monkeypat
     compiler(monkeypatch, change)
     settings = load_batched("cartpole_batch", {"environment.num_envs": 64, "compile": "on", "env_settings.seed": 3})
     one, other = Playing(settings), Playing(settings)
-    [seat] = one.seats
-    assert choose("on", one.env, [(seat.actor, seat.agents)], 1)[0]
-    assert seat.actor._decide in compiled  # type: ignore[attr-defined]
+    [entry] = one.policies
+    assert choose("on", one.env, [(entry.actor, entry.agents)], 1)[0]
+    assert entry.actor._decide in compiled  # type: ignore[attr-defined]
     for playing in (one, other):
         playing.advance()
     assert torch.equal(one.env.state["present"], other.env.state["present"])

@@ -18,7 +18,7 @@ from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.training.batched.api import train_batched
 from tau_trainer.training.batched.playing import Playing
-from tau_trainer.training.batched.seats import Seat
+from tau_trainer.training.batched.policies import PolicyEntry
 from tests.algorithms.batched.together import Threads, together
 from tests.trainers import processes
 
@@ -49,21 +49,21 @@ def a2c(**numbers: Any) -> dict[str, Any]:
 def trained(chosen: BatchedSettings, ranks: Ranks, updates: int) -> dict[str, Any]:
     """What one rank comes to."""
     playing = Playing(chosen, ranks)
-    seat = playing.seats[0]
+    entry = playing.policies[0]
     if not ranks.first:
         with contextlib.suppress(threading.BrokenBarrierError):
             playing.follow()
-        return {"arrays": seat.learner.state()[0], "told": told_by(seat)}
-    while seat.updates < updates:
+        return {"arrays": entry.learner.state()[0], "told": told_by(entry)}
+    while entry.updates < updates:
         playing.advance()
     found = {"episodes": playing.count_episodes(), "copies": playing.copies_state()}
     if isinstance(ranks, Threads):
         ranks.over()
-    return {"arrays": seat.learner.state()[0], "told": told_by(seat)} | found
+    return {"arrays": entry.learner.state()[0], "told": told_by(entry)} | found
 
 
-def told_by(seat: Seat) -> dict[str, float]:
-    return {name: float(value) for name, value in seat.told[-1].items()}
+def told_by(entry: PolicyEntry) -> dict[str, float]:
+    return {name: float(value) for name, value in entry.metrics[-1].items()}
 
 
 CASES = {

@@ -17,15 +17,15 @@ from tau_trainer.errors import CheckpointError, RunExistsError, RunFinishedError
 from tau_trainer.files import write_synced
 from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.metrics.summary import summarize
+from tau_trainer.runs.checkpoint_sets import CheckpointSet
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
-from tau_trainer.runs.moments import Moment
 from tau_trainer.runs.store import Store
 from tau_trainer.settings import load_batched
 from tau_trainer.settings.batched import PPOPolicySettings
 from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.playing import Playing
+from tau_trainer.training.batched.policies import EpisodeStatistics, PolicyEntry
 from tau_trainer.training.batched.run import CopiesCollector
-from tau_trainer.training.batched.seats import Episodes, Seat
 from tau_trainer.training.stored import evaluate_copies
 
 COPIES = 8
@@ -214,15 +214,15 @@ def test_what_cannot_be_read_is_passed_over_for_a_moment_that_is_whole(file: Pat
 
 def test_a_kill_between_two_policies_leaves_the_moment_before(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     straight = train(file, "straight")
-    killed, write, written = file.parent / "results" / "killed", Moment.write, list[str]()
+    killed, write, written = file.parent / "results" / "killed", CheckpointSet.write, list[str]()
 
-    def copied(self: Moment, name: str, *given: Any) -> Path:
+    def copied(self: CheckpointSet, name: str, *given: Any) -> Path:
         if len(written) == 3:
             shutil.copytree(file.parent / "results" / "whole", killed)
         written.append(name)
         return write(self, name, *given)
 
-    monkeypatch.setattr(Moment, "write", copied)
+    monkeypatch.setattr(CheckpointSet, "write", copied)
     train(file, "whole", default_settings__keep_checkpoints=1)
     assert sorted(path.name for path in (killed / "checkpoints").iterdir()) == ["left-128", "left-256", "right-128"]
     resumed = train(file, "killed", checkpoint_settings__resume=True, default_settings__keep_checkpoints=1)
@@ -309,7 +309,7 @@ def test_a_frozen_policys_weights_do_not_move(file: Path) -> None:
     save = CopiesCollector.save
 
     def look(copies: CopiesCollector) -> None:
-        seen.append(copies.playing.seats[0].learner.state()[0])
+        seen.append(copies.playing.policies[0].learner.state()[0])
         save(copies)
 
     first = train(file, "first")
@@ -328,7 +328,7 @@ def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
     started: list[dict[str, Any]] = []
 
     def look(copies: CopiesCollector) -> None:
-        started.extend(seat.learner.state()[0] for seat in copies.playing.seats)
+        started.extend(entry.learner.state()[0] for entry in copies.playing.policies)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "announce", look)
@@ -362,7 +362,7 @@ def test_policies_of_one_kind_begin_with_weights_of_their_own(file: Path) -> Non
     started: list[dict[str, Any]] = []
 
     def look(copies: CopiesCollector) -> None:
-        started.extend(seat.learner.state()[0] for seat in copies.playing.seats)
+        started.extend(entry.learner.state()[0] for entry in copies.playing.policies)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "announce", look)
@@ -530,15 +530,15 @@ def test_a_summary_says_how_returns_are_spread(file: Path, monkeypatch: pytest.M
 
 
 def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough() -> None:
-    seat = Seat("A", PPOPolicySettings(trial_count=10, criterion=4.0), [0], None, None)  # type: ignore[arg-type]
+    entry = PolicyEntry("A", PPOPolicySettings(trial_count=10, criterion=4.0), [0], None, None)  # type: ignore[arg-type]
     means = []
     for mean in (1.0, 3.0, 4.5):
-        seat.count(Episodes(summarize(np.full(6, mean)), 1.0))
-        means.append(seat.returns.mean)
+        entry.count(EpisodeStatistics(summarize(np.full(6, mean)), 1.0))
+        means.append(entry.returns.mean)
     assert means == [None, 2.0, 3.75], "too few; and those before are out of it"
-    assert not seat.stopped
-    seat.count(Episodes(summarize(np.full(20, 4.0)), 1.0))
-    assert (seat.returns.state(), seat.stopped) == ([[20, 4.0]], True)
+    assert not entry.stopped
+    entry.count(EpisodeStatistics(summarize(np.full(20, 4.0)), 1.0))
+    assert (entry.returns.state(), entry.stopped) == ([[20, 4.0]], True)
 
 
 def test_the_first_is_kept_whatever_it_is_and_then_what_is_better(file: Path) -> None:
@@ -581,17 +581,17 @@ def test_who_plays_explores_nothing(file: Path) -> None:
     playing = Playing(load_batched(file, {"behaviors.right": dqn}))
     asked: dict[str, list[bool]] = {"left": [], "right": []}
 
-    def watched(seat: Seat) -> Any:
-        act = seat.actor.act
+    def watched(entry: PolicyEntry) -> Any:
+        act = entry.actor.act
 
         def noted(*given: Any, deterministic: bool = False) -> Any:
-            asked[seat.name].append(deterministic)
+            asked[entry.name].append(deterministic)
             return act(*given, deterministic=deterministic)
 
         return noted
 
-    for seat in playing.seats:
-        seat.actor.act = watched(seat)  # type: ignore[method-assign]
+    for entry in playing.policies:
+        entry.actor.act = watched(entry)  # type: ignore[method-assign]
     playing.explore_nothing()
     playing.play()
     assert all(asked["right"]), "values are tried out with chance"

@@ -107,8 +107,8 @@ def of_messages(learner: POCA, seed: int) -> Work:
 
 
 def copied(work: Work) -> Work:
-    facts, arrays = work.sent()
-    return Work.received(facts, {name: np.array(values) for name, values in arrays.items()})
+    data, arrays = work.sent()
+    return Work.received(data, {name: np.array(values) for name, values in arrays.items()})
 
 
 def assert_near(learner: RemoteLearner, algorithm: Algorithm) -> None:
@@ -135,10 +135,10 @@ def test_two_are_one_learner_of_the_whole_batch(group: LearnerGroup, name: str) 
         )
     assert_near(learner, algorithm)
     assert any(not np.allclose(values, begun[key], atol=1e-3) for key, values in algorithm.weights().items())
-    arrays, facts = learner.state()
-    assert facts["version"] == updates
-    assert facts["algorithm"] == algorithm.state()[1]["algorithm"]
-    learner.load(arrays, facts, fresh=False)
+    arrays, data = learner.state()
+    assert data["version"] == updates
+    assert data["algorithm"] == algorithm.state()[1]["algorithm"]
+    learner.load(arrays, data, fresh=False)
     assert_near(learner, algorithm)
 
 

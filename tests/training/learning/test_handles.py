@@ -159,9 +159,9 @@ def test_progress_reaches_the_schedules(side_of: MakeSide) -> None:
 def test_a_state_that_is_loaded_goes_on_to_the_bit(side_of: MakeSide, name: str) -> None:
     one, other = side_of(SETUPS[name]), side_of(replace(SETUPS[name], seed=99))
     one.learn(0)
-    arrays, facts = one.handle.state()
+    arrays, metadata = one.handle.state()
     other.learn(7)
-    other.handle.load({name: values.copy() for name, values in arrays.items()}, facts, fresh=False)
+    other.handle.load({name: values.copy() for name, values in arrays.items()}, metadata, fresh=False)
     assert other.handle.policy().version == 1
     equal(one.handle.policy().weights, other.handle.policy().weights)
     assert timeless(one.learn(1)) == timeless(other.learn(1))

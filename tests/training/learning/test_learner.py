@@ -81,7 +81,7 @@ def test_an_update_makes_the_next_version(make: Make, memory: Memory, hub: Metri
     assert learner.actor.policy is learner.policy
     assert not learner.bound.outstanding
     assert learner.progress.update_seconds > 0
-    assert learner.judge.scores == {keys.VALIDATION_ACCURACY: 1.0}
+    assert learner.tracker.scores == {keys.VALIDATION_ACCURACY: 1.0}
     learner.flush()
     hub.drain(5.0)
     values = memory.summaries[-1].values
@@ -124,14 +124,14 @@ def test_the_best_policy_is_kept(make: Make, scores: list[tuple[float, float]], 
     learner = make(validator=scripted(*scores))
     for _ in scores:
         run(lambda: learn(learner))
-    assert learner.judge.best is not None
-    assert learner.judge.best.policy.version == best
-    assert tuple(learner.judge.best.scores.values()) == scores[best - 1]
-    assert learner.judge.best.decisions == 32 * best
-    assert learner.judge.accuracies == [accuracy for accuracy, _ in scores]
+    assert learner.tracker.best is not None
+    assert learner.tracker.best.policy.version == best
+    assert tuple(learner.tracker.best.scores.values()) == scores[best - 1]
+    assert learner.tracker.best.decisions == 32 * best
+    assert learner.tracker.accuracies == [accuracy for accuracy, _ in scores]
     again = make(validator=scripted(*scores))
     again.restore(*learner.state())
-    assert again.judge.accuracies == learner.judge.accuracies
+    assert again.tracker.accuracies == learner.tracker.accuracies
 
 
 def test_policies_are_scored_at_decisions_that_grow_whatever_the_end_is(make: Make) -> None:
@@ -161,23 +161,23 @@ def test_the_last_policy_is_scored_like_those_before_it(make: Make) -> None:
     learner = make(validator=scripted(*scores), max_steps=1_000_000_000)
     for _ in range(3):
         run(lambda: learn(learner))
-    assert learner.judge.best is not None
-    assert learner.judge.best.policy is learner.judge.last(learner.policy).policy
-    assert learner.judge.validate_last(learner.policy) == {}, "it has been"
-    learner.judge._next = 10**6
+    assert learner.tracker.best is not None
+    assert learner.tracker.best.policy is learner.tracker.last(learner.policy).policy
+    assert learner.tracker.validate_last(learner.policy) == {}, "it has been"
+    learner.tracker._next = 10**6
     run(lambda: learn(learner))
     before = learner.state()[1]
-    assert (learner.judge.last(learner.policy).scores, learner.judge.best.policy.version) == ({}, 3)
-    assert learner.judge.validate_last(learner.policy) == {keys.VALIDATION_ACCURACY: 0.9, keys.VALIDATION_REWARD: 0.0}
-    assert learner.judge.last(learner.policy).rank == pytest.approx((1.9 / 3, 0.0)), "a mean of three"
-    assert learner.judge.best.policy.version == 4
+    assert (learner.tracker.last(learner.policy).scores, learner.tracker.best.policy.version) == ({}, 3)
+    assert learner.tracker.validate_last(learner.policy) == {keys.VALIDATION_ACCURACY: 0.9, keys.VALIDATION_REWARD: 0.0}
+    assert learner.tracker.last(learner.policy).rank == pytest.approx((1.9 / 3, 0.0)), "a mean of three"
+    assert learner.tracker.best.policy.version == 4
     after = learner.state()[1]
     assert before.pop("best") != after.pop("best")
     assert before == after, "a run that goes on validates what it would have"
     run(lambda: learn(learner))
-    learner.judge.validate_last(learner.policy)
-    assert learner.judge.last(learner.policy).rank == pytest.approx((1.2 / 3, 0.0)), "with the two that were due"
-    assert learner.judge.best.policy.version == 4
+    learner.tracker.validate_last(learner.policy)
+    assert learner.tracker.last(learner.policy).rank == pytest.approx((1.2 / 3, 0.0)), "with the two that were due"
+    assert learner.tracker.best.policy.version == 4
 
 
 def test_what_an_earlier_version_found_due_is_not_waited_for(make: Make) -> None:
@@ -186,14 +186,14 @@ def test_what_an_earlier_version_found_due_is_not_waited_for(make: Make) -> None
     arrays, values = learner.state()
     again = make(validator=scripted((0.1, 0.0)), max_steps=1_000_000_000)
     again.restore(arrays, values | {"next_evaluation": 5_000_000})
-    assert 6400 < again.judge._next <= 6400 * 1.02
+    assert 6400 < again.tracker._next <= 6400 * 1.02
 
 
 def test_without_validation_scores_there_is_no_best(make: Make) -> None:
     for validator in (None, lambda policy: {}, lambda policy: {"Task/Other": 1.0}):
         learner = make(validator=validator)
         run(lambda learner=learner: learn(learner))  # type: ignore[misc]
-        assert learner.judge.best is None
+        assert learner.tracker.best is None
 
 
 def test_the_best_policy_goes_through_a_checkpoint_and_is_beaten_only_by_a_better_one(make: Make) -> None:
@@ -203,17 +203,21 @@ def test_the_best_policy_goes_through_a_checkpoint_and_is_beaten_only_by_a_bette
     arrays, values = learner.state()
     again = make(validator=scripted((0.0, 0.0), (0.0, 0.0), (0.8, 0.0), (0.7, 0.0)))
     again.restore(arrays, json.loads(json.dumps(values)))
-    assert learner.judge.best is not None
-    assert again.judge.best is not None
-    assert (again.judge.best.decisions, again.judge.best.rank, again.judge.best.policy.version) == (32, (0.5, 0.0), 1)
-    for name, weights in learner.judge.best.policy.weights.items():
-        np.testing.assert_array_equal(again.judge.best.policy.weights[name], weights)
-    best = learner.judge.best.policy.weights
+    assert learner.tracker.best is not None
+    assert again.tracker.best is not None
+    assert (again.tracker.best.decisions, again.tracker.best.rank, again.tracker.best.policy.version) == (
+        32,
+        (0.5, 0.0),
+        1,
+    )
+    for name, weights in learner.tracker.best.policy.weights.items():
+        np.testing.assert_array_equal(again.tracker.best.policy.weights[name], weights)
+    best = learner.tracker.best.policy.weights
     assert any((again.policy.weights[name] != weights).any() for name, weights in best.items())
     run(lambda: learn(again))
-    assert again.judge.best.policy.version == 1, "0.5, 0.1 and 0.8 are no better on average"
+    assert again.tracker.best.policy.version == 1, "0.5, 0.1 and 0.8 are no better on average"
     run(lambda: learn(again))
-    assert again.judge.best.policy.version == 4
+    assert again.tracker.best.policy.version == 4
 
 
 def test_a_checkpoint_from_before_there_was_a_best_policy(make: Make) -> None:
@@ -222,7 +226,7 @@ def test_a_checkpoint_from_before_there_was_a_best_policy(make: Make) -> None:
     del values["best"]
     again = make(validator=scripted((0.1, 0.0)))
     again.restore(arrays, values)
-    assert again.judge.best is None
+    assert again.tracker.best is None
 
 
 def test_nothing_is_learned_before_the_memory_is_full(make: Make) -> None:

@@ -81,7 +81,7 @@ class Handle:
     def state(self) -> State:
         return {}, {"version": len(self.taken), **({"replay": "kept"} if self.keeps else {})}
 
-    def load(self, arrays: Arrays, facts: Any, *, fresh: bool) -> None:
+    def load(self, arrays: Arrays, metadata: Any, *, fresh: bool) -> None:
         assert not fresh
 
 

@@ -58,8 +58,8 @@ class Near:
         self.said = list[Message]()
         self._host = processes._Host(cast(Parent, self))
 
-    def say(self, kind: str, facts: Mapping[str, Any], arrays: Arrays) -> None:
-        self.said.append(Message(kind, dict(facts), dict(arrays)))
+    def say(self, kind: str, data: Mapping[str, Any], arrays: Arrays) -> None:
+        self.said.append(Message(kind, dict(data), dict(arrays)))
 
     def fail(self, error: Exception) -> None:
         self.failed = error
@@ -122,9 +122,9 @@ def test_one_after_the_other_is_one_process_to_the_bit(near: Callable[..., Param
         assert learner.policy().version == number + 1
     assert_same(learner, alone.weights())
     assert server.words().endswith("4 updates by 2 processes, staleness 0.00 updates, at most 0 (max_staleness 2)")
-    arrays, facts = learner.state()
+    arrays, data = learner.state()
     again = learner_of(near())
-    again.load(arrays, facts, fresh=False)
+    again.load(arrays, data, fresh=False)
     work = works(5)[-1]
     again.submit(copied(work), 0.1, None)
     alone.update(work, 0.1, None)

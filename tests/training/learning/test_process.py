@@ -90,9 +90,9 @@ def test_both_ends_read_recordings_alike(monkeypatch: pytest.MonkeyPatch) -> Non
     setup = replace(SETUP, images=ImageOrder(written_last=True, flat=("heat",)), environment=("gym:X", "a=1"))
     made: list[Setup] = []
     process = cast("LearnerProcess", SimpleNamespace(abreast=1))
-    facts = json.loads(json.dumps(RemoteLearner(process, "Agent", setup, make_algorithm(setup))._setup))
+    data = json.loads(json.dumps(RemoteLearner(process, "Agent", setup, make_algorithm(setup))._setup))
     monkeypatch.setattr(learner_process, "make_algorithm", made.append)
-    learner_process._made(facts)
+    learner_process._made(data)
     assert made == [setup]
 
 
@@ -157,9 +157,9 @@ def test_several_threads_work_on_images_alone(monkeypatch: pytest.MonkeyPatch) -
     for name, spec in (("vectors", vector_spec()), ("images", camera)):
         setup = replace(SETUP, spec=spec)
         host._algorithms[name] = make_algorithm(setup)
-        facts, arrays = experience(make_algorithm(setup), make_algorithm(setup).snapshot(), 0).sent()
-        facts |= {"learner": name, "progress": 0.0, "publish": False, "batches": False}
-        host.answer(Message("update", facts, arrays))
+        data, arrays = experience(make_algorithm(setup), make_algorithm(setup).snapshot(), 0).sent()
+        data |= {"learner": name, "progress": 0.0, "publish": False, "batches": False}
+        host.answer(Message("update", data, arrays))
     assert chosen == [1, 3]
 
 
@@ -375,7 +375,7 @@ def test_a_run_whose_process_is_killed_ends_with_an_error(
 
     async def kill(engine: SceneEngine) -> None:
         if session.status().policy_version >= 2 and not killed:
-            for process in pairs_of(session).overseer.pool._processes:
+            for process in pairs_of(session).coordinator.pool._processes:
                 assert isinstance(process, LearnerProcess)
                 killed.append(pid_of(process))
                 os.kill(killed[-1], signal.SIGKILL)

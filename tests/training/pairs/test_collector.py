@@ -36,9 +36,9 @@ from tau_trainer.errors import (
 )
 from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.metrics import JsonLines, MetricsHub, PairState, RunReport, RunSnapshot, RunView, keys, read_log
+from tau_trainer.runs.checkpoint_sets import CheckpointSet
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
-from tau_trainer.runs.moments import Moment
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import Aggregation
@@ -47,7 +47,7 @@ from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.loop import UpdateLoop
 from tau_trainer.training.pairs import collector
 from tau_trainer.training.pairs.collector import PairsCollector
-from tau_trainer.training.pairs.overseer import RunOverseer
+from tau_trainer.training.pairs.coordinator import RunCoordinator
 from tau_trainer.training.pairs.pair import AgentTrainerPair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.speeds import Speeds
@@ -283,17 +283,17 @@ def test_exact_resume(stage: Stage, tmp_path: Path, policy: str, concurrent: int
 
 def killed_at(folder: Path, writes: int) -> Iterator[Path]:
     """While it goes on: a copy of a run as it is when so many checkpoints are written and the next begins."""
-    write, left = Moment.write, folder.parent / f"killed-{writes}"
+    write, left = CheckpointSet.write, folder.parent / f"killed-{writes}"
     written: list[str] = []
 
-    def copied(self: Moment, name: str, *given: Any) -> Path:
+    def copied(self: CheckpointSet, name: str, *given: Any) -> Path:
         if len(written) == writes:
             shutil.copytree(folder, left)
         written.append(name)
         return write(self, name, *given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Moment, "write", copied)
+        patch.setattr(CheckpointSet, "write", copied)
         yield left
 
 
@@ -624,7 +624,7 @@ def test_an_export_that_cannot_work_is_told_at_the_start(
         await asyncio.sleep(0.02)
 
     stage.before_step = pause
-    monkeypatch.setattr("tau_trainer.training.pairs.overseer.check_export", fails)
+    monkeypatch.setattr("tau_trainer.training.pairs.coordinator.check_export", fails)
     settings = tau_settings(
         tmp_path / "results",
         behaviors__TauAgent__max_steps=100_000,
@@ -744,15 +744,15 @@ def test_a_lesson_by_reward(stage: Stage, tmp_path: Path, memory: Memory) -> Non
 def first_policy(memory: Memory, settings: RunSettings) -> tuple[RunReport, dict[str, Any]]:
     """The report of a run, and the weights that its learner first acted with."""
     seen: list[dict[str, Any]] = []
-    original = RunOverseer.appears
+    original = RunCoordinator.appears
 
-    def appears(self: RunOverseer, learner: Learner) -> None:
+    def appears(self: RunCoordinator, learner: Learner) -> None:
         original(self, learner)
         assert (learner.decisions, learner.policy.version) == (0, 0)
         seen.append(dict(learner.policy.weights))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RunOverseer, "appears", appears)
+        patch.setattr(RunCoordinator, "appears", appears)
         report = train(settings, memory, "learn")
     return report, seen[0]
 
@@ -936,9 +936,9 @@ def test_stats_of_the_game_reach_the_hub(stage: Stage, tmp_path: Path, memory: M
     original = PairsCollector.save
 
     def with_stats(self: PairsCollector) -> None:
-        self.overseer._stat(1, Stat("Game/Speed", 4.0, Aggregation.AVERAGE))
-        self.overseer._stat(0, Stat("Game/Level", 2.0, Aggregation.MOST_RECENT))
-        self.overseer._stat(1, Stat("Game/Level", 9.0, Aggregation.MOST_RECENT))
+        self.coordinator._stat(1, Stat("Game/Speed", 4.0, Aggregation.AVERAGE))
+        self.coordinator._stat(0, Stat("Game/Level", 2.0, Aggregation.MOST_RECENT))
+        self.coordinator._stat(1, Stat("Game/Level", 9.0, Aggregation.MOST_RECENT))
         original(self)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -21,7 +21,7 @@ from tau_trainer.specs import StepBatch, empty_terminals
 from tau_trainer.tau.evaluation import TauEvaluation
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.learning.handles import LocalLearner
-from tau_trainer.training.learning.judge import Judge
+from tau_trainer.training.learning.policy_tracker import PolicyTracker
 from tau_trainer.training.pairs import collector
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, SceneEngine, Stage, begin, tau_settings, train
@@ -159,10 +159,10 @@ def test_an_interrupted_run_exports_the_best_of_all(
 def test_a_last_policy_that_cannot_be_validated_costs_nothing_else(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: Memory
 ) -> None:
-    def fails(self: Judge, policy: Policy) -> None:
+    def fails(self: PolicyTracker, policy: Policy) -> None:
         raise ValueError("no rows")
 
-    monkeypatch.setattr(Judge, "validate_last", fails)
+    monkeypatch.setattr(PolicyTracker, "validate_last", fails)
     report = train(tau_settings(tmp_path), memory)
     assert report.outcome == "completed"
     assert "the last policy of 'TauAgent' was not validated: ValueError: no rows" in memory.warnings

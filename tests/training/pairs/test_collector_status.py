@@ -15,7 +15,7 @@ from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.scores import LastRewards
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.collector import PairsCollector
-from tau_trainer.training.pairs.overseer import RunOverseer
+from tau_trainer.training.pairs.coordinator import RunCoordinator
 from tau_trainer.training.pairs.pair import Pair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.speeds import Speeds
@@ -29,7 +29,7 @@ def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, *
     bound = SimpleNamespace(held_seconds=more.pop("held_seconds", 0.0))
     progress = SimpleNamespace(**{"rewards": LastRewards(), **numbers, **more})
     judge = SimpleNamespace(scores=scores)
-    given = {"name": name, "decisions": decisions, "progress": progress, "bound": bound, "judge": judge}
+    given = {"name": name, "decisions": decisions, "progress": progress, "bound": bound, "tracker": judge}
     return SimpleNamespace(**given, opponents=None)
 
 
@@ -68,7 +68,7 @@ class Shown(PairsCollector):
         self_play = SimpleNamespace(table=lambda name: ())
         pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play)
         told = {"accuracies": {1: 0.25}, "lessons": Lessons({}), "pool": pool, "learners": learners, "gone": 0}
-        self.overseer = cast(RunOverseer, SimpleNamespace(**told))
+        self.coordinator = cast(RunCoordinator, SimpleNamespace(**told))
         self.plan = cast(RunPlan, SimpleNamespace(task=task, shared=True))
         self._speeds = Speeds(self.steps, [pair.tally.decisions for pair in pairs])
 
@@ -150,11 +150,11 @@ def test_pairs_that_wait_for_their_turn_count_towards_the_end() -> None:
     """With a policy for each pair, those that have not begun have no learner yet."""
     learners = [fake_learner("A-pair0"), fake_learner("A-pair1")]
     run: Any = Shown([FakePair(number, learners[number : number + 1]) for number in range(5)], learners)
-    run.overseer.pool = SimpleNamespace(of_pair=lambda pair: learners[pair : pair + 1])
+    run.coordinator.pool = SimpleNamespace(of_pair=lambda pair: learners[pair : pair + 1])
     assert run.max_steps == 2000
     run.plan.shared = False
     assert run.max_steps == 5000
-    run.overseer.learners = []
+    run.coordinator.learners = []
     assert run.max_steps == 0
 
 
@@ -164,10 +164,10 @@ def test_why_nothing_was_learned_depends_on_where_agents_act(actors: Any) -> Non
     learner.policy, learner.spec = SimpleNamespace(version=0), SimpleNamespace(short_name="A")
     learner.flush, learner.why_never = lambda: None, lambda here: "it was here" if here else "it was elsewhere"
     collector: Any = Shown([], [learner])
-    collector.actors, collector.overseer.examiner = actors, None
+    collector.actors, collector.coordinator.scorer = actors, None
     collector.plan.deterministic, collector.plan.settings = False, SimpleNamespace(behaviors={})
-    collector.overseer.checkpointer = SimpleNamespace(unsaved=lambda learners, together: [])
-    collector.overseer.save = AsyncMock()
+    collector.coordinator.checkpointer = SimpleNamespace(unsaved=lambda learners, together: [])
+    collector.coordinator.save = AsyncMock()
     with MetricsHub([memory := Memory()]) as hub:
         collector.run = SimpleNamespace(hub=hub, hurried=threading.Event())
         asyncio.run(collector._save_last())

@@ -12,7 +12,7 @@ from tau_trainer.metrics import Timer
 from tau_trainer.settings import RunSettings
 from tau_trainer.training.agents import AgentTrainer, Tally
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer, Pair
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Coordinator, Pair
 
 
 class FakeEnvironment:
@@ -84,7 +84,7 @@ class FakeTrainer:
         self.abandoned += 1
 
 
-class Until(Overseer):
+class Until(Coordinator):
     """A pair has had enough after so many decisions."""
 
     def __init__(self, decisions: int, told: Callable[[int], Parameters]) -> None:
@@ -135,7 +135,7 @@ def test_what_play_takes_and_how_much_of_it_is_waiting() -> None:
         timer.part(part).total = seconds
     environment = FakeEnvironment()
     trainer = cast(AgentTrainer, FakeTrainer(environment.log))
-    pair = AgentTrainerPair(cast(Environment, environment), trainer, Overseer(), timer=timer)
+    pair = AgentTrainerPair(cast(Environment, environment), trainer, Coordinator(), timer=timer)
     assert pair.played_s == (4.5, 3.0)
     assert pair_of(environment)[0].played_s == (0.0, 0.0)
 
@@ -296,7 +296,7 @@ def test_a_person_who_stops_the_game_is_waited_for(at_the_start: bool) -> None:
 
     environment = Editor([] if at_the_start else [None, stop])
     pair, trainer = pair_of(environment, 50)
-    pair._overseer.absent = keep  # type: ignore[method-assign]
+    pair._coordinator.absent = keep  # type: ignore[method-assign]
     asyncio.run(live(pair))
     assert seen == [(str(stop), False), (str(stop), True)]
     assert pair.absent is None

@@ -9,7 +9,7 @@ import pytest
 from tau_trainer.errors import EngineExitedError
 from tau_trainer.metrics import MetricsHub, PairState
 from tau_trainer.training.agents import Tally
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer, Pair
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Coordinator, Pair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.turns import InTurn
 from tests.training.fakes import Memory
@@ -19,8 +19,8 @@ from tests.waiting import HANG_S
 class FakePair(Pair):
     """A pair whose exchanges are short sleeps."""
 
-    def __init__(self, number: int, overseer: Overseer, log: list[str], exchanges: int, pause_s: float) -> None:
-        super().__init__(number, cast(Any, None), Tally(), overseer)
+    def __init__(self, number: int, coordinator: Coordinator, log: list[str], exchanges: int, pause_s: float) -> None:
+        super().__init__(number, cast(Any, None), Tally(), coordinator)
         self.log = log
         self.left = exchanges
         self.pause_s = pause_s
@@ -83,10 +83,10 @@ class Team:
         deterministic: bool = False,
     ) -> None:
         self.log: list[str] = []
-        self.overseer = Overseer()
-        self.pairs = [FakePair(i, self.overseer, self.log, exchanges, pause_s) for i in range(count)]
+        self.coordinator = Coordinator()
+        self.pairs = [FakePair(i, self.coordinator, self.log, exchanges, pause_s) for i in range(count)]
         kind = InTurn if deterministic else ParallelTrainer
-        self.parallel = kind(cast(list[AgentTrainerPair], self.pairs), most, hub, self.overseer)
+        self.parallel = kind(cast(list[AgentTrainerPair], self.pairs), most, hub, self.coordinator)
 
     def run(self) -> None:
         asyncio.run(self.parallel.run())
@@ -189,7 +189,7 @@ def test_engines_begin_anew_where_the_round_says_so(make: Make) -> None:
         return next(rounds)
 
     team = make(2, 2, exchanges=3, deterministic=True)
-    team.overseer.round_over = after_round  # type: ignore[method-assign]
+    team.coordinator.round_over = after_round  # type: ignore[method-assign]
     team.pairs[1].fails_at = "anew"
     team.run()
     assert team.log.count("anew 0") == team.log.count("anew 1") == 1
@@ -204,8 +204,8 @@ def test_each_pair_is_evaluated_as_it_ends(make: Make, *, evaluates: bool) -> No
         evaluated.append((pair.id, pair.state))
 
     team = make(2, 1)
-    team.overseer.evaluates = evaluates
-    team.overseer.evaluate = evaluate  # type: ignore[method-assign]
+    team.coordinator.evaluates = evaluates
+    team.coordinator.evaluate = evaluate  # type: ignore[method-assign]
     team.run()
     state = PairState.EVALUATING if evaluates else PairState.TRAINING
     assert evaluated == [(0, state), (1, state)]

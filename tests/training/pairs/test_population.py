@@ -15,8 +15,8 @@ from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import PairState, RunReport, keys, read_log
+from tau_trainer.runs.checkpoint_sets import CheckpointSet
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
-from tau_trainer.runs.moments import Moment
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import FloatArray
 from tau_trainer.tau.batched import TauBatched
@@ -172,9 +172,9 @@ def test_a_moment_that_not_all_pairs_have_costs_itself_alone(
 ) -> None:
     more: dict[str, Any] = {"tau__evaluate": False, "behaviors__TauAgent__keep_checkpoints": 1}
     whole = train(settings(tmp_path, "whole", **more))
-    write, written = Moment.write, list[str]()
+    write, written = CheckpointSet.write, list[str]()
 
-    def fails(self: Moment, name: str, *given: Any) -> Path:
+    def fails(self: CheckpointSet, name: str, *given: Any) -> Path:
         written.append(name)
         if len(written) == 4:
             if not killed:
@@ -182,10 +182,10 @@ def test_a_moment_that_not_all_pairs_have_costs_itself_alone(
             shutil.copytree(tmp_path / "cut", tmp_path / "killed")
         return write(self, name, *given)
 
-    monkeypatch.setattr(Moment, "write", fails)
+    monkeypatch.setattr(CheckpointSet, "write", fails)
     report = train(settings(tmp_path, "cut", **more), memory)
     assert report.exit_code == 0, "what could not be saved then was saved later"
-    monkeypatch.setattr(Moment, "write", write)
+    monkeypatch.setattr(CheckpointSet, "write", write)
     left = tmp_path / ("killed" if killed else "cut") / "checkpoints"
     if killed:
         assert sorted(path.name for path in left.glob("*-pair*")) == [

@@ -34,7 +34,7 @@ def sensor_space(sensor: ObservationSpec, *, uint8: bool = False) -> spaces.Box:
     return spaces.Box(-np.inf, np.inf, sensor.shape, np.float32)
 
 
-class View:
+class ObsView:
     """An agent's sensors as one observation, with mlagents-envs' selection.
 
     All vectors are joined into one. With ``multiple`` the observation is a tuple: images, lists of entities, and the

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tau_trainer.envs.mlagents.base_env import BaseEnv, DecisionSteps, TerminalSteps
 from tau_trainer.envs.mlagents.envs.spaces import (
     Choices,
+    ObsView,
     UnityGymException,
-    View,
     mask_row,
     only_behavior,
     tell_seed,
@@ -53,7 +53,7 @@ class UnityToGymWrapper(gymnasium.Env[Any, Any]):
         """
         self._env = unity_env
         self._name, spec = only_behavior(unity_env)
-        self._view = View(spec, uint8=uint8_visual, multiple=allow_multiple_obs)
+        self._view = ObsView(spec, uint8=uint8_visual, multiple=allow_multiple_obs)
         if self._view.hidden:
             _log.warning("the agent has more sensors than are shown; allow_multiple_obs=True shows all")
         self._choices = Choices(spec.action_spec, flatten=flatten_branched)

@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from tau_trainer.envs.mlagents.base_env import ActionTuple, BaseEnv
-from tau_trainer.envs.mlagents.envs.spaces import Choices, Seen, UnityGymException, View, only_behavior, tell_seed
+from tau_trainer.envs.mlagents.envs.spaces import Choices, ObsView, Seen, UnityGymException, only_behavior, tell_seed
 from tau_trainer.specs import BoolArray, IndexArray, IntArray
 
 Step = tuple[Any, NDArray[np.float32], BoolArray, BoolArray, dict[str, Any]]
@@ -38,7 +38,7 @@ class UnityVectorEnv(VectorEnv[Any, Any, Any]):
         """Resets the game; same arguments as UnityToGymWrapper. Raises UnityGymException."""
         self._env = unity_env
         self._name, spec = only_behavior(unity_env)
-        self._view = View(spec, uint8=uint8_visual, multiple=allow_multiple_obs)
+        self._view = ObsView(spec, uint8=uint8_visual, multiple=allow_multiple_obs)
         self._choices = Choices(spec.action_spec, flatten=flatten_branched)
         self._seeded = False
         self._slots: dict[int, int] = {}

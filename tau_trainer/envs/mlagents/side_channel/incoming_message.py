@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tau_trainer.bridge.side_channels import Reader
+from tau_trainer.bridge.side_channels import PayloadReader
 
 
 class IncomingMessage:
@@ -10,7 +10,7 @@ class IncomingMessage:
 
     def __init__(self, buffer: bytes, offset: int = 0) -> None:
         self.buffer = bytes(buffer)
-        self._reader = Reader(self.buffer[offset:])
+        self._reader = PayloadReader(self.buffer[offset:])
 
     def read_bool(self, default_value: bool = False) -> bool:
         """One byte."""

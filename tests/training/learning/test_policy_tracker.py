@@ -17,8 +17,8 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.specs import ActionSpec
-from tau_trainer.training.learning.judge import EPISODES
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.policy_tracker import EPISODES
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.learning.returns import EpisodeReturns
 from tau_trainer.training.plan import make_plan
@@ -37,17 +37,17 @@ def look(learner: Learner, decisions: int, *returns: float) -> None:
     weights = {name: array + 1 for name, array in learner.policy.weights.items()}
     policy = learner.algorithm.policy(weights, learner.policy.version + 1)
     learner.act_with(policy)
-    assert learner.judge.validate_if_due(policy) == {}
+    assert learner.tracker.validate_if_due(policy) == {}
 
 
 def best_of(learner: Learner) -> ScoredPolicy | None:
-    return learner.judge.best
+    return learner.tracker.best
 
 
 @pytest.fixture
 def learner(hub: MetricsHub, executor: ThreadPoolExecutor) -> Learner:
     made = make_learner(hub, executor)
-    made.judge.falls = True
+    made.tracker.falls = True
     return made
 
 
@@ -96,7 +96,7 @@ def test_a_run_that_goes_on_after_a_checkpoint_and_one_that_is_resumed_choose_th
     look(learner, 100, *[5.0] * HALF)
     look(learner, 200, *[9.0] * HALF)
     again = make_learner(hub, executor)
-    again.judge.falls = True
+    again.tracker.falls = True
     again.restore(*learner.state())
     before, restored = best_of(learner), best_of(again)
     assert before is not None
@@ -115,10 +115,10 @@ def test_a_run_that_goes_on_after_a_checkpoint_and_one_that_is_resumed_choose_th
 
 
 def test_where_the_last_policy_is_no_matter_of_luck_nothing_chooses(learner: Learner) -> None:
-    learner.judge.falls = False
+    learner.tracker.falls = False
     look(learner, 300, *[9.0] * EPISODES)
     look(learner, 400, *[9.0] * EPISODES)
-    assert learner.judge.best is None
+    assert learner.tracker.best is None
 
 
 LESSONS = {
@@ -166,7 +166,7 @@ def test_who_is_judged_so(hub: MetricsHub, tmp_path: Path, more: dict[str, Any],
     assert not PPO.falls
     pool = LearnerPool(make_plan("learn", settings(tmp_path, **more), tmp_path / "run_logs"), hub)
     try:
-        assert pool.learner(0, SPEC).judge.falls == falls
+        assert pool.learner(0, SPEC).tracker.falls == falls
     finally:
         pool.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.runs.checkpoints import TENSORS, save_checkpoint
-from tau_trainer.runs.origins import Origins
+from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.settings import RunSettings
 
 
@@ -26,28 +26,28 @@ def saved(results: Path, run: str, name: str, step: int = 100) -> Path:
 def test_the_newest_of_that_name(tmp_path: Path) -> None:
     for step in (300, 100):
         saved(tmp_path, "old", "A", step)
-    origin = Origins(settings(tmp_path, "old")).of("A", "A")
+    origin = InitialWeights(settings(tmp_path, "old")).of("A", "A")
     assert origin is not None
     assert origin.step == 100, "written last"
-    assert Origins(settings(tmp_path, "old")).of("B", "B") is None
-    assert Origins(settings(tmp_path)).of("A", "A") is None
+    assert InitialWeights(settings(tmp_path, "old")).of("B", "B") is None
+    assert InitialWeights(settings(tmp_path)).of("A", "A") is None
 
 
 def test_an_independent_learner_takes_its_own_or_the_shared_one(tmp_path: Path) -> None:
     own, shared = saved(tmp_path, "old", "A-pair1"), saved(tmp_path, "old", "A")
-    origins = Origins(settings(tmp_path, "old"))
-    found = [origins.of(learner, "A") for learner in ("A-pair1", "A-pair2")]
+    initial = InitialWeights(settings(tmp_path, "old"))
+    found = [initial.of(learner, "A") for learner in ("A-pair1", "A-pair2")]
     assert [one.path for one in found if one is not None] == [own, shared]
 
 
 def test_a_path_goes_before_the_run(tmp_path: Path) -> None:
     elsewhere, _ = saved(tmp_path / "elsewhere", "x", "Other", 7), saved(tmp_path, "old", "A")
-    origins = Origins(settings(tmp_path, "old", A=str(elsewhere)))
-    origin = origins.of("A", "A")
+    initial = InitialWeights(settings(tmp_path, "old", A=str(elsewhere)))
+    origin = initial.of("A", "A")
     assert origin is not None
     assert origin.path == elsewhere
     saved(tmp_path, "old", "B", 5)
-    bare = Origins(settings(tmp_path, "old", B="A-100")).of("B", "B")
+    bare = InitialWeights(settings(tmp_path, "old", B="A-100")).of("B", "B")
     assert bare is not None
     assert bare.name == "A"
 
@@ -70,7 +70,7 @@ def test_what_does_not_exist_is_told(tmp_path: Path, run: str | None, paths: dic
     saved(tmp_path, "old", "A")
     (tmp_path / "empty").mkdir()
     with pytest.raises(SettingsError) as error:
-        Origins(settings(tmp_path, run, **paths))
+        InitialWeights(settings(tmp_path, run, **paths))
     assert str(error.value).replace("\\", "/").startswith(sentence.format(results=str(tmp_path).replace("\\", "/")))
 
 
@@ -79,27 +79,27 @@ def test_a_run_of_other_behaviors_is_refused(tmp_path: Path) -> None:
     saved(tmp_path, "old", "D-pair2")
     chosen = settings(tmp_path, "old")
     with pytest.raises(SettingsError) as error:
-        Origins(chosen)
+        InitialWeights(chosen)
     assert str(error.value) == (
         "--initialize-from old: that run has saved C, D-pair2, but this one learns A, B, so there is nothing to start "
         "from; name a run with the same behavior, or leave this flag out"
     )
     open_to_all = chosen.model_copy(update={"default_settings": chosen.behaviors["A"]})
     for refused, taken in (({"A": "A", "B": "B"}, {"A": "A", "C": "C"}), ({"D": "D"}, {"D-pair2": "D"})):
-        Origins(open_to_all).check(taken)
+        InitialWeights(open_to_all).check(taken)
         with pytest.raises(SettingsError, match="so there is nothing to start from"):
-            Origins(open_to_all).check(refused)
+            InitialWeights(open_to_all).check(refused)
     saved(tmp_path, "old", "A-pair0")
-    Origins(chosen)
-    Origins(chosen.model_copy(update={"checkpoint_settings": settings(tmp_path).checkpoint_settings}))
+    InitialWeights(chosen)
+    InitialWeights(chosen.model_copy(update={"checkpoint_settings": settings(tmp_path).checkpoint_settings}))
 
 
 def test_no_runs_at_all(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="there are no runs"):
-        Origins(settings(tmp_path / "nothing", "old"))
+        InitialWeights(settings(tmp_path / "nothing", "old"))
 
 
 def test_a_damaged_one_is_no_reason_to_begin_from_zero(tmp_path: Path) -> None:
     (saved(tmp_path, "old", "A") / TENSORS).write_bytes(b"")
     with pytest.raises(CheckpointError, match=r"--initialize-from old: .* is damaged"):
-        Origins(settings(tmp_path, "old")).of("A", "A")
+        InitialWeights(settings(tmp_path, "old")).of("A", "A")

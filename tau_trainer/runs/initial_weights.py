@@ -14,7 +14,7 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.settings.problems import did_you_mean
 
 
-class Origins:
+class InitialWeights:
     """Finds the checkpoint that a learner starts from. Reads only names until one is requested."""
 
     def __init__(self, settings: RunSettings) -> None:

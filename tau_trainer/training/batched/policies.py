@@ -1,8 +1,7 @@
-"""A seat: a policy of a batched run with its agents, and their counts."""
+"""A policy of a batched run with its agents, and their counts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -14,13 +13,13 @@ from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics.summary import Statistics
 from tau_trainer.settings.batched import PolicySettings
-from tau_trainer.specs import BehaviorSpec
+from tau_trainer.specs import BehaviorSpec, Json
 from tau_trainer.training.batched.players import FixedPlayer
-from tau_trainer.training.learning.drowning import Drowning
 from tau_trainer.training.learning.returns import EpisodeReturns
+from tau_trainer.training.learning.reward_scale import RewardScaleCheck
 
 
-class Episodes(NamedTuple):
+class EpisodeStatistics(NamedTuple):
     """Statistics of the ended episodes of one policy's agents."""
 
     returns: Statistics
@@ -29,7 +28,7 @@ class Episodes(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seat:
+class PolicyEntry:
     """A policy and its agents."""
 
     name: str
@@ -42,7 +41,7 @@ class Seat:
     """Of the network that decides; None: a fixed player does."""
     waiting: list[TensorRollout] = field(default_factory=list)
     """Experience that it has not learned from yet."""
-    told: list[Mapping[str, Any]] = field(default_factory=list)
+    metrics: list[Json] = field(default_factory=list)
     """Statistics of its updates since the last summary."""
     updates: int = 0
     episodes: int = 0
@@ -52,11 +51,11 @@ class Seat:
     """Whether it has reached its criterion before the run's end, and only acts from then on."""
     returns: EpisodeReturns = field(init=False)
     """Of its newest episodes."""
-    drowning: Drowning = field(init=False)
+    reward_scale: RewardScaleCheck = field(init=False)
     """Finds reward signals that are too large compared with the environment's."""
 
     def __post_init__(self) -> None:
-        self.returns, self.drowning = EpisodeReturns(self.settings), Drowning(self.settings.reward_signals)
+        self.returns, self.reward_scale = EpisodeReturns(self.settings), RewardScaleCheck(self.settings.reward_signals)
 
     @property
     def learner(self) -> GradientAlgorithm:
@@ -74,7 +73,7 @@ class Seat:
         """Whether training changes it."""
         return self.settings.learns
 
-    def count(self, found: Episodes) -> None:
+    def count(self, found: EpisodeStatistics) -> None:
         """Count episodes that have ended; this may reach the criterion."""
         self.mean_return, self.mean_length = found.returns.mean, found.mean_length
         if self.returns.add_mean(found.returns.count, found.returns.mean) and self.learns:
@@ -92,7 +91,7 @@ class Seat:
             "stopped": self.stopped,
         }
 
-    def go_on(self, counts: Mapping[str, Any]) -> None:
+    def go_on(self, counts: Json) -> None:
         """Restore :meth:`counts`; those of earlier versions may lack some."""
         self.updates, self.episodes = counts["updates"], counts["episodes"]
         self.mean_return, self.mean_length = counts["mean_return"], counts["mean_length"]
@@ -100,13 +99,13 @@ class Seat:
         self.stopped = self.learns and (self.returns.reached or counts.get("stopped", False))
         self.waiting.clear()
 
-    def take_told(self) -> dict[str, torch.Tensor]:
+    def take_metrics(self) -> dict[str, torch.Tensor]:
         """Statistics of updates since the last call, by name, each [updates that reported it]."""
-        names = dict.fromkeys(name for statistics in self.told for name in statistics)
+        names = dict.fromkeys(name for statistics in self.metrics for name in statistics)
         found = {
-            name: torch.stack([torch.as_tensor(each[name]) for each in self.told if name in each]) for name in names
+            name: torch.stack([torch.as_tensor(each[name]) for each in self.metrics if name in each]) for name in names
         }
-        self.told.clear()
+        self.metrics.clear()
         return found
 
 

@@ -1,4 +1,4 @@
-"""The judge: scores a learner's policies during training, keeps the best, and knows when it is good enough."""
+"""Scores a learner's policies during training, keeps the best, and knows when it is good enough."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Validator = Callable[[Policy], Mapping[str, float]]
 """Scores a policy, by metric key; called in the learner's thread."""
 
 
-class Judge:
+class PolicyTracker:
     """Validates the policies of one learner, and keeps the best of them.
 
     Attributes:

@@ -12,7 +12,7 @@ MOST = 10.0
 """Largest allowed ratio of a signal's reward per episode, its strength included, to the environment's."""
 
 
-class Drowning:
+class RewardScaleCheck:
     """Checks the rewards of episodes from each stream, summary by summary.
 
     Args:

@@ -1,4 +1,4 @@
-"""The overseer of a run: makes its pairs, decides when they are done, sends parameters, and saves their learners."""
+"""The coordinator of a run: makes its pairs, decides when they are done, sends parameters, and saves their learners."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.loop import Watcher
 from tau_trainer.training.learning.pool import LearnerPool
 from tau_trainer.training.lessons import Lessons
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Overseer, Pair
+from tau_trainer.training.pairs.pair import AgentTrainerPair, Coordinator, Pair
 from tau_trainer.training.pairs.parallel import ParallelTrainer
 from tau_trainer.training.pairs.population import PopulationTrainer
 from tau_trainer.training.pairs.turns import InTurn
@@ -34,11 +34,11 @@ from tau_trainer.training.plan import RunPlan
 from tau_trainer.training.task import Task
 
 
-class RunOverseer(Overseer, Watcher):
+class RunCoordinator(Coordinator, Watcher):
     """Makes the pairs of a run and answers them. Belongs to the event loop.
 
     Attributes:
-        examiner: the task that evaluates policies; None: no evaluation.
+        scorer: the task that evaluates policies; None: no evaluation.
         parallel: runs all pairs: in this process, in processes of their own (actors), or as one computation (a
             population).
         actors: the same, if they play in processes of their own; None: they do not.
@@ -54,14 +54,14 @@ class RunOverseer(Overseer, Watcher):
     def __init__(self, plan: RunPlan, run: Run, machines: Machines | None = None) -> None:
         self.plan, self.run = plan, run
         examines = plan.task is not None and plan.task.evaluates and not plan.inference
-        self.examiner: Task | None = plan.task if examines else None
+        self.scorer: Task | None = plan.task if examines else None
         self.accuracies: dict[int, float] = {}
         self.export_checks: dict[str, asyncio.Future[None]] = {}
         self.lessons = Lessons(plan.parameters, self._progress, self._lesson_begins)
         self.evaluates = examines
-        validator = self.examiner.quick_scores if self.examiner is not None else None
+        validator = self.scorer.quick_scores if self.scorer is not None else None
         self.pool = LearnerPool(plan, run.hub, validator, self, run.callbacks, machines)
-        self.checkpointer = Checkpointer(run, plan.origins)
+        self.checkpointer = Checkpointer(run, plan.initial_weights)
         saved = self.checkpointer.newest()
         self._generation = 0
         self._earlier = self._restore(saved)
@@ -85,7 +85,7 @@ class RunOverseer(Overseer, Watcher):
             for pair, decisions in checkpoint.manifest["pairs"].items():
                 if _learned_by(checkpoint, int(pair)):
                     earlier[int(pair)] = max(earlier.get(int(pair), 0), int(decisions))
-        newest = max(saved.values(), key=lambda saved: (saved.moment.number, saved.created), default=None)
+        newest = max(saved.values(), key=lambda saved: (saved.set_id.number, saved.created), default=None)
         if newest is not None:
             self._generation = int(newest.manifest["generation"])
             if "lessons" in newest.manifest:  # older checkpoints have none
@@ -137,7 +137,7 @@ class RunOverseer(Overseer, Watcher):
             return False
         if self._all_alike:
             learners = self.pool.learners.values()
-            trainers = () if self.actors is None else self.actors.board.trainers.values()
+            trainers = () if self.actors is None else self.actors.context.trainers.values()
             over = all(trainer.over for trainer in trainers) if trainers else all(learner.done for learner in learners)
             return over and bool(learners)
         of_pair = self.pool.of_pair(pair.id)
@@ -194,8 +194,8 @@ class RunOverseer(Overseer, Watcher):
     def appears(self, learner: Learner) -> None:
         """Restore a new learner, and test its export now instead of after hours."""
         plan = self.plan
-        if self.examiner is not None:
-            self.examiner.check(learner.spec)
+        if self.scorer is not None:
+            self.scorer.check(learner.spec)
         shown = {spec.short_name: None for pair in self.here for spec in pair.environment.specs.values()}
         self.checkpointer.register(learner, shown)
         if plan.inference:
@@ -256,17 +256,17 @@ class RunOverseer(Overseer, Watcher):
             "self_play": self.pool.self_play.state(),
         }
         for group in [learners] if self.plan.deterministic and learners else [[learner] for learner in learners]:
-            await group[-1].in_thread(self.checkpointer.moment(group, content, self.lessons.numbers))
+            await group[-1].in_thread(self.checkpointer.writing(group, content, self.lessons.numbers))
 
     @override
     async def evaluate(self, pair: Pair) -> None:
         """Score the pair's current policy."""
         for learner in self.pool.of_pair(pair.id):
             await learner.drain()
-            if self.examiner is not None:
+            if self.scorer is not None:
                 policy = learner.name, learner.policy.version, learner.decisions
                 self.run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*policy))
-                scores = await learner.in_thread(self.examiner.quick_scores, learner.policy)
+                scores = await learner.in_thread(self.scorer.quick_scores, learner.policy)
                 self.run.callbacks.tell("on_evaluation_end", EvaluationInfo(*policy, scores))
                 if keys.VALIDATION_ACCURACY in scores:
                     self.accuracies[pair.id] = scores[keys.VALIDATION_ACCURACY]
