@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import json
 import os
@@ -67,7 +68,8 @@ def _write_every_character() -> None:
     codecs.register_error(_ESCAPED, escaped)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=_ESCAPED)
+            with contextlib.suppress(OSError):  # a pipe in the place of a file has no position; all else is set
+                stream.reconfigure(errors=_ESCAPED)
 
 
 def _stopped(error: BaseException | None) -> bool:

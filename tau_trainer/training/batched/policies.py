@@ -63,6 +63,11 @@ class PolicyEntry:
         assert self.algorithm is not None
         return self.algorithm
 
+    @property
+    def frozen(self) -> bool:
+        """Whether it is a network that does not learn."""
+        return self.algorithm is not None and not self.settings.learns
+
     def player_in(self, env: BatchedEnv) -> TensorActor:
         """The network or fixed player that decides for these agents in another environment of the same kind."""
         fixed = self.settings.player

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import torch
@@ -20,6 +20,8 @@ from tau_trainer.training.batched.policies import PolicyEntry
 
 _ENVIRONMENT = "environment."
 """Prefix of the names of the copies' tensors in the checkpoint of the first policy that learns."""
+_FROZEN = "frozen."
+"""The same for the policies that do not learn, which have no checkpoints of their own."""
 
 
 class SavedSeat:
@@ -47,11 +49,15 @@ class SavedSeat:
         return -math.inf if mean is None else mean
 
     def state(self) -> tuple[Arrays, Json]:
-        """The learner's state and the counts; the first policy that learns has the copies too."""
+        """The learner's state and the counts; the first policy that learns has the copies and frozen policies too."""
         (arrays, metadata), counts, mark = self.algorithm.state(), self._entry.counts(), self.best_mark()
         if self._entry is self._playing.learning[0]:
             copies = self._playing.copies_state().items()
             arrays = {**arrays, **{f"{_ENVIRONMENT}{name}": values.cpu().numpy() for name, values in copies}}
+            frozen = {entry.name: entry.learner.state() for entry in self._playing.policies if entry.frozen}
+            for name, (held, _) in frozen.items():
+                arrays |= {f"{_FROZEN}{name}.{key}": values for key, values in held.items()}
+            counts["frozen"] = {name: of_it for name, (_, of_it) in frozen.items()}
         return arrays, {
             "algorithm": metadata,
             "mean_reward": counts.pop("mean_return"),
@@ -74,6 +80,21 @@ class SavedSeat:
         """Writer of the current policy; None if it cannot be exported."""
         policy = self.algorithm.policy(self.algorithm.weights(), self.version)
         return None if policy is None else partial(export_onnx, policy, self.spec)
+
+
+def restore_frozen(networks: Sequence[SavedSeat], first: Checkpoint) -> list[str]:
+    """Restore the policies that do not learn, from the checkpoint of the first that does.
+
+    Returns:
+        The names of those that it lacks, because an earlier version wrote it.
+    """
+    held: Json = first.manifest["learner"].get("frozen", {})
+    for network in networks:
+        prefix = f"{_FROZEN}{network.name}."
+        arrays = {name.removeprefix(prefix): x for name, x in first.tensors.items() if name.startswith(prefix)}
+        if network.name in held:
+            network.algorithm.load(arrays, held[network.name], fresh=False)
+    return [network.name for network in networks if network.name not in held]
 
 
 def restore_copies(playing: Playing, found: Mapping[str, Checkpoint]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import EpisodeStatistics, PolicyEntry
 from tau_trainer.training.batched.run import CopiesCollector
+from tau_trainer.training.batched.saved import restore_frozen
 from tau_trainer.training.stored import evaluate_copies
 
 COPIES = 8
@@ -321,6 +323,29 @@ def test_a_frozen_policys_weights_do_not_move(file: Path) -> None:
     for name, values in seen[0].items():
         if name.startswith(("model.", "normalizer.")):
             np.testing.assert_array_equal(values, kept[name], name)
+
+
+def test_a_frozen_policy_is_itself_after_a_resume(file: Path) -> None:
+    """Its weights may come from a run that is gone by then."""
+    seen: list[dict[str, Any]] = []
+
+    def look(copies: CopiesCollector) -> None:
+        seen.append(copies.playing.policies[0].learner.state()[0])
+
+    first = train(file, "first")
+    frozen = {"behaviors__left__to_train": False}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CopiesCollector, "announce", look)
+        cut(file, "frozen", steps=8, **frozen, checkpoint_settings__initialize_from="first")
+        shutil.rmtree(first.folder)
+        resumed = train(file, "frozen", **frozen, checkpoint_settings__resume=True)
+    assert len(seen) == 2
+    right = newest(resumed, "right")
+    missing: Any = SimpleNamespace(name="middle")
+    assert restore_frozen([missing], right) == ["middle"]
+    for name, values in seen[0].items():
+        if name.startswith(("model.", "normalizer.")):
+            np.testing.assert_array_equal(values, seen[1][name], name)
 
 
 def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:

@@ -880,7 +880,7 @@ def test_state_is_carried_over_a_whole_run(stage: Stage, tmp_path: Path, monkeyp
 
     stage.before_step = fail_once
     monkeypatch.setattr(PPO, "read", noted)
-    for place in ("pairs.overseer.check_export", "pairs.collector.export_onnx", "learning.learner.export_onnx"):
+    for place in ("pairs.coordinator.check_export", "pairs.collector.export_onnx", "learning.learner.export_onnx"):
         monkeypatch.setattr(f"tau_trainer.training.{place}", lambda *_: None)
     settings = plain_settings(
         tmp_path,
