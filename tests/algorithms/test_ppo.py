@@ -51,6 +51,11 @@ def assert_same_weights(first: PPO, second: PPO, tolerance: float) -> None:
         torch.testing.assert_close(tensor, others[name], rtol=tolerance, atol=tolerance, msg=name)
 
 
+def test_what_is_compared_below_are_two_ways_to_learn() -> None:
+    by_hand, by_torch = (ppo(CONTINUOUS, fused=fused).policy_update.epochs for fused in (True, False))
+    assert (type(by_hand).__name__, type(by_torch).__name__) == ("FusedEpochs", "AutogradEpochs")
+
+
 def linear_pairs(agent: reference_ppo.Agent, learner: PPO) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Each parameter of the reference with the learner's: matrices are transposed there."""
     own, pairs = parameters_of(learner), list[tuple[Any, torch.Tensor]]()
