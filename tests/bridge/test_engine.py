@@ -336,9 +336,9 @@ HANGS_UP = """
 import sys, time
 from tau_trainer.bridge.codec import EngineInitialization
 from tau_trainer.bridge.engine_codec import encode_engine_message
-from tau_trainer.headless.link import TrainerLink
+from tau_trainer.headless.link import TrainerClient
 print("the true cause", flush=True)
-link = TrainerLink(int(sys.argv[2]))
+link = TrainerClient(int(sys.argv[2]))
 link.connect(encode_engine_message(initialization=EngineInitialization()), 300.0)
 link.close()
 time.sleep({seconds})

@@ -23,7 +23,7 @@ from tau_trainer.settings.batched import BatchedSettings, Compile
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import PolicyEntry
-from tau_trainer.training.batched.saved import SavedPolicy, restore_copies, restore_frozen
+from tau_trainer.training.batched.saved import SavedEntry, restore_copies, restore_frozen
 from tau_trainer.training.checkpointing import Checkpointer
 
 
@@ -41,7 +41,7 @@ class CopiesCollector(Collector):
         self.settings, self.run = settings, run
         self.playing = self.make_playing(settings, ranks or Ranks())
         networks = [
-            SavedPolicy(entry, self.playing, run) for entry in self.playing.policies if entry.settings.player is None
+            SavedEntry(entry, self.playing, run) for entry in self.playing.policies if entry.settings.player is None
         ]
         self.saved = [network for network in networks if network.settings.learns]
         """The policies that learn, as checkpoints see them."""
@@ -72,7 +72,7 @@ class CopiesCollector(Collector):
         """Make the copies and their policies."""
         return Playing(settings, ranks, self.run.callbacks)
 
-    def _begin(self, networks: Sequence[SavedPolicy]) -> Compile | None:
+    def _begin(self, networks: Sequence[SavedEntry]) -> Compile | None:
         """Go on from the newest checkpoint set, or start as the settings say. Raises CheckpointError.
 
         Returns:

@@ -24,7 +24,7 @@ _FROZEN = "frozen."
 """The same for the policies that do not learn, which have no checkpoints of their own."""
 
 
-class SavedPolicy:
+class SavedEntry:
     """A policy of a batched run: see :class:`~tau_trainer.training.checkpointing.Checkpointed`."""
 
     phases = None
@@ -82,7 +82,7 @@ class SavedPolicy:
         return None if policy is None else partial(export_onnx, policy, self.spec)
 
 
-def restore_frozen(networks: Sequence[SavedPolicy], first: Checkpoint) -> list[str]:
+def restore_frozen(networks: Sequence[SavedEntry], first: Checkpoint) -> list[str]:
     """Restore the policies that do not learn, from the checkpoint of the first that does.
 
     Returns:

@@ -47,7 +47,7 @@ class Tuned(ModuleType):
         self.calls.append({"settings": sweep.settings, "folder": sweep.folder, "connection": connection, **given})
         (sweep.folder / "tune").mkdir(exist_ok=True)
         for name, rate, report in self.story:
-            sweep.told(name, {RATE: rate}, report)
+            sweep.record(name, {RATE: rate}, report)
             told(name, {RATE: rate}, report)
         for name in self.over:
             sweep.ended(name)
