@@ -276,7 +276,7 @@ def _kept(policy: Checkpointed, content: Json) -> PolicySnapshot:
 def _fit(take: Callable[[Arrays, Json], None], checkpoint: Checkpoint) -> None:
     try:
         take(checkpoint.tensors, checkpoint.manifest["learner"])
-    except (KeyError, ValueError, RuntimeError) as error:
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:  # a stranger may have written it
         raise CheckpointError(
             f"the checkpoint of '{checkpoint.name}' does not fit the settings ({error}); "
             "resume with the run's own configuration.yaml, or start a new run with another --run-id"

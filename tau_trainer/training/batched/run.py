@@ -23,7 +23,7 @@ from tau_trainer.settings.batched import BatchedSettings, Compile
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import PolicyEntry
-from tau_trainer.training.batched.saved import SavedEntry, restore_copies, restore_frozen
+from tau_trainer.training.batched.saved import SavedEntry, restore_copies
 from tau_trainer.training.checkpointing import Checkpointer
 
 
@@ -82,10 +82,6 @@ class CopiesCollector(Collector):
         found = self.checkpointer.newest([saved.name for saved in self.saved], together=True)
         if found and not self.run.plays:
             restore_copies(self.playing, found)
-        if found:
-            frozen = [network for network in networks if not network.settings.learns]
-            for name in restore_frozen(frozen, found[self.saved[0].name]):
-                self.run.hub.warning(f"'{name}' starts from scratch: the run that is resumed saved nothing of it")
         for network in self.saved if found else networks:
             self.checkpointer.register(network, [network.name for network in networks])
         if not found or self.run.plays or self.settings.compile != "auto":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import torch
@@ -69,8 +69,19 @@ class SavedEntry:
     def restore(self, arrays: Arrays, values: Json) -> None:
         """Continue from a checkpoint; if the run only plays, all counts stay at 0."""
         self.algorithm.load(arrays, values["algorithm"], fresh=False)
+        if self._entry is self._playing.learning[0]:
+            self._restore_frozen(arrays, values.get("frozen", {}))
         if not self._run.plays:
             self._entry.go_on({**values, "mean_return": values["mean_reward"]})
+
+    def _restore_frozen(self, arrays: Arrays, held: Json) -> None:
+        for entry in self._playing.policies:
+            prefix = f"{_FROZEN}{entry.name}."
+            own = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+            if entry.frozen and entry.name in held:
+                entry.learner.load(own, held[entry.name], fresh=False)
+            elif entry.frozen:  # an earlier version wrote the checkpoint
+                self._run.hub.warning(f"'{entry.name}' starts from scratch: the run saved nothing of it")
 
     def begin_from(self, arrays: Arrays, values: Json) -> None:
         """Start with the weights of another run."""
@@ -80,21 +91,6 @@ class SavedEntry:
         """Writer of the current policy; None if it cannot be exported."""
         policy = self.algorithm.policy(self.algorithm.weights(), self.version)
         return None if policy is None else partial(export_onnx, policy, self.spec)
-
-
-def restore_frozen(networks: Sequence[SavedEntry], first: Checkpoint) -> list[str]:
-    """Restore the policies that do not learn, from the checkpoint of the first that does.
-
-    Returns:
-        The names of those that it lacks, because an earlier version wrote it.
-    """
-    held: Json = first.manifest["learner"].get("frozen", {})
-    for network in networks:
-        prefix = f"{_FROZEN}{network.name}."
-        arrays = {name.removeprefix(prefix): x for name, x in first.tensors.items() if name.startswith(prefix)}
-        if network.name in held:
-            network.algorithm.load(arrays, held[network.name], fresh=False)
-    return [network.name for network in networks if network.name not in held]
 
 
 def restore_copies(playing: Playing, found: Mapping[str, Checkpoint]) -> None:

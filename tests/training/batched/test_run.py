@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import EpisodeStatistics, PolicyEntry
 from tau_trainer.training.batched.run import CopiesCollector
-from tau_trainer.training.batched.saved import restore_frozen
+from tau_trainer.training.batched.saved import SavedEntry
 from tau_trainer.training.stored import evaluate_copies
 
 COPIES = 8
@@ -337,15 +336,38 @@ def test_a_frozen_policy_is_itself_after_a_resume(file: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "announce", look)
         cut(file, "frozen", steps=8, **frozen, checkpoint_settings__initialize_from="first")
-        shutil.rmtree(first.folder)
+        first.folder.rename(first.folder.with_name("copied"))
         resumed = train(file, "frozen", **frozen, checkpoint_settings__resume=True)
+    whole = train(file, "whole", **frozen, checkpoint_settings__initialize_from="copied")
+    same(newest(resumed, "right"), newest(whole, "right"))
     assert len(seen) == 2
-    right = newest(resumed, "right")
-    missing: Any = SimpleNamespace(name="middle")
-    assert restore_frozen([missing], right) == ["middle"]
     for name, values in seen[0].items():
         if name.startswith(("model.", "normalizer.")):
             np.testing.assert_array_equal(values, seen[1][name], name)
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        ({}, "'left' starts from scratch: the run saved nothing of it"),
+        ({"left": []}, r"the checkpoint of 'right' does not fit the settings \(.*\); resume with"),
+        ({"left": {}}, "The checkpoint's trainer type is None"),
+    ],
+)
+def test_a_frozen_policy_that_a_checkpoint_does_not_hold_is_told(
+    file: Path, held: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen = {"behaviors__left__to_train": False}
+    cut(file, "cut", steps=8, **frozen)
+    restore = SavedEntry.restore
+    monkeypatch.setattr(SavedEntry, "restore", lambda self, arrays, v: restore(self, arrays, {**v, "frozen": held}))
+    if held:
+        with pytest.raises(CheckpointError, match=told):
+            train(file, "cut", **frozen, checkpoint_settings__resume=True)
+    else:
+        again = train(file, "cut", **frozen, checkpoint_settings__resume=True)
+        log = read_log(again.folder / "log.jsonl")
+        assert told in [one["fields"].get("message") for one in log if one["type"] == "event"]
 
 
 def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
