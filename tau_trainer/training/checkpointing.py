@@ -92,9 +92,9 @@ class Checkpointer:
     """
 
     def __init__(self, run: Run, initial: InitialWeights | None) -> None:
-        """``initial``: what new policies start from; None: from scratch. A run that goes on does not use it."""
-        self._run, self._origins = run, initial
-        self._goes_on = run.folder.resumed or run.plays
+        """``initial``: what new policies start from; None: from scratch. A resumed run does not use it."""
+        self._run, self._initial = run, initial
+        self._resumes = run.folder.resumed or run.plays
         self._newest: dict[str, Checkpoint] = {}
         """Checkpoints to restore that are already read."""
         self._passed: frozenset[int] = frozenset()
@@ -105,10 +105,10 @@ class Checkpointer:
     # -- restoring
 
     def newest(self, names: Sequence[str] | None = None, *, together: bool = False) -> Mapping[str, Checkpoint]:
-        """Read the checkpoints that the run goes on from, by policy; empty if it is new.
+        """Read the checkpoints from which the run resumes, by policy; empty if it is new.
 
-        If a process is killed while it saves a checkpoint set, some policies are in it and others are not: the run goes
-        on from the newest checkpoint set that all of them have.
+        If a process is killed while it saves a checkpoint set, some policies are in it and others are not: the run
+        resumes from the newest checkpoint set that all of them have.
 
         Args:
             names: the policies; None: all that were saved.
@@ -117,7 +117,7 @@ class Checkpointer:
         Raises:
             CheckpointError: nothing of ``names`` can be read, or with ``together`` not all of one checkpoint set.
         """
-        if not self._goes_on:
+        if not self._resumes:
             return {}
         whole = latest_set(self._run.store.checkpoints, names)
         for warning in whole.warnings:
@@ -135,7 +135,7 @@ class Checkpointer:
         return dict(found)
 
     def register(self, policy: Checkpointed, behaviors: Collection[str] = ()) -> None:
-        """A policy appears: restore it if the run goes on, otherwise initialize it as the settings say.
+        """A policy appears: restore it if the run resumes, otherwise initialize it as the settings say.
 
         Call :meth:`newest` before.
 
@@ -143,12 +143,12 @@ class Checkpointer:
 
         Raises CheckpointError, and SettingsError if the run to initialize from has none of them.
         """
-        restored = self._goes_on and self._restore(policy)
-        if not self._goes_on and self._origins is not None:
+        restored = self._resumes and self._restore(policy)
+        if not self._resumes and self._initial is not None:
             suffix = policy.name.removeprefix(policy.spec.short_name)
             if behaviors:
-                self._origins.check({f"{name}{suffix}": name for name in behaviors})
-            self._begin(policy, self._origins)
+                self._initial.check({f"{name}{suffix}": name for name in behaviors})
+            self._begin(policy, self._initial)
         self._schedule(policy)
         self._written[policy.name] = _Written(policy.version, policy.best_mark() if restored else None)
 
@@ -184,7 +184,7 @@ class Checkpointer:
 
     def origin(self, name: str, behavior: str) -> BehaviorSpec | None:
         """The behavior that another run has saved and that this policy starts from. Raises CheckpointError."""
-        origin = None if self._origins is None else self._origins.of(name, behavior)
+        origin = None if self._initial is None else self._initial.of(name, behavior)
         shown = None if origin is None else origin.manifest["learner"].get("behavior")  # a live learner has none
         return None if shown is None else behavior_json.from_json(shown)
 
