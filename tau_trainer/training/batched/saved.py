@@ -77,9 +77,9 @@ class SavedEntry:
     def _restore_frozen(self, arrays: Arrays, held: Json) -> None:
         for entry in self._playing.policies:
             prefix = f"{_FROZEN}{entry.name}."
-            own = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+            found = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
             if entry.frozen and entry.name in held:
-                entry.learner.load(own, held[entry.name], fresh=False)
+                entry.learner.load(found, held[entry.name], fresh=False)
             elif entry.frozen:  # an earlier version wrote the checkpoint
                 self._run.hub.warning(f"'{entry.name}' starts from scratch: the run saved nothing of it")
 
