@@ -260,6 +260,8 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
 
     buffer_size: PositiveInt = 200_000
     """Capacity of the replay buffer in decisions."""
+    buffer_init_steps: NaturalInt = 250
+    """Decisions before the first update."""
     steps_per_update: DecisionsPerStep = "auto"
     """Decisions for each gradient update; auto: as many updates as fit while the game is busy."""
     tau: Fraction = 0.05
@@ -268,6 +270,8 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
     """Entropy coefficient at the start, in units of the size of returns."""
     least_entcoef: NaturalFloat = 0.01
     """Minimum of the entropy coefficient."""
+    n_step: PositiveInt = 3
+    """Number of rewards that a target sums before it adds a value (n-step return); 1 if the network has a memory."""
     terminal_share: Annotated[Fraction, Field(le=0.5)] = 0.15
     """Share of each minibatch that is drawn from the newest decisions that ended an episode; 0 = none."""
 

@@ -186,6 +186,18 @@ class SACLNTrainerSettings(TrainerSettings):
     hyperparameters: SACLNHyperparameters = SACLNHyperparameters()
     network_settings: NormalizingNetworkSettings = NormalizingNetworkSettings()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _sequences_sum_one_reward(cls, data: Any) -> Any:
+        """With a memory, ``n_step`` is 1 unless it is given."""
+        if not isinstance(data, Mapping):
+            return data
+        network, numbers = data.get("network_settings"), data.get("hyperparameters", {})
+        memory = network.get("memory") if isinstance(network, Mapping) else getattr(network, "memory", None)
+        if memory is None or not isinstance(numbers, Mapping):
+            return data
+        return {**data, "hyperparameters": {"n_step": 1, **numbers}}
+
 
 class DQNTrainerSettings(TrainerSettings):
     """A behavior that deep Q-learning trains."""

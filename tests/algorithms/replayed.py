@@ -21,8 +21,8 @@ from tau_trainer.settings import (
     IQNHyperparameters,
     NetworkSettings,
     SACHyperparameters,
-    SACLNHyperparameters,
 )
+from tau_trainer.settings.networks import NormalizingNetworkSettings
 from tau_trainer.settings.trainers import (
     DQNTrainerSettings,
     IQNTrainerSettings,
@@ -53,10 +53,13 @@ def sac(
 def sac_ln_settings(
     network: dict[str, Any] | None = None, signals: dict[str, Any] | None = None, **numbers: Any
 ) -> SACLNTrainerSettings:
-    plain = {"batch_size": 16, "buffer_size": 1000, "learning_rate": 1e-2, "steps_per_update": 1.0}
-    options = SACLNTrainerSettings(hyperparameters=SACLNHyperparameters(**plain | numbers))
-    shape = options.network_settings.model_copy(update={"hidden_units": 16, "normalize": False, **(network or {})})
-    return paying(options.model_copy(update={"network_settings": shape}), signals)
+    plain = {
+        **{"batch_size": 16, "buffer_size": 1000, "buffer_init_steps": 0},
+        **{"learning_rate": 1e-2, "steps_per_update": 1.0},
+    }
+    shape = NormalizingNetworkSettings().model_copy(update={"hidden_units": 16, "normalize": False, **(network or {})})
+    options: Any = {"hyperparameters": plain | numbers, "network_settings": shape}
+    return paying(SACLNTrainerSettings(**options), signals)
 
 
 def sac_ln(

@@ -17,7 +17,7 @@ from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.signals import experience_of, log_prob
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.bridge.package import RECORDED, ImageOrder
-from tau_trainer.errors import CheckpointError, DataError, SettingsError
+from tau_trainer.errors import CheckpointError, DataError
 from tau_trainer.memory import Rollout, StepFacts
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import BehaviorSpec
@@ -161,19 +161,26 @@ def test_sac_is_paid_what_the_signal_thinks_now(cartpole: str) -> None:
     one.update(rollout_of(one), 0.0, None)
     rows = one.replay.take(np.arange(50))
     assert not rows["rewards"].any()
-    before = one._transitions(rows).rewards
+    before = one._taken(np.arange(50)).rewards
     own = one._experience(rows)
     # SAC adds the entropy itself: what is paid is f alone.
     zero = own._replace(log_prob=torch.zeros(50))
     torch.testing.assert_close(before[:, 0], 2.0 * one.signals[0].model.rewards(zero).detach())
     one.update(rollout_of(one, seed=1), 0.1, None)
-    assert not torch.allclose(before, one._transitions(rows).rewards)
+    assert not torch.allclose(before, one._taken(np.arange(50)).rewards)
 
 
-def test_what_pays_for_single_steps_goes_with_no_sums_of_them(cartpole: str) -> None:
-    with pytest.raises(SettingsError, match=r"airl pays for single steps; set n_step: 1"):
-        learner("sac", CARTPOLE, cartpole, {"n_step": 3})
-    assert learner("sac", CARTPOLE, cartpole, {"prioritized": {}}).signals
+def test_several_steps_are_paid_what_the_signal_thinks_of_each(cartpole: str) -> None:
+    one = learner("sac", CARTPOLE, cartpole, {"n_step": 3, "steps_per_update": 8.0}, strength=2.0)
+    one.update(rollout_of(one), 0.0, None)
+    places = np.arange(len(one.replay))
+    ahead = one.replay.follow(places, 3)
+    assert (ahead < 0).any()
+    assert (ahead[:, 2] >= 0).any()
+    single = one._rewards(one.replay.take(np.maximum(ahead, 0).ravel())).reshape(-1, 3)
+    expected = (np.where(ahead >= 0, single, 0.0) * one.gammas ** np.arange(3)).sum(axis=1)
+    np.testing.assert_allclose(one._taken(places).rewards[:, 0].numpy(), expected, rtol=1e-5)
+    assert np.abs(expected - single[:, 0]).max() > 0.1
 
 
 def test_the_signal_has_gradient_steps_of_its_own(cartpole: str) -> None:

@@ -25,7 +25,6 @@ SHARED = {
     "epsilon": "0.2",
     "lambd": "0.95",
     "num_epoch": "3",
-    "buffer_init_steps": "0",
     "save_replay_buffer": "false",
     "least_entcoef": "0.01",
 }
@@ -38,6 +37,7 @@ BY_TRAINER = {
     "memory": ("Default: none.", None, None, None),
     "steps_per_update": ("Default 1 for `sac`, `auto` for `sac_ln`.", None, 1.0, "auto"),
     "tau": ("Default 0.005 for `sac`, 0.05 for `sac_ln`.", None, 0.005, 0.05),
+    "buffer_init_steps": ("Default 0 for `sac`, 250 for `sac_ln`.", None, 0, 250),
     "terminal_share": ("Default 0 for\n`sac`, 0.15 for `sac_ln`.", None, 0.0, 0.15),
     "init_entcoef": ("Default 1.0 for `sac`; 0.1 for `sac_ln`", None, 1.0, 0.1),
 }

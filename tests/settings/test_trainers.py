@@ -28,6 +28,7 @@ from tau_trainer.settings.hyperparameters import (
     OfflineHyperparameters,
     TD3Hyperparameters,
 )
+from tau_trainer.settings.networks import NormalizingNetworkSettings
 from tau_trainer.settings.replay import DistanceSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
@@ -36,6 +37,7 @@ from tau_trainer.settings.signals import (
     RNDSettings,
     SelfPlaySettings,
 )
+from tau_trainer.settings.trainers import SACLNTrainerSettings
 
 OUR_OWN = {
     "max_grad_norm",
@@ -271,3 +273,17 @@ def test_an_algorithm_takes_no_hyperparameters_of_another() -> None:
     assert OffPolicyHyperparameters.of(found) is found
     with pytest.raises(TypeError, match="DDPGHyperparameters are no PPOHyperparameters"):
         PPOHyperparameters.of(found)
+
+
+def test_sac_ln_sums_one_reward_if_its_network_has_a_memory() -> None:
+    memory: dict[str, Any] = {"network_settings": {"memory": {}}}
+
+    def n_step(settings: dict[str, Any]) -> int:
+        return SACLNTrainerSettings.model_validate(settings).hyperparameters.n_step
+
+    assert n_step({}) == n_step({"network_settings": {"memory": None}}) == 3
+    assert n_step(memory) == n_step({"network_settings": NormalizingNetworkSettings(memory=MemorySettings())}) == 1
+    assert n_step(memory | {"hyperparameters": {"batch_size": 64}}) == 1
+    assert n_step(memory | {"hyperparameters": {"n_step": 2}}) == 2
+    with pytest.raises(ValidationError, match="hyperparameters"):
+        n_step(memory | {"hyperparameters": 5})

@@ -16,7 +16,7 @@ from tau_trainer.algorithms.off_policy.replayed import Replayed
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.columns import Arrays, Rows
-from tau_trainer.errors import CheckpointError, SettingsError
+from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import Rollout, Work, WorkData
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import as_tensor
@@ -48,14 +48,12 @@ class OffPolicy(Replayed):
     steps.
 
     Raises:
-        SettingsError: as :class:`Replayed`; or a learned reward needs single steps, but ``n_step`` is larger.
+        SettingsError: as :class:`Replayed`.
     """
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.signals, self.cloning = self.make_signals(), self.make_cloning()
-        if self.signals and self.hyperparameters.n_step > 1:
-            raise SettingsError(f"{self.signals[0].name} pays for single steps; set n_step: 1")
         if setup.environment:
             _ = self.hindsight  # report its errors before anything is played
         self.seen = 0

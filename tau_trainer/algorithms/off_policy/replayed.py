@@ -112,7 +112,8 @@ class Replayed(GradientAlgorithm):
             share = min(int(self.hyperparameters.terminal_share * size), len(ends))  # of each minibatch
             replaced = np.arange(rows).reshape(minibatches, size)[:, :share].ravel()
             chosen = torch.randint(len(ends), (len(replaced),), generator=self.generator).numpy()
-            for name, values in ends.take(chosen).items():
+            last = ends.take(chosen)
+            for name, values in (last | {"rewards": self._rewards(last)}).items():
                 drawn[name][replaced] = values
             goes_on[replaced] = 1.0 - self._ends
             return self._transitions(drawn, goes_on)
@@ -147,22 +148,35 @@ class Replayed(GradientAlgorithm):
         if self.hindsight is not None:
             chances = torch.rand(2, len(places), generator=self.generator, dtype=torch.float64).numpy()  # [2, n]
             chosen, goals = self.hindsight.relabel(rewards, ended, ahead, self.replay, chances)
-        goes_on = 1.0 - ended[:, :1].astype(np.float32) * self._ends  # [n, S]
-        if n_step > 1:
-            there = ahead >= 0  # bool [n, k]
-            # Nothing after a real end counts, including hindsight's ends.
-            there[:, 1:] &= ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
-            steps, every = there.sum(axis=1), np.arange(len(ahead))  # int [n]: steps that count
-            discounts = self.gammas ** np.arange(n_step, dtype=np.float32)[:, None]  # [k, S]: 1, gamma, gamma²...
-            rows["rewards"] = np.einsum("nks,ks->ns", rewards * there[:, :, None], discounts)
-            after = self.replay.take(ahead[every, steps - 1])  # the last step that counts
-            rows |= {name: after[name] for name in self.replay.followed}
-            # gamma^(steps - 1): the algorithm multiplies once more.
-            goes_on = (1.0 - ended[every, steps - 1].astype(np.float32)[:, None]) * discounts[steps - 1]
+        if n_step == 1:
+            rows = self._with_goals(rows, 1, chosen, goals)
+            rows["rewards"] = self._rewards(rows)
+            return rows, 1.0 - ended.astype(np.float32) * self._ends  # [n, S]
+        if self.signals:
+            played = self._with_goals(self.replay.take(np.maximum(ahead, 0).ravel()), n_step, chosen, goals)
+            played |= {"rewards": rewards.reshape(ahead.size, -1), "terminated": ended.ravel()}
+            rewards = self._rewards(played).reshape(rewards.shape)
+        there = ahead >= 0  # bool [n, k]
+        # Nothing after a real end counts, including hindsight's ends.
+        there[:, 1:] &= ~np.logical_or.accumulate(ended, axis=1)[:, :-1]
+        steps, every = there.sum(axis=1), np.arange(len(ahead))  # int [n]: steps that count
+        discounts = self.gammas ** np.arange(n_step, dtype=np.float32)[:, None]  # [k, S]: 1, gamma, gamma²...
+        rows["rewards"] = np.einsum("nks,ks->ns", rewards * there[:, :, None], discounts)
+        after = self.replay.take(ahead[every, steps - 1])  # the last step that counts
+        rows |= {name: after[name] for name in self.replay.followed}
+        # gamma^(steps - 1): the algorithm multiplies once more.
+        goes_on = (1.0 - ended[every, steps - 1, None].astype(np.float32) * self._ends) * discounts[steps - 1]
+        return self._with_goals(rows, 1, chosen, goals), goes_on
+
+    def _with_goals(
+        self, rows: dict[str, NDArray[Any]], length: int, chosen: Rows, goals: FloatArray
+    ) -> dict[str, NDArray[Any]]:
+        """Set hindsight's ``goals`` [m, G] in the ``chosen`` ones [m] of stretches of ``length`` rows each."""
         if self.hindsight is not None:
             for name in ("input_0", "next_0"):
-                rows[name][chosen, self.hindsight.goal] = goals  # the same goal before and after
-        return rows, goes_on
+                vectors = rows[name].reshape(-1, length, rows[name].shape[1])
+                vectors[chosen, :, self.hindsight.goal] = goals[:, None]  # the same goal before and after
+        return rows
 
     @cached_property
     def hindsight(self) -> Hindsight | None:
@@ -233,7 +247,7 @@ class Replayed(GradientAlgorithm):
             continuous=tensors["continuous"].to(self.device),
             discrete=tensors["discrete"].to(self.device, torch.int64),
             forbidden=tensors["forbidden"].to(self.device),
-            rewards=self._rewards(rows).to(self.device),
+            rewards=torch.from_numpy(rows["rewards"]).to(self.device),
             goes_on=as_tensor(goes_on, self.device),
             state=tensors.get(MEMORY, nothing).to(self.device),
             begins=nothing,
@@ -258,17 +272,18 @@ class Replayed(GradientAlgorithm):
         columns = [*self.replay.columns, *following]
         return Replay(columns, max(hyper.batch_size, hyper.buffer_size // _RING_FOR_AN_END))
 
-    def _rewards(self, rows: Mapping[str, NDArray[Any]]) -> torch.Tensor:
+    def _rewards(self, rows: Mapping[str, NDArray[Any]]) -> FloatArray:
         """Rewards of stored transitions [n, S]: learned streams pay by their current models."""
-        paid = torch.from_numpy(rows["rewards"])  # [n, S]
+        paid: FloatArray = rows["rewards"]
         if not self.signals:
             return paid
-        experience, columns = self._experience(rows), list(torch.split(paid, 1, dim=1))
-        models = {signal.name: signal for signal in self.signals}
+        experience, models = self._experience(rows), {signal.name: signal for signal in self.signals}
+        columns = np.split(paid, paid.shape[1], axis=1)
         for place, stream in enumerate(self.streams):
             if stream.name in models:
-                columns[place] = models[stream.name].rewards(experience, soft=self.soft).cpu() * stream.strength
-        return torch.cat(columns, dim=1)
+                learned = models[stream.name].rewards(experience, soft=self.soft)
+                columns[place] = learned.cpu().numpy() * np.float32(stream.strength)
+        return np.concatenate(columns, axis=1)
 
     def _experience(self, rows: Mapping[str, NDArray[Any]]) -> Experience:
         """Stored transitions in the form for reward models."""

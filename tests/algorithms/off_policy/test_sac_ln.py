@@ -134,14 +134,14 @@ def test_coefficients_do_not_fall_below_the_least(fused: bool) -> None:
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_coefficients_of_branches_move_ten_times_as_fast(fused: bool) -> None:
+def test_coefficients_move_three_and_ten_times_as_fast(fused: bool) -> None:
     """Adam's first step is the learning rate, whatever the gradient."""
     learner = sac_ln(HYBRID, sac_ln_settings(), fused=fused)
     before = learner.module.log_coefficients.detach().clone()
     with torch.no_grad():
         learner.learn(random_batch(learner)[0], 1, 0.01)
     moved = (learner.module.log_coefficients - before).abs()
-    assert moved.tolist() == pytest.approx([0.01, 0.1, 0.1], rel=1e-3)
+    assert moved.tolist() == pytest.approx([0.03, 0.1, 0.1], rel=1e-3)
 
 
 def test_what_is_reported() -> None:
@@ -246,9 +246,9 @@ def test_with_a_memory_the_next_decision_is_drawn_with_its_own_past_and_mask() -
 
 
 def test_a_checkpoint_goes_on_with_the_size_of_returns() -> None:
-    one = sac_ln(HYBRID, sac_ln_settings(save_replay_buffer=True))
+    one = sac_ln(HYBRID, sac_ln_settings(save_replay_buffer=True, n_step=1))
     collector = trained(one)
-    other = sac_ln(HYBRID, sac_ln_settings(save_replay_buffer=True), seed=5)
+    other = sac_ln(HYBRID, sac_ln_settings(save_replay_buffer=True, n_step=1), seed=5)
     other.load(*one.state(), fresh=False)
     one._returns.load({"returns": other._returns.state()["returns"]})  # episodes begin anew after a resume
     work = collector.collect()
@@ -300,7 +300,7 @@ def test_a_checkpoint_of_sac_is_refused() -> None:
 
 
 def test_a_failed_update_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = sac_ln(HYBRID, sac_ln_settings(save_replay_buffer=True))
+    learner = sac_ln(HYBRID, sac_ln_settings(save_replay_buffer=True, n_step=1))
     collector = trained(learner)
     before = learner.state()[0]
     work = collector.collect()
