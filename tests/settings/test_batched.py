@@ -148,8 +148,8 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
         ),
         (
             "player: random",
-            "network_settings: {memory: {}}",
-            "has network_settings.memory, which is not supported on",
+            "trainer_type: dqn\n    network_settings: {memory: {}}",
+            "has network_settings.memory, which only ppo and a2c support on",
         ),
         (
             "player: random",
