@@ -249,6 +249,17 @@ def test_learned_rewards_are_learned_in_one_process(file: Path) -> None:
     assert set(load_batched(file, given | {"devices": 1}).behaviors["tagger"].reward_signals) == {"extrinsic", "rnd"}
 
 
+def test_a_memory_is_learned_in_one_process(file: Path) -> None:
+    given = {"behaviors.tagger.network_settings.memory": {"memory_size": 16}, "devices": 2}
+    with pytest.raises(
+        SettingsError, match=r"tagger has a network_settings\.memory that learns in one process only; remove devices"
+    ):
+        load_batched(file, given)
+    memory = load_batched(file, given | {"devices": 1}).behaviors["tagger"].network_settings.memory
+    assert memory is not None
+    assert memory.memory_size == 16
+
+
 def test_a_file_for_engines_is_told_apart() -> None:
     with pytest.raises(
         SettingsError, match=r"CartPole\.yaml: environment is missing, so this file is for tau-train learn"
