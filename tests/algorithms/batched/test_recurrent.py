@@ -77,7 +77,8 @@ def as_engines(learner: PPO, rollout: TensorRollout, present: torch.Tensor) -> W
 
 @pytest.mark.parametrize("one", [False, True], ids=["two towers", "one tower, normalized"])
 @pytest.mark.parametrize("limit", [5, 1000], ids=["limits", "no limits"])
-def test_an_update_is_that_of_a_learner_with_engines(one: bool, limit: int) -> None:
+def test_an_update_is_that_of_a_learner_with_engines(one: bool, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SequenceReader, "_picks", one)  # False on devices that would have to wait
     env = Counting(COPIES, limit=limit)
     numbers: dict[str, Any] = {"buffer_size": 14 * COPIES * 2, "batch_size": 30, "num_epoch": 2, "learning_rate": 0.1}
     settings = policy("ppo", network=network(normalize=one), **numbers, shared_critic=one)
@@ -91,6 +92,7 @@ def test_an_update_is_that_of_a_learner_with_engines(one: bool, limit: int) -> N
     engines.network.load_state_dict(learner.network.state_dict())
     engines.generator.set_state(learner.generator.get_state())
     before = [values.detach().clone() for values in learner.network.parameters()]
+    assert isinstance(learner.read(rollout), SequenceReader)
     learn(learner, rollout, 0.25)
     engines.update(as_engines(engines, rollout, env.state["present"]), 0.25, None)
     for (name, mine), theirs, old in zip(
@@ -132,6 +134,23 @@ def test_an_agent_remembers_its_episode_and_no_other(few: bool, monkeypatch: pyt
         assert {int(values[0]) for values in samples.state[samples.begins][:, 0]} >= {0, 3}
         assert rollout.truncated.any()
         assert not rollout.present.all()
+
+
+def test_rewards_that_are_learned_are_paid_to_the_decisions_that_earned_them() -> None:
+    settings = policy("ppo", network=network(), batch_size=12)
+    signals = {"extrinsic": {}, "rnd": {"network_settings": {"hidden_units": 8, "num_layers": 1}}}
+    settings = type(settings).model_validate(settings.model_dump() | {"reward_signals": signals})
+    learner, collector = playing(settings, Counting(COPIES))
+    rollout = collector.collect(7)["all"]
+    reader = SequenceReader(rollout, learner.generator, 4)
+    paid = torch.arange(float(rollout.present.sum()))[:, None]
+    reader.pay("rnd", paid)
+    at = [(t, e, a) for e in range(COPIES) for a in range(2) for t in range(7) if rollout.present[t, e, a]]
+    assert [float(reader.paid["rnd"][place]) for place in at] == paid[:, 0].tolist()
+    observations = reader.experience(learner.network).inputs[0]
+    assert torch.equal(observations, torch.stack([rollout.observations[place] for place in at]))
+    learn(learner, rollout)
+    assert learner.version == 1
 
 
 def test_who_has_a_memory_needs_no_other_sign() -> None:
