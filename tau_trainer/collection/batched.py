@@ -82,19 +82,26 @@ def on_device(policies: Mapping[str, tuple[TensorActor, Sequence[int]]], env: Ba
 
 
 States = Mapping[str, torch.Tensor]
-"""Recurrent states of agents, float32 [E, a, ...], by policy; only of policies with a memory."""
+"""Recurrent states of agents, float32 [E, a, towers, M], by policy; only of policies with a memory."""
 
 
 def fresh_states(policies: Policies, env: BatchedEnv) -> States:
     """The states at the start of all copies' episodes."""
-    made = {name: actor.fresh_state(env.num_envs, len(agents)) for name, (actor, agents) in policies.items()}
-    return {name: state for name, state in made.items() if state is not None}
+    return {
+        name: state
+        for name, (actor, agents) in policies.items()
+        if (state := actor.fresh_state(env.num_envs, len(agents))) is not None
+    }
 
 
 def states_after(acted: Mapping[str, Acted], over: torch.Tensor) -> States:
     """The states for the next decisions; ``over``: bool [E], copies that have restarted, whose agents forget."""
-    known = {name: decided.state for name, decided in acted.items() if decided.state is not None}
-    return {name: state.masked_fill(over.view(-1, *[1] * (state.dim() - 1)), 0.0) for name, state in known.items()}
+    restarted = over.view(-1, 1, 1, 1)
+    return {
+        name: state.masked_fill(restarted, 0.0)
+        for name, decided in acted.items()
+        if (state := decided.state) is not None
+    }
 
 
 def act_together(

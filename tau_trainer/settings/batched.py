@@ -175,9 +175,14 @@ class PolicySettings(TrainerSettings):
 
     @model_validator(mode="after")
     def _what_tensors_have(self) -> Self:
-        if self.network_settings.memory is not None and self.trainer_type not in ("ppo", "a2c"):
+        recurrent = self.network_settings.memory is not None
+        if recurrent and self.trainer_type not in ("ppo", "a2c"):
             text = "has network_settings.memory, which only ppo and a2c support on tensors; remove it"
             raise PydanticCustomError("no_memory", text)
+        for name, signal in self.reward_signals.items():
+            if recurrent and signal.asks_policy:
+                text = "has reward_signals.{name}, which does not support network_settings.memory; remove one of them"
+                raise PydanticCustomError("no_memory", text, {"name": name})
         if set(self.reward_signals) != {"extrinsic"} and self.trainer_type == "dqn":
             text = "has reward_signals other than extrinsic, which only ppo and a2c support on tensors; remove them"
             raise PydanticCustomError("extrinsic_alone", text)

@@ -249,6 +249,14 @@ def test_learned_rewards_are_learned_in_one_process(file: Path) -> None:
     assert set(load_batched(file, given | {"devices": 1}).behaviors["tagger"].reward_signals) == {"extrinsic", "rnd"}
 
 
+def test_a_reward_that_asks_for_single_decisions_cannot_be_had_with_a_memory(file: Path) -> None:
+    given: dict[str, Any] = {"behaviors.tagger.reward_signals": {"extrinsic": {}, "airl": {"demo_path": "x.demo"}}}
+    load_batched(file, given)
+    given["behaviors.tagger.network_settings.memory"] = {"memory_size": 16}
+    with pytest.raises(SettingsError, match=r"tagger has reward_signals\.airl, which does not support .* one of them"):
+        load_batched(file, given)
+
+
 def test_a_memory_is_learned_in_one_process(file: Path) -> None:
     given = {"behaviors.tagger.network_settings.memory": {"memory_size": 16}, "devices": 2}
     with pytest.raises(

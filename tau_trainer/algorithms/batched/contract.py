@@ -38,7 +38,7 @@ class TensorActor(ABC):
     """Whether learning from its rollouts also needs the final observations of real ends."""
 
     def fresh_state(self, envs: int, agents: int) -> torch.Tensor | None:
-        """Recurrent state before the first decision of an episode, float32 [E, A, ...]: zeros; None: no memory."""
+        """Recurrent state before the first decision of an episode, float32 [E, A, towers, M]; None: no memory."""
         return None
 
     @abstractmethod
