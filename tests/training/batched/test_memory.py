@@ -126,3 +126,12 @@ def test_pictures_are_seen_by_an_encoder_and_go_on_equal(file: Path) -> None:
     same(last, newest(train(file, "cut", checkpoint_settings__resume=True), "both"))
     assert onnxruntime.InferenceSession(straight.models[0]).get_inputs()[0].shape[1:] == [2, 6, 5]
     assert evaluate_copies(straight.folder) is not None
+
+
+def test_deep_q_learning_sees_vectors(file: Path) -> None:
+    values = json.loads(file.read_text())
+    values["environment"]["name"], values["environment"]["arguments"] = "tests.envs.batched.recalling:Pictures", {}
+    values["behaviors"] = {"both": {"trainer_type": "dqn", "hyperparameters": {"buffer_size": 64, "batch_size": 8}}}
+    file.write_text(json.dumps(values))
+    [entry] = Playing(load_batched(file)).policies
+    assert entry.spec.observations[0].shape == (60,)
