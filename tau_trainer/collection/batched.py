@@ -96,9 +96,8 @@ def fresh_states(policies: Policies, env: BatchedEnv) -> States:
 
 def states_after(acted: Mapping[str, Acted], over: torch.Tensor) -> States:
     """The states for the next decisions; ``over``: bool [E], copies that have restarted, whose agents forget."""
-    restarted = over.view(-1, 1, 1, 1)
     return {
-        name: state.masked_fill(restarted, 0.0)
+        name: state.masked_fill(over.view(-1, 1, 1, 1), 0.0)
         for name, decided in acted.items()
         if (state := decided.state) is not None
     }

@@ -38,13 +38,16 @@ class SamplingActor(TensorActor):
         self._ranks, self._choices = algorithm.ranks, algorithm.network.action.choices
         self._deterministic = algorithm.settings.network_settings.deterministic
         self._to_env = ToEnv(space, self.network.action, algorithm.device)
+        self._state = next((column.shape for column in self.network.state_columns), None)
+        """Shape of an agent's recurrent state, ``(towers, M)``; None: the network has no memory."""
         self._sampled: Callable[..., tuple[Drawn, torch.Tensor | None]] = self._decide
         """The same function, possibly compiled."""
 
     @override
     def fresh_state(self, envs: int, agents: int) -> torch.Tensor | None:
-        shapes = [column.shape for column in self.network.state_columns]
-        return torch.zeros(envs, agents, *shapes[0], device=self.generator.device) if shapes else None
+        if self._state is None:
+            return None
+        return torch.zeros(envs, agents, *self._state, device=self.generator.device)
 
     @override
     @torch.no_grad()
