@@ -51,7 +51,7 @@ from tau_trainer.algorithms.losses import CLIPPED, Objective, evaluate, summariz
 from tau_trainer.algorithms.minibatches import Coefficients, Rows, Samples, exact, in_parts, new_statistics, shuffled
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.algorithms.readers import Reader, RolloutReader, TensorReader
+from tau_trainer.algorithms.readers import Reader, RolloutReader, SequenceReader, TensorReader
 from tau_trainer.algorithms.schedules import BETA_FLOOR, EPSILON_FLOOR, scheduled
 from tau_trainer.columns import Arrays, Column
 from tau_trainer.memory import Rollout, RolloutMemory, TensorRollout, Work, WorkData, joined
@@ -158,10 +158,10 @@ class PPO(GradientAlgorithm):
 
     def read(self, rollout: Rollout | TensorRollout) -> Reader:
         """The reader of a rollout for an update."""
+        rng, length = self.generator, self._sequence_length
         if isinstance(rollout, TensorRollout):
-            return TensorReader(rollout, self.generator, self.ranks)
-        network, length = self.network, self._sequence_length
-        return self.reader_kind(rollout, network, self.version, self.generator, length, self.ranks)
+            return TensorReader(rollout, rng, self.ranks) if length is None else SequenceReader(rollout, rng, length)
+        return self.reader_kind(rollout, self.network, self.version, rng, length, self.ranks)
 
     def schedule(self, progress: float) -> Coefficients:
         """The hyperparameters at ``progress``, see :meth:`Algorithm.update`."""

@@ -5,6 +5,7 @@
 | :class:`RolloutReader` | ragged: agents of engines come and go | arrival; for recurrent networks, sequences |
 | :class:`.GroupReader` | the same, by moments and groups | sets of agents that decide together |
 | :class:`TensorReader` | dense: the copies of a batched environment | time, copies, agents |
+| :class:`SequenceReader` | the same, for recurrent networks | sequences, by copies and agents |
 | :class:`PopulationReader` | the same, each member's rows apart | members, then time |
 
 Shapes: ``N`` samples; ``K`` components of an action; ``R`` numbers in all rewards. Dense rollouts have ``T`` steps of
@@ -15,7 +16,7 @@ agent per copy and ``P * E`` copies, member after member.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
+from tau_trainer.algorithms.batched.acting import inputs_of
 from tau_trainer.algorithms.minibatches import MemberRows, Rows, Samples, SharedRows, SplitRows, exact, shuffled
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.algorithms.signals import CopySums, experience_of
@@ -248,11 +250,12 @@ class TensorReader(Reader):
         ended = rollout.terminated | rollout.truncated  # bool [T, E, A]
         self._goes_on = ~(ended if cut is None else ended | cut)
         present = rollout.present
-        # A single agent is there as long as its copy is.
-        self._there = slice(None) if present.shape[2] == 1 else present.flatten().nonzero().squeeze(1)
-        self._inputs = self._flat(rollout.observations).flatten(1)  # [N, D]
+        self._there: slice | torch.Tensor = slice(None)
+        if present.shape[2] > 1:  # a single agent is there as long as its copy is
+            self._there = self._flat(present).nonzero().squeeze(1)
+        self._inputs = inputs_of(self._flat(rollout.observations))  # of N rows
         if self._ranks.alone:
-            self.rows = Rows(len(self._inputs), generator)
+            self.rows = Rows(len(self._inputs[0]), generator)
         else:
             everybody = isinstance(self._there, slice)
             self.rows = SharedRows(self._ranks, torch.ones_like(present) if everybody else present, generator)
@@ -271,7 +274,7 @@ class TensorReader(Reader):
 
     @override
     def observe(self, normalizer: Normalizer) -> None:
-        normalizer.take_in(self._inputs, self.rows.count, self._ranks.add)
+        normalizer.take_in(self._inputs[0], self.rows.count, self._ranks.add)
 
     @override
     def experience(self, network: ActorCritic) -> Experience:
@@ -283,15 +286,16 @@ class TensorReader(Reader):
         following = torch.where(ended.view(*ended.shape, *[1] * (following.dim() - 3)), rollout.final, following)
         forbidden = samples.mask
         if rollout.mask is None:
-            forbidden = self._inputs.new_zeros(len(self._inputs), network.action.choices.mask_size, dtype=torch.bool)
+            size = network.action.choices.mask_size
+            forbidden = torch.zeros(len(self._inputs[0]), size, dtype=torch.bool, device=following.device)
         return Experience(
-            [self._inputs],
-            [self._flat(following).flatten(1)],
+            self._inputs,
+            inputs_of(self._flat(following)),
             1.0 - self._flat(rollout.terminated).float(),
             samples.continuous,
             samples.discrete,
             forbidden,
-            self._inputs.new_zeros(0),  # filled in on demand, because the policy changes
+            self._inputs[0].new_zeros(0),  # filled in on demand, because the policy changes
         )
 
     @override
@@ -308,11 +312,11 @@ class TensorReader(Reader):
     def samples(self, network: ActorCritic) -> Samples:
         kept = {name: self._flat(values) for name, values in self._rollout.kept.items()}
         # Empty: of no rows, of no columns.
-        nothing, none, mask = self._inputs.new_zeros(0), self._inputs[:, :0], self._rollout.mask
+        nothing, none, mask = self._inputs[0].new_zeros(0), self._inputs[0][:, :0], self._rollout.mask
         branches = network.action.choices.discrete_branches
         return Samples(
-            inputs=network.normalize([self._inputs]),
-            state=nothing,
+            inputs=network.normalize(self._inputs),
+            state=kept.get(MEMORY, nothing),
             continuous=kept.get("continuous", none),
             discrete=kept.get("discrete", none.to(torch.int64)),
             mask=nothing if mask is None else forbidden_of(self._flat(mask), branches),
@@ -343,25 +347,70 @@ class TensorReader(Reader):
         rollout, truncated = self._rollout, self._rollout.truncated
         truncated = truncated | rollout.terminated if beyond else truncated
 
-        def value(observations: torch.Tensor) -> torch.Tensor:
-            """[n, R] of observations [n, ...]."""
-            return update.values(update.network.normalize([observations.flatten(1)])).to(values.dtype)
+        def value(observations: torch.Tensor, some: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+            """[n, R] of observations [n, *obs] that came after ``some`` decisions of [T, E, A, ...]."""
+            past = self._states_after(some, update)
+            return update.values(update.network.normalize(inputs_of(observations)), *past).to(values.dtype)
 
-        last = value(rollout.after.flatten(0, 1)).view_as(values[:1])  # [1, E, A, R]
+        # [1, E, A, R].
+        last = value(rollout.after.flatten(0, 1), lambda rows: rows[-1].flatten(0, 1)).view_as(values[:1])
         # A copy that ended has restarted: one step later is another episode, and a real end has value 0.
         after = torch.cat((values[1:], last)) * ~rollout.terminated[..., None]
         if rollout.final is None:
             return after
         if self._picks:
             at = truncated.nonzero(as_tuple=True)  # t, e and a of each cut
-            after[at] = value(rollout.final[at])
+            after[at] = value(rollout.final[at], lambda rows: rows[at])
             return after
-        return torch.where(truncated[..., None], self._spread(value(self._flat(rollout.final))), after)
+        return torch.where(truncated[..., None], self._spread(value(self._flat(rollout.final), self._flat)), after)
+
+    def _states_after(
+        self, some: Callable[[torch.Tensor], torch.Tensor], update: PolicyUpdate
+    ) -> tuple[torch.Tensor, ...]:
+        """Recurrent state [n, towers, M] after ``some`` decisions of [T, E, A, ...]; empty without a memory."""
+        rollout, network = self._rollout, update.network
+        if MEMORY not in rollout.kept:
+            return ()
+        inputs = network.normalize(inputs_of(some(rollout.observations)))
+        return (update.in_pieces(lambda *piece: network(*piece).state, inputs, some(rollout.kept[MEMORY])),)
 
     @property
     def _picks(self) -> bool:
         """Whether to select final observations: on a CPU this is cheaper than computing all values."""
-        return self._inputs.device.type == "cpu"
+        return self._inputs[0].device.type == "cpu"
+
+
+class SequenceReader(TensorReader):
+    """Samples of a recurrent network: those of an agent follow one another, in the order of time, as sequences.
+
+    Args:
+        rollout: with the states before its decisions.
+        generator: draws the minibatches.
+        longest: steps of a sequence; an agent's decisions in an episode are cut into pieces of this length.
+    """
+
+    def __init__(self, rollout: TensorRollout, generator: torch.Generator, longest: int) -> None:
+        super().__init__(rollout, generator)
+        ended, steps = rollout.terminated | rollout.truncated, len(rollout.present)
+        # bool [T, E, A]: the rollout's first step, the first after an end, and the first of an agent that was away.
+        fresh = torch.ones_like(ended)
+        fresh[1:] = ended[:-1] | ~rollout.present[:-1]
+        step = torch.arange(steps, device=ended.device).view(steps, 1, 1)
+        since = step - torch.where(fresh, step, 0).cummax(dim=0).values  # int64 [T, E, A]: steps since then
+        self._begins = self._flat(since % longest == 0)
+
+    @override
+    def _flat(self, values: torch.Tensor) -> torch.Tensor:
+        return values.movedim(0, 2).flatten(0, 2)[self._there]  # [E, A, T, ...] in between
+
+    @override
+    def _spread(self, values: torch.Tensor) -> torch.Tensor:
+        steps, *agents = self._rollout.terminated.shape
+        return super()._spread(values).view(*agents, steps, -1).movedim(2, 0)  # filled as [E, A, T, k]
+
+    @override
+    def samples(self, network: ActorCritic) -> Samples:
+        return super().samples(network)._replace(begins=self._begins)
 
 
 class PopulationReader(TensorReader):
@@ -376,7 +425,7 @@ class PopulationReader(TensorReader):
     def __init__(self, rollout: TensorRollout, generators: Sequence[torch.Generator], cut: torch.Tensor) -> None:
         self._members = len(generators)
         super().__init__(rollout, generators[0], None, cut)
-        self.rows = MemberRows(len(self._inputs) // self._members, generators)
+        self.rows = MemberRows(len(self._inputs[0]) // self._members, generators)
         self.new = self.rows.count
 
     @override

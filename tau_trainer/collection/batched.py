@@ -81,11 +81,34 @@ def on_device(policies: Mapping[str, tuple[TensorActor, Sequence[int]]], env: Ba
     }
 
 
+States = Mapping[str, torch.Tensor]
+"""Recurrent states of agents, float32 [E, a, towers, M], by policy; only of policies with a memory."""
+
+
+def fresh_states(policies: Policies, env: BatchedEnv) -> States:
+    """The states at the start of all copies' episodes."""
+    return {
+        name: state
+        for name, (actor, agents) in policies.items()
+        if (state := actor.fresh_state(env.num_envs, len(agents))) is not None
+    }
+
+
+def states_after(acted: Mapping[str, Acted], over: torch.Tensor) -> States:
+    """The states for the next decisions; ``over``: bool [E], copies that have restarted, whose agents forget."""
+    return {
+        name: state.masked_fill(over.view(-1, 1, 1, 1), 0.0)
+        for name, decided in acted.items()
+        if (state := decided.state) is not None
+    }
+
+
 def act_together(
     policies: Policies,
     observations: torch.Tensor,
     mask: torch.Tensor | None,
     present: torch.Tensor,
+    states: States,
     *,
     deterministic: Collection[str] = (),
 ) -> tuple[torch.Tensor, dict[str, Acted]]:
@@ -96,7 +119,11 @@ def act_together(
     """
     acted = {
         name: actor.act(
-            _of(observations, agents), _of(mask, agents), _of(present, agents), deterministic=name in deterministic
+            _of(observations, agents),
+            _of(mask, agents),
+            _of(present, agents),
+            state=states.get(name),
+            deterministic=name in deterministic,
         )
         for name, (actor, agents) in policies.items()
     }
@@ -119,6 +146,7 @@ class BatchedCollector:
 
     Attributes:
         deterministic: policies that take their most likely action.
+        states: recurrent states of the agents' open episodes.
         steps: of every copy so far.
         scores: of all episodes.
         seconds: time spent ``acting`` and ``stepping``; for asynchronous devices, the time to launch the work.
@@ -134,14 +162,19 @@ class BatchedCollector:
         self._kept = tuple(name for name in policies if kept is None or name in kept)
         self._policies = on_device(policies, env)
         self._observations = env.reset()
+        self.states = fresh_states(self._policies, env)
         self.deterministic: Collection[str] = ()
         self.steps = 0
         self.scores = Scores(env)
         self.seconds = {"acting": 0.0, "stepping": 0.0}
 
-    def go_on(self, steps: int, state: State, scores: Mapping[str, torch.Tensor]) -> None:
-        """Continue from another collector's state after ``steps`` (of the environment, and :meth:`Scores.state`)."""
+    def go_on(self, steps: int, state: State, scores: Mapping[str, torch.Tensor], states: States | None = None) -> None:
+        """Continue from another collector's state after ``steps`` (of the environment, and :meth:`Scores.state`).
+
+        ``states``: its :attr:`states`; None: agents remember nothing.
+        """
         self.steps, self._env.state = steps, state
+        self.states = fresh_states(self._policies, self._env) if states is None else states
         self._observations = self._env.observe(state)
         for name, values in scores.items():
             setattr(self.scores, name, values)
@@ -155,7 +188,7 @@ class BatchedCollector:
             observations, mask, present = self._observations, env.mask, env.state["present"]
             with self._timed("acting"):
                 actions, acted = act_together(
-                    self._policies, observations, mask, present, deterministic=self.deterministic
+                    self._policies, observations, mask, present, self.states, deterministic=self.deterministic
                 )
             with self._timed("stepping"):
                 step = self._stepped(actions)
@@ -175,7 +208,7 @@ class BatchedCollector:
                 )
             # With `present` before the step, because agents whose episode ended with it had played.
             self.scores.add(step.rewards, step.terminated | step.truncated, present)
-            self._observations = step.observations
+            self._observations, self.states = step.observations, states_after(acted, step.over)
         self.steps += steps
         return {name: rows[name].rollout(self._policies[name][1], self._observations, env.mask) for name in self._kept}
 

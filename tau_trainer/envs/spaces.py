@@ -66,10 +66,9 @@ def sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
 
 def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
     for name, seen, _ in _parts(space):
-        if isinstance(seen, spaces.Box) and is_image(seen):
-            height, width, channels = _image_shape(seen)
-            dtype = np.uint8 if seen.dtype == np.uint8 else np.float32
-            yield ObservationSpec(name, (channels, height, width), _IMAGE, dtype=dtype)
+        image = image_shape(seen.shape, pixels=seen.dtype == np.uint8) if isinstance(seen, spaces.Box) else None
+        if image is not None:
+            yield ObservationSpec(name, image, _IMAGE, dtype=np.uint8 if seen.dtype == np.uint8 else np.float32)
         elif isinstance(seen, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
             yield ObservationSpec(name, (spaces.utils.flatdim(seen),))
         else:
@@ -77,25 +76,28 @@ def _sensors(space: spaces.Space[Any]) -> Iterator[ObservationSpec]:
 
 
 def is_image(box: spaces.Box) -> bool:
-    """Whether image encoders can read it: uint8 of two or three dimensions, other types of three if large enough."""
-    if box.dtype == np.uint8:
-        return len(box.shape) in (2, 3) and 0 not in box.shape
-    return len(box.shape) == 3 and 0 not in box.shape and min(_image_shape(box)[:2]) >= _LEAST_SIDE
+    """Whether image encoders can read it: see :func:`image_shape`."""
+    return image_shape(box.shape, pixels=box.dtype == np.uint8) is not None
 
 
-def _image_shape(box: spaces.Box) -> tuple[int, int, int]:
-    """Height, width and channels."""
-    if len(box.shape) == 2:
-        return box.shape[0], box.shape[1], 1
-    first, middle, last = box.shape
-    return (first, middle, last) if channels_last(box) else (middle, last, first)
+def image_shape(shape: tuple[int, ...], *, pixels: bool) -> tuple[int, int, int] | None:
+    """Channels, height and width of a box of this shape; None: image encoders cannot read it.
+
+    They read uint8 (``pixels``) of two or three dimensions, and other types of three if the sides are large enough.
+    """
+    if len(shape) not in ((2, 3) if pixels else (3,)) or 0 in shape:
+        return None
+    if len(shape) == 2:
+        return 1, shape[0], shape[1]
+    height, width, channels = shape if channels_last(shape) else (shape[1], shape[2], shape[0])
+    return (channels, height, width) if pixels or min(height, width) >= _LEAST_SIDE else None
 
 
-def channels_last(box: spaces.Box) -> bool:
+def channels_last(shape: tuple[int, ...]) -> bool:
     """Whether channels are the last axis: if the two other sides are equal, else if it is shorter than the first."""
-    if len(box.shape) != 3:
+    if len(shape) != 3:
         return False
-    first, middle, last = box.shape
+    first, middle, last = shape
     return first == middle or (middle != last and last < first)
 
 
@@ -115,7 +117,7 @@ def arrays(space: spaces.Space[Any], obs: Any) -> Iterator[NDArray[Any]]:
             yield np.eye(int(part.n), dtype=np.float32)[np.asarray(values) - int(part.start)]
         elif isinstance(part, spaces.MultiDiscrete):
             yield np.array([spaces.utils.flatten(part, row) for row in values], np.float32)
-        elif isinstance(part, spaces.Box) and is_image(part) and channels_last(part):
+        elif isinstance(part, spaces.Box) and is_image(part) and channels_last(part.shape):
             yield np.ascontiguousarray(np.moveaxis(np.asarray(values, sensor.dtype), -1, 1))
         else:
             yield np.asarray(values, sensor.dtype).reshape(len(values), *sensor.shape)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tau_trainer.algorithms.batched import TensorActor
-from tau_trainer.collection.batched import Policies, act_together, on_device
+from tau_trainer.collection.batched import Policies, act_together, fresh_states, on_device, states_after
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.evaluation.episodes import EpisodeLog
 from tau_trainer.files import atomic_write_bytes
@@ -57,7 +57,7 @@ class BatchedEvaluation:
     def run(self, stopped: Callable[[], bool] = lambda: False) -> dict[str, EpisodeLog]:
         """One episode of each policy's agents in each copy; empty if it was stopped before all were over."""
         env, policies = self._begun()
-        observations = env.reset()
+        observations, states = env.reset(), fresh_states(policies, env)
         env.watch(0 if self._settings.trace else None)
         # float32 [E, A] each.
         returns, lengths = (torch.zeros(env.num_envs, env.num_agents, device=env.device) for _ in range(2))
@@ -66,12 +66,12 @@ class BatchedEvaluation:
             if step % _LOOK == 0 and (stopped() or not bool(going.any())):  # a look waits for the device
                 break
             present = env.state["present"]
-            actions, _ = act_together(policies, observations, env.mask, present, deterministic=policies)
+            actions, acted = act_together(policies, observations, env.mask, present, states, deterministic=policies)
             taken = env.step(actions)
             returns += taken.rewards * going  # second episodes of copies that were done early do not count
             lengths += present & going  # decisions that were the agent's own
             going &= ~taken.over[:, None]
-            observations = taken.observations
+            observations, states = taken.observations, states_after(acted, taken.over)
         if stopped():
             return {}
         if self._settings.trace:

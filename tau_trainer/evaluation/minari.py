@@ -202,7 +202,7 @@ def _stored_shape(sensor: ObservationSpec) -> tuple[int, ...]:
         return sensor.shape
     channels, height, width = sensor.shape
     last = spaces.Box(0, 1, (height, width, channels), sensor.dtype)  # type: ignore[arg-type]
-    return last.shape if is_image(last) and channels_last(last) else sensor.shape
+    return last.shape if is_image(last) and channels_last(last.shape) else sensor.shape
 
 
 def _observed(spec: BehaviorSpec, obs: list[NDArray[Any]]) -> Any:

@@ -175,9 +175,14 @@ class PolicySettings(TrainerSettings):
 
     @model_validator(mode="after")
     def _what_tensors_have(self) -> Self:
-        if self.network_settings.memory is not None:
-            text = "has network_settings.memory, which is not supported on tensors; remove it"
+        recurrent = self.network_settings.memory is not None
+        if recurrent and self.trainer_type not in ("ppo", "a2c"):
+            text = "has network_settings.memory, which only ppo and a2c support on tensors; remove it"
             raise PydanticCustomError("no_memory", text)
+        for name, signal in self.reward_signals.items():
+            if recurrent and signal.asks_policy:
+                text = "has reward_signals.{name}, which does not support network_settings.memory; remove one of them"
+                raise PydanticCustomError("no_memory", text, {"name": name})
         if set(self.reward_signals) != {"extrinsic"} and self.trainer_type == "dqn":
             text = "has reward_signals other than extrinsic, which only ppo and a2c support on tensors; remove them"
             raise PydanticCustomError("extrinsic_alone", text)
@@ -332,8 +337,10 @@ class BatchedSettings(RunSettings):
         if self.devices > 1:
             for name, policy in self.behaviors.items():
                 off_policy = isinstance(policy.hyperparameters, OffPolicyHyperparameters)
-                if policy.learns and (off_policy or len(policy.reward_signals) > 1):
+                recurrent = policy.network_settings.memory is not None
+                if policy.learns and (off_policy or recurrent or len(policy.reward_signals) > 1):
                     what = "a trainer_type that learns" if off_policy else "reward_signals that learn"
+                    what = "a network_settings.memory that learns" if recurrent else what
                     text = "has devices, but behaviors.{name} has {what} in one process only; remove devices"
                     raise PydanticCustomError("devices", text, {"name": name, "what": what})
         return self

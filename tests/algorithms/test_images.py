@@ -10,15 +10,21 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tau_trainer.algorithms.base import Setup, TensorCopies
+from tau_trainer.algorithms.batched.acting import spec_of
+from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.off_policy import base as off_policy
 from tau_trainer.algorithms.off_policy.sac import SAC
 from tau_trainer.algorithms.ppo import PPO
+from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.memory import Rollout, StepFacts, WorkData
+from tau_trainer.memory import Rollout, StepFacts, Work, WorkData
 from tau_trainer.specs import ObservationSpec
 from tests.algorithms import experience, replayed
+from tests.algorithms.batched.test_on_policy import policy
 from tests.algorithms.experience import HYBRID, behavior, ppo
 from tests.algorithms.replayed import sac
+from tests.envs.batched.recalling import Pictures
 from tests.networks import observations
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -159,3 +165,31 @@ def test_a_ring_of_images_goes_on_from_a_checkpoint_to_the_bit() -> None:
         assert metadata == told
         for name, values in wanted.items():
             np.testing.assert_array_equal(found[name], values, name)
+
+
+def learned(order: str) -> PPO:
+    """From one rollout of copies that show their pictures with the axes in this order."""
+    env = Pictures(8, order=order)
+    options = policy("ppo", network={"vis_encode_type": "fully_connected"}, buffer_size=144, batch_size=32)
+    spec = spec_of("p", env.observation_space, env.action_space)
+    learner = PPO(Setup(spec, options, 1, copies=TensorCopies(8, 2)))
+    actor = actor_of(learner, env.action_space)
+    rollout = BatchedCollector(env, {"all": (actor, (0, 1))}).collect(9)["all"]
+    assert rollout.observations.dtype == torch.uint8
+    assert rollout.observations.shape == (9, 8, 2, *env.observation_space.shape)
+    assert rollout.truncated.any()
+    samples = learner.read(rollout).samples(learner.network)
+    assert [(values.dtype, tuple(values.shape)) for values in samples.inputs] == [
+        (torch.float32, (144, 0)),
+        (torch.uint8, (144, *spec.observations[0].shape)),
+    ]
+    learner.update(Work({}, tensors=rollout), 0.0, None)
+    return learner
+
+
+def test_copies_on_tensors_keep_pictures_as_they_show_them_whatever_the_order_of_axes() -> None:
+    one, other = learned("hwc"), learned("chw")
+    fresh = PPO(Setup(one.spec, one.settings, 1, copies=TensorCopies(8, 2)))
+    for (name, mine), theirs in zip(one.network.named_parameters(), other.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs), name
+        assert not mine.numel() or not torch.equal(mine, fresh.network.get_parameter(name)), name

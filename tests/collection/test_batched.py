@@ -29,6 +29,7 @@ class Drawn(TensorActor):
         mask: torch.Tensor | None,
         present: torch.Tensor | None = None,
         *,
+        state: torch.Tensor | None = None,
         deterministic: bool = False,
     ) -> Acted:
         assert mask is not None

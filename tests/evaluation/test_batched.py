@@ -28,10 +28,32 @@ class Constant(TensorActor):
         mask: torch.Tensor | None,
         present: torch.Tensor | None = None,
         *,
+        state: torch.Tensor | None = None,
         deterministic: bool = False,
     ) -> Acted:
         assert deterministic
         return Acted(torch.full(observations.shape[:2], self.action))
+
+
+class Third(TensorActor):
+    """Adds something at the third decision of an episode alone."""
+
+    @override
+    def fresh_state(self, envs: int, agents: int) -> torch.Tensor:
+        return torch.zeros(envs, agents, 1, 1)
+
+    @override
+    def act(
+        self,
+        observations: torch.Tensor,
+        mask: torch.Tensor | None,
+        present: torch.Tensor | None = None,
+        *,
+        state: torch.Tensor | None = None,
+        deterministic: bool = False,
+    ) -> Acted:
+        assert state is not None
+        return Acted((state == 2.0).long().flatten(1), state=state + 1.0)
 
 
 @dataclass
@@ -41,10 +63,10 @@ class Adding:
     action: int
 
     def player_in(self, env: BatchedEnv) -> TensorActor:
-        return Constant(self.action)
+        return Third() if self.action == 3 else Constant(self.action)
 
 
-def evaluation(copies: int, most: int, made: list[BatchedEnv]) -> BatchedEvaluation:
+def evaluation(copies: int, most: int, made: list[BatchedEnv], right: int = 1) -> BatchedEvaluation:
     settings = BatchedSettings.model_validate(
         {
             "environment": {"name": "cartpole"},
@@ -60,7 +82,7 @@ def evaluation(copies: int, most: int, made: list[BatchedEnv]) -> BatchedEvaluat
         return made[-1]
 
     # The agents' order is not that of the policies.
-    return BatchedEvaluation(settings, [Adding("right", [1], 1), Adding("left", [0], 0)], make)
+    return BatchedEvaluation(settings, [Adding("right", [1], right), Adding("left", [0], 0)], make)
 
 
 def test_every_copy_counts_once_however_long_its_episode_is() -> None:
@@ -78,6 +100,14 @@ def test_every_copy_counts_once_however_long_its_episode_is() -> None:
     again = found.run()
     assert again["right"].returns == wanted, "the same episodes every time"
     assert len(made) == 1
+
+
+def test_who_remembers_begins_each_evaluation_anew() -> None:
+    found = evaluation(8, 100, [], right=3)
+    for _ in range(2):
+        episodes = found.run()
+        assert episodes["right"].returns == [1.0] * 8
+        assert episodes["right"].lengths == [9.0] * 8
 
 
 def test_it_can_be_cut_and_stopped() -> None:

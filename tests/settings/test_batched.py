@@ -148,8 +148,8 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
         ),
         (
             "player: random",
-            "network_settings: {memory: {}}",
-            "has network_settings.memory, which is not supported on",
+            "trainer_type: dqn\n    network_settings: {memory: {}}",
+            "has network_settings.memory, which only ppo and a2c support on",
         ),
         (
             "player: random",
@@ -247,6 +247,25 @@ def test_learned_rewards_are_learned_in_one_process(file: Path) -> None:
     ):
         load_batched(file, given)
     assert set(load_batched(file, given | {"devices": 1}).behaviors["tagger"].reward_signals) == {"extrinsic", "rnd"}
+
+
+def test_a_reward_that_asks_for_single_decisions_cannot_be_had_with_a_memory(file: Path) -> None:
+    given: dict[str, Any] = {"behaviors.tagger.reward_signals": {"extrinsic": {}, "airl": {"demo_path": "x.demo"}}}
+    load_batched(file, given)
+    given["behaviors.tagger.network_settings.memory"] = {"memory_size": 16}
+    with pytest.raises(SettingsError, match=r"tagger has reward_signals\.airl, which does not support .* one of them"):
+        load_batched(file, given)
+
+
+def test_a_memory_is_learned_in_one_process(file: Path) -> None:
+    given = {"behaviors.tagger.network_settings.memory": {"memory_size": 16}, "devices": 2}
+    with pytest.raises(
+        SettingsError, match=r"tagger has a network_settings\.memory that learns in one process only; remove devices"
+    ):
+        load_batched(file, given)
+    memory = load_batched(file, given | {"devices": 1}).behaviors["tagger"].network_settings.memory
+    assert memory is not None
+    assert memory.memory_size == 16
 
 
 def test_a_file_for_engines_is_told_apart() -> None:

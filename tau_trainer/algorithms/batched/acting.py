@@ -1,4 +1,7 @@
-"""From a network's outputs to actions, on the device: samples, log-probabilities, and the environment's form."""
+"""From observations to a network's inputs, and from its outputs to actions, on the device.
+
+Samples, log-probabilities, and the environment's form.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ import torch
 from gymnasium import spaces
 
 from tau_trainer.algorithms.minibatches import sigma_of
+from tau_trainer.envs.spaces import channels_last, image_shape, sensors
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.distributions import LOG_SQRT_2PI, MASKED_LOGIT
 from tau_trainer.models.heads import ACTION_LIMIT, ActionHead
-from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tau_trainer.specs import ActionSpec, BehaviorSpec
 
 ActionSpace = spaces.Discrete | spaces.MultiDiscrete | spaces.Box
 
@@ -38,7 +42,7 @@ class Drawn(NamedTuple):
 
 
 def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> BehaviorSpec:
-    """A policy's spec: every observation is one vector.
+    """A policy's spec: every observation is one image or one vector, by the rule of all environments' spaces.
 
     Raises SettingsError for actions that networks do not support.
     """
@@ -61,10 +65,24 @@ def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> Behavi
             raise SettingsError(f"{where}: its actions {actions} are neither Discrete, MultiDiscrete nor a Box")
     if first:
         raise SettingsError(f"{where}: its actions {actions} start at {first}; let them start at 0")
-    size = int(np.prod(observations.shape))
-    if not size:
+    seen = tuple(sensors(observations))
+    if not seen[0].size:
         raise SettingsError(f"{where}: its observations {observations} have size 0, so there is nothing to decide by")
-    return BehaviorSpec(name, (ObservationSpec("observation", (size,)),), taken)
+    return BehaviorSpec(name, seen, taken)
+
+
+def inputs_of(observations: torch.Tensor) -> list[torch.Tensor]:
+    """Observations [n, *obs] as :meth:`ActorCritic.arrange` gives those of engines: vectors, then the images if any.
+
+    Vectors are floats. Images are channels first, as views, and bytes stay bytes.
+    """
+    shape, pixels = tuple(observations.shape[1:]), observations.dtype == torch.uint8
+    image = image_shape(shape, pixels=pixels)
+    rows = observations if pixels or observations.is_floating_point() else observations.float()
+    if image is None:
+        return [rows.flatten(1).float() if pixels else rows.flatten(1)]
+    rows = rows.movedim(-1, 1) if channels_last(shape) else rows.view(-1, *image)
+    return [torch.zeros(len(rows), 0, device=rows.device), rows]
 
 
 def draw(

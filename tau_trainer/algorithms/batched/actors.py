@@ -9,10 +9,11 @@ import torch
 from gymnasium import spaces
 from typing_extensions import override
 
-from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, draw, noise_of
+from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, draw, inputs_of, noise_of
 from tau_trainer.algorithms.batched.contract import Acted, TensorActor
 from tau_trainer.algorithms.batched.dqn import DQNLearner
 from tau_trainer.exploration.values import Greedy
+from tau_trainer.models.actor_critic import MEMORY, NetworkOutput
 from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.settings.hyperparameters import DQNHyperparameters
 
@@ -37,8 +38,16 @@ class SamplingActor(TensorActor):
         self._ranks, self._choices = algorithm.ranks, algorithm.network.action.choices
         self._deterministic = algorithm.settings.network_settings.deterministic
         self._to_env = ToEnv(space, self.network.action, algorithm.device)
-        self._sampled: Callable[..., Drawn] = self._decide
+        self._state = next((column.shape for column in self.network.state_columns), None)
+        """Shape of an agent's recurrent state, ``(towers, M)``; None: the network has no memory."""
+        self._sampled: Callable[..., tuple[Drawn, torch.Tensor | None]] = self._decide
         """The same function, possibly compiled."""
+
+    @override
+    def fresh_state(self, envs: int, agents: int) -> torch.Tensor | None:
+        if self._state is None:
+            return None
+        return torch.zeros(envs, agents, *self._state, device=self.generator.device)
 
     @override
     @torch.no_grad()
@@ -48,25 +57,30 @@ class SamplingActor(TensorActor):
         mask: torch.Tensor | None,
         present: torch.Tensor | None = None,
         *,
+        state: torch.Tensor | None = None,
         deterministic: bool = False,
     ) -> Acted:
         envs, agents = observations.shape[:2]
         count = envs * agents
-        rows = observations.reshape(count, -1)  # [E A, D]
+        rows = observations.flatten(0, 1)  # [E A, *obs]
         # bool [E A, M].
         forbidden = None if mask is None else forbidden_of(mask.reshape(count, -1), self._choices.discrete_branches)
         still = deterministic or self._deterministic
         # Also drawn for agents that have left, so that draws do not depend on which agents are there.
         noise = None if still else self._noise(envs, agents)
+        state = self.fresh_state(envs, agents) if state is None else state
+        before = None if state is None else state.flatten(0, 1)  # [E A, towers, M]
         some = self._deciding(present)
         if some is None:
-            drawn = (self._decide if still else self._sampled)(rows, forbidden, noise)
+            drawn, after = (self._decide if still else self._sampled)(rows, forbidden, noise, before)
         else:
-            picked = (None if values is None else values.index_select(0, some) for values in (forbidden, noise))
-            few = self._decide(rows.index_select(0, some), *picked)
+            picked = (None if values is None else values.index_select(0, some) for values in (forbidden, noise, before))
+            few, after = self._decide(rows.index_select(0, some), *picked)
             # Back to all rows; zeros for agents that had left, which are not learned from.
-            drawn = Drawn(*(values.new_zeros(count, values.shape[1]).index_copy_(0, some, values) for values in few))
-        return Acted(self._to_env(drawn, envs, agents), self._kept(drawn, envs, agents))
+            drawn = Drawn(*(_spread(values, some, count) for values in few))
+            after = None if after is None else _spread(after, some, count)
+        kept = self._kept(drawn, envs, agents) | ({} if state is None else {MEMORY: state})
+        return Acted(self._to_env(drawn, envs, agents), kept, None if after is None else after.view_as(kept[MEMORY]))
 
     def _deciding(self, present: torch.Tensor | None) -> torch.Tensor | None:
         """Rows int64 [n] of agents that have not left, if only those need to decide; None: all decide.
@@ -92,22 +106,39 @@ class SamplingActor(TensorActor):
         drawn = self.generator.get_state()
         self._sampled = torch.compile(self._decide, dynamic=False)  # E and A never change, so one compilation serves
         try:
-            self.act(observations, mask)
+            self.act(observations, mask)  # with a fresh state
         except Exception:
             self._sampled = self._decide
             raise
         finally:
             self.generator.set_state(drawn)
 
-    def _decide(self, rows: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None) -> Drawn:
+    def _decide(
+        self,
+        rows: torch.Tensor,
+        forbidden: torch.Tensor | None,
+        noise: torch.Tensor | None,
+        state: torch.Tensor | None,
+    ) -> tuple[Drawn, torch.Tensor | None]:
+        """The decisions, and the recurrent state [n, towers, M] after them."""
         network = self.network
-        return draw(network.action, network.outputs(network.normalize([rows])), forbidden, noise)
+        inputs = network.normalize(inputs_of(rows))
+        if state is None:
+            return draw(network.action, network.outputs(inputs), forbidden, noise), None
+        # Both towers: the critic's has a state of its own.
+        answer: NetworkOutput = network(inputs, state)
+        return draw(network.action, answer.outputs, forbidden, noise), answer.state
 
     def _kept(self, drawn: Drawn, envs: int, agents: int) -> dict[str, torch.Tensor]:
         kept = {"log_prob": drawn.log_prob}
         kept |= {"continuous": drawn.continuous} if self._choices.continuous_size else {}
         kept |= {"discrete": drawn.discrete} if self._choices.discrete_branches else {}
         return {name: values.view(envs, agents, -1) for name, values in kept.items()}
+
+
+def _spread(values: torch.Tensor, rows: torch.Tensor, count: int) -> torch.Tensor:
+    """[count, ...] with ``values`` in these rows and zeros in all others."""
+    return values.new_zeros(count, *values.shape[1:]).index_copy_(0, rows, values)
 
 
 class ExploringActor(TensorActor):
@@ -133,6 +164,7 @@ class ExploringActor(TensorActor):
         mask: torch.Tensor | None,
         present: torch.Tensor | None = None,
         *,
+        state: torch.Tensor | None = None,
         deterministic: bool = False,
     ) -> Acted:
         algorithm, network = self._algorithm, self._algorithm.network

@@ -27,6 +27,8 @@ class Acted:
     """In the environment's form: int64 [E, A], int64 [E, A, b] or float32 [E, A, c]."""
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Values that learning needs later, [E, A, ...] by name: log-probabilities, values, raw samples."""
+    state: torch.Tensor | None = None
+    """Recurrent state after the decisions, to pass back at the next ones: see :meth:`TensorActor.fresh_state`."""
 
 
 class TensorActor(ABC):
@@ -35,6 +37,10 @@ class TensorActor(ABC):
     sees_ends: bool = False
     """Whether learning from its rollouts also needs the final observations of real ends."""
 
+    def fresh_state(self, envs: int, agents: int) -> torch.Tensor | None:
+        """Recurrent state before the first decision of an episode, float32 [E, A, towers, M]; None: no memory."""
+        return None
+
     @abstractmethod
     def act(
         self,
@@ -42,6 +48,7 @@ class TensorActor(ABC):
         mask: torch.Tensor | None,
         present: torch.Tensor | None = None,
         *,
+        state: torch.Tensor | None = None,
         deterministic: bool = False,
     ) -> Acted:
         """One decision for every agent of every copy.
@@ -50,6 +57,8 @@ class TensorActor(ABC):
             observations: [E, A, *obs].
             mask: bool [E, A, k], the allowed values; None: all.
             present: bool [E, A], whether agents are there; decisions of others do not matter. None: all are.
+            state: recurrent state after these agents' last decisions, with that of :meth:`fresh_state` in copies that
+                have restarted since; None: all have.
             deterministic: the most likely action instead of a random one.
         """
 

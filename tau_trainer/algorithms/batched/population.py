@@ -178,6 +178,7 @@ class Population(TensorActor):
         mask: torch.Tensor | None,
         present: torch.Tensor | None = None,
         *,
+        state: torch.Tensor | None = None,
         deterministic: bool = False,
     ) -> Acted:
         choices = self._action.choices

@@ -136,7 +136,7 @@ class HironakaCollector(CopiesCollector):
     @override
     @staticmethod
     def check(settings: BatchedSettings) -> None:
-        """Raises SettingsError if the policies are not ``host`` and ``agent``, or one leaves a required key out.
+        """Raises SettingsError if the policies are not ``host`` and ``agent``, have a memory, or leave a key out.
 
         Raises it for several ranks too: each side plays against the other's current network, which ranks would have to
         exchange.
@@ -152,6 +152,9 @@ class HironakaCollector(CopiesCollector):
                 text = f"behaviors.{role} is missing; give it a network's settings, or a fixed player: `player: {like}`"
                 raise SettingsError(text)
             policy = settings.behaviors[role]
+            if policy.network_settings.memory is not None:
+                text = "a position says all that there is to know, and sides meet without a memory; remove it"
+                raise SettingsError(f"behaviors.{role}.network_settings.memory: {text}")
             if policy.player is None:
                 for key in _unsaid(policy):
                     raise SettingsError(

@@ -29,6 +29,7 @@ class FixedPlayer(TensorActor):
         mask: torch.Tensor | None,
         present: torch.Tensor | None = None,
         *,
+        state: torch.Tensor | None = None,
         deterministic: bool = False,
     ) -> Acted:
         return Acted(self._player(observations, mask, self._env.state))

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from tau_trainer.algorithms.base import Setup, TensorCopies
 from tau_trainer.algorithms.batched import make_learner
@@ -40,6 +41,8 @@ _LONGEST_ROUND = 4
 A round ends when all policies have learned from all experience.
 """
 
+_MEMORY = "memory."
+"""Prefix of the names of recurrent states, which policies' names follow."""
 _SUMS = "scores.sums"
 """The value that is counted over all copies; all other values are per copy."""
 _UNKNOWN = {"scores.lowest": -UNSEEN, "scores.highest": UNSEEN}
@@ -122,7 +125,10 @@ class Playing:
     def make_seat(self, name: str, agents: list[int]) -> PolicyEntry:
         """Make the policy ``name`` for the agents with these numbers."""
         settings, env = self.settings.behaviors[name], self.env
-        spec = spec_of(name, env.observation_space, env.action_space)
+        seen = env.observation_space
+        if settings.trainer_type == "dqn":  # its replay memory holds vectors
+            seen = spaces.Box(-math.inf, math.inf, (math.prod(seen.shape),))
+        spec = spec_of(name, seen, env.action_space)
         if settings.player is not None:
             return PolicyEntry(name, settings, agents, spec, FixedPlayer(settings.player, env, agents))
         setup = Setup(
@@ -257,7 +263,9 @@ class Playing:
         return whole | {_SUMS: self.ranks.add(here[_SUMS].clone()).cpu()}
 
     def _state_here(self) -> dict[str, torch.Tensor]:
-        return self.env.state | {f"scores.{name}": values for name, values in self.collector.scores.state().items()}
+        scores, states = self.collector.scores.state(), self.collector.states
+        here = self.env.state | {f"scores.{name}": values for name, values in scores.items()}
+        return here | {f"{_MEMORY}{name}": values for name, values in states.items()}
 
     def _of_all(self, values: torch.Tensor) -> torch.Tensor:
         if self.ranks.alone:
@@ -276,7 +284,8 @@ class Playing:
         here, share, read = self._state_here(), self.ranks.share(self.copies), {}
         shapes = {name: like.shape if name == _SUMS else (self.copies, *like.shape[1:]) for name, like in here.items()}
         if found is not None:
-            found = {name: torch.full(shapes[name], value) for name, value in _UNKNOWN.items()} | {**found}
+            unknown = _UNKNOWN | {f"{_MEMORY}{name}": 0.0 for name in self.collector.states}
+            found = {name: torch.full(shapes[name], value) for name, value in unknown.items()} | {**found}
         for name, shape in shapes.items():
             if found is not None and (name not in found or found[name].shape != shape):
                 raise CheckpointError(
@@ -293,8 +302,11 @@ class Playing:
             elif not self.ranks.first:  # counted by rank 0
                 whole = torch.zeros_like(whole)
             read[name] = whole.to(like.device)
-        scores = {name.removeprefix("scores."): read.pop(name) for name in list(read) if name.startswith("scores.")}
-        self.collector.go_on(steps, read, scores)
+        scores, states = (
+            {name.removeprefix(prefix): read.pop(name) for name in list(read) if name.startswith(prefix)}
+            for prefix in ("scores.", _MEMORY)
+        )
+        self.collector.go_on(steps, read, scores, states)
 
     def state(self) -> dict[str, Any]:
         """The full state for an exact resume: tensors and plain values."""

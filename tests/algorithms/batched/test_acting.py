@@ -9,7 +9,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, draw, noise_of, spec_of
+from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, draw, inputs_of, noise_of, spec_of
+from tau_trainer.envs.spaces import arrays
 from tau_trainer.errors import SettingsError
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.distributions import forbidden_of
@@ -30,6 +31,29 @@ def test_observations_are_one_vector() -> None:
     spec = spec_of("p", SEEN, spaces.MultiDiscrete([2, 3]))
     assert spec.observations[0].shape == (6,)
     assert spec.actions.discrete_branches == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        *((np.uint8, shape) for shape in ((6, 7, 2), (2, 6, 7), (7, 7, 9), (5, 6), (4, 4, 4), (9,))),
+        *((np.float32, shape) for shape in ((6, 7, 2), (2, 6, 7), (5, 6), (4, 4, 2), (8, 8, 8))),
+        *((np.int64, shape) for shape in ((6, 7, 2), (3,))),
+    ],
+)
+def test_a_network_sees_what_it_would_see_of_any_other_environment(dtype: type, shape: tuple[int, ...]) -> None:
+    box = spaces.Box(0, 200, shape, dtype)
+    spec = spec_of("p", box, spaces.Discrete(2))
+    settings = NetworkSettings(hidden_units=4, num_layers=1, vis_encode_type="fully_connected")
+    network = ActorCritic(spec, settings, {"extrinsic": 1}, generator=torch.Generator().manual_seed(0))
+    rows = np.stack([box.sample() for _ in range(3)])
+    (wanted,) = arrays(box, rows)
+    assert wanted.shape == (3, *spec.observations[0].shape)
+    found = inputs_of(torch.from_numpy(rows))
+    for got, known in zip(network.normalize(found), network.prepare((wanted,)), strict=True):
+        assert got.dtype == known.dtype
+        assert torch.equal(got, known)
+    assert found[-1].dtype == (torch.uint8 if dtype is np.uint8 and len(shape) > 1 else torch.float32)
 
 
 @pytest.mark.parametrize(

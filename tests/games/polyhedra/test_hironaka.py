@@ -223,6 +223,10 @@ def test_there_are_no_hidden_defaults(values: dict[str, Any], tmp_path: Path, ke
             r"behaviors\.hots: hironaka has only host and agent",
         ),
         ({"host": None, "agent": {"player": "chose_first"}}, "no agent named 'chose_first'; did you mean choose_first"),
+        (
+            {"agent": None, "host": {"trainer_type": "ppo", "network_settings": {"memory": {}}}},
+            r"behaviors\.host\.network_settings\.memory: a position says all",
+        ),
     ],
 )
 def test_what_is_refused(values: dict[str, Any], tmp_path: Path, policies: dict[str, Any], says: str) -> None:
