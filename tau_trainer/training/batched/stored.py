@@ -27,7 +27,7 @@ def _opened(folder: RunFolder) -> Iterator[CopiesCollector]:
         changes["evaluation"] = settings.evaluation.model_copy(update={"episodes": EvaluationSettings().episodes})
     settings = settings.on("cpu").model_copy(update=changes)
     with MetricsHub([]) as hub:
-        yield collector_type(settings.environment.name)(settings, Run(folder, hub, settings.seed, plays=True))
+        yield collector_type(settings.played.name)(settings, Run(folder, hub, settings.seed, plays=True))
 
 
 def export_batched(
