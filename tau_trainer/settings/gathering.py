@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 from tau_trainer import plugins
 from tau_trainer.settings.document import Document, Location
@@ -47,16 +48,19 @@ class Way(StrEnum):
     """Several processes that learn from their own rollouts: ``strategy: parameter_server``."""
 
 
+SettingsT = TypeVar("SettingsT", TrainerSettings, RunSettings)
+
+
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A trainer type, key or feature, and the ways that do not have it."""
+class Row(Generic[SettingsT]):
+    """A trainer type, key or feature of a behavior or of the whole file, and the ways that do not have it."""
 
     name: str
     """In Markdown."""
-    found: Callable[[TrainerSettings], Sequence[Location]]
-    """Where a behavior sets it, below the behavior; empty: it does not."""
+    found: Callable[[SettingsT], Sequence[Location]]
+    """Where the behavior, or the file, asks for it; empty: it does not."""
     blanks: Mapping[Way, str]
-    """What is said of it, by way; ``{type}``, ``{env}`` and ``{devices}`` stand for the run's values."""
+    """What is said of it, by way; ``{type}`` and ``{env}`` stand for the trainer type and for ``env_path``."""
 
 
 def ways_of(file: RunSettings) -> Iterator[Way]:
@@ -82,16 +86,22 @@ def trainers_of(file: RunSettings) -> list[tuple[Location, TrainerSettings]]:
 
 
 def blanks(file: RunSettings, *ways: Way) -> Iterator[Finding]:
-    """Everything that behaviors ask for and these ways do not have; by default, the run's own ways."""
-    facts = {"env": file.env_settings.env_path, "devices": file.devices}
+    """Everything that a file asks for and these ways do not have; by default, the run's own ways."""
+    env = file.env_settings.env_path
+    yield from ((key, text.format(env=env)) for key, text in _missing(KEYS, file, {*(ways or ways_of(file))}))
     for place, trainer in trainers_of(file):
         own = {way for way in ways or ways_of(file) if trainer.learns or way is not Way.RANKS}
-        if isinstance(trainer, OfflineTrainerSettings) and Way.TENSORS not in own:
+        if not ways and isinstance(trainer, OfflineTrainerSettings) and Way.TENSORS not in own:
             own = own - {Way.ENGINES, Way.ACTORS} | {Way.RECORDINGS}
-        for row in TABLE:
-            texts = [row.blanks[way] for way in Way if way in own and way in row.blanks]
-            for key in row.found(trainer) if texts else ():
-                yield (*place, *key), texts[0].format(type=trainer.trainer_type, **facts)
+        for key, text in _missing(TABLE, trainer, own):
+            yield (*place, *key), text.format(type=trainer.trainer_type, env=env)
+
+
+def _missing(rows: Sequence[Row[SettingsT]], given: SettingsT, ways: set[Way]) -> Iterator[Finding]:
+    for row in rows:
+        texts = [row.blanks[way] for way in Way if way in ways and way in row.blanks]
+        if texts:
+            yield from ((key, texts[0]) for key in row.found(given))
 
 
 def check_trainable(findings: Iterator[Finding]) -> None:
@@ -149,6 +159,11 @@ def _boltzmann_gumbel(trainer: TrainerSettings) -> Sequence[Location]:
     return [(*_NUMBERS, "exploration", "type")] if getattr(exploration, "type", "") == "boltzmann_gumbel" else []
 
 
+def _written(*keys: str) -> Callable[[RunSettings], Sequence[Location]]:
+    """Those of these keys of the file that are written."""
+    return lambda file: [(key,) for key in keys if key in file.model_fields_set]
+
+
 def _keys(*keys: str) -> Callable[[TrainerSettings], Sequence[Location]]:
     """Those of these keys of a behavior that have other values than their defaults."""
     return lambda trainer: [(key,) for key in keys if trainer.changed(key)]
@@ -162,7 +177,7 @@ _ON_TENSORS = "is {type}, which is not supported on tensors; use ppo, a2c or dqn
 _NO_GROUPS = "is {type}, which learns from groups, but batched environments have none; use ppo, a2c or dqn"
 _NO_ROLLOUTS = "does not learn from rollouts, which a parameter server requires; use strategy: mirrored"
 _ALONE = "is {type}, which learns in one process only; remove devices (--devices), or change it"
-FOR_COPIES = "is for a batched environment (`environment`), which the file does not have; remove it"
+_FOR_COPIES = "is for a batched environment (`environment`), which the file does not have; remove it"
 _IN_ONE_PROCESS = "is learned in one process only; remove it, or devices (--devices)"
 _NOT_ON_TENSORS = "is not supported on tensors; remove it"
 _FOR_ENGINES = "works only with engines; remove it"
@@ -176,35 +191,40 @@ _ENGINES_OR_RECORDINGS = (Way.ENGINES, Way.ACTORS, Way.RECORDINGS)
 _LEARNS_ONLINE = {Way.POPULATION: _ONE_COMPUTATION, Way.RECORDINGS: _NOTHING_RECORDED}
 _LEARNS_REPLAY = {**_LEARNS_ONLINE, Way.SERVER: _NO_ROLLOUTS}
 
-TABLE = (
+
+def _on_tensors(text: str) -> dict[Way, str]:
+    return {Way.TENSORS: text, Way.RANKS: text}
+
+
+TABLE: tuple[Row[TrainerSettings], ...] = (
     Row("`ppo`", _types("ppo"), {Way.RECORDINGS: _NOTHING_RECORDED}),
     Row("`a2c`", _types("a2c"), _LEARNS_ONLINE),
-    Row("`poca`, `mappo`", _types("poca", "mappo"), {**_LEARNS_ONLINE, Way.TENSORS: _NO_GROUPS}),
+    Row("`poca`, `mappo`", _types("poca", "mappo"), {**_LEARNS_ONLINE, **_on_tensors(_NO_GROUPS)}),
     Row("`dqn`", _types("dqn"), {**_LEARNS_REPLAY, Way.RANKS: _ALONE}),
     Row(
         "`sac`, `sac_ln`, `ddpg`, `td3`",
         _types("sac", "sac_ln", "ddpg", "td3"),
-        {**_LEARNS_REPLAY, Way.TENSORS: _ON_TENSORS},
+        {**_LEARNS_REPLAY, **_on_tensors(_ON_TENSORS)},
     ),
-    Row("`iqn`", _types("iqn"), {**_LEARNS_REPLAY, Way.TENSORS: _ON_TENSORS, Way.DEVICES: _ALONE}),
-    Row("`maddpg`", _types("maddpg"), {**_LEARNS_REPLAY, Way.TENSORS: _NO_GROUPS, Way.DEVICES: _ALONE}),
+    Row("`iqn`", _types("iqn"), {**_LEARNS_REPLAY, **_on_tensors(_ON_TENSORS), Way.DEVICES: _ALONE}),
+    Row("`maddpg`", _types("maddpg"), {**_LEARNS_REPLAY, **_on_tensors(_NO_GROUPS), Way.DEVICES: _ALONE}),
     Row(
         "`bc`, `iql`, `awac`",
         _types("bc", "iql", "awac"),
         {
-            **dict.fromkeys((Way.ENGINES, Way.ACTORS, Way.POPULATION, Way.TENSORS), _RECORDED),
+            **dict.fromkeys((Way.ENGINES, Way.ACTORS, Way.POPULATION, Way.TENSORS, Way.RANKS), _RECORDED),
             **{Way.DEVICES: _ALONE, Way.SERVER: _NO_ROLLOUTS},
             Way.PAIRS: "is {type}, which learns from recordings, but `parallel` trains pairs; use `learn`",
         },
     ),
-    Row("of other packages", _foreign, {Way.POPULATION: _ONE_COMPUTATION, Way.TENSORS: _ON_TENSORS}),
+    Row("of other packages", _foreign, {Way.POPULATION: _ONE_COMPUTATION, **_on_tensors(_ON_TENSORS)}),
     Row("the same, with a replay memory", _foreign_replay, {Way.SERVER: _NO_ROLLOUTS}),
     Row(
         "`agents`, `to_train`, `player`",
         _keys("agents", "to_train", "player"),
         dict.fromkeys(
             _ENGINES_OR_RECORDINGS,
-            FOR_COPIES,
+            _FOR_COPIES,
         ),
     ),
     Row(
@@ -284,4 +304,38 @@ TABLE = (
         {Way.TENSORS: "is auto, but on tensors no game keeps learning waiting; set a number, such as 64"},
     ),
 )
-"""Rows in the order of the documentation. The first message counts if several ways of a run lack the same."""
+"""What behaviors ask for, in the order of the documentation. If several ways of a run lack it, the first says so."""
+KEYS: tuple[Row[RunSettings], ...] = (
+    Row(
+        ", ".join(f"`{key}`" for key in RunSettings.for_engines),
+        _written(*RunSettings.for_engines),
+        {Way.TENSORS: "is for engines, but the file has a batched environment; remove it"},
+    ),
+    Row(
+        "`evaluation`, `compile`", _written("evaluation", "compile"), dict.fromkeys(_ENGINES_OR_RECORDINGS, _FOR_COPIES)
+    ),
+    Row(
+        "`environment_parameters`",
+        lambda file: [("environment_parameters",)] if file.environment_parameters else [],
+        {Way.POPULATION: "is not used by --env {env}; remove it"},
+    ),
+    Row(
+        "`env_settings.env_args`",
+        lambda file: [("env_settings", "env_args")] if file.env_settings.env_args else [],
+        {Way.POPULATION: "is for engines, but --env {env} starts none; remove it (--env-args)"},
+    ),
+    Row(
+        "`devices`",
+        lambda file: [("devices",)] if file.devices > 1 else [],
+        {Way.POPULATION: "is for several processes, but --env {env} trains all pairs in one; remove it (--devices)"},
+    ),
+    Row(
+        "`collection.deterministic`",
+        lambda file: [("collection", "deterministic")] if file.collection.deterministic else [],
+        {
+            Way.ACTORS: "needs execution: sync; with async, set async_trainer.mode: lock_step to let actors and "
+            "learning take turns",
+        },
+    ),
+)
+"""What the whole file asks for."""

@@ -36,8 +36,9 @@ class Section(BaseModel):
         """The same section, with :attr:`tensor_defaults` for keys that are not set."""
         changed = {key: value for key, value in self.tensor_defaults.items() if key not in self.model_fields_set}
         changed |= {key: value.on_tensors() for key, value in self if isinstance(value, Section)}
-        kind: type[Self] = type(self)
-        return kind.model_construct(set(self.model_fields_set), **{**dict(self), **changed})
+        found = self.model_copy(update=changed)
+        found.model_fields_set.intersection_update(self.model_fields_set)  # a default is not a set key
+        return found
 
     def refuse(self, text: LiteralString, *keys: str) -> None:
         """Raise pydantic's error with ``text``, which contains ``{key}``, for the first changed key of ``keys``."""

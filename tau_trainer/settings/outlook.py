@@ -7,7 +7,7 @@ from typing import Any
 
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.engines import HEADLESS_PREFIX, SENT, plays_unreal
-from tau_trainer.settings.gathering import FOR_COPIES, Finding, blanks, trainers_of
+from tau_trainer.settings.gathering import Finding, blanks, trainers_of
 from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters
 from tau_trainer.settings.parameters import Curriculum, Lesson
 from tau_trainer.settings.problems import Problems, did_you_mean
@@ -28,7 +28,6 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
     if file.environment is not None:
         yield from _copies(file)
         return
-    yield from (((key,), FOR_COPIES) for key in file.for_tensors if key in file.model_fields_set)
     kinds = {isinstance(settings, OfflineTrainerSettings): name for name, settings in file.behaviors.items()}
     if len(kinds) > 1:
         text = f"learns only from recordings, but {kinds[False]} does not; put them into separate files"
@@ -43,9 +42,6 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
 
 def _copies(file: RunSettings) -> Iterator[Finding]:
     """What a batched run cannot do with the keys of the whole file, and what its behaviors lack together."""
-    for key in file.for_engines:
-        if key in file.model_fields_set:
-            yield (key,), "is for engines, but the file has a batched environment; remove it"
     learning = {name: trainer for name, trainer in file.behaviors.items() if trainer.learns}
     if not file.behaviors:
         yield ("behaviors",), "is empty; name the policies there, such as behaviors: {agent: {}}"
@@ -82,11 +78,6 @@ def _actors(file: RunSettings) -> Iterator[Finding]:
     if file.env_settings.awaited:
         text = "is async, where actors start their own engines; name a build with env_path (--env)"
         yield ("execution",), text
-    if file.collection.deterministic:
-        text = (
-            "needs execution: sync; with async, set async_trainer.mode: lock_step to let actors and learning take turns"
-        )
-        yield ("collection", "deterministic"), text
 
 
 def _strategy(file: RunSettings) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -155,7 +156,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
                 _check_recordings(*recordings)
             _check_opponents(name, trainer)
     if command == "parallel":
-        check_trainable(blanks(settings, Way.PAIRS))
+        check_trainable(itertools.chain(blanks(settings, Way.PAIRS), blanks(settings)))
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.engines, None, True
     spare, population, elsewhere = 0, False, False
@@ -227,9 +228,6 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         f"--env {path} trains all pairs at once; remove --max-concurrent (tau.max_concurrent)": (
             task.max_concurrent is not None
         ),
-        f"--env {path} trains all pairs in one process; remove --devices (devices)": settings.devices > 1,
-        f"--env {path} starts no engine; remove --env-args": bool(settings.env_settings.env_args),
-        f"--env {path} does not use environment_parameters; remove them": bool(settings.environment_parameters),
     }
     for sentence, is_so in wrong.items():
         if is_so:
