@@ -43,7 +43,7 @@ class Way(StrEnum):
     DEVICES = "devices"
     """Several processes that learn from one rollout."""
     RANKS = "ranks"
-    """Several processes that have their own copies on tensors."""
+    """Several processes that have their own copies on tensors; it lacks what these lack."""
     SERVER = "parameter server"
     """Several processes that learn from their own rollouts: ``strategy: parameter_server``."""
 
@@ -61,6 +61,10 @@ class Row(Generic[SettingsT]):
     """Where the behavior, or the file, asks for it; empty: it does not."""
     blanks: Mapping[Way, str]
     """What is said of it, by way; ``{type}`` and ``{env}`` stand for the trainer type and for ``env_path``."""
+
+    def reason(self, way: Way) -> str:
+        """Why a way does not have it; empty: it does."""
+        return self.blanks.get(way) or (self.blanks.get(Way.TENSORS, "") if way is Way.RANKS else "")
 
 
 def ways_of(file: RunSettings) -> Iterator[Way]:
@@ -87,10 +91,10 @@ def trainers_of(file: RunSettings) -> list[tuple[Location, TrainerSettings]]:
 
 def blanks(file: RunSettings, *ways: Way) -> Iterator[Finding]:
     """Everything that a file asks for and these ways do not have; by default, the run's own ways."""
-    env = file.env_settings.env_path
-    yield from ((key, text.format(env=env)) for key, text in _missing(KEYS, file, {*(ways or ways_of(file))}))
+    env, asked = file.env_settings.env_path, {*(ways or ways_of(file))}
+    yield from ((key, text.format(env=env)) for key, text in _missing(KEYS, file, asked))
     for place, trainer in trainers_of(file):
-        own = {way for way in ways or ways_of(file) if trainer.learns or way is not Way.RANKS}
+        own = {way for way in asked if trainer.learns or way is not Way.RANKS}
         if not ways and isinstance(trainer, OfflineTrainerSettings) and Way.TENSORS not in own:
             own = own - {Way.ENGINES, Way.ACTORS} | {Way.RECORDINGS}
         for key, text in _missing(TABLE, trainer, own):
@@ -99,7 +103,7 @@ def blanks(file: RunSettings, *ways: Way) -> Iterator[Finding]:
 
 def _missing(rows: Sequence[Row[SettingsT]], given: SettingsT, ways: set[Way]) -> Iterator[Finding]:
     for row in rows:
-        texts = [row.blanks[way] for way in Way if way in ways and way in row.blanks]
+        texts = [text for way in Way if way in ways and (text := row.reason(way))]
         if texts:
             yield from ((key, texts[0]) for key in row.found(given))
 
@@ -187,45 +191,38 @@ _OWN_REWARD = (
     "is not for --env {env}, which learns only from its own reward; remove behavioral_cloning and all signals except "
     "extrinsic in reward_signals, or use --env headless:tau"
 )
-_ENGINES_OR_RECORDINGS = (Way.ENGINES, Way.ACTORS, Way.RECORDINGS)
+_WITHOUT_COPIES = dict.fromkeys(set(Way) - {Way.TENSORS, Way.RANKS}, _FOR_COPIES)
 _LEARNS_ONLINE = {Way.POPULATION: _ONE_COMPUTATION, Way.RECORDINGS: _NOTHING_RECORDED}
 _LEARNS_REPLAY = {**_LEARNS_ONLINE, Way.SERVER: _NO_ROLLOUTS}
-
-
-def _on_tensors(text: str) -> dict[Way, str]:
-    return {Way.TENSORS: text, Way.RANKS: text}
 
 
 TABLE: tuple[Row[TrainerSettings], ...] = (
     Row("`ppo`", _types("ppo"), {Way.RECORDINGS: _NOTHING_RECORDED}),
     Row("`a2c`", _types("a2c"), _LEARNS_ONLINE),
-    Row("`poca`, `mappo`", _types("poca", "mappo"), {**_LEARNS_ONLINE, **_on_tensors(_NO_GROUPS)}),
+    Row("`poca`, `mappo`", _types("poca", "mappo"), {**_LEARNS_ONLINE, Way.TENSORS: _NO_GROUPS}),
     Row("`dqn`", _types("dqn"), {**_LEARNS_REPLAY, Way.RANKS: _ALONE}),
     Row(
         "`sac`, `sac_ln`, `ddpg`, `td3`",
         _types("sac", "sac_ln", "ddpg", "td3"),
-        {**_LEARNS_REPLAY, **_on_tensors(_ON_TENSORS)},
+        {**_LEARNS_REPLAY, Way.TENSORS: _ON_TENSORS},
     ),
-    Row("`iqn`", _types("iqn"), {**_LEARNS_REPLAY, **_on_tensors(_ON_TENSORS), Way.DEVICES: _ALONE}),
-    Row("`maddpg`", _types("maddpg"), {**_LEARNS_REPLAY, **_on_tensors(_NO_GROUPS), Way.DEVICES: _ALONE}),
+    Row("`iqn`", _types("iqn"), {**_LEARNS_REPLAY, Way.TENSORS: _ON_TENSORS, Way.DEVICES: _ALONE}),
+    Row("`maddpg`", _types("maddpg"), {**_LEARNS_REPLAY, Way.TENSORS: _NO_GROUPS, Way.DEVICES: _ALONE}),
     Row(
         "`bc`, `iql`, `awac`",
         _types("bc", "iql", "awac"),
         {
-            **dict.fromkeys((Way.ENGINES, Way.ACTORS, Way.POPULATION, Way.TENSORS, Way.RANKS), _RECORDED),
+            **dict.fromkeys((Way.ENGINES, Way.ACTORS, Way.POPULATION, Way.TENSORS), _RECORDED),
             **{Way.DEVICES: _ALONE, Way.SERVER: _NO_ROLLOUTS},
             Way.PAIRS: "is {type}, which learns from recordings, but `parallel` trains pairs; use `learn`",
         },
     ),
-    Row("of other packages", _foreign, {Way.POPULATION: _ONE_COMPUTATION, **_on_tensors(_ON_TENSORS)}),
-    Row("the same, with a replay memory", _foreign_replay, {Way.SERVER: _NO_ROLLOUTS}),
+    Row("of other packages", _foreign, {Way.POPULATION: _ONE_COMPUTATION, Way.TENSORS: _ON_TENSORS}),
+    Row("of other packages, with a replay memory", _foreign_replay, {Way.SERVER: _NO_ROLLOUTS}),
     Row(
         "`agents`, `to_train`, `player`",
         _keys("agents", "to_train", "player"),
-        dict.fromkeys(
-            _ENGINES_OR_RECORDINGS,
-            _FOR_COPIES,
-        ),
+        _WITHOUT_COPIES,
     ),
     Row(
         "`network_settings.memory`",
@@ -246,7 +243,7 @@ TABLE: tuple[Row[TrainerSettings], ...] = (
         },
     ),
     Row(
-        "the same, with a replay memory",
+        "`reward_signals` that learn, with a replay memory",
         _signals_of_replay,
         {Way.TENSORS: "is supported on tensors only with ppo and a2c; remove it, or change trainer_type"},
     ),
@@ -311,9 +308,7 @@ KEYS: tuple[Row[RunSettings], ...] = (
         _written(*RunSettings.for_engines),
         {Way.TENSORS: "is for engines, but the file has a batched environment; remove it"},
     ),
-    Row(
-        "`evaluation`, `compile`", _written("evaluation", "compile"), dict.fromkeys(_ENGINES_OR_RECORDINGS, _FOR_COPIES)
-    ),
+    Row("`evaluation`, `compile`", _written("evaluation", "compile"), _WITHOUT_COPIES),
     Row(
         "`environment_parameters`",
         lambda file: [("environment_parameters",)] if file.environment_parameters else [],

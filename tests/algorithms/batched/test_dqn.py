@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from pydantic import ValidationError
 
 from tau_trainer.algorithms.base import Setup, TensorCopies
 from tau_trainer.algorithms.batched.actors import ExploringActor
@@ -347,22 +346,6 @@ def test_what_does_not_fit_changes_nothing() -> None:
         with pytest.raises(CheckpointError):
             other.load(one, told, fresh=False)
         assert all((other.state()[0][name] == values).all() for name, values in before.items())
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"n_step": 3},
-        {"prioritized": {}},
-        {"hindsight": {}},
-        {"noisy": True},
-        {"exploration": {"type": "boltzmann_gumbel"}},
-    ],
-    ids=str,
-)
-def test_what_is_not_there_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="on tensors"):
-        DQNHyperparameters.model_validate(given)
 
 
 def test_continuous_actions_are_refused() -> None:
