@@ -95,8 +95,8 @@ class ConfigArgs:
 
     def check_kind(self, configuration: Path, flag: str) -> None:
         """Raises SettingsError if another command must resume the run with this file."""
-        from tau_trainer.settings.batched import is_batched
         from tau_trainer.settings.document import read_document
+        from tau_trainer.settings.tasks import is_batched
 
         if configuration.is_file() and is_batched(read_document(configuration).data) != self.batched:
             run = configuration.parent

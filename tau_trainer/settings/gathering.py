@@ -94,10 +94,10 @@ def blanks(file: RunSettings, *ways: Way) -> Iterator[Finding]:
     env, asked = file.env_settings.env_path, {*(ways or ways_of(file))}
     yield from ((key, text.format(env=env)) for key, text in _missing(KEYS, file, asked))
     for place, trainer in trainers_of(file):
-        own = {way for way in asked if trainer.learns or way is not Way.RANKS}
-        if not ways and isinstance(trainer, OfflineTrainerSettings) and Way.TENSORS not in own:
-            own = own - {Way.ENGINES, Way.ACTORS} | {Way.RECORDINGS}
-        for key, text in _missing(TABLE, trainer, own):
+        here = {way for way in asked if trainer.learns or way is not Way.RANKS}
+        if not ways and isinstance(trainer, OfflineTrainerSettings) and Way.TENSORS not in here:
+            here = here - {Way.ENGINES, Way.ACTORS} | {Way.RECORDINGS}
+        for key, text in _missing(TABLE, trainer, here):
             yield (*place, *key), text.format(type=trainer.trainer_type, env=env)
 
 

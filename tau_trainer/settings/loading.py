@@ -17,7 +17,6 @@ from pydantic import BaseModel, ValidationError
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings.batched import is_batched
 from tau_trainer.settings.document import Document, Location, find_config, read_document
 from tau_trainer.settings.earlier import LEFT_OUT, dropped, migrated, moved, moved_override, old_format
 from tau_trainer.settings.engines import MOST_ENGINES
@@ -25,6 +24,7 @@ from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import CODE, Problems, ask_again, did_you_mean, key_path, withheld, without_tags
 from tau_trainer.settings.run import RunSettings
+from tau_trainer.settings.tasks import is_batched
 from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings, trainer_type
 from tau_trainer.specs import Json
 

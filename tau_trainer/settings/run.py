@@ -23,7 +23,6 @@ from pydantic_core import PydanticCustomError
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import parse_json, same_file
-from tau_trainer.settings.batched import Compile, EnvironmentSettings, EvaluationSettings
 from tau_trainer.settings.engines import EngineSettings, EnvSettings
 from tau_trainer.settings.kinds import Bool, PositiveInt, Section, Text
 from tau_trainer.settings.parameters import AnyParameter, Curriculum
@@ -31,6 +30,9 @@ from tau_trainer.settings.tasks import (
     AsyncTrainerSettings,
     ClusterSettings,
     CollectionSettings,
+    Compile,
+    EnvironmentSettings,
+    EvaluationSettings,
     SweepSettings,
     TauSettings,
 )

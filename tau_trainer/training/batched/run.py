@@ -20,7 +20,7 @@ from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import RunSettings
-from tau_trainer.settings.batched import Compile
+from tau_trainer.settings.tasks import Compile
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import PolicyEntry

@@ -11,9 +11,9 @@ from tau_trainer.export import export_onnx
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.batched import EvaluationSettings
 from tau_trainer.settings.loading import load_batched
 from tau_trainer.settings.problems import check_chosen
+from tau_trainer.settings.tasks import EvaluationSettings
 from tau_trainer.training.batched.run import CopiesCollector, collector_type
 
 
