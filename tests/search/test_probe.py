@@ -145,7 +145,7 @@ def test_sizes_keep_the_steps_between_updates() -> None:
         ("behaviors", "all", "hyperparameters", "buffer_size"): 256,
     }
     again = resized(chosen, with_copies(chosen, 16))
-    assert again.environment.num_envs == 16
+    assert again.played.num_envs == 16
     assert again.behaviors["all"].hyperparameters.buffer_size == 256
     assert again.behaviors["all"].hyperparameters.batch_size == 16
     assert again.seed == chosen.seed

@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_what_a_file_says(file: Path) -> None:
     settings = load_batched(file, {"environment.num_envs": "1e3", "behaviors.*.agents": ["a"], "env_settings.seed": 5})
-    assert (settings.environment.num_envs, settings.environment.arguments) == (1000, {"num_runners": 5})
+    assert (settings.played.num_envs, settings.played.arguments) == (1000, {"num_runners": 5})
     assert {name: one.agents for name, one in settings.behaviors.items()} == {"tagger": ("a",), "runner": ("a",)}
     tagger, runner = settings.behaviors.values()
     assert (tagger.learns, runner.learns) == (True, False)

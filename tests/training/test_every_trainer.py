@@ -89,7 +89,7 @@ def gathered(algorithm: Algorithm, push: int = 0) -> Work:
         decision = policy.act(obs, None, rng)
         rewards = {EXTRINSIC: rng.normal(size=(AGENTS, 1)).astype(np.float32)}
         facts = StepFacts(rewards, group=rows.astype(np.int32) // 2 + 1, moment=moment)
-        values = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
+        values: dict[str, Any] = {f"obs_{i}": sensor for i, sensor in enumerate(obs)}
         values |= {"continuous": decision.continuous, "discrete": decision.discrete, "mask": None}
         algorithm.memory.append(rows, facts, values | dict(decision.extras), policy.version)
         if (work := algorithm.ready(Counters(moment * AGENTS, 0, push))) is not None:

@@ -267,9 +267,10 @@ def test_what_no_population_does_is_refused_at_once(tmp_path: Path, more: dict[s
 
 
 def test_other_trainers_are_refused(tmp_path: Path) -> None:
-    other = sac_settings(tmp_path, env_settings__env_path="batched:tau", tau__policy="independent")
-    with pytest.raises(SettingsError, match="trains only with ppo"):
-        make_plan("parallel", other, tmp_path)
+    with pytest.raises(
+        SettingsError, match=r"TauAgent\.trainer_type is sac, but --env batched:tau trains only with ppo"
+    ):
+        sac_settings(tmp_path, env_settings__env_path="batched:tau", tau__policy="independent")
 
 
 def test_what_its_learning_cannot_do_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
