@@ -33,6 +33,7 @@ _OWN: dict[Kind, dict[str, str]] = {
     # A tau_trainer.settings.TrainerType, by `trainer_type`.
     "trainers": {
         "ppo": "tau_trainer.settings.trainers:PPO_TRAINER",
+        "a2c": "tau_trainer.settings.trainers:A2C_TRAINER",
         "sac": "tau_trainer.settings.trainers:SAC_TRAINER",
         "sac_ln": "tau_trainer.settings.trainers:SAC_LN_TRAINER",
         "dqn": "tau_trainer.settings.trainers:DQN_TRAINER",

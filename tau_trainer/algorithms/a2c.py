@@ -16,7 +16,7 @@ from tau_trainer.algorithms.minibatches import Coefficients, Rows, Samples
 from tau_trainer.algorithms.ppo import PPO, PolicyUpdate
 from tau_trainer.algorithms.schedules import BETA_FLOOR, scheduled
 from tau_trainer.metrics import keys
-from tau_trainer.settings.batched import A2CHyperparameters
+from tau_trainer.settings.hyperparameters import A2CHyperparameters
 
 
 class A2CUpdate(PolicyUpdate):
@@ -62,7 +62,7 @@ class A2CUpdate(PolicyUpdate):
 
 
 class A2C(PPO):
-    """The learner of one behavior in copies on tensors."""
+    """The learner of one behavior."""
 
     name = "a2c"
     starts_from = ("ppo",)
@@ -71,5 +71,5 @@ class A2C(PPO):
     @cached_property
     @override
     def rollout_size(self) -> int:
-        assert self.copies is not None
-        return A2CHyperparameters.of(self.settings.hyperparameters).gathered(self.copies.decisions)
+        hyper = A2CHyperparameters.of(self.settings.hyperparameters)
+        return hyper.rollout_size if self.copies is None else hyper.gathered(self.copies.decisions)

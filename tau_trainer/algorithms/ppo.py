@@ -59,8 +59,7 @@ from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.observation_encoder import Inputs
 from tau_trainer.rewards.streams import RewardStream
-from tau_trainer.settings import POCAHyperparameters
-from tau_trainer.settings.batched import A2CHyperparameters
+from tau_trainer.settings.hyperparameters import A2CHyperparameters, POCAHyperparameters
 
 _FRESH = 0.5
 """Share of the newly drawn weights."""

@@ -6,18 +6,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
     from tau_trainer.cli.engines import EngineFlags
     from tau_trainer.cli.options import AnyRunFlags, BatchFlags, LearnFlags, LegacyFlags, ParallelFlags
-    from tau_trainer.settings import BatchedSettings, RunSettings
+    from tau_trainer.settings import RunSettings
     from tau_trainer.settings.problems import Problems
 
 _log = logging.getLogger(__name__)
-SettingsT = TypeVar("SettingsT", bound="RunSettings")
 
 DEFAULT_CONFIG = "tau3"
 """The shipped config that ``parallel`` uses if you name none."""
@@ -96,8 +95,8 @@ class ConfigArgs:
 
     def check_kind(self, configuration: Path, flag: str) -> None:
         """Raises SettingsError if another command must resume the run with this file."""
-        from tau_trainer.settings.batched import is_batched
         from tau_trainer.settings.document import read_document
+        from tau_trainer.settings.tasks import is_batched
 
         if configuration.is_file() and is_batched(read_document(configuration).data) != self.batched:
             run = configuration.parent
@@ -107,7 +106,7 @@ class ConfigArgs:
                 f"tau-train {command} {flag} --run-id {run.name}, or choose another --run-id"
             )
 
-    def named(self, settings: SettingsT) -> SettingsT:
+    def named(self, settings: RunSettings) -> RunSettings:
         """The settings with a run id. If none is chosen: the next free number of the name, or its newest run to resume.
 
         A flag overrides the file. --resume and --force contradict each other if both are flags, or both in the file. A
@@ -197,7 +196,7 @@ def parallel_settings(config: str | None, flags: ParallelFlags) -> RunSettings:
     return resolve_seed(request.named(settings))
 
 
-def batched_settings(config: str | None, run: BatchFlags, *others: object) -> BatchedSettings:
+def batched_settings(config: str | None, run: BatchFlags, *others: object) -> RunSettings:
     """Settings of ``tau-train batch``, with a run id; ``others``: more flags. Raises SettingsError."""
     from tau_trainer.settings import resolve_seed
 
@@ -214,7 +213,7 @@ def batched_settings(config: str | None, run: BatchFlags, *others: object) -> Ba
             else "name a settings file, such as: tau-train batch cartpole_batch"
         )
     request.name = request.config.stem
-    return resolve_seed(request.named(cast("BatchedSettings", request.load())))
+    return resolve_seed(request.named(request.load()))
 
 
 def _request(config: str | None, flags: object, run: AnyRunFlags, *others: object) -> ConfigArgs:

@@ -334,7 +334,7 @@ def _engine_options(settings: RunSettings) -> EngineOptions:
             envs_version=PACKAGE_VERSION,
             python_version=platform.python_version(),
             torch_version=metadata.version("torch"),
-            device=settings.torch_settings.device or "cpu",
+            device=settings.device,
             num_envs=env.num_envs,
             num_environment_parameters=len(settings.environment_parameters or {}),
         ),

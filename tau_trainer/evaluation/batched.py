@@ -17,7 +17,7 @@ from tau_trainer.collection.batched import Policies, act_together, fresh_states,
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.evaluation.episodes import EpisodeLog
 from tau_trainer.files import atomic_write_bytes
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings import RunSettings
 
 EVALUATION_SEED = 2**31
 """Added to the run's seed, so that evaluation and training never share copies or games."""
@@ -46,7 +46,7 @@ class BatchedEvaluation:
     """
 
     def __init__(
-        self, settings: BatchedSettings, sides: Sequence[PolicyAgents], make: Callable[[int, int], BatchedEnv]
+        self, settings: RunSettings, sides: Sequence[PolicyAgents], make: Callable[[int, int], BatchedEnv]
     ) -> None:
         self._settings, self._sides, self._make = settings.evaluation, sides, make
         self._seed = settings.seed + EVALUATION_SEED

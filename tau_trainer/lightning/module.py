@@ -14,9 +14,11 @@ from typing_extensions import override
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics import keys
-from tau_trainer.settings import BatchedSettings, load_batched, resolve_seed
+from tau_trainer.settings import RunSettings, load_batched, resolve_seed
 from tau_trainer.settings.document import Document
+from tau_trainer.settings.gathering import check_trainable
 from tau_trainer.settings.loading import interpret
+from tau_trainer.settings.outlook import untrainable
 from tau_trainer.specs import Json
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import PolicyEntry
@@ -41,7 +43,7 @@ class TauLightningModule(LightningModule):
         SettingsError: the settings are invalid.
     """
 
-    def __init__(self, settings: str | Path | Json | BatchedSettings, overrides: Json | None = None) -> None:
+    def __init__(self, settings: str | Path | Json | RunSettings, overrides: Json | None = None) -> None:
         super().__init__()
         self.settings = resolve_seed(_settings(settings, overrides or {}))
         self.save_hyperparameters({"settings": self.settings.model_dump(mode="json")})
@@ -136,13 +138,12 @@ class _Update(torch.optim.Optimizer):
         closure()
 
 
-def _settings(given: str | Path | Json | BatchedSettings, overrides: Json) -> BatchedSettings:
+def _settings(given: str | Path | Json | RunSettings, overrides: Json) -> RunSettings:
     if isinstance(given, (str, Path)):
         return load_batched(given, overrides)
     if overrides:
         raise SettingsError("overrides are only for a file or a name; change the settings themselves")
-    if isinstance(given, BatchedSettings):
-        return given
-    settings, _ = interpret(Document("settings", dict(given)), {}, False, {}, batched=True)
-    assert isinstance(settings, BatchedSettings)
-    return settings
+    if not isinstance(given, RunSettings):
+        given, _ = interpret(Document("settings", dict(given)), {}, False, {}, batched=True)
+    check_trainable(untrainable(given))
+    return given

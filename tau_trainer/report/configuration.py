@@ -11,8 +11,8 @@ import yaml
 from pydantic import BaseModel
 
 from tau_trainer.errors import TauError
-from tau_trainer.settings import load_settings
-from tau_trainer.settings.batched import BatchedSettings, PolicySettings
+from tau_trainer.settings import RunSettings, load_settings
+from tau_trainer.settings.kinds import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,10 @@ class Configuration:
             settings = load_settings(path)
         except TauError as error:
             return cls(_plain(path), fault=f"{path.name} cannot be read: {error}")
-        learning = {
-            name: behavior
-            for name, behavior in settings.behaviors.items()
-            if not isinstance(behavior, PolicySettings) or behavior.learns
-        }
-        trainers = {name: behavior.trainer_type for name, behavior in learning.items()}
+        trainers = {name: behavior.trainer_type for name, behavior in settings.behaviors.items() if behavior.learns}
         played = settings.env_settings.env_path or "the editor"
-        if isinstance(settings, BatchedSettings):
-            played = f"{settings.environment.num_envs:,} x {settings.environment.name}"
+        if settings.environment is not None:
+            played = f"{settings.played.num_envs:,} x {settings.played.name}"
         return cls(_compared(settings), played, trainers)
 
 
@@ -73,23 +68,24 @@ def _plain(path: Path) -> dict[str, Setting]:
     return {place: Setting(place, value, value) for place, value in values.items() if place}
 
 
-def _compared(settings: BaseModel) -> dict[str, Setting]:
+def _compared(settings: RunSettings) -> dict[str, Setting]:
     """All values with their defaults."""
-    defaults = dict(_flat(_defaults(settings), ""))
+    defaults = dict(_flat(_defaults(settings, on_tensors=settings.environment is not None), ""))
     values = _flat(settings.model_dump(mode="json"), "")
     return {place: Setting(place, value, defaults.get(place)) for place, value in values}
 
 
-def _defaults(model: BaseModel) -> dict[str, Any]:
+def _defaults(model: BaseModel, *, on_tensors: bool) -> dict[str, Any]:
     """Defaults of a section of this kind, with the same entries in its tables."""
     result: dict[str, Any] = {}
     for name in type(model).model_fields:
         value = getattr(model, name)
         bare = type(model).model_construct()
+        bare = bare.on_tensors() if on_tensors and isinstance(bare, Section) else bare
         if isinstance(value, BaseModel):
-            result[name] = _defaults(value)
+            result[name] = _defaults(value, on_tensors=on_tensors)
         elif isinstance(value, dict) and value and all(isinstance(entry, BaseModel) for entry in value.values()):
-            result[name] = {key: _defaults(entry) for key, entry in value.items()}
+            result[name] = {key: _defaults(entry, on_tensors=on_tensors) for key, entry in value.items()}
         else:
             result[name] = bare.model_dump(mode="json", include={name}, warnings=False).get(name)
     return result

@@ -21,7 +21,7 @@ from tau_trainer.remote.job import Job
 from tau_trainer.remote.process import Parent, Target
 from tau_trainer.search.scaling import Probe
 from tau_trainer.search.sizes import resized
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings import RunSettings
 from tau_trainer.settings.document import Location
 
 _EVER = 10**15
@@ -44,7 +44,7 @@ class Prober:
 
     def __init__(
         self,
-        settings: BatchedSettings,
+        settings: RunSettings,
         sizes: Callable[[int], Mapping[Location, int]],
         *,
         seconds: float = 3.0,
@@ -106,7 +106,7 @@ class ProbeEndedError(TauError):
 def work(parent: Parent) -> None:
     """Main function of the process."""
     parent.listen()
-    settings = BatchedSettings.model_validate(parent.arguments["settings"])
+    settings = RunSettings.model_validate(parent.arguments["settings"])
     _be_careful(settings.device)
     try:
         answer = _speed(settings, parent.arguments["seconds"])
@@ -149,7 +149,7 @@ def _be_careful(device: str) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit if most < 0 else min(limit, most), most))
 
 
-def _speed(settings: BatchedSettings, seconds: float) -> dict[str, Any]:
+def _speed(settings: RunSettings, seconds: float) -> dict[str, Any]:
     """Decisions per second of a running run, and its memory in bytes."""
     import torch
 

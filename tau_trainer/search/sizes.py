@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tau_trainer.settings.batched import A2CHyperparameters, BatchedSettings
+from tau_trainer.settings import RunSettings
 from tau_trainer.settings.document import Location
-from tau_trainer.settings.hyperparameters import Hyperparameters, OffPolicyHyperparameters
+from tau_trainer.settings.hyperparameters import A2CHyperparameters, Hyperparameters, OffPolicyHyperparameters
 
 Sizes = dict[Location, int]
 """Settings by their place in the file."""
 
 
-def with_copies(settings: BatchedSettings, num_envs: int) -> Sizes:
+def with_copies(settings: RunSettings, num_envs: int) -> Sizes:
     """Sizes for a number of copies: on-policy buffers scale, so that copies play as many steps between updates.
 
     If a batch is the whole buffer, it stays so. A buffer without a given size grows by itself.
@@ -23,14 +23,14 @@ def with_copies(settings: BatchedSettings, num_envs: int) -> Sizes:
         place = ("behaviors", name, "hyperparameters")
         if settings.behaviors[name].hyperparameters.buffer_size is None:
             continue
-        buffer = max(1, policy["buffer_size"] * num_envs // settings.environment.num_envs)
+        buffer = max(1, policy["buffer_size"] * num_envs // settings.played.num_envs)
         sizes[*place, "buffer_size"] = buffer
         if policy["batch_size"] >= min(policy["buffer_size"], buffer):
             sizes[*place, "batch_size"] = buffer
     return sizes
 
 
-def with_batch(settings: BatchedSettings, batch_size: int) -> Sizes:
+def with_batch(settings: RunSettings, batch_size: int) -> Sizes:
     """Sizes for the largest batch of a policy: the batches of others scale in proportion, up to their buffers."""
     policies = _on_policy(settings)
     largest = max(policy["batch_size"] for policy in policies.values())
@@ -42,7 +42,7 @@ def with_batch(settings: BatchedSettings, batch_size: int) -> Sizes:
     }
 
 
-def batch_range(settings: BatchedSettings) -> tuple[int, int] | None:
+def batch_range(settings: RunSettings) -> tuple[int, int] | None:
     """The largest batch of a policy, and the largest that its buffer allows; None if there is nothing to choose."""
     policies = _on_policy(settings)
     if not policies:
@@ -52,7 +52,7 @@ def batch_range(settings: BatchedSettings) -> tuple[int, int] | None:
     return None if most <= first else (first, most)
 
 
-def resized(settings: BatchedSettings, sizes: Mapping[Location, int]) -> BatchedSettings:
+def resized(settings: RunSettings, sizes: Mapping[Location, int]) -> RunSettings:
     """``settings`` with these sizes."""
     data = settings.model_dump(mode="json")
     for location, value in sizes.items():
@@ -60,13 +60,13 @@ def resized(settings: BatchedSettings, sizes: Mapping[Location, int]) -> Batched
         for key in location[:-1]:
             inner = inner[str(key)]
         inner[str(location[-1])] = value
-    return BatchedSettings.model_validate(data)
+    return RunSettings.model_validate(data)
 
 
-def _on_policy(settings: BatchedSettings) -> dict[str, dict[str, int]]:
+def _on_policy(settings: RunSettings) -> dict[str, dict[str, int]]:
     """Batch and buffer sizes of on-policy policies."""
     return {
-        name: {"batch_size": numbers.batch_size, "buffer_size": _gathered(numbers, settings.environment.num_envs)}
+        name: {"batch_size": numbers.batch_size, "buffer_size": _gathered(numbers, settings.played.num_envs)}
         for name, policy in settings.behaviors.items()
         if policy.learns and not isinstance(numbers := policy.hyperparameters, OffPolicyHyperparameters)
     }

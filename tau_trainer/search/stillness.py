@@ -143,7 +143,8 @@ def _quick(trainer: TrainerSettings) -> TrainerSettings:
     numbers = trainer.hyperparameters
     if isinstance(numbers, OffPolicyHyperparameters):
         return renumbered(trainer, buffer_init_steps=0, steps_per_update=1.0 / LEAST_STEPS)
-    return renumbered(trainer, buffer_size=min(numbers.buffer_size, _MINIBATCHES * numbers.batch_size))
+    most = _MINIBATCHES * numbers.batch_size
+    return renumbered(trainer, buffer_size=min(numbers.buffer_size or most, most))
 
 
 def _seconds_a_step(costs: list[Cost]) -> dict[str, float]:

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from tau_trainer.settings.batched import BatchedSettings
+import warnings
+from typing import Any
+
 from tau_trainer.settings.document import find_config, shipped_names
 from tau_trainer.settings.engines import ATTACH, EDITOR, GODOT, HEADLESS_PREFIX, EngineSettings, EnvSettings
 from tau_trainer.settings.hyperparameters import (
@@ -76,7 +78,6 @@ __all__ = [
     "HEADLESS_PREFIX",
     "AgentHyperparameters",
     "AsyncTrainerSettings",
-    "BatchedSettings",
     "CheckpointSettings",
     "ClusterSettings",
     "CollectionSettings",
@@ -132,3 +133,10 @@ __all__ = [
     "shipped_names",
     "trainer_type",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "BatchedSettings":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("a batched run has RunSettings with `environment`; use these", DeprecationWarning, stacklevel=2)
+    return RunSettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -148,6 +149,53 @@ class PPOHyperparameters(POCAHyperparameters):
         return half if halves and self.updates_per_buffer != 1 else self.buffer_size
 
 
+class A2CHyperparameters(Hyperparameters):
+    """Hyperparameters of A2C, with WarpDrive's names if it has them."""
+
+    batch_size: PositiveInt = 64
+    """Decisions in one gradient step. If only buffer_size is given, it is the default, so an update is one step."""
+    buffer_size: PositiveInt | None = None  # type: ignore[assignment]
+    """Decisions collected before an update (``train_batch_size``); null = 512, or on tensors eight per agent if that is
+    more."""
+    learning_rate: PositiveSchedule = 1e-3
+    """Step size of the optimizer at the start (``lr``), or its own schedule."""
+    learning_rate_schedule: Schedule = "linear"
+    """Linear: down to 1e-10 at max_steps."""
+    vf_loss_coeff: NaturalFloat = 0.5
+    """Factor on the mean squared error of the values."""
+    entropy_coeff: NaturalSchedule = 0.01
+    """Coefficient of the entropy bonus, or its own schedule."""
+    entropy_coeff_schedule: Schedule = "constant"
+    """Linear: down to 1e-5 at max_steps."""
+    lambd: Fraction = 0.95
+    """Lambda of generalized advantage estimation; 1: full discounted returns."""
+    max_grad_norm: PositiveFloat | None = 0.5
+    """Maximum norm of gradients; null = no limit (``clip_grad_norm: false``)."""
+    normalize_advantage: Bool = True
+    """Scale advantages to mean 0 and deviation 1 over the update's decisions."""
+    normalize_return: Bool = False
+    """Scale the returns that values learn in the same way."""
+    shared_critic: Bool = False
+    """Policy and value function share one body."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_step(cls, data: Any) -> Any:
+        """If buffer_size is given, an omitted batch_size is equal to it."""
+        if not isinstance(data, dict) or data.get("buffer_size") is None:
+            return data
+        return {"batch_size": data["buffer_size"]} | data
+
+    def gathered(self, agents: int) -> int:
+        """Decisions before an update; ``agents``: decisions in one step of copies on tensors."""
+        return self.buffer_size or max(512, 8 * agents)
+
+    @property
+    def rollout_size(self) -> int:
+        """New decisions that an update waits for, if they are not of copies on tensors."""
+        return self.gathered(1)
+
+
 class OffPolicyHyperparameters(Hyperparameters):
     """Hyperparameters of algorithms that learn from a replay buffer."""
 
@@ -278,6 +326,8 @@ class SACLNHyperparameters(OffPolicyHyperparameters):
 
 class DQNHyperparameters(OffPolicyHyperparameters):
     """Hyperparameters of deep Q-learning; names are border's if it has them."""
+
+    tensor_defaults: ClassVar[Mapping[str, Any]] = {"steps_per_update": 64.0}
 
     learning_rate: PositiveSchedule = 1e-3
     """Step size of the optimizer at the start, or its own schedule."""

@@ -6,9 +6,10 @@ ML-Agents refuses ``1e4`` as a whole number and reads the text ``'false'`` as tr
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, LiteralString
+from typing import Annotated, Any, ClassVar, LiteralString, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError
@@ -24,9 +25,20 @@ class Section(BaseModel):
 
     model_config = FORBID_UNKNOWN | ConfigDict(frozen=True)
 
+    tensor_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Defaults that differ if experience comes from a batched environment."""
+
     def changed(self, key: str) -> bool:
         """Whether its value is not the default."""
         return bool(getattr(self, key) != type(self).model_fields[key].default)
+
+    def on_tensors(self) -> Self:
+        """The same section, with :attr:`tensor_defaults` for keys that are not set."""
+        changed = {key: value for key, value in self.tensor_defaults.items() if key not in self.model_fields_set}
+        changed |= {key: value.on_tensors() for key, value in self if isinstance(value, Section)}
+        found = self.model_copy(update=changed)
+        found.model_fields_set.intersection_update(self.model_fields_set)  # a default is not a set key
+        return found
 
     def refuse(self, text: LiteralString, *keys: str) -> None:
         """Raise pydantic's error with ``text``, which contains ``{key}``, for the first changed key of ``keys``."""

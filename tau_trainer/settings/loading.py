@@ -17,7 +17,6 @@ from pydantic import BaseModel, ValidationError
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings.batched import POLICIES, BatchedSettings, PolicySettings, PPOPolicySettings, is_batched
 from tau_trainer.settings.document import Document, Location, find_config, read_document
 from tau_trainer.settings.earlier import LEFT_OUT, dropped, migrated, moved, moved_override, old_format
 from tau_trainer.settings.engines import MOST_ENGINES
@@ -25,6 +24,7 @@ from tau_trainer.settings.kinds import Section
 from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import CODE, Problems, ask_again, did_you_mean, key_path, withheld, without_tags
 from tau_trainer.settings.run import RunSettings
+from tau_trainer.settings.tasks import is_batched
 from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings, trainer_type
 from tau_trainer.specs import Json
 
@@ -42,7 +42,7 @@ def load_settings(
     lenient: bool = False,
     flags: Mapping[str, str] | None = None,
 ) -> RunSettings:
-    """Settings that this version can train; :class:`.BatchedSettings` if the file has an ``environment``.
+    """Settings that this version can train; of a batched run if the file has an ``environment``.
 
     Args:
         path: a YAML file in ML-Agents' format, or the name of a shipped one (``tau3``); None = defaults for every
@@ -59,11 +59,9 @@ def load_settings(
 
 def load_batched(
     path: Path | str, overrides: Json | None = None, flags: Mapping[str, str] | None = None
-) -> BatchedSettings:
+) -> RunSettings:
     """:func:`load_settings` for a file with an ``environment``. Also raises SettingsError for any other file."""
-    settings = load_form(True, path, overrides or {}, False, flags or {})
-    assert isinstance(settings, BatchedSettings)
-    return settings
+    return load_form(True, path, overrides or {}, False, flags or {})
 
 
 def load_form(
@@ -127,10 +125,10 @@ def interpret(
     if code := [place for place in withheld(data) if place[-1] in CODE]:
         raise SettingsError(f"{document.name}: {ask_again(code)}")
     found = is_batched(data)
-    if batched and "environment" in data and not found:
-        problems.add(("behaviors",), "is missing; name the policies there, such as behaviors: {agent: {}}")
-    elif batched and not found:
+    if batched and not found:
         problems.add(("environment",), "is missing, so this file is for tau-train learn; batch requires it")
+    elif found and not data.keys() & {"behaviors", "policies"}:
+        problems.add(("behaviors",), "is missing; name the policies there, such as behaviors: {agent: {}}")
     elif found and batched is False:
         problems.add((), f"is for a batched environment; train it with: tau-train batch {document.name}")
     problems.raise_if_any()
@@ -188,8 +186,6 @@ class _Reader:
         self.lenient = lenient
         self.warn = warn
         self.batched = batched
-        self.form: type[RunSettings] = BatchedSettings if batched else RunSettings
-        self.usual: type[TrainerSettings] = PPOPolicySettings if batched else PPOTrainerSettings
 
     def read(self, data: dict[str, Any]) -> RunSettings:
         """The checked file; raises SettingsError with all problems."""
@@ -202,16 +198,14 @@ class _Reader:
         if isinstance(data.get("behaviors"), dict):
             for name, entry in data["behaviors"].items():
                 if isinstance(entry, dict) and defaults is not None:
-                    entry = over_defaults(defaults, entry, self._class_of)
+                    entry = over_defaults(defaults, entry, self._class_of, batched=self.batched)
                 read[name] = self._trainer(("behaviors", name), entry)
             # Keep the names of behaviors that could not be read: a lesson may refer to them.
-            data["behaviors"] = {name: settings or self.usual.model_validate({}) for name, settings in read.items()}
-            if self.batched and None in read.values():  # common keys are checked once all are valid
-                data["behaviors"] = {"-": self.usual.model_validate({})}
-        file = self._validate(self.form, data, ())
+            data["behaviors"] = {name: settings or PPOTrainerSettings() for name, settings in read.items()}
+        file = self._validate(RunSettings, data, ())
         if file is not None and not self.problems.sentences:
             return file
-        if not self.batched:
+        if not self.batched:  # behaviors of a batched run are compared with each other once all are valid
             self._untrainable(data)
         self.problems.raise_if_any()
         raise AssertionError("unreadable settings have a problem")
@@ -246,15 +240,13 @@ class _Reader:
 
     def _class_of(self, kind: object) -> type[TrainerSettings] | None:
         """The settings class of a ``trainer_type``; None if it is unknown."""
-        if self.batched:
-            return POLICIES.get(str(kind))
         known = isinstance(kind, str) and (kind in plugins.names("trainers") or plugins.is_place("trainers", kind))
         return trainer_type(str(kind)).settings if known else None
 
     def _trainer(self, place: Location, entry: Any) -> TrainerSettings | None:
         """One behavior's settings, of the class of its trainer_type."""
         if not isinstance(entry, dict):
-            return self._validate(self.usual, entry, place)
+            return self._validate(PPOTrainerSettings, entry, place)
         if "framework" in entry:
             self.warn(f"{self.problems.place((*place, 'framework'))} is deprecated and has no effect")
             entry = {key: value for key, value in entry.items() if key != "framework"}
@@ -275,8 +267,6 @@ class _Reader:
 
     def _unknown(self, kind: str) -> str:
         """Message for an unknown ``trainer_type``."""
-        if self.batched:
-            return f"which is not supported on tensors; {did_you_mean(kind, POLICIES)}"
         package = plugins.package_for_mlagents(kind)
         if package is None:
             return f"which is not a trainer type; {did_you_mean(kind, plugins.names('trainers'))}"
@@ -323,21 +313,22 @@ def over_defaults(
     defaults: TrainerSettings,
     behavior: Json,
     class_of: Callable[[object], type[TrainerSettings] | None],
+    *,
+    batched: bool = False,
 ) -> dict[str, Any]:
     """``behavior`` merged over ``default_settings``; ``class_of`` returns the class of a ``trainer_type``.
 
-    As in ML-Agents, all values of the defaults count, also those that the file does not write; in a batched run, only
-    written ones. If the behavior has another trainer type, which ML-Agents does not support, it takes only the
+    As in ML-Agents, all values of the defaults count, also those that the file does not write; in a ``batched`` run,
+    only written ones. If the behavior has another trainer type, which ML-Agents does not support, it takes only the
     hyperparameters that the file writes and that its type has. A fixed player takes no keys of networks.
     """
-    batched = isinstance(defaults, PolicySettings)
     base = defaults.model_dump(exclude_unset=batched)
     kind = class_of(behavior.get("trainer_type", defaults.trainer_type))
     if kind is not None and kind is not type(defaults):
         written = defaults.hyperparameters.model_dump(exclude_unset=True)
         known = _hyperparameter_names(kind)
         base["hyperparameters"] = {name: value for name, value in written.items() if name in known}
-    if isinstance(defaults, PolicySettings) and behavior.get("player") is not None:
+    if behavior.get("player") is not None:
         base = {key: value for key, value in base.items() if key not in defaults.of_networks}
     return deep_merge(base, behavior)
 

@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tau_trainer.settings.batched import BatchedSettings
 from tau_trainer.settings.document import Location
 from tau_trainer.settings.engines import HEADLESS_PREFIX, SENT, plays_unreal
-from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters, POCAHyperparameters
+from tau_trainer.settings.gathering import Finding, blanks, trainers_of
+from tau_trainer.settings.hyperparameters import OffPolicyHyperparameters
 from tau_trainer.settings.parameters import Curriculum, Lesson
 from tau_trainer.settings.problems import Problems, did_you_mean
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.signals import LEARNED, LEARNED_BESIDE
 from tau_trainer.settings.trainers import OfflineTrainerSettings, TrainerSettings
 
-Finding = tuple[Location, str]
-"""The location of a finding, and its message."""
-
 _BESIDE = f"{', '.join(LEARNED_BESIDE[:-1])} and {LEARNED_BESIDE[-1]}"
+_CLOCK = ("max_steps", "summary_freq", "checkpoint_interval", "even_checkpoints")
+"""Keys that must be equal in all behaviors of a batched run, because they play in the same copies, step by step."""
 
 
 def untrainable(file: RunSettings) -> Iterator[Finding]:
     """Everything in ``file`` that this version cannot train."""
-    if isinstance(file, BatchedSettings):
-        return  # its sections refuse such settings themselves
-    for place, settings in _trainers(file):
-        yield from _behavior(place, settings)
+    yield from blanks(file)
+    for place, settings in trainers_of(file):
+        yield from _signals(place, settings)
+    if file.environment is not None:
+        yield from _copies(file)
+        return
     kinds = {isinstance(settings, OfflineTrainerSettings): name for name, settings in file.behaviors.items()}
     if len(kinds) > 1:
         text = f"learns only from recordings, but {kinds[False]} does not; put them into separate files"
@@ -39,20 +40,24 @@ def untrainable(file: RunSettings) -> Iterator[Finding]:
         yield ("collection", "deterministic"), text
 
 
-def _trainers(file: RunSettings) -> list[tuple[Location, TrainerSettings]]:
-    """Locations and trainer settings of all behaviors and of the defaults."""
-    usual = file.default_settings
-    found: list[tuple[Location, TrainerSettings]] = [] if usual is None else [(("default_settings",), usual)]
-    return found + [(("behaviors", name), settings) for name, settings in file.behaviors.items()]
-
-
-def _behavior(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
-    if settings.self_play is not None and isinstance(settings, OfflineTrainerSettings):
-        yield (*place, "self_play"), "needs an engine, but the behavior learns only from recordings; remove it"
-    if settings.behavioral_cloning is not None and settings.trainer_type not in LEARNED_BESIDE:
-        text = f"works only with {_BESIDE}, not with {settings.trainer_type}"
-        yield (*place, "behavioral_cloning"), f"{text}; remove it, or change trainer_type"
-    yield from _signals(place, settings)
+def _copies(file: RunSettings) -> Iterator[Finding]:
+    """What a batched run cannot do with the keys of the whole file, and what its behaviors lack together."""
+    learning = {name: trainer for name, trainer in file.behaviors.items() if trainer.learns}
+    if not file.behaviors:
+        yield ("behaviors",), "is empty; name the policies there, such as behaviors: {agent: {}}"
+    elif not learning:
+        yield (), "has no behavior that learns; give one to_train: true and no player"
+    for key in _CLOCK:
+        given = {getattr(trainer, key): name for name, trainer in learning.items()}
+        if len(given) > 1:
+            said = " and ".join(f"{name} has {key} {number}" for number, name in given.items())
+            yield ("behaviors",), f"play in the same copies, but {said}; set it once, under default_settings"
+    copies, devices = file.played.num_envs, file.devices
+    if copies % devices:
+        text = f"cannot divide {copies} copies among {devices} devices; make environment.num_envs a multiple of it"
+        yield (), text
+    if file.cluster is not None and devices == 1:
+        yield (), "has a cluster (--cluster), which runs all ranks but the first, but one device; add --devices"
 
 
 def _actors(file: RunSettings) -> Iterator[Finding]:
@@ -64,10 +69,6 @@ def _actors(file: RunSettings) -> Iterator[Finding]:
     if file.cluster is not None and file.collection.listen is not None:
         text = "is for engines on other machines, but on a cluster each actor starts its own engine; remove it"
         yield ("collection", "listen"), text
-    for place, settings in _trainers(file):
-        if settings.self_play is not None:
-            text = "needs execution: sync, where one process knows which team learns; remove it, or change execution"
-            yield (*place, "self_play"), text
     engines, actors = file.env_settings.num_envs, file.async_trainer.actors
     if engines not in (1, actors):
         text = (
@@ -77,15 +78,10 @@ def _actors(file: RunSettings) -> Iterator[Finding]:
     if file.env_settings.awaited:
         text = "is async, where actors start their own engines; name a build with env_path (--env)"
         yield ("execution",), text
-    if file.collection.deterministic:
-        text = (
-            "needs execution: sync; with async, set async_trainer.mode: lock_step to let actors and learning take turns"
-        )
-        yield ("collection", "deterministic"), text
 
 
 def _strategy(file: RunSettings) -> Iterator[Finding]:
-    """Settings that do not work with a parameter server."""
+    """Settings of the whole file that do not work with a parameter server."""
     if file.strategy != "parameter_server":
         if file.max_staleness is not None:
             yield ("max_staleness",), "is for a parameter server; remove it, or add strategy: parameter_server"
@@ -93,22 +89,14 @@ def _strategy(file: RunSettings) -> Iterator[Finding]:
     if file.devices == 1:
         yield ("strategy",), "is parameter_server, which needs several learning processes; add devices (--devices N)"
     elif file.staleness_bound < file.devices - 1:
-        text = f"allows only {file.staleness_bound + 1} of {file.devices} devices to learn at a time; raise it to "
-        yield ("max_staleness",), f"{text}at least {file.devices - 1}"
+        text = (
+            f"allows only {file.staleness_bound + 1} of {file.devices} devices to learn at a time; raise it to at "
+            f"least {file.devices - 1}"
+        )
+        yield ("max_staleness",), text
     if file.collection.deterministic or (file.execution == "async" and file.async_trainer.mode == "lock_step"):
         text = "is parameter_server, whose learners run in any order, so no seed is reproducible; use mirrored"
         yield ("strategy",), text
-    for place, trainer in _trainers(file):
-        if isinstance(trainer, OfflineTrainerSettings) or isinstance(trainer.hyperparameters, OffPolicyHyperparameters):
-            text = "does not learn from rollouts, which a parameter server requires; use strategy: mirrored"
-            yield (*place, "trainer_type"), text
-        learned = sorted(trainer.reward_signals.keys() & LEARNED.keys())
-        beside: list[Location] = [("reward_signals", name) for name in learned]
-        shrinks = getattr(trainer.hyperparameters, "shrink_at", None) is not None
-        beside += [("hyperparameters", "shrink_at")] if shrinks else []
-        beside += [(key,) for key in ("self_play", "behavioral_cloning") if getattr(trainer, key) is not None]
-        for keys in beside:
-            yield (*place, *keys), "does not work with strategy: parameter_server; remove one of them"
 
 
 def _lessons(file: RunSettings) -> Iterator[Finding]:
@@ -125,12 +113,16 @@ def _lessons(file: RunSettings) -> Iterator[Finding]:
 
 
 def _signals(place: Location, settings: TrainerSettings) -> Iterator[Finding]:
+    """What is learned beside the policy, with a trainer type or a network that does not support it."""
+    kind, memory = settings.trainer_type, settings.network_settings.memory
+    text = f"works only with {_BESIDE}, not with {kind}; remove it, or change trainer_type"
+    if settings.behavioral_cloning is not None and kind not in LEARNED_BESIDE:
+        yield (*place, "behavioral_cloning"), text
     for name, signal in settings.reward_signals.items():
         where = (*place, "reward_signals", name)
-        if name in LEARNED and settings.trainer_type not in LEARNED_BESIDE:
-            text = f"works only with {_BESIDE}, not with {settings.trainer_type}"
-            yield where, f"{text}; remove it, or change trainer_type"
-        elif signal.asks_policy and settings.network_settings.memory is not None:
+        if name in LEARNED and kind not in LEARNED_BESIDE:
+            yield where, text
+        elif signal.asks_policy and memory is not None:
             yield where, "does not support a policy with memory; remove it, or remove network_settings.memory"
 
 
@@ -163,10 +155,10 @@ def pace(settings: TrainerSettings) -> dict[str, int]:
     if isinstance(hyper, OffPolicyHyperparameters):
         most, least = (max(0, int((steps - hyper.buffer_init_steps) / every)) for every in hyper.decisions_per_step)
         return {"updates": least, "minibatches_per_update": 1} | ({"most_updates": most} if hyper.auto else {})
-    if not isinstance(hyper, POCAHyperparameters):
+    new: int | None = getattr(hyper, "rollout_size", None)
+    if new is None:
         return {}
-    new: int = getattr(hyper, "rollout_size", hyper.buffer_size)
-    minibatches = hyper.num_epoch * max(1, new // hyper.batch_size)
+    minibatches = getattr(hyper, "num_epoch", 1) * max(1, new // hyper.batch_size)
     # An agent's newest decision is not yet experience, so the last steps do not fill a buffer.
     return {"updates": (steps - 1) // new, "new_decisions_per_update": new, "minibatches_per_update": minibatches}
 
@@ -177,7 +169,7 @@ class Outlook:
     def __init__(self, settings: RunSettings, read: Problems) -> None:
         self._settings = settings
         self._data, self._flags = read.document.data, read.flags
-        self._trainers: dict[Location, TrainerSettings] = dict(_trainers(settings))
+        self._trainers: dict[Location, TrainerSettings] = dict(trainers_of(settings))
 
     @property
     def _rollouts(self) -> bool:
@@ -193,14 +185,19 @@ class Outlook:
         """Differences from mlagents-learn."""
         collection = self._settings.collection
         if self._settings.execution == "async":
-            lag = f"with weights at most {self._settings.async_trainer.max_policy_lag:,} gradient steps old"
-            lag = "a rollout ahead of learning" if self._rollouts else lag
+            steps = self._settings.async_trainer.max_policy_lag
+            lag = (
+                "a rollout ahead of learning"
+                if self._rollouts
+                else f"with weights at most {steps:,} gradient steps old"
+            )
             yield (), f"actors play in separate processes, {lag}; mlagents-learn stops the game to learn"
         elif (age := collection.max_policy_age) and not collection.deterministic and not self._threaded:
             text = (
-                f"agents keep acting during an update, with a policy at most {age} update{'s' if age > 1 else ''} old;"
+                f"agents keep acting during an update, with a policy at most {age} update{'s' if age > 1 else ''} old; "
+                "mlagents-learn stops the game, as --set collection.max_policy_age=0 does"
             )
-            yield (), f"{text} mlagents-learn stops the game, as --set collection.max_policy_age=0 does"
+            yield (), text
         if self._settings.torch_settings.device is None:
             text = "learning uses the CPU; mlagents-learn uses a GPU if there is one, as --torch-device cuda does"
             yield (), text
@@ -209,17 +206,22 @@ class Outlook:
             yield (), text
         for place, trainer in self._trainers.items():
             hyper, network = trainer.hyperparameters, trainer.network_settings
-            new = pace(trainer).get("new_decisions_per_update", hyper.buffer_size)
-            if new < hyper.buffer_size:
-                text = f"an update starts with {new:,} new decisions and reuses the others once; mlagents-learn"
-                where = self._at(place, "hyperparameters", "buffer_size")
-                yield where, f"{text} waits for {hyper.buffer_size:,}, as updates_per_buffer: 1 does"
+            new = pace(trainer).get("new_decisions_per_update")
+            if new is not None and new < (hyper.buffer_size or 0):
+                text = (
+                    f"an update starts with {new:,} new decisions and reuses the others once; mlagents-learn waits for "
+                    f"{hyper.buffer_size:,}, as updates_per_buffer: 1 does"
+                )
+                yield self._at(place, "hyperparameters", "buffer_size"), text
             if network.normalize and not isinstance(hyper, OffPolicyHyperparameters):
                 text = "statistics include a buffer after the update that uses it; with mlagents-learn, before"
                 yield self._at(place, "network_settings", "normalize"), text
             if trainer.self_play is not None:
-                text = "if another team learns, no environment is reset, and opponents change with the next episode;"
-                yield self._at(place, "self_play"), f"{text} mlagents-learn resets, and changes opponents during games"
+                text = (
+                    "if another team learns, no environment is reset, and opponents change with the next episode; "
+                    "mlagents-learn resets, and changes opponents during games"
+                )
+                yield self._at(place, "self_play"), text
         for place, lesson, last in self._lessons():
             end = lesson.completion_criteria
             if end is not None and not last and end.measure == "reward" and not end.min_lesson_length:
@@ -297,10 +299,12 @@ class Outlook:
             hyper, network, facts = trainer.hyperparameters, trainer.network_settings, pace(trainer)
             new = facts.get("new_decisions_per_update")
             if facts and not facts["updates"]:
-                text = f"is {trainer.max_steps:,}, which ends before the first update, so nothing would be learned"
-                yield self._at(place, "max_steps"), f"{text}; raise it or lower buffer_size"
-            if new is not None and hyper.buffer_size % hyper.batch_size:
-                rest = hyper.buffer_size % hyper.batch_size
+                text = (
+                    f"is {trainer.max_steps:,}, which ends before the first update, so nothing would be learned; raise "
+                    "it or lower buffer_size"
+                )
+                yield self._at(place, "max_steps"), text
+            if new is not None and (rest := (hyper.buffer_size or new) % hyper.batch_size):
                 text = f"is not a multiple of batch_size {hyper.batch_size:,}: each pass leaves out {rest:,} decisions"
                 yield self._at(place, "hyperparameters", "buffer_size"), text
             if new is not None and trainer.time_horizon > new:
@@ -311,12 +315,18 @@ class Outlook:
                 yield self._at(place, "network_settings", "deterministic"), text
             rivals = trainer.self_play
             if rivals is not None and rivals.save_steps >= trainer.max_steps:
-                text = f"is {rivals.save_steps:,} of {trainer.max_steps:,} decisions: no agent plays an earlier policy"
-                yield self._at(place, "self_play", "save_steps"), f"{text} except the first; lower it"
+                text = (
+                    f"is {rivals.save_steps:,} of {trainer.max_steps:,} decisions: no agent plays an earlier policy "
+                    "except the first; lower it"
+                )
+                yield self._at(place, "self_play", "save_steps"), text
             cloning = trainer.behavioral_cloning
             if cloning and not cloning.samples_per_update and isinstance(hyper, OffPolicyHyperparameters):
-                text = f"uses all recordings in every update, and {trainer.trainer_type} has an update every few"
-                yield self._at(place, "behavioral_cloning"), f"{text} decisions; set samples_per_update, such as 512"
+                text = (
+                    f"uses all recordings in every update, and {trainer.trainer_type} has an update every few "
+                    "decisions; set samples_per_update, such as 512"
+                )
+                yield self._at(place, "behavioral_cloning"), text
             if not cloning and not any(signal.strength for signal in trainer.reward_signals.values()):
                 yield (
                     self._at(place, "reward_signals"),

@@ -7,11 +7,18 @@ import difflib
 import itertools
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from tau_trainer.errors import SettingsError
@@ -23,6 +30,9 @@ from tau_trainer.settings.tasks import (
     AsyncTrainerSettings,
     ClusterSettings,
     CollectionSettings,
+    Compile,
+    EnvironmentSettings,
+    EvaluationSettings,
     SweepSettings,
     TauSettings,
 )
@@ -104,8 +114,25 @@ class TorchSettings(Section):
 
 
 class RunSettings(Section):
-    """All settings of a file, in ML-Agents' format with our additions, validated and complete with all defaults."""
+    """All settings of a file, in ML-Agents' format with our additions, validated and complete with all defaults.
 
+    With an ``environment``, it is a batched run: that environment's copies are tensors, and no engine plays.
+    """
+
+    for_engines: ClassVar[tuple[str, ...]] = (
+        *("engine_settings", "environment_parameters", "tau", "collection", "execution", "async_trainer"),
+        *("strategy", "max_staleness"),
+    )
+    """Keys without a meaning in a batched run."""
+    for_tensors: ClassVar[tuple[str, ...]] = ("environment", "evaluation", "compile")
+    """Keys without a meaning in any other run."""
+
+    environment: EnvironmentSettings | None = None
+    """The batched environment and its copies; None = engines, environments of other packages, or recordings."""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    """Evaluation episodes during and after training, of a batched run."""
+    compile: Compile = "auto"
+    """When to compile stepping and acting of a batched run."""
     default_settings: AnyTrainerSettings | None = None
     """Defaults of every behavior; also used for behaviors that the file does not name."""
     behaviors: dict[str, AnyTrainerSettings] = Field(default_factory=dict)
@@ -165,6 +192,63 @@ class RunSettings(Section):
             raise PydanticCustomError("clash", "{said}", {"said": said})
         return value
 
+    @field_validator("env_settings", mode="before")
+    @classmethod
+    def _seed_alone(cls, value: object, info: ValidationInfo) -> object:
+        """In a batched run, the seed is the only key of env_settings."""
+        if info.data.get("environment") is None:
+            return value
+        for key in value if isinstance(value, Mapping) else ():
+            if key in EnvSettings.model_fields and key != "seed":
+                where = " (set copies with environment.num_envs)" if key == "num_envs" else ""
+                text = "has {key}, which is for engines{where}; remove it"
+                raise PydanticCustomError("for_engines", text, {"key": key, "where": where})
+        return value
+
+    @field_validator("default_settings", "behaviors")
+    @classmethod
+    def _usual_on_tensors(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.data.get("environment") is None:
+            return value
+        if isinstance(value, dict):
+            return {name: trainer.on_tensors() for name, trainer in value.items()}
+        return value and value.on_tensors()
+
+    @model_serializer(mode="wrap")
+    def _readable(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit the keys that have no meaning here, so that the result can be read again."""
+        values: dict[str, Any] = handler(self)
+        if self.environment is not None and "env_settings" in values:
+            values["env_settings"] = {"seed": self.seed}
+        left_out = self.for_tensors if self.environment is None else self.for_engines
+        return {key: value for key, value in values.items() if key not in left_out}
+
+    @property
+    def played(self) -> EnvironmentSettings:
+        """The environment of a batched run."""
+        assert self.environment is not None, "only of a batched run"
+        return self.environment
+
+    @property
+    def device(self) -> str:
+        """The device for learning, and for the tensors of a batched run."""
+        return self.torch_settings.device or "cpu"
+
+    def on(self, device: str) -> Self:
+        """The same settings on that device."""
+        chosen = self.torch_settings.model_copy(update={"device": device})
+        return self.model_copy(update={"torch_settings": chosen})
+
+    @property
+    def seed(self) -> int:
+        """The random seed; -1: a random one."""
+        return self.env_settings.seed
+
+    @property
+    def clock(self) -> TrainerSettings:
+        """A behavior of a batched run that learns; duration and intervals are the same for all of them."""
+        return next(trainer for trainer in self.behaviors.values() if trainer.learns)
+
     @property
     def staleness_bound(self) -> int:
         """``max_staleness``, or its default."""
@@ -216,9 +300,6 @@ def full_key(key: str) -> str:
     return f"behaviors.*.{key}" if section in TrainerSettings.model_fields else key
 
 
-SettingsT = TypeVar("SettingsT", bound=RunSettings)
-
-
 def check_device(settings: RunSettings) -> None:
     """Try ``torch_settings.device``; imports torch only if a device other than the CPU is named.
 
@@ -251,7 +332,7 @@ def _fixed(seed: int, chosen: CheckpointSettings) -> int:
     return secrets.randbelow(_RANDOM_SEEDS)
 
 
-def resolve_seed(settings: SettingsT) -> SettingsT:
+def resolve_seed(settings: RunSettings) -> RunSettings:
     """Settings whose run seed, and that of every sampler, is a fixed number of at least 0.
 
     Samplers without a seed get the run's seed plus a running index over all such parameters, as in ML-Agents.
@@ -271,10 +352,8 @@ def resolve_seed(settings: SettingsT) -> SettingsT:
         fixed = value.sampler_parameters.model_copy(update={"seed": next(index)})
         return value.model_copy(update={"sampler_parameters": fixed})
 
-    parameters = {name: seeded(value) for name, value in (settings.environment_parameters or {}).items()}
-    return settings.model_copy(
-        update={
-            "env_settings": settings.env_settings.model_copy(update={"seed": seed}),
-            "environment_parameters": None if settings.environment_parameters is None else parameters,
-        }
-    )
+    changed: dict[str, Any] = {"env_settings": settings.env_settings.model_copy(update={"seed": seed})}
+    if settings.environment_parameters is not None:
+        parameters = {name: seeded(value) for name, value in settings.environment_parameters.items()}
+        changed["environment_parameters"] = parameters
+    return settings.model_copy(update=changed)

@@ -112,7 +112,7 @@ LEARNED = {
 }
 """Signals that are learned together with the policy: ``module:Class`` of a
 :class:`tau_trainer.rewards.learned.LearnedReward`."""
-LEARNED_BESIDE = ("ppo", "poca", "mappo", "sac", "sac_ln")
+LEARNED_BESIDE = ("ppo", "a2c", "poca", "mappo", "sac", "sac_ln")
 """Trainers that support learned signals and ``behavioral_cloning``."""
 
 

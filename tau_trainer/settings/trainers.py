@@ -6,12 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, SerializeAsAny, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    Tag,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings.hyperparameters import (
+    A2CHyperparameters,
     DDPGHyperparameters,
     DQNHyperparameters,
     Hyperparameters,
@@ -111,6 +123,26 @@ class TrainerSettings(Section):
     """Play against earlier versions of the policy; ``{}`` means the defaults."""
     behavioral_cloning: BehavioralCloningSettings | None = None
     """Imitate demonstrations in addition."""
+    agents: tuple[Text, ...] | None = None
+    """With a batched environment: the behavior's agents, by name or by the part of the name before the number; null =
+    all agents."""
+    to_train: Bool = True
+    """With a batched environment: whether the policy learns; if False, it acts without changing."""
+    player: Text | None = None
+    """A fixed player of the batched environment that acts instead of a network."""
+
+    tensor_defaults: ClassVar[Mapping[str, Any]] = {"max_steps": 1_000_000}
+    of_networks: ClassVar[frozenset[str]] = frozenset(
+        {"trainer_type", "hyperparameters", "network_settings", "reward_signals", "init_path"}
+    )
+    """Keys that have no meaning for a player."""
+    of_copies: ClassVar[tuple[str, ...]] = ("agents", "to_train", "player")
+    """Keys that only a batched environment gives a meaning."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether training changes the policy."""
+        return self.to_train and self.player is None
 
     @property
     def checkpoint_every(self) -> int:
@@ -132,6 +164,22 @@ class TrainerSettings(Section):
             return data
         network = data.get("network_settings") or {}
         return {**data, "network_settings": {"goal_conditioning_type": "none", **network}}
+
+    @model_validator(mode="after")
+    def _players_are_no_networks(self) -> Self:
+        given = self.of_networks & self.model_fields_set
+        if self.player is not None and given:
+            text = "has a player, which has no network, and {key}; remove one of them"
+            raise PydanticCustomError("player", text, {"key": min(given)})
+        return self
+
+    @model_serializer(mode="wrap")
+    def _readable(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit the network's keys for a player, and unused keys of batched environments: neither could be read back."""
+        values: dict[str, Any] = handler(self)
+        left_out = {key for key in self.of_copies if not self.changed(key)}
+        left_out |= frozenset() if self.player is None else self.of_networks
+        return {key: value for key, value in values.items() if key not in left_out}
 
     @model_validator(mode="after")
     def _even_needs_count(self) -> Self:
@@ -170,6 +218,21 @@ class PPOTrainerSettings(TrainerSettings):
 
     trainer_type: Literal["ppo"] = "ppo"
     hyperparameters: PPOHyperparameters = PPOHyperparameters()
+
+
+class A2CTrainerSettings(TrainerSettings):
+    """A behavior that A2C trains."""
+
+    trainer_type: Literal["a2c"] = "a2c"
+    hyperparameters: A2CHyperparameters = A2CHyperparameters()
+    reward_signals: RewardSignals = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings(gamma=0.98)})
+
+    @field_validator("reward_signals", mode="before")
+    @classmethod
+    def _its_own_gamma(cls, value: Any) -> Any:
+        """An extrinsic signal without a gamma gets A2C's."""
+        extrinsic = value.get("extrinsic") if isinstance(value, Mapping) else None
+        return {**value, "extrinsic": {"gamma": 0.98, **extrinsic}} if isinstance(extrinsic, Mapping) else value
 
 
 class SACTrainerSettings(TrainerSettings):
@@ -299,6 +362,7 @@ class TrainerType:
 
 
 PPO_TRAINER = TrainerType(PPOTrainerSettings, "tau_trainer.algorithms.ppo:PPO")
+A2C_TRAINER = TrainerType(A2CTrainerSettings, "tau_trainer.algorithms.a2c:A2C")
 SAC_TRAINER = TrainerType(SACTrainerSettings, "tau_trainer.algorithms.off_policy.sac:SAC")
 SAC_LN_TRAINER = TrainerType(SACLNTrainerSettings, "tau_trainer.algorithms.off_policy.sac_ln:SACLN")
 DQN_TRAINER = TrainerType(DQNTrainerSettings, "tau_trainer.algorithms.off_policy.dqn:DQN")

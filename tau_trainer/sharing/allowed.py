@@ -195,7 +195,7 @@ HYPERPARAMETERS: Rule = {
 SIGNAL: Rule = {**_each(NUMBER, "gamma strength learning_rate encoding_size num_epoch use_actions use_vail"),
                 "network_settings": NETWORK, "demo_path": DEMONSTRATIONS}  # fmt: skip
 BEHAVIOR: Rule = {
-    "trainer_type": Stays(_own("trainers", "", "a2c"), CODE, asked=True),
+    "trainer_type": Stays(_own("trainers"), CODE, asked=True),
     "hyperparameters": HYPERPARAMETERS,
     "network_settings": NETWORK,
     "reward_signals": {"*": SIGNAL},

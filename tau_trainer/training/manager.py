@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from tau_trainer.errors import TauError
 from tau_trainer.metrics import Recorder, RunReport, RunSnapshot, TerminalMode
@@ -21,14 +20,14 @@ from tau_trainer.runs.collector import Collector
 from tau_trainer.runs.folder import called
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import Begin, Session, start
-from tau_trainer.settings import BatchedSettings, RunSettings, check_device, dump_settings, resolve_seed
+from tau_trainer.settings import RunSettings, check_device, dump_settings, resolve_seed
+from tau_trainer.settings.gathering import check_trainable
+from tau_trainer.settings.outlook import untrainable
 from tau_trainer.settings.problems import check_chosen
 from tau_trainer.training.elsewhere import machines_of
 from tau_trainer.training.plan import RunKind, RunPlan, is_offline, make_plan
 from tau_trainer.training.resuming import check_resume
 from tau_trainer.training.task import sized
-
-SettingsT = TypeVar("SettingsT", bound=RunSettings)
 
 
 class ParallelTrainerManager:
@@ -60,9 +59,10 @@ class ParallelTrainerManager:
         """
         begin: Begin
         check_chosen(settings, *(["env_settings"] if settings.checkpoint_settings.inference else []))
+        check_trainable(untrainable(settings))
         check_device(settings)
         settings = resolve_seed(_called(settings))
-        if isinstance(settings, BatchedSettings):
+        if settings.environment is not None:
             from tau_trainer.training.batched.api import collector_of
 
             begin = partial(collector_of, settings)
@@ -154,17 +154,17 @@ def _starting(plan: RunPlan) -> str:
     return f"{f'preparing for {plan.environment}' if plan.invitation else engines}, seed {plan.seed}"
 
 
-def _called(settings: SettingsT) -> SettingsT:
+def _called(settings: RunSettings) -> RunSettings:
     """Settings with a run id. If the user chose none, it is named after the environment or behavior, with a number."""
-    if isinstance(settings, BatchedSettings):
-        name = settings.environment.name.rpartition(":")[2]
+    if settings.environment is not None:
+        name = settings.played.name.rpartition(":")[2]
     else:
         name = next(iter(settings.behaviors), settings.checkpoint_settings.run_id)
     chosen = called(settings.checkpoint_settings, name)
     return settings.model_copy(update={"checkpoint_settings": chosen})
 
 
-def lasting(settings: SettingsT) -> SettingsT:
+def lasting(settings: RunSettings) -> RunSettings:
     """Settings to start the run with again: without the flags by which this start resumed or replaced a run."""
     once = settings.checkpoint_settings.model_copy(update={"resume": False, "force": False, "load_model": False})
     return settings.model_copy(update={"checkpoint_settings": once})

@@ -161,7 +161,7 @@ class RecordingsCollector(Collector):
         demonstration = read_demonstrations([settings.demo_path], images=images)
         name = name or demonstration.spec.short_name
         spec = replace(demonstration.spec, name=name)
-        device = self.settings.torch_settings.device or "cpu"
+        device = self.settings.device
         setup = Setup(spec, settings, self.settings.env_settings.seed, 1, device, images=images)
         algorithm = make_algorithm(setup)
         assert isinstance(algorithm, Offline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,13 +26,11 @@ from tau_trainer.settings import (
     RunSettings,
     TrainerSettings,
 )
+from tau_trainer.settings.gathering import BATCHED_PREFIX, Way, blanks, check_trainable
 from tau_trainer.settings.parameters import AnyParameter
-from tau_trainer.settings.signals import LEARNED
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.task import Task, task_of
 
-BATCHED_PREFIX = "batched:"
-"""Prefix of an ``--env`` whose copies are tensors."""
 RunKind = Literal["parallel", "learn"]
 
 _SEED_RANGE = 1 << 24
@@ -156,13 +155,8 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
             for recordings in _recordings(name, trainer):
                 _check_recordings(*recordings)
             _check_opponents(name, trainer)
-    if command == "parallel" and any(isinstance(trainer, OfflineTrainerSettings) for _, trainer in _trainers(settings)):
-        raise SettingsError("`parallel` trains pairs, but the file's trainer_type learns from recordings; use `learn`")
-    at_self_play = [name for name, trainer in _trainers(settings) if trainer.self_play is not None]
-    if command == "parallel" and at_self_play:
-        raise SettingsError(
-            f"{at_self_play[0]}.self_play is for teams in a game, but `parallel` trains pairs at a task; use `learn`"
-        )
+    if command == "parallel":
+        check_trainable(itertools.chain(blanks(settings, Way.PAIRS), blanks(settings)))
     env, task = settings.env_settings, task_of(settings)
     pairs, limit, shared = env.engines, None, True
     spare, population, elsewhere = 0, False, False
@@ -220,7 +214,7 @@ def make_plan(command: RunKind, settings: RunSettings, log_folder: Path) -> RunP
 
 def _check_population(settings: RunSettings, task: Task) -> None:
     """Raises SettingsError for settings that pairs without engines do not support."""
-    path, trainers = settings.env_settings.env_path, [trainer for _, trainer in _trainers(settings)]
+    path = settings.env_settings.env_path
     game = f"{BATCHED_PREFIX}{task.batched}"
     wrong = {
         f"--env {path}: the pairs of this task play {game}; `tau-train batch` trains on other batched environments": (
@@ -233,17 +227,6 @@ def _check_population(settings: RunSettings, task: Task) -> None:
         ),
         f"--env {path} trains all pairs at once; remove --max-concurrent (tau.max_concurrent)": (
             task.max_concurrent is not None
-        ),
-        f"--env {path} trains all pairs in one process; remove --devices (devices)": settings.devices > 1,
-        f"--env {path} starts no engine; remove --env-args": bool(settings.env_settings.env_args),
-        f"--env {path} does not use environment_parameters; remove them": bool(settings.environment_parameters),
-        f"--env {path} trains only with ppo; set trainer_type: ppo, or use --env headless:tau": any(
-            trainer.trainer_type != "ppo" for trainer in trainers
-        ),
-        f"--env {path} learns only from its own reward; remove behavioral_cloning and all signals except "
-        "extrinsic in reward_signals, or use --env headless:tau": any(
-            trainer.behavioral_cloning is not None or trainer.reward_signals.keys() & LEARNED.keys()
-            for trainer in trainers
         ),
     }
     for sentence, is_so in wrong.items():

@@ -14,8 +14,8 @@ from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder, atomic_write_json
 from tau_trainer.settings import ExportChoice, RunSettings, load_settings
-from tau_trainer.settings.batched import is_batched
 from tau_trainer.settings.document import read_document
+from tau_trainer.settings.tasks import is_batched
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.task import Task, task_of

@@ -16,7 +16,7 @@ from tau_trainer.cli.options import (
     OutputFlags,
     RunFlags,
 )
-from tau_trainer.settings import BatchedSettings, PPOTrainerSettings, RunSettings, TauSettings
+from tau_trainer.settings import PPOTrainerSettings, RunSettings, TauSettings
 from tau_trainer.settings.problems import known_keys, section_at
 
 GROUPS = (RunFlags, BatchFlags, PairFlags, ManyEngineFlags, LearningFlags, OutputFlags, LegacyFlags)
@@ -26,7 +26,7 @@ GROUPS = (RunFlags, BatchFlags, PairFlags, ManyEngineFlags, LearningFlags, Outpu
 def test_the_settings_behind_the_flags_exist(group: type) -> None:
     for _, path, _ in overridden(group):
         parts = path.split(".")
-        root: type = BatchedSettings if group is BatchFlags else RunSettings
+        root: type = RunSettings
         if parts[:2] == ["behaviors", "*"]:
             root, parts = PPOTrainerSettings, parts[2:]
         assert parts[-1] in known_keys(section_at(root, parts[:-1])), path

@@ -11,7 +11,7 @@ from typing_extensions import override
 from tau_trainer.algorithms.batched import Acted, TensorActor
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.evaluation.batched import EVALUATION_SEED, BatchedEvaluation
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings.run import RunSettings
 from tests.envs.batched.counting import Counting
 
 
@@ -67,7 +67,7 @@ class Adding:
 
 
 def evaluation(copies: int, most: int, made: list[BatchedEnv], right: int = 1) -> BatchedEvaluation:
-    settings = BatchedSettings.model_validate(
+    settings = RunSettings.model_validate(
         {
             "environment": {"name": "cartpole"},
             "behaviors": {"agent": {"trainer_type": "ppo"}},

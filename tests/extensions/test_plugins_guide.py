@@ -43,10 +43,10 @@ def test_the_package_of_the_guide_trains_and_records(tmp_path: Path) -> None:
         for group, found in groups.items()
     ]
     site = install(tmp_path / "site", "\n".join(points))
-    for name in ("a2c.py", "means.py"):
+    for name in ("one_step.py", "means.py"):
         (site / name).write_text(code[name])
     behavior = {
-        "trainer_type": "a2c",
+        "trainer_type": "one_step",
         "hyperparameters": {"batch_size": 64, "buffer_size": 64},
         "network_settings": {"hidden_units": 16, "num_layers": 1},
         "max_steps": 400,
@@ -77,14 +77,14 @@ def test_a_trainer_for_mlagents_is_named_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without importing it: it needs mlagents, which this Python cannot have."""
-    point = "[mlagents.trainer_type]\na2c = mlagents_trainer_plugin.a2c.a2c_trainer:get_type_and_setting\n"
+    point = "[mlagents.trainer_type]\na4c = mlagents_trainer_plugin.a4c.a4c_trainer:get_type_and_setting\n"
     monkeypatch.syspath_prepend(install(tmp_path / "site", point, "mlagents-trainer-plugin"))
     config = tmp_path / "config.yaml"
-    config.write_text("behaviors:\n  Basic: {trainer_type: a2c}\n")
+    config.write_text("behaviors:\n  Basic: {trainer_type: a4c}\n")
     with pytest.raises(SettingsError) as error:
         load_settings(config)
     sentence = (
-        "behaviors.Basic.trainer_type is 'a2c', which the package mlagents-trainer-plugin provides for mlagents-learn: "
+        "behaviors.Basic.trainer_type is 'a4c', which the package mlagents-trainer-plugin provides for mlagents-learn: "
         "it uses classes of mlagents and cannot train here; docs/guides/extending.md shows what to change"
     )
     assert str(error.value) == f"{config}:2: {sentence}"

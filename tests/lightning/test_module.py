@@ -18,7 +18,7 @@ from lightning.pytorch.loggers import CSVLogger
 
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.lightning import PerformanceCallback, ResetCallback, TauDataModule, TauLightningModule
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings.run import RunSettings
 from tau_trainer.training.batched.playing import Playing
 
 pytestmark = [
@@ -41,8 +41,8 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def settings(environment: str = "cartpole", num_envs: int = 8, **policies: Any) -> BatchedSettings:
-    return BatchedSettings.model_validate(
+def settings(environment: str = "cartpole", num_envs: int = 8, **policies: Any) -> RunSettings:
+    return RunSettings.model_validate(
         {
             "environment": {"name": environment, "num_envs": num_envs},
             "behaviors": policies or {"agent": {**PPO, **SMALL}},

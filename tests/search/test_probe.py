@@ -17,14 +17,14 @@ from tau_trainer.search import probe
 from tau_trainer.search.probe import ProbeEndedError, Prober
 from tau_trainer.search.scaling import Probe, scaled
 from tau_trainer.search.sizes import batch_range, resized, with_batch, with_copies
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings.run import RunSettings
 from tests.waiting import HANG_S
 
 PPO = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 16, "buffer_size": 64}}
 
 
-def settings(num_envs: int = 4, policy: dict[str, Any] | None = None, **arguments: Any) -> BatchedSettings:
-    return BatchedSettings.model_validate(
+def settings(num_envs: int = 4, policy: dict[str, Any] | None = None, **arguments: Any) -> RunSettings:
+    return RunSettings.model_validate(
         {
             "environment": {"name": "tests.search.sized:Fragile", "num_envs": num_envs, "arguments": arguments},
             "behaviors": {"all": policy or PPO},
@@ -145,7 +145,7 @@ def test_sizes_keep_the_steps_between_updates() -> None:
         ("behaviors", "all", "hyperparameters", "buffer_size"): 256,
     }
     again = resized(chosen, with_copies(chosen, 16))
-    assert again.environment.num_envs == 16
+    assert again.played.num_envs == 16
     assert again.behaviors["all"].hyperparameters.buffer_size == 256
     assert again.behaviors["all"].hyperparameters.batch_size == 16
     assert again.seed == chosen.seed
@@ -170,7 +170,7 @@ def test_batches_grow_together_up_to_their_buffers() -> None:
         "left": {"agents": ["left"], **PPO},
         "right": {"agents": ["right"], "trainer_type": "ppo", "hyperparameters": {"batch_size": 8, "buffer_size": 64}},
     }
-    chosen = BatchedSettings.model_validate(several)
+    chosen = RunSettings.model_validate(several)
     assert batch_range(chosen) == (16, 128)
     sizes = {place[1]: size for place, size in with_batch(chosen, 128).items()}
     assert sizes == {"left": 64, "right": 64}

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tau_trainer import settings as module
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import dump_settings, load_batched, resolve_seed
+from tau_trainer.settings import RunSettings, dump_settings, load_batched, load_settings, resolve_seed
 
 FILE = """environment: {name: tag_continuous, num_envs: 100, arguments: {num_runners: 5}}
 behaviors:
@@ -31,7 +32,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_what_a_file_says(file: Path) -> None:
     settings = load_batched(file, {"environment.num_envs": "1e3", "behaviors.*.agents": ["a"], "env_settings.seed": 5})
-    assert (settings.environment.num_envs, settings.environment.arguments) == (1000, {"num_runners": 5})
+    assert (settings.played.num_envs, settings.played.arguments) == (1000, {"num_runners": 5})
     assert {name: one.agents for name, one in settings.behaviors.items()} == {"tagger": ("a",), "runner": ("a",)}
     tagger, runner = settings.behaviors.values()
     assert (tagger.learns, runner.learns) == (True, False)
@@ -132,7 +133,22 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
             "entropy_coef",
             "behaviors.tagger.hyperparameters.entropy_coef: unknown key; did you mean",
         ),
-        ("a2c", "a3c", "behaviors.tagger.trainer_type is 'a3c', which is not supported on tensors; did you mean a2c?"),
+        ("a2c", "a2x", "behaviors.tagger.trainer_type is 'a2x', which is not a trainer type; did you mean a2c?"),
+        (
+            "player: random",
+            "trainer_type: sac",
+            "tag.yaml:9: behaviors.runner.trainer_type is sac, which is not supported",
+        ),
+        (
+            "player: random",
+            "trainer_type: poca",
+            "is poca, which learns from groups, but batched environments have none",
+        ),
+        (
+            "player: random",
+            "trainer_type: bc\n    demo_path: x",
+            "is bc, which learns only from recordings; use another",
+        ),
         ("num_envs: 100", "num_envs: 0", "tag.yaml:1: environment.num_envs must be at least 1, not 0"),
         ("num_envs", "numenvs", "environment.numenvs: unknown key; did you mean num_envs?"),
         (
@@ -149,20 +165,19 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
         (
             "player: random",
             "trainer_type: dqn\n    network_settings: {memory: {}}",
-            "has network_settings.memory, which only ppo and a2c support on",
+            "behaviors.runner.network_settings.memory is supported on tensors only with ppo and a2c; remove it",
         ),
         (
             "player: random",
             "trainer_type: ppo\n    hyperparameters: {updates_per_buffer: 2}",
-            "updates_per_buffer 2, which only works with engines",
+            "behaviors.runner.hyperparameters.updates_per_buffer works only with engines; remove it",
         ),
         (
             "player: random",
             "trainer_type: ppo\n    hyperparameters: {shrink_at: 0.7}",
-            "hyperparameters.shrink_at, which only works with engines",
+            "behaviors.runner.hyperparameters.shrink_at works only with engines; remove it",
         ),
         ("[[0, 1e-3], [1e6, 1e-4]]", "[[5, 1e-3], [5, 1e-4]]", "must be points [step, value] with increasing steps"),
-        ("behaviors:", "behaviors: {}\nx:", "behaviors must have at least 1 entries"),
         (
             "behaviors:",
             "policy:",
@@ -192,17 +207,17 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
         (
             "agents: [tagger]",
             "time_horizon: 9",
-            "behaviors.tagger has time_horizon, which only works with engines; remove",
+            "tag.yaml:4: behaviors.tagger.time_horizon works only with engines; remove it",
         ),
         (
             FILE.split("\n")[4] + "\n" + FILE.split("\n")[5],
             "    trainer_type: dqn\n    reward_signals: {extrinsic: {}, rnd: {}}",
-            "behaviors.tagger has reward_signals other than extrinsic, which only ppo and a2c support on tensors",
+            "tag.yaml:6: behaviors.tagger.reward_signals.rnd works only with ppo, a2c, poca, mappo, sac and sac_ln",
         ),
         (
             "agents: [tagger]",
             "reward_signals: {rnd: {}}",
-            "behaviors.tagger has no reward_signals.extrinsic, which is required on tensors; add it, with strength: 0",
+            "behaviors.tagger.reward_signals has no extrinsic, which is required on tensors; add it, with strength: 0",
         ),
         (
             "player: random",
@@ -243,7 +258,8 @@ def test_a_cluster_has_the_ranks_but_the_first(file: Path) -> None:
 def test_learned_rewards_are_learned_in_one_process(file: Path) -> None:
     given = {f"behaviors.tagger.reward_signals.{name}.strength": 0.1 for name in ("extrinsic", "rnd")} | {"devices": 2}
     with pytest.raises(
-        SettingsError, match=r"behaviors\.tagger has reward_signals that learn in one process only; remove devices"
+        SettingsError,
+        match=r"behaviors\.tagger\.reward_signals\.rnd is learned in one process only; remove it, or devices",
     ):
         load_batched(file, given)
     assert set(load_batched(file, given | {"devices": 1}).behaviors["tagger"].reward_signals) == {"extrinsic", "rnd"}
@@ -273,3 +289,37 @@ def test_a_file_for_engines_is_told_apart() -> None:
         SettingsError, match=r"CartPole\.yaml: environment is missing, so this file is for tau-train learn"
     ):
         load_batched("CartPole")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{environment: {name: cartpole}, behaviors: {}}", "behaviors is empty; name the policies there, such as"),
+        ("{behaviors: {A: {agents: [a]}}}", "behaviors.A.agents is for a batched environment (`environment`), which"),
+        ("{behaviors: {A: {player: random}}}", "behaviors.A.player is for a batched environment"),
+        ("{behaviors: {A: {}}, evaluation: {}}", "evaluation is for a batched environment (`environment`), which the"),
+        ("{behaviors: {A: {}}, compile: off}", "compile is for a batched environment"),
+    ],
+)
+def test_what_only_one_of_the_two_ways_has(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as error:
+        load_settings(file)
+    assert sentence in str(error.value)
+
+
+def test_defaults_on_tensors_are_not_written_values() -> None:
+    given = {"trainer_type": "dqn"}
+    run = RunSettings.model_validate({"environment": {"name": "cartpole"}, "behaviors": {"A": given}})
+    agent, usual = run.behaviors["A"], RunSettings.model_validate({"behaviors": {"A": given}}).behaviors["A"]
+    assert (agent.max_steps, getattr(agent.hyperparameters, "steps_per_update", None)) == (1_000_000, 64.0)
+    assert (usual.max_steps, getattr(usual.hyperparameters, "steps_per_update", None)) == (500_000, 2.0)
+    assert agent.model_fields_set == {"trainer_type"}
+
+
+def test_the_earlier_name_of_a_batched_runs_settings() -> None:
+    with pytest.warns(DeprecationWarning, match="RunSettings with `environment`"):
+        assert module.BatchedSettings is RunSettings
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = module.nothing

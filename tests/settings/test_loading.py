@@ -185,7 +185,7 @@ behaviors:
     lines = str(error.value).splitlines()
     assert lines[0] == "2 problems in the settings:"
     assert any(
-        ":3: behaviors.A.behavioral_cloning works only with ppo, poca, mappo, sac and sac_ln, not with dqn; remove"
+        ":3: behaviors.A.behavioral_cloning works only with ppo, a2c, poca, mappo, sac and sac_ln, not with dqn; remove"
         in line
         for line in lines
     )

@@ -187,11 +187,11 @@ CASES = {
     ),
     "curiosity beside what cannot have it": (
         "behaviors: {A: {trainer_type: td3, reward_signals: {extrinsic: {}, curiosity: {}}}}",
-        "behaviors.A.reward_signals.curiosity works only with ppo, poca, mappo, sac and sac_ln, not with td3",
+        "behaviors.A.reward_signals.curiosity works only with ppo, a2c, poca, mappo, sac and sac_ln, not with td3",
     ),
     "a learned signal without a policy that it could ask": (
         "behaviors: {A: {trainer_type: bc, demo_path: x, reward_signals: {extrinsic: {}, airl: {demo_path: x}}}}",
-        "behaviors.A.reward_signals.airl works only with ppo, poca, mappo, sac and sac_ln, not with bc;",
+        "behaviors.A.reward_signals.airl works only with ppo, a2c, poca, mappo, sac and sac_ln, not with bc;",
     ),
     "a learned signal beside a memory": (
         "behaviors: {A: {reward_signals: {airl: {demo_path: x}}, network_settings: {memory: {}}}}",

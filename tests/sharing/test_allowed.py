@@ -18,7 +18,6 @@ from tau_trainer import plugins
 from tau_trainer.envs.batched import registry
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.headless.args import parse_args
-from tau_trainer.settings.batched import POLICIES, BatchedSettings
 from tau_trainer.settings.exploration import NOISES, VALUE_EXPLORATIONS
 from tau_trainer.settings.hyperparameters import Hyperparameters
 from tau_trainer.settings.kinds import TableSchema
@@ -41,7 +40,7 @@ from tau_trainer.sharing.allowed import (
 )
 
 Leaf = tuple[tuple[str, ...], Any]
-TRAINERS = [*(trainer_type(name).settings for name in plugins.own("trainers")), *POLICIES.values()]
+TRAINERS = [trainer_type(name).settings for name in plugins.own("trainers")]
 NAMES_OF = {
     "behavior": "a behavior that is compared with",
     "name": "a lesson, in curves",
@@ -115,11 +114,10 @@ def rule_at(place: tuple[str, ...]) -> Any:
 
 LEAVES: dict[tuple[str, ...], list[Any]] = {}
 """Every place of a settings file, and what its value may be, but for None."""
-for model in (RunSettings, BatchedSettings):
-    for found_place, found_kind in _fields(model, ()):
-        kinds_there = LEAVES.setdefault(found_place, [])
-        if found_kind is not NoneType and found_kind not in kinds_there:
-            kinds_there.append(found_kind)
+for found_place, found_kind in _fields(RunSettings, ()):
+    kinds_there = LEAVES.setdefault(found_place, [])
+    if found_kind is not NoneType and found_kind not in kinds_there:
+        kinds_there.append(found_kind)
 
 
 def is_text(kind: Any) -> bool:

@@ -36,8 +36,7 @@ from tau_trainer.memory import TensorRollout
 from tau_trainer.search.probe import Prober
 from tau_trainer.search.sizes import with_copies
 from tau_trainer.settings import NetworkSettings
-from tau_trainer.settings.batched import POLICIES, PolicySettings
-from tau_trainer.settings.trainers import PPOTrainerSettings
+from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings, trainer_type
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tau_trainer.training.batched import compiling
 from tools.bench import batched, learner, tables, trainers
@@ -85,7 +84,7 @@ def algorithms(plan: Plan) -> Iterator[Task | Row]:
     """PPO, A2C and DQN, in three ways each."""
     cell = batched.Cell("cartpole", 256 if plan.small else 10_000)
     ways = {"as it is": nothing, "compiled": compiled, "stepping and acting as CUDA graphs": graphed}
-    for kind in POLICIES:
+    for kind in ("a2c", "ppo", "dqn"):
         play = batched.Play(partial(settings_of, kind))
         for way, change in ways.items():
             what = f"{kind}, {cell.copies:,} copies, {way}"
@@ -98,14 +97,16 @@ def algorithms(plan: Plan) -> Iterator[Task | Row]:
                 yield Task(what, (STEPS,), _rate(cell, plan, replace(play, change=change)))
 
 
-def settings_of(kind: str, cell: batched.Cell) -> PolicySettings:
+def settings_of(kind: str, cell: batched.Cell) -> TrainerSettings:
     """PPO in four epochs of eight minibatches, A2C in one step, DQN by its own numbers."""
     if kind == "a2c":
         return batched.a2c(cell)
     rows = batched.HORIZON * cell.copies * cell.agents
     numbers = {"buffer_size": rows, "batch_size": rows // 8, "num_epoch": 4} if kind == "ppo" else {}
     shape = {"hidden_units": batched.HIDDEN[cell.name], "num_layers": batched.LAYERS_OF_NETWORK}
-    return POLICIES[kind].model_validate({"hyperparameters": numbers, "network_settings": shape})
+    return (
+        trainer_type(kind).settings.model_validate({"hyperparameters": numbers, "network_settings": shape}).on_tensors()
+    )
 
 
 def _rate(cell: batched.Cell, plan: Plan, play: batched.Play) -> Callable[[], tuple[float, ...]]:

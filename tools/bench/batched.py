@@ -40,7 +40,8 @@ from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.envs.batched import BatchedEnv, registry
 from tau_trainer.memory import Work
-from tau_trainer.settings.batched import A2CHyperparameters, A2CPolicySettings, PolicySettings
+from tau_trainer.settings.hyperparameters import A2CHyperparameters
+from tau_trainer.settings.trainers import A2CTrainerSettings, TrainerSettings
 from tools.bench import tables, timed_envs
 from tools.peers import CACHE, GYMNAX, STABLE_BASELINES3, VMAS, ensure_peer
 
@@ -102,7 +103,7 @@ class Rate:
 class Play:
     """How a policy plays."""
 
-    settings: Callable[[Cell], PolicySettings] = lambda cell: a2c(cell)
+    settings: Callable[[Cell], TrainerSettings] = lambda cell: a2c(cell)
     change: Callable[[BatchedEnv, TensorActor], None] = lambda env, actor: None
     """A change to both after the environment has started."""
 
@@ -217,10 +218,10 @@ def seated(env: BatchedEnv, cell: Cell, play: Play = Play()) -> tuple[GradientAl
     return learner, collector
 
 
-def a2c(cell: Cell) -> A2CPolicySettings:
+def a2c(cell: Cell) -> A2CTrainerSettings:
     """One gradient step for each rollout."""
     rows = HORIZON * cell.copies * cell.agents
-    return A2CPolicySettings.model_validate(
+    return A2CTrainerSettings.model_validate(
         {
             "trainer_type": "a2c",
             "hyperparameters": {"buffer_size": rows, "batch_size": rows},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from tau_trainer.models.actor_critic import CLOCK
 from tau_trainer.models.distributions import forbidden_of
 from tau_trainer.models.heads import Acting
 from tau_trainer.rewards.streams import EXTRINSIC
-from tau_trainer.settings.batched import BatchedDQNHyperparameters
+from tau_trainer.settings.hyperparameters import DQNHyperparameters
 from tau_trainer.specs import FloatArray, Json
 
 _REPLAY, _TARGET = "replay.", "target."
@@ -53,9 +53,9 @@ class DQNLearner(GradientAlgorithm):
                 "use trainer_type: ppo"
             )
         super().__init__(setup)
-        self._hyperparameters = hyperparameters = cast("BatchedDQNHyperparameters", setup.settings.hyperparameters)
+        self._hyperparameters = hyperparameters = DQNHyperparameters.of(setup.settings.hyperparameters)
         # Copies step together, so a gradient step that needs fewer decisions than one step of all has to wait.
-        self.horizon = max(1, math.ceil(hyperparameters.steps_per_update / setup.copies.decisions))
+        self.horizon = max(1, math.ceil(hyperparameters.decisions_per_step[1] / setup.copies.decisions))
         self.module = ActionValues(
             setup.spec,
             setup.settings.network_settings,
@@ -114,7 +114,7 @@ class DQNLearner(GradientAlgorithm):
         if self._held < self._least:
             return statistics
         # Agents that had left count too, because counting the others would wait for the device.
-        self._owed += rollout.decisions / hyperparameters.steps_per_update
+        self._owed += rollout.decisions / hyperparameters.decisions_per_step[1]
         steps, self._owed = int(self._owed), self._owed % 1.0  # the fraction is left for the next update
         if not steps:
             return statistics

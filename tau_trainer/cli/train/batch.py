@@ -11,7 +11,7 @@ from tau_trainer.cli.running import prepare, train
 from tau_trainer.errors import SettingsError
 
 if TYPE_CHECKING:
-    from tau_trainer.settings import BatchedSettings
+    from tau_trainer.settings import RunSettings
 
 Config = Annotated[str | None, Parameter(help="YAML file, or the name of a shipped one.")]
 
@@ -37,7 +37,7 @@ def batch(
     return train("learn", settings, output)
 
 
-def _scaled(settings: BatchedSettings, shown: OutputFlags) -> BatchedSettings:
+def _scaled(settings: RunSettings, shown: OutputFlags) -> RunSettings:
     """The settings with the fastest sizes for this machine. Raises SettingsError if the run is resumed."""
     from tau_trainer.cli.train.scale import ScaleFlags, search, show
     from tau_trainer.search.sizes import resized

@@ -26,7 +26,8 @@ from tau_trainer.settings import (
     TrainerSettings,
     shared_out,
 )
-from tau_trainer.settings.outlook import Finding, Outlook, pace, untrainable
+from tau_trainer.settings.gathering import Finding
+from tau_trainer.settings.outlook import Outlook, pace, untrainable
 from tau_trainer.settings.parameters import AnyParameter, Lesson
 from tau_trainer.settings.problems import Problems
 from tau_trainer.shown import shown
@@ -186,7 +187,8 @@ def _trainer_rows(trainer: TrainerSettings) -> Iterator[tuple[str, str]]:
         "rewards",
         ", ".join(f"{name} (gamma {signal.gamma:g}, strength {signal.strength:g})" for name, signal in signals),
     )
-    yield "memory", f"buffer_size {hyper.buffer_size:,}, batch_size {hyper.batch_size:,}"
+    buffer = hyper.buffer_size or getattr(hyper, "rollout_size", 0)  # a2c has no fixed size
+    yield "memory", f"buffer_size {buffer:,}, batch_size {hyper.batch_size:,}"
     if facts:
         new = facts.get("new_decisions_per_update")
         each = f", one for every {new:,} new decisions" if new else ""
@@ -233,7 +235,7 @@ def _run_rows(settings: RunSettings) -> Iterator[tuple[str, str]]:
         "plays" if chosen.inference else "resumes" if chosen.resume else "replaces" if chosen.force else "creates"
     )
     yield "results", f"{beginning} {Path(chosen.results_dir, chosen.run_id)}"
-    learns = settings.torch_settings.device or "cpu"
+    learns = settings.device
     if settings.devices > 1:
         served = f"a parameter server, staleness at most {settings.staleness_bound}"
         learns += f", {settings.devices} processes: " + ("mirrored" if settings.strategy == "mirrored" else served)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tau_trainer.search.probe import Prober
     from tau_trainer.search.scaling import Probe, Scaling
     from tau_trainer.search.sizes import Sizes
-    from tau_trainer.settings import BatchedSettings
+    from tau_trainer.settings import RunSettings
 
 _BAR = 24
 """Signs of the chart's longest bar."""
@@ -107,7 +107,7 @@ def scale(
     return 0
 
 
-def search(settings: BatchedSettings, flags: ScaleFlags, *, silent: bool = False) -> Found:
+def search(settings: RunSettings, flags: ScaleFlags, *, silent: bool = False) -> Found:
     """Find the number of copies, then the batch size. Ctrl-C stops and keeps the results; a second one quits at once.
 
     Raises:

@@ -31,7 +31,7 @@ from tau_trainer.games.polyhedra.sides import Hironaka
 from tau_trainer.runs.callbacks import Callbacks
 from tau_trainer.runs.collector import Conclusion
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.batched import BatchedSettings, PolicySettings
+from tau_trainer.settings import RunSettings, TrainerSettings
 from tau_trainer.specs import Json
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import PolicyEntry
@@ -80,7 +80,7 @@ class HironakaPlaying(Playing):
 
     env: Hironaka
 
-    def __init__(self, settings: BatchedSettings, ranks: Ranks, callbacks: Callbacks) -> None:
+    def __init__(self, settings: RunSettings, ranks: Ranks, callbacks: Callbacks) -> None:
         roles: tuple[Role, Role] = ("host", "agent")
         players = {role: settings.behaviors[role].player for role in roles}
         self._fixed: dict[Role, Player] = {
@@ -97,7 +97,7 @@ class HironakaPlaying(Playing):
 
     @override
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
-        played = self.settings.environment
+        played = self.settings.played
         arguments = {**played.arguments, "sides": tuple(self.settings.behaviors)}
         options = {"seed": seed, "device": self.settings.device, "starts": played.starts, "pool": played.pool}
         env = make(played.name, num_envs, **options, **arguments)  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ class HironakaCollector(CopiesCollector):
 
     playing: HironakaPlaying
 
-    def __init__(self, settings: BatchedSettings, run: Run, ranks: Ranks | None = None) -> None:
+    def __init__(self, settings: RunSettings, run: Run, ranks: Ranks | None = None) -> None:
         # A compiled step would keep the other side's old network.
         super().__init__(settings.model_copy(update={"compile": "off"}), run, ranks)
         self._rho_of: dict[str, Any] = {}
@@ -135,7 +135,7 @@ class HironakaCollector(CopiesCollector):
 
     @override
     @staticmethod
-    def check(settings: BatchedSettings) -> None:
+    def check(settings: RunSettings) -> None:
         """Raises SettingsError if the policies are not ``host`` and ``agent``, have a memory, or leave a key out.
 
         Raises it for several ranks too: each side plays against the other's current network, which ranks would have to
@@ -163,7 +163,7 @@ class HironakaCollector(CopiesCollector):
                     )
 
     @override
-    def make_playing(self, settings: BatchedSettings, ranks: Ranks) -> HironakaPlaying:
+    def make_playing(self, settings: RunSettings, ranks: Ranks) -> HironakaPlaying:
         return HironakaPlaying(settings, ranks, self.run.callbacks)
 
     @override
@@ -201,7 +201,7 @@ class HironakaCollector(CopiesCollector):
 
     @property
     def _setting(self) -> MatchSettings:
-        arguments = self.settings.environment.arguments
+        arguments = self.settings.played.arguments
         rules = Rules(reposition=arguments["reposition"], rescale=arguments["scale_observation"])
         sizes = arguments["dimension"], arguments["max_num_points"], arguments["max_value"]
         return MatchSettings(*sizes, self.settings.evaluation.max_episode_steps, rules)
@@ -230,7 +230,7 @@ class HironakaCollector(CopiesCollector):
         return found._replace(files=files, failures=failures, verdict=table(before, after))
 
 
-def _unsaid(policy: PolicySettings) -> list[str]:
+def _unsaid(policy: TrainerSettings) -> list[str]:
     """Keys that were left at their defaults, dotted."""
     missing = ["trainer_type"] if "trainer_type" not in policy.model_fields_set else []
     if "gamma" not in policy.reward_signals["extrinsic"].model_fields_set:

@@ -180,7 +180,7 @@ def player_of(role: Role, name: str, results_dir: str = "results") -> Player:
     if folder is None:
         raise SettingsError(f"--{role} {name}: neither a run nor a fixed {role}; {did_you_mean(name, known)}")
     settings = load_batched(folder / "configuration.yaml")
-    played = settings.environment
+    played = settings.played
     if played.name != "hironaka":
         raise SettingsError(f"--{role} {name}: is a run of {played.name}, not of hironaka; name one that is")
     policy = settings.behaviors[role]

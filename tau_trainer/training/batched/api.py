@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tau_trainer.metrics import RunReport, TerminalMode
 from tau_trainer.runs.collector import Collector
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings import RunSettings
 from tau_trainer.shown import shown
 from tau_trainer.training.elsewhere import check_room, connected
 
@@ -23,7 +23,7 @@ _FOLLOW = "tau_trainer.training.batched.playing:follow"
 
 
 def train_batched(
-    settings: BatchedSettings, terminal: TerminalMode = "auto", command_line: Sequence[str] | None = None
+    settings: RunSettings, terminal: TerminalMode = "auto", command_line: Sequence[str] | None = None
 ) -> RunReport:
     """Train the policies of a batched environment: :func:`tau_trainer.train`, under an earlier name."""
     from tau_trainer.training.api import train
@@ -32,9 +32,9 @@ def train_batched(
 
 
 @contextmanager
-def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
+def collector_of(settings: RunSettings, run: Run) -> Iterator[Collector]:
     """The collector that plays and learns."""
-    played = settings.environment
+    played = settings.played
     run.say(f"{played.num_envs:,} copies of {played.name} on {settings.device}, seed {settings.seed}")
     with run.abandonable():
         import torch
@@ -54,7 +54,7 @@ def collector_of(settings: BatchedSettings, run: Run) -> Iterator[Collector]:
 
 
 @contextmanager
-def _others(settings: BatchedSettings, run: Run) -> Iterator[Others]:
+def _others(settings: RunSettings, run: Run) -> Iterator[Others]:
     """The other ranks: on this machine, or on a cluster. Raises ClusterError."""
     from tau_trainer.training.batched.ranks import Others
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings.batched import PolicySettings
+from tau_trainer.settings import TrainerSettings
 from tau_trainer.settings.problems import did_you_mean
 
 
-def assigned(policies: Mapping[str, PolicySettings], agents: Sequence[str]) -> dict[str, list[int]]:
+def assigned(policies: Mapping[str, TrainerSettings], agents: Sequence[str]) -> dict[str, list[int]]:
     """Numbers of the agents of each policy, each once, ascending.
 
     Raises:
@@ -32,7 +32,7 @@ def assigned(policies: Mapping[str, PolicySettings], agents: Sequence[str]) -> d
     return found
 
 
-def _numbers(policy: str, settings: PolicySettings, agents: Sequence[str]) -> list[int]:
+def _numbers(policy: str, settings: TrainerSettings, agents: Sequence[str]) -> list[int]:
     if settings.agents is None:
         return list(range(len(agents)))
     groups: dict[str, list[int]] = {}

@@ -12,7 +12,7 @@ import torch
 
 from tau_trainer.algorithms.batched import TensorActor
 from tau_trainer.envs.batched.contract import BatchedEnv
-from tau_trainer.settings.batched import Compile
+from tau_trainer.settings.tasks import Compile
 
 _log = logging.getLogger(__name__)
 _COMPILER = ("torch._dynamo", "torch._inductor")

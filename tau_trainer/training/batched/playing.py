@@ -28,7 +28,7 @@ from tau_trainer.metrics import keys
 from tau_trainer.metrics.summary import Statistics
 from tau_trainer.plugins import is_place
 from tau_trainer.runs.callbacks import NOBODY, Callbacks, UpdateInfo
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Aggregation, Json
 from tau_trainer.training.batched.assignment import assigned
 from tau_trainer.training.batched.compiling import choose
@@ -63,13 +63,13 @@ class Playing:
         SettingsError: it cannot start.
     """
 
-    def __init__(self, settings: BatchedSettings, ranks: Ranks | None = None, callbacks: Callbacks = NOBODY) -> None:
+    def __init__(self, settings: RunSettings, ranks: Ranks | None = None, callbacks: Callbacks = NOBODY) -> None:
         self.settings = settings
         self._callbacks = callbacks
         self.ranks = ranks or Ranks()
-        if is_place("batched", settings.environment.name):  # written by the user
-            check_first_steps(settings.environment.name, self._few)
-        self.env = self.make_env(settings.environment.num_envs, settings.seed, self.ranks)
+        if is_place("batched", settings.played.name):  # written by the user
+            check_first_steps(settings.played.name, self._few)
+        self.env = self.make_env(settings.played.num_envs, settings.seed, self.ranks)
         agents_of = assigned(settings.behaviors, self.env.agents)
         self.policies = [self.make_seat(name, agents) for name, agents in agents_of.items()]
         self.learning = [entry for entry in self.policies if entry.learns]
@@ -104,13 +104,13 @@ class Playing:
 
     def _few(self, num_envs: int, *, seed: int, device: str | torch.device | None = None) -> BatchedEnv:
         """A few copies to check."""
-        played = self.settings.environment
+        played = self.settings.played
         place = self.settings.device if device is None else device
         return make(played.name, num_envs, seed=seed, device=place, starts=played.starts, **played.arguments)
 
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
         """Make ``num_envs`` copies; with ``ranks``, only this rank's share of them."""
-        played = self.settings.environment
+        played = self.settings.played
         share = (ranks or Ranks()).share(num_envs)
         return make(
             played.name,
@@ -360,7 +360,7 @@ _FOLLOWED: tuple[Callable[[Playing], object], ...] = (
 def follow(ranks: Ranks, device: torch.device, asked: Json) -> None:
     """Run another rank of a run with these settings."""
     torch.set_num_threads(1)
-    settings = BatchedSettings.model_validate(asked["settings"]).on(str(device))
+    settings = RunSettings.model_validate(asked["settings"]).on(str(device))
     playing = Playing(settings, ranks)
     if settings.compile == "on":
         choose("on", playing.env, [(entry.actor, entry.agents) for entry in playing.policies], 0)

@@ -12,7 +12,7 @@ from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.envs.batched.contract import BatchedEnv
 from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics.summary import Statistics
-from tau_trainer.settings.batched import PolicySettings
+from tau_trainer.settings import TrainerSettings
 from tau_trainer.specs import BehaviorSpec, Json
 from tau_trainer.training.batched.players import FixedPlayer
 from tau_trainer.training.learning.returns import EpisodeReturns
@@ -32,7 +32,7 @@ class PolicyEntry:
     """A policy and its agents."""
 
     name: str
-    settings: PolicySettings
+    settings: TrainerSettings
     agents: list[int]
     spec: BehaviorSpec
     actor: TensorActor

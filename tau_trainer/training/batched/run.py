@@ -19,7 +19,8 @@ from tau_trainer.runs.callbacks import EvaluationInfo
 from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.batched import BatchedSettings, Compile
+from tau_trainer.settings import RunSettings
+from tau_trainer.settings.tasks import Compile
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import PolicyEntry
@@ -36,7 +37,7 @@ class CopiesCollector(Collector):
 
     command = "batch"
 
-    def __init__(self, settings: BatchedSettings, run: Run, ranks: Ranks | None = None) -> None:
+    def __init__(self, settings: RunSettings, run: Run, ranks: Ranks | None = None) -> None:
         self.check(settings)
         self.settings, self.run = settings, run
         self.playing = self.make_playing(settings, ranks or Ranks())
@@ -64,11 +65,11 @@ class CopiesCollector(Collector):
             )
 
     @staticmethod
-    def check(settings: BatchedSettings) -> None:
+    def check(settings: RunSettings) -> None:
         """Raise SettingsError if it cannot play with these settings. Also called before other ranks start."""
         return
 
-    def make_playing(self, settings: BatchedSettings, ranks: Ranks) -> Playing:
+    def make_playing(self, settings: RunSettings, ranks: Ranks) -> Playing:
         """Make the copies and their policies."""
         return Playing(settings, ranks, self.run.callbacks)
 
@@ -117,7 +118,7 @@ class CopiesCollector(Collector):
     @property
     @override
     def subject(self) -> str:
-        return f"{self.playing.env.num_envs:,} x {self.settings.environment.name}"
+        return f"{self.playing.env.num_envs:,} x {self.settings.played.name}"
 
     @property
     @override

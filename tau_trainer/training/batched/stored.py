@@ -11,9 +11,9 @@ from tau_trainer.export import export_onnx
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
-from tau_trainer.settings.batched import EvaluationSettings
 from tau_trainer.settings.loading import load_batched
 from tau_trainer.settings.problems import check_chosen
+from tau_trainer.settings.tasks import EvaluationSettings
 from tau_trainer.training.batched.run import CopiesCollector, collector_type
 
 
@@ -27,7 +27,7 @@ def _opened(folder: RunFolder) -> Iterator[CopiesCollector]:
         changes["evaluation"] = settings.evaluation.model_copy(update={"episodes": EvaluationSettings().episodes})
     settings = settings.on("cpu").model_copy(update=changes)
     with MetricsHub([]) as hub:
-        yield collector_type(settings.environment.name)(settings, Run(folder, hub, settings.seed, plays=True))
+        yield collector_type(settings.played.name)(settings, Run(folder, hub, settings.seed, plays=True))
 
 
 def export_batched(

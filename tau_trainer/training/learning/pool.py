@@ -148,7 +148,7 @@ class LearnerPool:
         settings = self._plan.settings.of_behavior(spec.short_name)
         if self._served:
             settings = shared_out(settings, self._plan.settings.devices)
-        device = self._plan.settings.torch_settings.device or "cpu"
+        device = self._plan.settings.device
         env = self._plan.settings.env_settings
         setup = Setup(
             spec,
@@ -215,7 +215,7 @@ class LearnerPool:
         """The processes that learn together: on one behavior after another, or each on its own piece of work."""
         if not self._processes:
             settings, machines = self._plan.settings, self._machines
-            count, device = settings.devices, settings.torch_settings.device or "cpu"
+            count, device = settings.devices, settings.device
             ranked = Ranked(count, device, self._plan.log_folder, _threads(count if machines is None else 1))
             if machines is not None:
                 self._away.append(machines.place(0, 0))

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tau_trainer.settings import TrainerSettings
-from tau_trainer.settings.batched import PolicySettings
 
 
 class EpisodeReturns:
@@ -27,7 +26,7 @@ class EpisodeReturns:
         ended: number of all episodes since it was made.
     """
 
-    def __init__(self, settings: TrainerSettings | PolicySettings) -> None:
+    def __init__(self, settings: TrainerSettings) -> None:
         self.count = self.ended = 0
         self._settings = settings
         self._newest = deque[tuple[int, float]]()

@@ -116,7 +116,7 @@ class PopulationTrainer(ParallelTrainer[Pair]):
         members = self._members = [
             learner.handle for learner in self._learners if isinstance(learner.handle, MemberLearner)
         ]
-        device, copies = self._plan.settings.torch_settings.device or "cpu", self._task.copies
+        device, copies = self._plan.settings.device, self._task.copies
         env = self._task.batched_env(torch.cat([seeds_of(seed + pair.id, copies) for pair in self.pairs]), device)
         algorithms = [member.algorithm for member in members if isinstance(member.algorithm, PPO)]
         assert len(algorithms) == len(self._learners)

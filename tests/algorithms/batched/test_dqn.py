@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from pydantic import ValidationError
 
 from tau_trainer.algorithms.base import Setup, TensorCopies
 from tau_trainer.algorithms.batched.actors import ExploringActor
@@ -21,7 +20,8 @@ from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics import keys
 from tau_trainer.models.normalizer import Normalizer
 from tau_trainer.settings import NetworkSettings, RewardSignalSettings
-from tau_trainer.settings.batched import BatchedDQNHyperparameters, DQNPolicySettings
+from tau_trainer.settings.hyperparameters import DQNHyperparameters
+from tau_trainer.settings.trainers import DQNTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.batched.test_on_policy import learn
 from tests.envs.batched.counting import Counting
@@ -42,8 +42,8 @@ def learner_of(
 ) -> DQNLearner:
     given: dict[str, Any] = {"batch_size": 16, "buffer_size": 200, "steps_per_update": 6.0, "learning_rate": 0.01}
     given |= {"learning_rate_schedule": "constant", "buffer_init_steps": 0, **numbers}
-    settings = DQNPolicySettings(
-        hyperparameters=BatchedDQNHyperparameters.model_validate(given),
+    settings = DQNTrainerSettings(
+        hyperparameters=DQNHyperparameters.model_validate(given),
         network_settings=network,
         reward_signals={"extrinsic": RewardSignalSettings(gamma=gamma)},
         max_steps=max_steps,
@@ -348,24 +348,8 @@ def test_what_does_not_fit_changes_nothing() -> None:
         assert all((other.state()[0][name] == values).all() for name, values in before.items())
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"n_step": 3},
-        {"prioritized": {}},
-        {"hindsight": {}},
-        {"noisy": True},
-        {"exploration": {"type": "boltzmann_gumbel"}},
-    ],
-    ids=str,
-)
-def test_what_is_not_there_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="on tensors"):
-        BatchedDQNHyperparameters.model_validate(given)
-
-
 def test_continuous_actions_are_refused() -> None:
-    settings = DQNPolicySettings(hyperparameters=BatchedDQNHyperparameters())
+    settings = DQNTrainerSettings(hyperparameters=DQNHyperparameters())
     spec = BehaviorSpec("host", (ObservationSpec("observation", (2,)),), ActionSpec(1, ()))
     with pytest.raises(SettingsError, match=r"behaviors\.host: dqn chooses among discrete actions"):
         DQNLearner(Setup(spec, settings, 0, copies=TensorCopies(3, 2)))

@@ -24,8 +24,7 @@ from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import TensorRollout, Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
-from tau_trainer.settings.batched import A2CPolicySettings, PolicySettings, PPOPolicySettings
-from tau_trainer.settings.trainers import PPOTrainerSettings
+from tau_trainer.settings.trainers import A2CTrainerSettings, PPOTrainerSettings, TrainerSettings
 from tests.algorithms.experience import random_samples
 from tests.envs.batched.counting import Counting
 
@@ -38,8 +37,8 @@ SPACES: dict[str, ActionSpace] = {
 PLAIN = {"learning_rate": 1.0, "learning_rate_schedule": "constant", "optimizer": "sgd", "max_grad_norm": None}
 
 
-def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None, **numbers: Any) -> PolicySettings:
-    cls = A2CPolicySettings if kind == "a2c" else PPOPolicySettings
+def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None, **numbers: Any) -> TrainerSettings:
+    cls = A2CTrainerSettings if kind == "a2c" else PPOTrainerSettings
     settings = {"network_settings": {"hidden_units": 8, "num_layers": 1} | (network or {})} | {
         "reward_signals": {"extrinsic": {"gamma": gamma}},
         "max_steps": 1000,
@@ -50,7 +49,7 @@ def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None,
     return cls.model_validate({"hyperparameters": given} | settings)
 
 
-def learner_of(settings: PolicySettings, space: ActionSpace, seed: int = 0) -> PPO:
+def learner_of(settings: TrainerSettings, space: ActionSpace, seed: int = 0) -> PPO:
     spec = spec_of("p", spaces.Box(-9.0, 9.0, (D,), np.float32), space)
     learner = make_learner(Setup(spec, settings, seed, copies=TensorCopies(E, A)))
     assert isinstance(learner, PPO)

@@ -18,8 +18,7 @@ from tau_trainer.collection.batched import BatchedCollector
 from tau_trainer.envs.batched import BatchedEnv
 from tau_trainer.memory import StepFacts, TensorRollout, Work
 from tau_trainer.models.actor_critic import MEMORY
-from tau_trainer.settings.batched import PolicySettings
-from tau_trainer.settings.trainers import PPOTrainerSettings
+from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings
 from tests.algorithms.batched.test_on_policy import learn, policy
 from tests.envs.batched.counting import Counting
 from tests.envs.batched.recalling import Recalling
@@ -32,7 +31,7 @@ def network(longest: int = 4, size: int = 8, **more: Any) -> dict[str, Any]:
     return {"memory": {"memory_size": size, "sequence_length": longest}} | more
 
 
-def playing(settings: PolicySettings, env: BatchedEnv, seed: int = 1) -> tuple[PPO, BatchedCollector]:
+def playing(settings: TrainerSettings, env: BatchedEnv, seed: int = 1) -> tuple[PPO, BatchedCollector]:
     spec = spec_of("p", env.observation_space, env.action_space)
     learner = make_learner(Setup(spec, settings, seed, copies=TensorCopies(env.num_envs, env.num_agents)))
     assert isinstance(learner, PPO)

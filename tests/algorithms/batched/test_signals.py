@@ -22,7 +22,7 @@ from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics import keys
-from tau_trainer.settings.batched import PolicySettings
+from tau_trainer.settings.trainers import TrainerSettings
 from tests.algorithms.batched.test_on_policy import SPACES, A, E, T, learn, learner_of, play, policy
 from tests.algorithms.test_cloning import recording
 
@@ -30,7 +30,7 @@ SMALL = {"hidden_units": 8, "num_layers": 1}
 NOVEL = {"strength": 0.5, "gamma": 0.8, "network_settings": SMALL}
 
 
-def with_signals(kind: str, *, gamma: float = 0.9, **signals: Any) -> PolicySettings:
+def with_signals(kind: str, *, gamma: float = 0.9, **signals: Any) -> TrainerSettings:
     settings = policy(kind, gamma, batch_size=8, optimizer="adam", learning_rate=1e-3)
     given = settings.model_dump() | {"reward_signals": {"extrinsic": {"gamma": gamma}, **signals}}
     return type(settings).model_validate(given)

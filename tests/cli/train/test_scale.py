@@ -41,7 +41,7 @@ class Quick(Prober):
     """Tries nothing: six copies are the most, and more of anything is faster."""
 
     def _tried(self, size: int) -> Probe:
-        copies = resized(self._settings, self._sizes(size)).environment.num_envs
+        copies = resized(self._settings, self._sizes(size)).played.num_envs
         if copies > 6:
             return Probe(size, failure="memory", text="OutOfMemoryError: CUDA out of memory")
         return Probe(size, 1000.0 * size, 2**30)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings.batched import PolicySettings, PPOPolicySettings
+from tau_trainer.settings.trainers import PPOTrainerSettings, TrainerSettings
 from tau_trainer.training.batched.assignment import assigned
 
 AGENTS = ("tagger_0", "tagger_1", "runner_0", "runner_1", "host")
 
 
-def policies(**agents: list[str] | None) -> dict[str, PolicySettings]:
-    return {name: PPOPolicySettings.model_validate({"agents": of}) for name, of in agents.items()}
+def policies(**agents: list[str] | None) -> dict[str, TrainerSettings]:
+    return {name: PPOTrainerSettings.model_validate({"agents": of}) for name, of in agents.items()}
 
 
 def test_one_policy_has_all_agents() -> None:

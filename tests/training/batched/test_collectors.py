@@ -13,7 +13,7 @@ from typing_extensions import override
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
 from tau_trainer.settings import load_batched
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.settings.run import RunSettings
 from tau_trainer.training.batched import ranks, train_batched
 from tau_trainer.training.batched.run import CopiesCollector
 from tau_trainer.training.stored import evaluate_copies
@@ -26,7 +26,7 @@ class Own(CopiesCollector):
 
     @override
     @staticmethod
-    def check(settings: BatchedSettings) -> None:
+    def check(settings: RunSettings) -> None:
         if settings.devices > 1:
             raise SettingsError("counting learns alone")
 
@@ -36,7 +36,7 @@ class Own(CopiesCollector):
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchedSettings:
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSettings:
     def found(kind: plugins.Kind) -> dict[str, str]:
         return ({"counting": PLACES[kind]} if kind in PLACES else {}) | plugins._OWN[kind]
 
@@ -52,21 +52,19 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchedSettings
     return load_batched(tmp_path / "counting.yaml")
 
 
-def test_a_package_brings_the_collector_of_its_environment(settings: BatchedSettings) -> None:
+def test_a_package_brings_the_collector_of_its_environment(settings: RunSettings) -> None:
     report = train_batched(settings, "quiet")
     assert report.exit_code == 0
     assert (evaluate_copies(report.folder) or {}) == {"both": {"Evaluation/Agents": 2.0}}
 
 
-def test_it_refuses_settings_before_other_ranks_start(
-    settings: BatchedSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_refuses_settings_before_other_ranks_start(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "gathered", lambda *_: pytest.fail("ranks were started"))
     with pytest.raises(SettingsError, match=r"^counting learns alone$"):
         train_batched(settings.model_copy(update={"devices": 2}), "quiet")
 
 
-def test_what_is_no_collector_is_one_sentence(settings: BatchedSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_collector_is_one_sentence(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLACES, "collectors", PLACES["batched"])
     with pytest.raises(SettingsError, match="the collector of 'counting' is no subclass of CopiesCollector; name a "):
         train_batched(settings, "quiet")

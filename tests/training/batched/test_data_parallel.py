@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.settings.batched import BatchedSettings
+from tau_trainer.errors import SettingsError
+from tau_trainer.settings.run import RunSettings
 from tau_trainer.training.batched.api import train_batched
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import PolicyEntry
@@ -26,8 +27,8 @@ COUNTING = "tests.envs.batched.counting:Counting"
 PPO = {"batch_size": 40, "buffer_size": 192, "num_epoch": 2, "learning_rate": 1e-3}
 
 
-def settings(environment: str = COUNTING, num_envs: int = 12, **policy: Any) -> BatchedSettings:
-    return BatchedSettings.model_validate(
+def settings(environment: str = COUNTING, num_envs: int = 12, **policy: Any) -> RunSettings:
+    return RunSettings.model_validate(
         {
             "environment": {"name": environment, "num_envs": num_envs},
             "behaviors": {
@@ -46,7 +47,7 @@ def a2c(**numbers: Any) -> dict[str, Any]:
     return {"trainer_type": "a2c", "hyperparameters": {"buffer_size": 192, "learning_rate": 1e-2, **numbers}}
 
 
-def trained(chosen: BatchedSettings, ranks: Ranks, updates: int) -> dict[str, Any]:
+def trained(chosen: RunSettings, ranks: Ranks, updates: int) -> dict[str, Any]:
     """What one rank comes to."""
     playing = Playing(chosen, ranks)
     entry = playing.policies[0]
@@ -118,7 +119,7 @@ def test_open_counts_continue_and_checkpoints_of_earlier_versions_have_no_extrem
     assert known.min <= known.mean <= known.max
 
 
-def run(tmp_path: Path, run_id: str, devices: int = 1, **changes: Any) -> BatchedSettings:
+def run(tmp_path: Path, run_id: str, devices: int = 1, **changes: Any) -> RunSettings:
     constant = {f"{name}_schedule": "constant" for name in ("learning_rate", "beta", "epsilon")}
     chosen = settings("cartpole", 16, **ppo(buffer_size=512, batch_size=128, **constant)).model_dump(mode="json")
     chosen |= {
@@ -127,7 +128,7 @@ def run(tmp_path: Path, run_id: str, devices: int = 1, **changes: Any) -> Batche
         "devices": devices,
     }
     chosen["behaviors"]["all"] |= {"max_steps": 4096, "summary_freq": 1024, **changes}
-    return BatchedSettings.model_validate(chosen)
+    return RunSettings.model_validate(chosen)
 
 
 def test_two_processes_are_one_with_the_double_batch(tmp_path: Path) -> None:
@@ -197,9 +198,8 @@ def test_ctrl_c_saves_once(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_shared_out_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot divide 16 copies among 3 devices"):
-        run(tmp_path, "x", devices=3)
-    with pytest.raises(
-        ValueError, match=r"behaviors.all has a trainer_type that learns in one process only; remove devices"
-    ):
-        run(tmp_path, "x", devices=2, trainer_type="dqn", hyperparameters={})
+    with pytest.raises(SettingsError, match="cannot divide 16 copies among 3 devices"):
+        train_batched(run(tmp_path, "x", devices=3))
+    with pytest.raises(SettingsError, match=r"behaviors.all.trainer_type is dqn, which learns in one process only"):
+        train_batched(run(tmp_path, "x", devices=2, trainer_type="dqn", hyperparameters={}))
+    assert not list(tmp_path.iterdir())

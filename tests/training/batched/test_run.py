@@ -21,7 +21,7 @@ from tau_trainer.runs.checkpoint_sets import CheckpointSet
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
 from tau_trainer.runs.store import Store
 from tau_trainer.settings import load_batched
-from tau_trainer.settings.batched import PPOPolicySettings
+from tau_trainer.settings.trainers import PPOTrainerSettings
 from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import EpisodeStatistics, PolicyEntry
@@ -577,7 +577,7 @@ def test_a_summary_says_how_returns_are_spread(file: Path, monkeypatch: pytest.M
 
 
 def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough() -> None:
-    entry = PolicyEntry("A", PPOPolicySettings(trial_count=10, criterion=4.0), [0], None, None)  # type: ignore[arg-type]
+    entry = PolicyEntry("A", PPOTrainerSettings(trial_count=10, criterion=4.0), [0], None, None)  # type: ignore[arg-type]
     means = []
     for mean in (1.0, 3.0, 4.5):
         entry.count(EpisodeStatistics(summarize(np.full(6, mean)), 1.0))

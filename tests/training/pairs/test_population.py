@@ -251,8 +251,9 @@ def _spoiled(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:
             "has one behavior, but the settings name 2",
         ),
         ({"env_settings__env_path": "batched:cartpole"}, "play batched:tau; `tau-train batch`"),
-        ({"env_settings__env_args": ["--step-ms", "1"]}, "remove --env-args"),
-        ({"environment_parameters": {"split": 1.0}}, "does not use environment_parameters"),
+        ({"env_settings__env_args": ["--step-ms", "1"]}, "starts none; remove it"),
+        ({"environment_parameters": {"split": 1.0}}, "environment_parameters is not used by --env batched:tau"),
+        ({"devices": 2}, r"trains all pairs in one; remove it \(--devices\)"),
         (
             {"behaviors__TauAgent__reward_signals": {"extrinsic": {}, "curiosity": {}}},
             "learns only from its own reward; remove behavioral_cloning and all signals except extrinsic",
@@ -266,15 +267,15 @@ def test_what_no_population_does_is_refused_at_once(tmp_path: Path, more: dict[s
 
 
 def test_other_trainers_are_refused(tmp_path: Path) -> None:
-    other = sac_settings(tmp_path, env_settings__env_path="batched:tau", tau__policy="independent")
-    with pytest.raises(SettingsError, match="trains only with ppo"):
-        make_plan("parallel", other, tmp_path)
+    with pytest.raises(
+        SettingsError, match=r"TauAgent\.trainer_type is sac, but --env batched:tau trains only with ppo"
+    ):
+        sac_settings(tmp_path, env_settings__env_path="batched:tau", tau__policy="independent")
 
 
 def test_what_its_learning_cannot_do_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    memory = {"memory_size": 4, "sequence_length": 8}
-    session = begin(settings(tmp_path, behaviors__TauAgent__network_settings__memory=memory))
-    with pytest.raises(SettingsError, match=r"cannot be a population: .* no memory"):
+    session = begin(settings(tmp_path, behaviors__TauAgent__hyperparameters__updates_per_buffer=2))
+    with pytest.raises(SettingsError, match=r"cannot be a population: updates_per_buffer must be 1"):
         session.wait(HANG_S)
     assert not (tmp_path / "run").exists()
 
