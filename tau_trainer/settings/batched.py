@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -18,11 +18,16 @@ from pydantic_core import PydanticCustomError
 
 from tau_trainer.settings.engines import EnvSettings
 from tau_trainer.settings.hyperparameters import (
+    DDPGHyperparameters,
     DQNHyperparameters,
     Hyperparameters,
+    IQNHyperparameters,
     OffPolicyHyperparameters,
     PPOHyperparameters,
+    SACHyperparameters,
+    SACLNHyperparameters,
     Schedule,
+    TD3Hyperparameters,
 )
 from tau_trainer.settings.kinds import (
     Bool,
@@ -34,6 +39,7 @@ from tau_trainer.settings.kinds import (
     Section,
     Text,
 )
+from tau_trainer.settings.networks import NormalizingNetworkSettings
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.settings.schedules import NaturalSchedule, PositiveSchedule
 from tau_trainer.settings.signals import RewardSignalSettings
@@ -91,20 +97,66 @@ class A2CHyperparameters(Hyperparameters):
         return self.buffer_size or max(512, 8 * agents)
 
 
+OffPolicyKeys = TypeVar("OffPolicyKeys", bound=OffPolicyHyperparameters)
+
+
+def _what_tensors_have(hyper: OffPolicyKeys) -> OffPolicyKeys:
+    """Refuse the options of off-policy algorithms that are not supported on tensors."""
+    lacking = [key for key in ("prioritized", "hindsight", "n_step", "noisy") if key in type(hyper).model_fields]
+    hyper.refuse("{key} is not supported on tensors; remove it", *lacking)
+    exploration = getattr(hyper, "exploration", None)
+    if exploration is not None and exploration.type in ("boltzmann_gumbel", "ornstein_uhlenbeck"):
+        text = "exploration.type {kind} is not supported on tensors; remove it"
+        raise PydanticCustomError("tensors", text, {"kind": exploration.type})
+    return hyper
+
+
 class BatchedDQNHyperparameters(DQNHyperparameters):
     """Hyperparameters of deep Q-learning on tensors."""
 
     steps_per_update: PositiveFloat = 64.0
     """Decisions for each gradient update."""
+    _check = model_validator(mode="after")(_what_tensors_have)
 
-    @model_validator(mode="after")
-    def _what_tensors_have(self) -> Self:
-        text = "{key} is not supported on tensors; remove it"
-        self.refuse(text, "prioritized", "terminal_share", "hindsight", "n_step", "noisy")
-        if self.exploration.type == "boltzmann_gumbel":
-            text = "exploration.type boltzmann_gumbel is not supported on tensors; remove it"
-            raise PydanticCustomError("tensors", text)
-        return self
+
+class BatchedIQNHyperparameters(IQNHyperparameters):
+    """Hyperparameters of implicit quantile networks on tensors."""
+
+    steps_per_update: PositiveFloat = 64.0
+    """Decisions for each gradient update."""
+    _check = model_validator(mode="after")(_what_tensors_have)
+
+
+class BatchedSACHyperparameters(SACHyperparameters):
+    """Hyperparameters of SAC on tensors."""
+
+    steps_per_update: PositiveFloat = 64.0
+    """Decisions for each gradient update."""
+    _check = model_validator(mode="after")(_what_tensors_have)
+
+
+class BatchedSACLNHyperparameters(SACLNHyperparameters):
+    """Hyperparameters of SAC with layer normalization on tensors."""
+
+    steps_per_update: PositiveFloat = 64.0
+    """Decisions for each gradient update."""
+    _check = model_validator(mode="after")(_what_tensors_have)
+
+
+class BatchedDDPGHyperparameters(DDPGHyperparameters):
+    """Hyperparameters of DDPG on tensors."""
+
+    steps_per_update: PositiveFloat = 64.0
+    """Decisions for each gradient update."""
+    _check = model_validator(mode="after")(_what_tensors_have)
+
+
+class BatchedTD3Hyperparameters(TD3Hyperparameters):
+    """Hyperparameters of TD3 on tensors."""
+
+    steps_per_update: PositiveFloat = 64.0
+    """Decisions for each gradient update."""
+    _check = model_validator(mode="after")(_what_tensors_have)
 
 
 class EnvironmentSettings(Section):
@@ -178,7 +230,7 @@ class PolicySettings(TrainerSettings):
         if self.network_settings.memory is not None:
             text = "has network_settings.memory, which is not supported on tensors; remove it"
             raise PydanticCustomError("no_memory", text)
-        if set(self.reward_signals) != {"extrinsic"} and self.trainer_type == "dqn":
+        if set(self.reward_signals) != {"extrinsic"} and isinstance(self.hyperparameters, OffPolicyHyperparameters):
             text = "has reward_signals other than extrinsic, which only ppo and a2c support on tensors; remove them"
             raise PydanticCustomError("extrinsic_alone", text)
         if "extrinsic" not in self.reward_signals:
@@ -233,10 +285,51 @@ class DQNPolicySettings(PolicySettings):
     hyperparameters: BatchedDQNHyperparameters = BatchedDQNHyperparameters()
 
 
+class IQNPolicySettings(PolicySettings):
+    """A behavior that an implicit quantile network trains on tensors."""
+
+    trainer_type: Literal["iqn"] = "iqn"
+    hyperparameters: BatchedIQNHyperparameters = BatchedIQNHyperparameters()
+
+
+class SACPolicySettings(PolicySettings):
+    """A behavior that SAC trains on tensors."""
+
+    trainer_type: Literal["sac"] = "sac"
+    hyperparameters: BatchedSACHyperparameters = BatchedSACHyperparameters()
+
+
+class SACLNPolicySettings(PolicySettings):
+    """A behavior that SAC with layer normalization trains on tensors."""
+
+    trainer_type: Literal["sac_ln"] = "sac_ln"
+    hyperparameters: BatchedSACLNHyperparameters = BatchedSACLNHyperparameters()
+    network_settings: NormalizingNetworkSettings = NormalizingNetworkSettings()
+
+
+class DDPGPolicySettings(PolicySettings):
+    """A behavior that DDPG trains on tensors."""
+
+    trainer_type: Literal["ddpg"] = "ddpg"
+    hyperparameters: BatchedDDPGHyperparameters = BatchedDDPGHyperparameters()
+
+
+class TD3PolicySettings(PolicySettings):
+    """A behavior that TD3 trains on tensors."""
+
+    trainer_type: Literal["td3"] = "td3"
+    hyperparameters: BatchedTD3Hyperparameters = BatchedTD3Hyperparameters()
+
+
 POLICIES: dict[str, type[PolicySettings]] = {
     "a2c": A2CPolicySettings,
     "ppo": PPOPolicySettings,
     "dqn": DQNPolicySettings,
+    "iqn": IQNPolicySettings,
+    "sac": SACPolicySettings,
+    "sac_ln": SACLNPolicySettings,
+    "ddpg": DDPGPolicySettings,
+    "td3": TD3PolicySettings,
 }
 """Classes of policy settings by ``trainer_type``."""
 
