@@ -36,7 +36,7 @@ def of_earlier(arrays: Arrays, metadata: Json, known: Arrays, hyper: OffPolicyHy
             # Moments of the network alone; those of its target, which follow it, are zeros.
             found[name] = np.concatenate((values, np.zeros(known[name].size - values.size, values.dtype)))
         else:  # moments and random numbers, or the network's own statistics and clock
-            found[name if name in known else f"network.{name}"] = values
+            found[name if part in ("optimizer", "random") else f"network.{name}"] = values
     if "replay.next_forbidden" in found:  # not learned from, so it was not stored
         found["replay.forbidden"] = np.zeros_like(found["replay.next_forbidden"])
     held, least = int(metadata["held"]), max(hyper.buffer_init_steps, hyper.batch_size)
