@@ -130,7 +130,7 @@ class BatchedIQNHyperparameters(IQNHyperparameters):
 class BatchedSACHyperparameters(SACHyperparameters):
     """Hyperparameters of SAC on tensors."""
 
-    steps_per_update: PositiveFloat = 64.0
+    steps_per_update: PositiveFloat = 16.0
     """Decisions for each gradient update."""
     _check = model_validator(mode="after")(_what_tensors_have)
 
@@ -138,7 +138,7 @@ class BatchedSACHyperparameters(SACHyperparameters):
 class BatchedSACLNHyperparameters(SACLNHyperparameters):
     """Hyperparameters of SAC with layer normalization on tensors."""
 
-    steps_per_update: PositiveFloat = 64.0
+    steps_per_update: PositiveFloat = 16.0
     """Decisions for each gradient update."""
     _check = model_validator(mode="after")(_what_tensors_have)
 
@@ -146,7 +146,7 @@ class BatchedSACLNHyperparameters(SACLNHyperparameters):
 class BatchedDDPGHyperparameters(DDPGHyperparameters):
     """Hyperparameters of DDPG on tensors."""
 
-    steps_per_update: PositiveFloat = 64.0
+    steps_per_update: PositiveFloat = 16.0
     """Decisions for each gradient update."""
     _check = model_validator(mode="after")(_what_tensors_have)
 
@@ -154,7 +154,7 @@ class BatchedDDPGHyperparameters(DDPGHyperparameters):
 class BatchedTD3Hyperparameters(TD3Hyperparameters):
     """Hyperparameters of TD3 on tensors."""
 
-    steps_per_update: PositiveFloat = 64.0
+    steps_per_update: PositiveFloat = 16.0
     """Decisions for each gradient update."""
     _check = model_validator(mode="after")(_what_tensors_have)
 

@@ -132,7 +132,7 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
             "entropy_coef",
             "behaviors.tagger.hyperparameters.entropy_coef: unknown key; did you mean",
         ),
-        ("a2c", "a3c", "behaviors.tagger.trainer_type is 'a3c', which is not supported on tensors; did you mean a2c?"),
+        ("a2c", "a2d", "behaviors.tagger.trainer_type is 'a2d', which is not supported on tensors; did you mean a2c?"),
         ("num_envs: 100", "num_envs: 0", "tag.yaml:1: environment.num_envs must be at least 1, not 0"),
         ("num_envs", "numenvs", "environment.numenvs: unknown key; did you mean num_envs?"),
         (

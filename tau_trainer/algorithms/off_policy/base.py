@@ -126,9 +126,8 @@ class OffPolicy(Replayed):
         source, statistics = work.source, dict[str, Any]()
         if work.anew:
             self.replay.forget_all()
-        undo: Callable[[], None] = lambda: None  # noqa: E731
-        if isinstance(rollout, Rollout) and len(rollout):
-            undo = partial(self.replay.forget, source)
+        new = len(rollout) and isinstance(rollout, Rollout)
+        undo: Callable[[], None] = partial(self.replay.forget, source) if new else lambda: None
         try:
             if isinstance(rollout, TensorRollout):
                 undo = self._store(rollout, source)
