@@ -378,6 +378,7 @@ def test_continuous_actions_are_disturbed_within_their_bounds(kind: str) -> None
     seen = torch.randn(5000, 1, D)
     mean = torch.tanh(torch.tensor([0.3, -2.0]))
     acted = actor.act(seen, None, deterministic=True)
+    assert acted.kept.keys() == {"continuous"}, "probabilities are for those that learn from them"
     torch.testing.assert_close(acted.kept["continuous"], mean.expand(5000, 1, 2))
     torch.testing.assert_close(acted.actions[0, 0], torch.stack((mean[0], 2 + 2 * mean[1])))  # of -1 ... 1 and 0 ... 4
     kept = actor.act(seen, None).kept["continuous"][:, 0]
