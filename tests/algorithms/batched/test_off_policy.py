@@ -148,7 +148,8 @@ def test_a_failed_update_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, 
     space = "box" if kind == "td3" else "discrete"
     learner = learner_of(kind, space, network={"normalize": True}, buffer_size=size, terminal_share=0.2)
     learn(learner, rollout_of(learner), 0.1)
-    before, explored = learner.state(), learner.exploring()
+    (arrays, metadata), explored = learner.state(), learner.exploring()
+    before = {name: values.copy() for name, values in arrays.items()}  # views of the memory
 
     def fail(*given: Any) -> torch.Tensor:
         learner.parameters.optimizer.parameters.add_(1.0)
@@ -158,8 +159,8 @@ def test_a_failed_update_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(learner, "learn", fail)
     with pytest.raises(KeyboardInterrupt):
         learn(learner, rollout, 0.5)
-    same(before[0], learner.state()[0])
-    assert learner.state()[1] == before[1]
+    same(before, learner.state()[0])
+    assert learner.state()[1] == metadata
     assert learner.exploring().tolist() == explored.tolist()
 
 
