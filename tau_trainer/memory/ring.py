@@ -55,7 +55,8 @@ class Ring:
         kept = kept & (rank[-1] - rank < self.capacity)  # if they do not all fit, the newest
         # int64 [n]; the spare row for all others.
         places = ((self._written + rank - 1) % self.capacity).where(kept, self.capacity)
-        before, overwritten = self._written, {name: column[places] for name, column in self._columns.items()}
+        before = self._written
+        overwritten = {name: column[places] for name, column in self._columns.items()}
         for name, column in self._columns.items():
             column.index_copy_(0, places, rows[name])
         self._written = written

@@ -102,7 +102,8 @@ OffPolicyKeys = TypeVar("OffPolicyKeys", bound=OffPolicyHyperparameters)
 
 def _what_tensors_have(hyper: OffPolicyKeys) -> OffPolicyKeys:
     """Refuse the options of off-policy algorithms that are not supported on tensors."""
-    lacking = [key for key in ("prioritized", "hindsight", "n_step", "noisy") if key in type(hyper).model_fields]
+    keys = "prioritized", "hindsight", "n_step", "noisy"
+    lacking = [key for key in keys if key in type(hyper).model_fields]
     hyper.refuse("{key} is not supported on tensors; remove it", *lacking)
     exploration = getattr(hyper, "exploration", None)
     if exploration is not None and exploration.type in ("boltzmann_gumbel", "ornstein_uhlenbeck"):

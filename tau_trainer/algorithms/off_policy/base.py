@@ -101,7 +101,8 @@ class OffPolicy(Replayed):
 
     def normal(self, *shape: int) -> torch.Tensor:
         """Standard normal noise, float32; drawn on the CPU for engines, so that it is the same on every device."""
-        return torch.randn(*shape, generator=self.generator, device=self.generator.device).to(self.device)
+        source = self.generator
+        return torch.randn(*shape, generator=source, device=source.device).to(self.device)
 
     def exploring(self) -> FloatArray:
         """The current values of exploration's changing numbers (epsilon, sigma); empty if there are none."""

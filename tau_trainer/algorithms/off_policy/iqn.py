@@ -39,7 +39,8 @@ class IQN(DQN):
         return QuantileLearning(self.module, self.parameters, hyper, float(self.gammas[0]), self._fractions)
 
     def _fractions(self, rows: int, size: int) -> torch.Tensor:
-        return torch.rand(rows, size, generator=self.generator, device=self.generator.device).to(self.device)
+        source = self.generator
+        return torch.rand(rows, size, generator=source, device=source.device).to(self.device)
 
 
 class QuantileLearning(QLearning):

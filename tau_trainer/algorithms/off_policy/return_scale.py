@@ -157,7 +157,8 @@ class CopyReturnScale:
         """Restore :meth:`state`. Raises CheckpointError for impossible values."""
         if (arrays["returns"][[0, 2, 3]] < 0.0).any():
             raise CheckpointError("The checkpoint's size of returns is negative; use an earlier checkpoint.")
-        self._sums, self._open = self._sums.new_tensor(arrays["returns"]), self._open.new_tensor(arrays["open"])
+        self._sums = self._sums.new_tensor(arrays["returns"])
+        self._open = self._open.new_tensor(arrays["open"])
 
 
 def _merged(sums: torch.Tensor, returns: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
@@ -167,5 +168,7 @@ def _merged(sums: torch.Tensor, returns: torch.Tensor, there: torch.Tensor) -> t
     of_more = (returns * there).sum() / more.clamp(min=1)
     total, away = count + more, of_more - mean
     share = more / total.clamp(min=1.0)
-    squares = squares + ((returns - of_more).square() * there).sum() + away.square() * count * share
-    return torch.stack((total, mean + away * share, squares, torch.maximum(largest, (returns.abs() * there).amax())))
+    within = ((returns - of_more).square() * there).sum()
+    largest = torch.maximum(largest, (returns.abs() * there).amax())
+    squares = squares + within + away.square() * count * share
+    return torch.stack((total, mean + away * share, squares, largest))

@@ -160,7 +160,8 @@ class SACLN(OffPolicy):
         """The sizes of returns, none yet: :class:`ReturnScale`, or of copies :class:`CopyReturnScale`."""
         if self.copies is None:
             return ReturnScale(self.gammas)
-        return CopyReturnScale(float(self.gammas[0]), (self.copies.num_envs, self.copies.agents), self.device)
+        shape = self.copies.num_envs, self.copies.agents
+        return CopyReturnScale(float(self.gammas[0]), shape, self.device)
 
     @override
     def _store(self, rollout: Rollout | TensorRollout, source: int) -> Callable[[], None]:

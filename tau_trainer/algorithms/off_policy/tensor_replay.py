@@ -35,8 +35,9 @@ class TensorReplay:
     """
 
     def __init__(self, network: ActorCritic, hyper: OffPolicyHyperparameters, *, masks_after: bool) -> None:
-        self._choices, self._device, self._hyper = network.action.choices, network.action.weight.device, hyper
-        self._observation, self._masks_after = network.spec.observations[0].size, masks_after
+        self._hyper, self._masks_after = hyper, masks_after
+        self._choices, self._device = network.action.choices, network.action.weight.device
+        self._observation = network.spec.observations[0].size
         self._rings: tuple[Ring, ...] = ()
         """Of all transitions, and of ends; made when it is known whether the environment masks anything."""
         self._held = 0

@@ -518,11 +518,11 @@ def test_actions_that_it_cannot_learn_are_refused() -> None:
         learner_of("td3", "discrete")
 
 
-class Waits(TorchDispatchMode):
+class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records operations for whose result, or its shape, a device is waited for."""
 
     def __init__(self, learner: OffPolicy) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.found = list[str]()
         self._free = learner.parameters.optimizer.step.data_ptr()  # always on the CPU
 
