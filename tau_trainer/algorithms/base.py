@@ -46,11 +46,11 @@ class TensorCopies:
         """Decisions in one step of all copies."""
         return self.num_envs * self.agents
 
-    def steps_in(self, buffer_size: int, name: str) -> int:
-        """Steps that fill the buffer of the behavior ``name``. Raises SettingsError if there are none."""
+    def steps_in(self, buffer_size: int) -> int:
+        """Steps that fill the buffer. Raises SettingsError if there are none."""
         if buffer_size < self.decisions:
             raise SettingsError(
-                f"behaviors.{name}: hyperparameters.buffer_size {buffer_size:,} is less than one step of "
+                f"hyperparameters.buffer_size {buffer_size:,} is less than one step of "
                 f"{self.num_envs:,} copies with {self.agents:,} agents each; raise it to a multiple of "
                 f"{self.decisions:,}, or lower environment.num_envs (--num-envs)"
             )

@@ -102,7 +102,7 @@ class PPO(GradientAlgorithm):
         if setup.copies is None:
             self.memory: RolloutMemory = self.new_memory(self.rollout_size, self.settings.time_horizon)
         else:
-            self.horizon = setup.copies.steps_in(self.rollout_size, self.spec.name)
+            self.horizon = setup.copies.steps_in(self.rollout_size)
             self.generator = torch.Generator(self.device).manual_seed(setup.seed)  # for acting, too
         self.signals, self.cloning = self.make_signals(), self.make_cloning()
         self.policy_update = self.new_update()

@@ -9,13 +9,13 @@ Values may be arrays with one of numpy's generators, or tensors with a generator
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tau_trainer.columns import Arrays, Column
+from tau_trainer.columns import Column
 from tau_trainer.settings.exploration import ExplorationSettings
 from tau_trainer.specs import ActionSpec, Float64Array, FloatArray
 
@@ -99,8 +99,8 @@ class Exploration:
         return self.choose(values, forbidden, numbers, rng)
 
     def perturb(
-        self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
-    ) -> tuple[FloatArray, Arrays]:
+        self, actions: Values, numbers: FloatArray, state: Mapping[str, Values], rng: Source
+    ) -> tuple[Values, Mapping[str, Values]]:
         """Disturb continuous actions; the caller clips them to [-1, 1] afterwards.
 
         Args:
@@ -147,6 +147,13 @@ def mixed(share: float, seldom: Callable[[], Values], often: Values, rng: Source
 def drawn(logarithms: Values, forbidden: Values | None, rng: Source) -> Values:
     """[n]: one index of each row, drawn in proportion to ``exp(logarithms)`` [n, k], which is not computed."""
     return greedy(logarithms + gumbel(rng, logarithms), forbidden)
+
+
+def normal(rng: Source, like: Values) -> Values:
+    """Standard normal noise, float32, one for each value."""
+    if not isinstance(rng, np.random.Generator):
+        return like.new_empty(like.shape).normal_(generator=rng)
+    return rng.standard_normal(like.shape, dtype=np.float32)
 
 
 def gumbel(rng: Source, like: Values) -> Values:

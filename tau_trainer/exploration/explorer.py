@@ -95,7 +95,8 @@ class Explorer:
             self._table[column.name][: len(actions)] = after[column.name]
         # Noise counts only decisions.
         self.clock = self.exploration.tick(self.clock, np.zeros((len(actions), 0), np.int32))
-        return noisy.clip(-1.0, 1.0)
+        clipped: FloatArray = noisy.clip(-1.0, 1.0)
+        return clipped
 
     def reset(self, rows: NDArray[np.integer[Any]] | slice = slice(None)) -> None:
         """Report that episodes of these rows start."""

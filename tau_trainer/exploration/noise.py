@@ -6,12 +6,13 @@ Formulas and defaults are those of Note.RL. Time is counted in decisions of all 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from typing_extensions import override
 
-from tau_trainer.columns import Arrays, Column
-from tau_trainer.exploration.base import Exploration
+from tau_trainer.columns import Column
+from tau_trainer.exploration.base import Exploration, Source, Values, normal
 from tau_trainer.settings.exploration import GaussianWhiteNoiseSettings, OrnsteinUhlenbeckSettings
 from tau_trainer.specs import ActionSpec, Float64Array, FloatArray
 
@@ -35,11 +36,11 @@ class GaussianWhiteNoise(Exploration):
 
     @override
     def perturb(
-        self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
-    ) -> tuple[FloatArray, Arrays]:
-        noise = rng.standard_normal(actions.shape, dtype=np.float32)  # float32 [n, c]
-        noise *= numbers  # sigma
-        noise += np.float32(self._own.mu)
+        self, actions: Values, numbers: FloatArray, state: Mapping[str, Values], rng: Source
+    ) -> tuple[Values, Mapping[str, Values]]:
+        noise = normal(rng, actions)  # float32 [n, c]
+        noise *= float(numbers[0])  # sigma
+        noise += self._own.mu
         noise += actions
         return noise, {}
 
@@ -57,8 +58,9 @@ class OrnsteinUhlenbeck(GaussianWhiteNoise):
 
     @override
     def perturb(
-        self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
-    ) -> tuple[FloatArray, Arrays]:
+        self, actions: Values, numbers: FloatArray, state: Mapping[str, Values], rng: Source
+    ) -> tuple[Values, Mapping[str, Values]]:
+        assert isinstance(rng, np.random.Generator), "tensors have no state for each agent"
         x, begun = state[_NOISE].copy(), state[_BEGUN]  # a copy, because learning may keep the previous state
         mu = np.float32(self._own.mu)
         if not begun.all():  # rows whose episode starts

@@ -7,7 +7,7 @@ Only the device knows the number of its rows, because unusable rows are left out
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,16 +44,29 @@ class Ring:
         """int64 []: number of rows held."""
         return self._written.clamp(max=self.capacity)
 
-    def append(self, rows: Mapping[str, torch.Tensor], kept: torch.Tensor) -> None:
-        """Take in those of ``n`` rows [n, ...] of every column that are ``kept`` (bool [n]), over the oldest."""
+    def append(self, rows: Mapping[str, torch.Tensor], kept: torch.Tensor) -> Callable[[], None]:
+        """Take in those of ``n`` rows [n, ...] of every column that are ``kept`` (bool [n]), over the oldest.
+
+        Returns:
+            A function that removes them again and restores the overwritten ones, until the next rows are added.
+        """
         rank = kept.cumsum(0)  # int64 [n]: rank of each among the kept ones, from 1
         written = self._written + rank[-1]  # int64 []
         kept = kept & (rank[-1] - rank < self.capacity)  # if they do not all fit, the newest
         # int64 [n]; the spare row for all others.
         places = ((self._written + rank - 1) % self.capacity).where(kept, self.capacity)
+        before = self._written
+        overwritten = {name: column[places] for name, column in self._columns.items()}
         for name, column in self._columns.items():
             column.index_copy_(0, places, rows[name])
         self._written = written
+
+        def undo() -> None:
+            for name, values in overwritten.items():
+                self._columns[name].index_copy_(0, places, values)
+            self._written = before
+
+        return undo
 
     def draw(self, count: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
         """``count`` rows of every column; zeros if it is empty. ``generator``: on the device."""

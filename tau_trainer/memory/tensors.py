@@ -52,7 +52,6 @@ class TensorRollout:
                 found[name] = values[copies] if name in ("after", "after_mask") else values[:, copies]
         return TensorRollout(**found | {"kept": {name: values[:, copies] for name, values in self.kept.items()}})
 
-    @property
-    def decisions(self) -> int:
-        """``T * E * A``, including those of agents that had left."""
+    def __len__(self) -> int:
+        """Number of decisions, ``T * E * A``, including those of agents that had left."""
         return self.rewards.numel()

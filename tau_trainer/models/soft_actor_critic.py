@@ -171,7 +171,7 @@ class NormalizedSoftActorCritic(torch.nn.Module):
         self.register_buffer("scale", torch.ones(()))
 
     @torch.no_grad()
-    def rescale(self, scale: float) -> None:
+    def rescale(self, scale: float | torch.Tensor) -> None:
         """Change the unit of the Qs, but not the returns that they represent (van Hasselt et al. 2016, PopArt)."""
         factor = self.scale / scale
         for head in (self.q.weight, self.q.bias, self.q_target.weight, self.q_target.bias):

@@ -163,9 +163,14 @@ def _no_extrinsic(trainer: TrainerSettings) -> Sequence[Location]:
     return [] if "extrinsic" in trainer.reward_signals else [("reward_signals",)]
 
 
-def _boltzmann_gumbel(trainer: TrainerSettings) -> Sequence[Location]:
+def _with_state(trainer: TrainerSettings) -> Sequence[Location]:
     exploration = getattr(trainer.hyperparameters, "exploration", None)
-    return [(*_NUMBERS, "exploration", "type")] if getattr(exploration, "type", "") == "boltzmann_gumbel" else []
+    kinds = "boltzmann_gumbel", "ornstein_uhlenbeck"
+    return [(*_NUMBERS, "exploration", "type")] if getattr(exploration, "type", "") in kinds else []
+
+
+def _sums_rewards(trainer: TrainerSettings) -> Sequence[Location]:
+    return [(*_NUMBERS, "n_step")] if getattr(trainer.hyperparameters, "n_step", 1) > 1 else []
 
 
 def _written(*keys: str) -> Callable[[RunSettings], Sequence[Location]]:
@@ -182,8 +187,8 @@ _NUMBERS = ("hyperparameters",)
 _NOTHING_RECORDED = "is {type}, which learns from its own decisions; use bc, iql or awac"
 _RECORDED = "is {type}, which learns only from recordings; use another, such as ppo"
 _ONE_COMPUTATION = "is {type}, but --env {env} trains only with ppo; set ppo, or use --env headless:tau"
-_ON_TENSORS = "is {type}, which is not supported on tensors; use ppo, a2c or dqn"
-_NO_GROUPS = "is {type}, which learns from groups, but batched environments have none; use ppo, a2c or dqn"
+_ON_TENSORS = "is {type}, which is not supported on tensors; use ppo, a2c, dqn or sac"
+_NO_GROUPS = "is {type}, which learns from groups, but batched environments have none; use ppo, a2c, dqn or sac"
 _NO_ROLLOUTS = "does not learn from rollouts, which a parameter server requires; use strategy: mirrored"
 _ALONE = "is {type}, which learns in one process only; remove devices (--devices), or change it"
 _FOR_COPIES = "is for a batched environment (`environment`), which the file does not have; remove it"
@@ -206,13 +211,12 @@ TABLE: tuple[Row[TrainerSettings], ...] = (
     Row("`ppo`", _types("ppo"), {Way.RECORDINGS: _NOTHING_RECORDED}),
     Row("`a2c`", _types("a2c"), _LEARNS_ONLINE),
     Row("`poca`, `mappo`", _types("poca", "mappo"), {**_LEARNS_ONLINE, Way.TENSORS: _NO_GROUPS}),
-    Row("`dqn`", _types("dqn"), {**_LEARNS_REPLAY, Way.RANKS: _ALONE}),
     Row(
-        "`sac`, `sac_ln`, `ddpg`, `td3`",
-        _types("sac", "sac_ln", "ddpg", "td3"),
-        {**_LEARNS_REPLAY, Way.TENSORS: _ON_TENSORS},
+        "`dqn`, `sac`, `sac_ln`, `ddpg`, `td3`",
+        _types("dqn", "sac", "sac_ln", "ddpg", "td3"),
+        {**_LEARNS_REPLAY, Way.RANKS: _ALONE},
     ),
-    Row("`iqn`", _types("iqn"), {**_LEARNS_REPLAY, Way.TENSORS: _ON_TENSORS, Way.DEVICES: _ALONE}),
+    Row("`iqn`", _types("iqn"), {**_LEARNS_REPLAY, Way.RANKS: _ALONE, Way.DEVICES: _ALONE}),
     Row("`maddpg`", _types("maddpg"), {**_LEARNS_REPLAY, Way.TENSORS: _NO_GROUPS, Way.DEVICES: _ALONE}),
     Row(
         "`bc`, `iql`, `awac`",
@@ -298,14 +302,19 @@ TABLE: tuple[Row[TrainerSettings], ...] = (
     Row("`hyperparameters.updates_per_buffer: 2`", _valued("updates_per_buffer", 2), {Way.TENSORS: _FOR_ENGINES}),
     *(
         Row(f"`hyperparameters.{key}`", _changed(*_NUMBERS, key), {Way.TENSORS: _NOT_ON_TENSORS})
-        for key in ("prioritized", "terminal_share", "hindsight", "n_step")
+        for key in ("prioritized", "hindsight")
     ),
+    Row("`hyperparameters.n_step` above 1", _sums_rewards, {Way.TENSORS: _NOT_ON_TENSORS}),
     Row(
         "`hyperparameters.noisy`",
         _changed(*_NUMBERS, "noisy"),
         {Way.TENSORS: _NOT_ON_TENSORS, Way.DEVICES: _IN_ONE_PROCESS},
     ),
-    Row("`hyperparameters.exploration: {type: boltzmann_gumbel}`", _boltzmann_gumbel, {Way.TENSORS: _NOT_ON_TENSORS}),
+    Row(
+        "`hyperparameters.exploration.type: boltzmann_gumbel`, `ornstein_uhlenbeck`",
+        _with_state,
+        {Way.TENSORS: _NOT_ON_TENSORS},
+    ),
     Row(
         "`hyperparameters.steps_per_update: auto`",
         _valued("steps_per_update", "auto"),

@@ -199,6 +199,7 @@ class A2CHyperparameters(Hyperparameters):
 class OffPolicyHyperparameters(Hyperparameters):
     """Hyperparameters of algorithms that learn from a replay buffer."""
 
+    tensor_defaults: ClassVar[Mapping[str, Any]] = {"steps_per_update": 16.0}
     auto_decisions: ClassVar[tuple[float, float]] = (1.0, 8.0)
     """Minimum and maximum of decisions for each gradient step if steps_per_update is auto."""
 
@@ -305,6 +306,8 @@ class SACHyperparameters(OffPolicyHyperparameters):
 
 class SACLNHyperparameters(OffPolicyHyperparameters):
     """Hyperparameters of SAC with layer normalization; they do not depend on the size of rewards."""
+
+    tensor_defaults: ClassVar[Mapping[str, Any]] = {"steps_per_update": 16.0, "n_step": 1}
 
     buffer_size: PositiveInt = 200_000
     """Capacity of the replay buffer in decisions."""

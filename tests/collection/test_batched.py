@@ -69,7 +69,7 @@ def test_rollouts_are_what_was_played(shares: dict[str, tuple[int, ...]]) -> Non
             observations = step.observations
         for name, agents in shares.items():
             assert (part[name].after == observations[:, list(agents)]).all()
-            assert part[name].decisions == steps * 3 * len(agents)
+            assert len(part[name]) == steps * 3 * len(agents)
             begin = 0 if part is first else 7
             assert (part[name].present == torch.stack(learners[name].present[begin : begin + steps])).all()
             assert part[name].kept["best"].shape == (steps, 3, len(agents))

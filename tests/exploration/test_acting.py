@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from typing_extensions import override
 
 from tau_trainer.collection.decisions import Actor
-from tau_trainer.columns import Arrays, Column
+from tau_trainer.columns import Column
 from tau_trainer.exploration import Exploration, explorer
 from tau_trainer.models import MLPPolicy, ModulePolicy, Policy
 from tau_trainer.models.actor_critic import CLOCK
@@ -109,8 +110,8 @@ class Drift(Exploration):
 
     @override
     def perturb(
-        self, actions: FloatArray, numbers: FloatArray, state: Arrays, rng: np.random.Generator
-    ) -> tuple[FloatArray, Arrays]:
+        self, actions: Any, numbers: FloatArray, state: Mapping[str, Any], rng: Any
+    ) -> tuple[Any, Mapping[str, Any]]:
         return actions + numbers[0] * state["drift"], {"drift": state["drift"] + 1.0}
 
 

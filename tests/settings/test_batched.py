@@ -133,11 +133,11 @@ def test_a2c_has_a_gamma_of_its_own_unless_one_is_said(file: Path) -> None:
             "entropy_coef",
             "behaviors.tagger.hyperparameters.entropy_coef: unknown key; did you mean",
         ),
-        ("a2c", "a2x", "behaviors.tagger.trainer_type is 'a2x', which is not a trainer type; did you mean a2c?"),
+        ("a2c", "a2d", "behaviors.tagger.trainer_type is 'a2d', which is not a trainer type; did you mean a2c?"),
         (
             "player: random",
-            "trainer_type: sac",
-            "tag.yaml:9: behaviors.runner.trainer_type is sac, which is not supported",
+            "trainer_type: sac\n    hyperparameters: {n_step: 3}",
+            "tag.yaml:10: behaviors.runner.hyperparameters.n_step is not supported on tensors; remove it",
         ),
         (
             "player: random",

@@ -32,7 +32,6 @@ EACH: dict[str, tuple[Way, str, dict[str, Any]]] = {
     "hyperparameters.optimizer": (Way.POPULATION, "ppo", {"hyperparameters": {"optimizer": "nadam"}}),
     "hyperparameters.updates_per_buffer": (Way.TENSORS, "ppo", {"hyperparameters": {"updates_per_buffer": 2}}),
     "hyperparameters.prioritized": (Way.TENSORS, "dqn", {"hyperparameters": {"prioritized": {}}}),
-    "hyperparameters.terminal_share": (Way.TENSORS, "dqn", {"hyperparameters": {"terminal_share": 0.1}}),
     "hyperparameters.hindsight": (Way.TENSORS, "dqn", {"hyperparameters": {"hindsight": {}}}),
     "hyperparameters.n_step": (Way.TENSORS, "dqn", {"hyperparameters": {"n_step": 3}}),
     "hyperparameters.noisy": (Way.DEVICES, "dqn", {"hyperparameters": {"noisy": True}}),

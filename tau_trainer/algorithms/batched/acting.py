@@ -15,7 +15,7 @@ from gymnasium import spaces
 from tau_trainer.algorithms.minibatches import sigma_of
 from tau_trainer.envs.spaces import channels_last, image_shape, sensors
 from tau_trainer.errors import SettingsError
-from tau_trainer.models.distributions import LOG_SQRT_2PI, MASKED_LOGIT
+from tau_trainer.models.distributions import LOG_SIGMA_RANGE, LOG_SQRT_2PI, MASKED_LOGIT
 from tau_trainer.models.heads import ACTION_LIMIT, ActionHead
 from tau_trainer.specs import ActionSpec, BehaviorSpec
 
@@ -29,16 +29,21 @@ class StackedHead(NamedTuple):
     log_sigma: torch.Tensor
     """float32 [P, c]."""
 
+    @property
+    def squashed(self) -> bool:
+        """No: they learn by PPO."""
+        return False
+
 
 class Drawn(NamedTuple):
     """Decisions of ``n`` agents."""
 
     continuous: torch.Tensor
-    """float32 [n, c], raw samples."""
+    """float32 [n, c]: raw samples, or if they are squashed the actions themselves."""
     discrete: torch.Tensor
     """int64 [n, b]."""
     log_prob: torch.Tensor
-    """float32 [n, c + b]."""
+    """float32 [n, c + b]; [n, b] if actions are squashed, [n, 0] if they are explored."""
 
 
 def spec_of(name: str, observations: spaces.Box, actions: ActionSpace) -> BehaviorSpec:
@@ -88,19 +93,22 @@ def inputs_of(observations: torch.Tensor) -> list[torch.Tensor]:
 def draw(
     head: ActionHead | StackedHead, outputs: torch.Tensor, forbidden: torch.Tensor | None, noise: torch.Tensor | None
 ) -> Drawn:
-    """Actions from a head's outputs [n, c + M].
+    """Actions from a head's outputs [n, c + M], or [n, 2c + M] if they are squashed.
 
     Args:
-        head: neither squashed nor deterministic; one, or those of a population's members.
-        outputs: means, then logits.
+        head: not deterministic; one, or those of a population's members.
+        outputs: means, with log sigmas if they are squashed, then logits.
         forbidden: bool [n, M], or None.
         noise: float32 [n, c + b], from :func:`noise_of`; None: means and most likely values.
     """
     size = head.choices.continuous_size
-    mean, logits = outputs[:, :size], outputs[:, size:]  # [n, c], [n, M]
+    mean, logits = outputs[:, :size], outputs[:, 2 * size if head.squashed else size :]  # [n, c], [n, M]
     log_probs = []
     continuous = mean
-    if size:
+    if head.squashed:
+        sigma = outputs[:, size : 2 * size].clamp(*LOG_SIGMA_RANGE).exp()
+        continuous = torch.tanh(mean if noise is None else torch.addcmul(mean, noise[:, :size], sigma))
+    elif size:
         error = torch.zeros_like(mean) if noise is None else noise[:, :size]
         log_sigma = sigma_of(head.log_sigma, len(outputs))  # [c], or [n, c] for members
         continuous = mean + error * log_sigma.exp()  # not clipped: learning needs the sample itself
@@ -122,7 +130,8 @@ def draw(
         log_probs.append(log_prob.gather(2, value).squeeze(2))  # [n, count]
         begin, branch = end, branch + count
     discrete = torch.cat(chosen, dim=1) if chosen else outputs.new_zeros(len(outputs), 0, dtype=torch.int64)
-    return Drawn(continuous, discrete, torch.cat(log_probs, dim=1))
+    log_prob = torch.cat(log_probs, dim=1) if log_probs else outputs.new_zeros(len(outputs), 0)
+    return Drawn(continuous, discrete, log_prob)
 
 
 def noise_of(head: ActionHead, rows: int, generator: torch.Generator) -> torch.Tensor:
@@ -141,7 +150,7 @@ class ToEnv:
     """Converts decisions to actions of one agent's action space."""
 
     def __init__(self, space: ActionSpace, head: ActionHead, device: torch.device) -> None:
-        self._space, self._levels = space, head.levels
+        self._space, self._levels, self._squashed = space, head.levels, head.squashed
         if isinstance(space, spaces.Box):
             low, high = (torch.as_tensor(np.asarray(end, np.float32), device=device) for end in (space.low, space.high))
             self._middle, self._half = (low + high) / 2, (high - low) / 2  # of the Box, in its own units
@@ -154,6 +163,8 @@ class ToEnv:
             return drawn.discrete.view(envs, agents, *self._space.nvec.shape)
         if self._levels is not None:
             share = drawn.discrete * (2.0 / (self._levels - 1)) - 1.0  # levels lie evenly over [-1, 1]
+        elif self._squashed:
+            share = drawn.continuous
         else:
             share = drawn.continuous.clamp(-ACTION_LIMIT, ACTION_LIMIT) / ACTION_LIMIT  # in [-1, 1], as for engines
         return self._middle + self._half * share.view(envs, agents, *self._space.shape)

@@ -6,16 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
-from gymnasium import spaces
 from typing_extensions import override
 
 from tau_trainer.algorithms.batched.acting import ActionSpace, Drawn, ToEnv, draw, inputs_of, noise_of
 from tau_trainer.algorithms.batched.contract import Acted, TensorActor
-from tau_trainer.algorithms.batched.dqn import DQNLearner
+from tau_trainer.algorithms.off_policy.base import OffPolicy
 from tau_trainer.exploration.values import Greedy
 from tau_trainer.models.actor_critic import MEMORY, NetworkOutput
 from tau_trainer.models.distributions import forbidden_of
-from tau_trainer.settings.hyperparameters import DQNHyperparameters
+from tau_trainer.settings.exploration import GreedySettings
 
 if TYPE_CHECKING:
     from tau_trainer.algorithms.gradient import GradientAlgorithm
@@ -25,7 +24,7 @@ _FEW = 0.8
 
 
 class SamplingActor(TensorActor):
-    """Draws from a policy's distribution, and keeps what PPO and A2C learn from.
+    """Draws from a policy's distribution, and keeps what learning needs.
 
     Args:
         algorithm: its network decides, and its generator draws.
@@ -34,7 +33,7 @@ class SamplingActor(TensorActor):
 
     def __init__(self, algorithm: GradientAlgorithm, space: ActionSpace) -> None:
         self.network, self.generator = algorithm.network, algorithm.generator
-        self.sees_ends = bool(algorithm.signals)
+        self.sees_ends, self._scored = bool(algorithm.signals), algorithm.on_policy
         self._ranks, self._choices = algorithm.ranks, algorithm.network.action.choices
         self._deterministic = algorithm.settings.network_settings.deterministic
         self._to_env = ToEnv(space, self.network.action, algorithm.device)
@@ -79,7 +78,8 @@ class SamplingActor(TensorActor):
             # Back to all rows; zeros for agents that had left, which are not learned from.
             drawn = Drawn(*(_spread(values, some, count) for values in few))
             after = None if after is None else _spread(after, some, count)
-        kept = self._kept(drawn, envs, agents) | ({} if state is None else {MEMORY: state})
+        kept = kept_of(drawn, envs, agents) | ({} if state is None else {MEMORY: state})
+        kept |= {"log_prob": drawn.log_prob.view(envs, agents, -1)} if self._scored else {}
         return Acted(self._to_env(drawn, envs, agents), kept, None if after is None else after.view_as(kept[MEMORY]))
 
     def _deciding(self, present: torch.Tensor | None) -> torch.Tensor | None:
@@ -129,12 +129,6 @@ class SamplingActor(TensorActor):
         answer: NetworkOutput = network(inputs, state)
         return draw(network.action, answer.outputs, forbidden, noise), answer.state
 
-    def _kept(self, drawn: Drawn, envs: int, agents: int) -> dict[str, torch.Tensor]:
-        kept = {"log_prob": drawn.log_prob}
-        kept |= {"continuous": drawn.continuous} if self._choices.continuous_size else {}
-        kept |= {"discrete": drawn.discrete} if self._choices.discrete_branches else {}
-        return {name: values.view(envs, agents, -1) for name, values in kept.items()}
-
 
 def _spread(values: torch.Tensor, rows: torch.Tensor, count: int) -> torch.Tensor:
     """[count, ...] with ``values`` in these rows and zeros in all others."""
@@ -142,19 +136,20 @@ def _spread(values: torch.Tensor, rows: torch.Tensor, count: int) -> torch.Tenso
 
 
 class ExploringActor(TensorActor):
-    """Explores among the values of discrete actions.
+    """Disturbs the best action: explores among the values of discrete ones, and adds noise to continuous ones.
 
     Args:
         algorithm: its network decides, and its generator draws.
         space: actions of one agent.
     """
 
-    def __init__(self, algorithm: DQNLearner, space: ActionSpace) -> None:
-        self._algorithm, self._space = algorithm, space
-        exploration, hyperparameters = algorithm.network.exploration, algorithm.settings.hyperparameters
+    def __init__(self, algorithm: OffPolicy, space: ActionSpace) -> None:
+        self._algorithm = algorithm
+        exploration, head = algorithm.network.exploration, algorithm.network.action
         assert exploration is not None
-        assert isinstance(hyperparameters, DQNHyperparameters)
-        self._exploration, self._greedy = exploration, Greedy(hyperparameters.exploration, algorithm.spec.actions)
+        self._exploration, self._choices = exploration, head.choices
+        self._greedy = Greedy(GreedySettings(), head.choices)
+        self._to_env = ToEnv(space, head, algorithm.device)
 
     @override
     @torch.no_grad()
@@ -170,18 +165,27 @@ class ExploringActor(TensorActor):
         algorithm, network = self._algorithm, self._algorithm.network
         envs, agents = observations.shape[:2]
         rows = observations.reshape(envs * agents, -1)  # [E A, D]
-        branches = network.action.choices.discrete_branches
+        outputs = network.outputs(network.normalize([rows]))  # means [E A, c], or values of all branches [E A, M]
+        best = torch.tanh(outputs[:, : self._choices.continuous_size])  # [E A, c]
+        numbers, branches = algorithm.exploring(), self._choices.discrete_branches
         forbidden = None if mask is None else forbidden_of(mask.reshape(envs * agents, -1), branches)
-        values = network.outputs(network.normalize([rows]))  # Q of every value of every branch [E A, M]
-        exploration = self._greedy if deterministic else self._exploration
+        if self._choices.continuous_size and not deterministic:
+            best = self._exploration.perturb(best, numbers, {}, algorithm.generator)[0].clamp(-1.0, 1.0)
+        explored = self._greedy if deterministic else self._exploration
         # int64 [E A, b].
-        chosen = exploration.decide(values, forbidden, algorithm.exploring(), algorithm.generator)
-        shape = self._space.nvec.shape if isinstance(self._space, spaces.MultiDiscrete) else ()
-        return Acted(chosen.view(envs, agents, *shape))
+        chosen = explored.decide(outputs[:, best.shape[1] :], forbidden, numbers, algorithm.generator)
+        drawn = Drawn(best, chosen, best[:, :0])
+        return Acted(self._to_env(drawn, envs, agents), kept_of(drawn, envs, agents))
+
+
+def kept_of(drawn: Drawn, envs: int, agents: int) -> dict[str, torch.Tensor]:
+    """The decisions as learning needs them, [E, A, c] and [E, A, b] by name; without those of size 0."""
+    kept = {"continuous": drawn.continuous, "discrete": drawn.discrete}
+    return {name: values.view(envs, agents, -1) for name, values in kept.items() if values.shape[1]}
 
 
 def actor_of(algorithm: GradientAlgorithm, space: ActionSpace) -> TensorActor:
     """The actor of an algorithm's network; ``space``: actions of one agent."""
-    if isinstance(algorithm, DQNLearner):
+    if isinstance(algorithm, OffPolicy) and algorithm.network.exploration is not None:
         return ExploringActor(algorithm, space)
     return SamplingActor(algorithm, space)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,15 +14,16 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Counters, Publish, Setup, State
 from tau_trainer.algorithms.off_policy.replayed import Replayed
+from tau_trainer.algorithms.off_policy.tensor_replay import TensorReplay
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.signals import experience_of
 from tau_trainer.columns import Arrays, Rows
 from tau_trainer.errors import CheckpointError
-from tau_trainer.memory import Rollout, Work, WorkData
+from tau_trainer.memory import Replay, Rollout, TensorRollout, Work, WorkData
 from tau_trainer.metrics import keys
-from tau_trainer.models.actor_critic import as_tensor
+from tau_trainer.models.actor_critic import CLOCK, as_tensor
 from tau_trainer.rewards.learned import Experience
-from tau_trainer.specs import Json
+from tau_trainer.specs import FloatArray, Json
 
 _STEPS_AN_UPDATE = 4
 """Gradient steps that make an update worthwhile: the fixed work of an update takes longer than one of them."""
@@ -44,8 +46,8 @@ _PRIORITIES = "priorities"
 class OffPolicy(Replayed):
     """Learns from minibatches of current and earlier transitions, one gradient step per ``steps_per_update``.
 
-    Transitions are handed over as they come. A subclass sets its :attr:`name`, builds its network, and takes gradient
-    steps.
+    Transitions are handed over as they come; those of copies on tensors stay on the device. A subclass sets its
+    :attr:`name`, builds its network, and takes gradient steps.
 
     Raises:
         SettingsError: as :class:`Replayed`.
@@ -62,6 +64,8 @@ class OffPolicy(Replayed):
         """Gradient steps that they have earned, and that were taken or skipped."""
         self.signal_steps = 0
         """The same for learned reward streams."""
+        self._clock = 0.0
+        """Decisions of the run at the newest update on tensors, on which exploration depends."""
 
     @override
     def ready(self, counters: Counters) -> Work | None:
@@ -86,28 +90,49 @@ class OffPolicy(Replayed):
         """
 
     @abstractmethod
-    def report(self, means: list[float]) -> dict[str, float]:
-        """Statistics by TensorBoard name, from the means of :meth:`learn`'s numbers."""
+    def report(self, means: Sequence[Any]) -> dict[str, Any]:
+        """Statistics by TensorBoard name, from the means of :meth:`learn`'s numbers, see :meth:`numbers`."""
+
+    def numbers(self, values: torch.Tensor) -> Sequence[Any]:
+        """A vector's numbers, for statistics: floats, or on tensors copies [], because the device is not waited for."""
+        return values.tolist() if self.copies is None else values.clone().unbind()
+
+    def normal(self, *shape: int) -> torch.Tensor:
+        """Standard normal noise, float32; drawn on the CPU for engines, so that it is the same on every device."""
+        source = self.generator
+        return torch.randn(*shape, generator=source, device=source.device).to(self.device)
+
+    def exploring(self) -> FloatArray:
+        """The current values of exploration's changing numbers (epsilon, sigma); empty if there are none."""
+        exploration = self.network.exploration
+        if exploration is None or self.copies is None:
+            return self.network.exploring()
+        return exploration.numbers(self._clock, np.zeros(0))  # the network's clock may be on another device
 
     @override
     @torch.no_grad()
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, Any]:
         started, work = time.perf_counter(), Work.of(work)
-        rollout = Rollout(work.data)
+        rollout = Rollout(work.data) if work.tensors is None else work.tensors
         if len(rollout) == 0 and work.gradient_steps is None:
             raise ValueError("an update needs at least one transition")
         with self.whole_or_nothing():
             statistics = self._learn_from(work, rollout, progress)
-        return statistics | self.finished(rollout, started)
+        return statistics | self.finished(rollout if isinstance(rollout, Rollout) else None, started)
 
-    def _learn_from(self, work: Work, rollout: Rollout, progress: float) -> dict[str, float]:
-        before = self.seen, self.steps, self.signal_steps
-        source, statistics = work.source, dict[str, float]()
+    def _learn_from(self, work: Work, rollout: Rollout | TensorRollout, progress: float) -> dict[str, Any]:
+        before = self.seen, self.steps, self.signal_steps, self._clock
+        source, statistics = work.source, dict[str, Any]()
         if work.anew:
             self.replay.forget_all()
-        undo: Callable[[], None] = partial(self.replay.forget, source) if len(rollout) else lambda: None
+        new = len(rollout) and isinstance(rollout, Rollout)
+        undo: Callable[[], None] = partial(self.replay.forget, source) if new else lambda: None
         try:
-            if len(rollout):
+            if isinstance(rollout, TensorRollout):
+                undo = self._store(rollout, source)
+                self._observe(rollout, progress)
+                self.seen += len(rollout)
+            elif len(rollout):
                 self.check_input(rollout)
                 statistics = self._meet(rollout, source) if self.signals else {}
                 undo = self._store(rollout, source)
@@ -125,8 +150,18 @@ class OffPolicy(Replayed):
             return statistics
         except BaseException:
             undo()
-            self.seen, self.steps, self.signal_steps = before
+            self.seen, self.steps, self.signal_steps, self._clock = before
             raise
+
+    def _observe(self, rollout: TensorRollout, progress: float) -> None:
+        """Let the normaliser take in new observations, and exploration the run's progress."""
+        if self.network.normalizer is not None:
+            # A single agent is there as long as its copy is.
+            there = rollout.present.flatten() if rollout.present.shape[2] > 1 else slice(None)
+            self.network.normalizer.take_in(rollout.observations.flatten(0, 2).flatten(1)[there])
+        if self.network.exploration is not None:
+            self._clock = progress * self._setup.decisions
+            self.network.get_buffer(CLOCK)[0].fill_(self._clock)
 
     def _meet(self, rollout: Rollout, source: int) -> dict[str, float]:
         """Show new transitions to the learned reward streams.
@@ -141,11 +176,14 @@ class OffPolicy(Replayed):
             rollout.rewards[signal.name] = paid.cpu().numpy()
         return self.earned(rollout, source)
 
-    def _store(self, rollout: Rollout, source: int) -> Callable[[], None]:
+    def _store(self, rollout: Rollout | TensorRollout, source: int) -> Callable[[], None]:
         """Put a collector's transitions into the ring; returns a function that removes them and their priorities again.
 
         The ring stores zeros for learned streams, whose rewards are computed when transitions are drawn.
         """
+        if isinstance(rollout, TensorRollout):
+            assert isinstance(self.held, TensorReplay)
+            return self.held.append(rollout, self.paid(self.streamed(rollout)))
         replay, priorities = self.replay, self.priorities
         for signal in self.signals:
             rollout.rewards[signal.name] = np.zeros((len(rollout), 1), np.float32)
@@ -173,7 +211,7 @@ class OffPolicy(Replayed):
         hyper = self.hyperparameters
         earned = self._earned(hyper.decisions_per_step[1])
         self.steps = min(self.steps, max(earned, 0))  # more steps were taken while the trainer counted them
-        if len(self.replay) < hyper.batch_size:
+        if len(self.held) < hyper.batch_size:
             self.steps = max(self.steps, earned)
             self.signal_steps = max(self.signal_steps, self._earned(hyper.decisions_per_signal_step))
         return max(0, earned - self.steps)
@@ -182,20 +220,21 @@ class OffPolicy(Replayed):
         """Number of steps that the transitions so far have earned, at one per ``every`` decisions."""
         return int((self.seen - self.hyperparameters.buffer_init_steps) / every)
 
-    def _descend(self, steps: int, progress: float) -> dict[str, float]:
+    def _descend(self, steps: int, progress: float) -> dict[str, Any]:
         hyper, rate = self.hyperparameters, self.learning_rate(progress)
         if not steps:
             return {}
         rewarded = self._teach_signals()
-        most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (hyper.batch_size * self.replay.row_bytes)))
+        most = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // (hyper.batch_size * self.held.row_bytes)))
         # Priorities change at every step; sequences start at the beginning of a minibatch.
         most = 1 if self.recurrence or self.priorities else most
         blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
         numbers = torch.cat([self._stretch(block, rate) for block in blocks])  # float32 [steps, m]
-        self.check_finite(numbers)
+        if self.copies is None:  # a device of tensors is not waited for
+            self.check_finite(numbers)
         self.steps += steps
         return {
-            **self.report(numbers.mean(dim=0).tolist()),
+            **self.report(self.numbers(numbers.mean(dim=0))),
             **rewarded,
             keys.LEARNING_RATE: rate,
             keys.MINIBATCHES: float(steps),
@@ -207,7 +246,7 @@ class OffPolicy(Replayed):
             return self._learn_once(minibatches, rate)
         self.on_batch(minibatches, None)
         numbers = self._learn_once(minibatches, rate)
-        self.on_batch(minibatches, self.report(numbers.mean(dim=0).tolist()))
+        self.on_batch(minibatches, self.report(self.numbers(numbers.mean(dim=0))))
         return numbers
 
     def _learn_once(self, minibatches: int, rate: float) -> torch.Tensor:
@@ -255,7 +294,7 @@ class OffPolicy(Replayed):
         metadata |= {"seen": self.seen, "steps": self.steps, "signal_steps": self.signal_steps}
         metadata["steps_per_update"] = self.hyperparameters.steps_per_update
         if self.hyperparameters.save_replay_buffer:
-            rows, metadata["replay"] = self.replay.state()
+            rows, metadata["replay"] = self.held.state()
             arrays |= {_REPLAY + name: values for name, values in rows.items()}
             if self.ends is not None:
                 rows, metadata["ends"] = self.ends.state()
@@ -266,26 +305,27 @@ class OffPolicy(Replayed):
 
     @override
     def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
-        replay, priorities, ends = self._new_replay(), self._new_priorities(), self._new_ends()
+        held, priorities, ends = self._new_held(), self._new_priorities(), self._new_ends()
         if "replay" in metadata and not fresh:
             try:
-                replay.load(_named(_REPLAY, arrays), metadata["replay"])
+                held.load(_named(_REPLAY, arrays), metadata["replay"])
                 if ends is not None and "ends" in metadata:
                     ends.load(_named(_ENDS, arrays), metadata["ends"])
-                elif ends is not None:  # an earlier session drew uniformly
-                    ends.append(replay.take(replay.where("terminated")))
+                elif ends is not None and isinstance(held, Replay):  # an earlier session drew uniformly
+                    ends.append(held.take(held.where("terminated")))
                 if priorities is not None and _PRIORITIES in arrays:
                     priorities.load(arrays[_PRIORITIES], metadata["priorities"])
                 elif priorities is not None:  # an earlier session drew uniformly
-                    priorities.append(np.arange(len(replay)))
+                    priorities.append(np.arange(len(held)))
             except ValueError as error:
                 raise CheckpointError(f"{error}; use the settings that the run was started with") from error
         super().load(arrays, metadata, fresh=fresh)
         if fresh:
             self.network.begin_anew()
         else:
+            self._clock = 0.0 if self.network.exploration is None else float(self.network.get_buffer(CLOCK)[0])
             self.priorities, self.ends = priorities, ends
-            self.replay, self.seen, self.steps = replay, int(metadata["seen"]), int(metadata["steps"])
+            self.held, self.seen, self.steps = held, int(metadata["seen"]), int(metadata["steps"])
             self.signal_steps = int(metadata.get("signal_steps", 0))  # older checkpoints have none
             every = self.hyperparameters.steps_per_update
             # If the pace has changed, past decisions must not be learned again at the new one.
@@ -294,7 +334,7 @@ class OffPolicy(Replayed):
 
     @override
     def lost(self, metadata: Json) -> str:
-        if "replay" in metadata:
+        if "replay" in metadata or metadata.get("held"):  # the latter of earlier versions, on tensors
             return ""
         return (
             f"the replay memory of '{self.spec.short_name}' was not saved, so learning continues once "

@@ -14,21 +14,25 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.accelerators.fused_dqn import DQNCoefficients, FusedValueSteps
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.off_policy.base import OffPolicy
+from tau_trainer.algorithms.off_policy.earlier import of_earlier
 from tau_trainer.algorithms.off_policy.q_learning import QLearning, names_of
 from tau_trainer.algorithms.off_policy.transitions import Transitions, minibatches
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import SettingsError
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.heads import Acting
 from tau_trainer.settings import DQNHyperparameters
-from tau_trainer.specs import FloatArray
+from tau_trainer.specs import Json
 
 
 class DQN(OffPolicy):
@@ -90,16 +94,16 @@ class DQN(OffPolicy):
 
     def learning(self) -> QLearning:
         """The object that takes gradient steps."""
-        noise = self._noise if self.network.noisy else None
+        noise = self.normal if self.network.noisy else None
         gamma = float(self.gammas[0])
         return QLearning(self.module, self.parameters, self._hyperparameters, gamma, noise, self.ranks)
 
     @override
-    def paid(self, rewards: FloatArray) -> FloatArray:
-        """float32 [n, 1]: the sum of all streams."""
-        total: FloatArray = rewards.sum(axis=1, keepdims=True)  # before learning, so all share one discount
+    def paid(self, rewards: Any) -> Any:
+        """float32 [N, 1]: the sum of all streams."""
+        total = rewards.sum(axis=1, keepdims=True)  # before learning, so all share one discount
         limit = self._hyperparameters.clip_reward
-        return total if limit is None else np.clip(total, -limit, limit)
+        return total if limit is None else total.clip(-limit, limit)
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
@@ -122,12 +126,14 @@ class DQN(OffPolicy):
             learning_rate=learning_rate,
         )
 
-    def _noise(self, rows: int, size: int) -> torch.Tensor:
-        # Drawn on the CPU, so that it is the same on every device.
-        return torch.randn(rows, size, generator=self.generator).to(self.device)
+    @override
+    def load(self, arrays: Arrays, metadata: Json, *, fresh: bool) -> None:
+        if "owed" in metadata:
+            arrays, metadata = of_earlier(arrays, metadata, self.parameters.state(), self.hyperparameters)
+        super().load(arrays, metadata, fresh=fresh)
 
     @override
-    def report(self, means: list[float]) -> dict[str, float]:
+    def report(self, means: Sequence[Any]) -> dict[str, Any]:
         found = dict(zip(names_of(self.streams[0].name), means, strict=True))
-        explored = self.network.exploring()
+        explored = self.exploring()
         return found | ({keys.POLICY_EPSILON: float(explored.mean())} if len(explored) else {})

@@ -39,8 +39,8 @@ class IQN(DQN):
         return QuantileLearning(self.module, self.parameters, hyper, float(self.gammas[0]), self._fractions)
 
     def _fractions(self, rows: int, size: int) -> torch.Tensor:
-        # Drawn on the CPU, so that it is the same on every device.
-        return torch.rand(rows, size, generator=self.generator).to(self.device)
+        source = self.generator
+        return torch.rand(rows, size, generator=source, device=source.device).to(self.device)
 
 
 class QuantileLearning(QLearning):

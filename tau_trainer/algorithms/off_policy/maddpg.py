@@ -162,7 +162,6 @@ class MADDPG(DDPG):
         first = np.searchsorted(moment[order], np.arange(moments))  # [m]: start of each moment in that order
         place = np.empty(len(order), np.intp)
         place[order] = np.arange(len(order)) - first[moment[order]]  # seat of each agent in its moment
-        rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
         following = tuple(rollout.next_observations(i) for i in range(len(self.spec.observations)))
         values = {
             "input": self.network.vectors(rollout.observations),
@@ -171,7 +170,7 @@ class MADDPG(DDPG):
             "discrete": rollout.column("discrete"),
             "forbidden": self._forbidden(rollout.mask, len(rollout)),
             "next_forbidden": self._forbidden(rollout.next_mask, len(rollout)),
-            "rewards": np.concatenate(rewards, axis=1),
+            "rewards": self.streamed(rollout),
             "terminated": rollout.terminated,
             "here": np.ones(len(rollout), np.bool_),
         }

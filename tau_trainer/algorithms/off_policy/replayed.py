@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -14,6 +15,7 @@ from typing_extensions import override
 
 from tau_trainer.algorithms.base import Setup
 from tau_trainer.algorithms.gradient import GradientAlgorithm
+from tau_trainer.algorithms.off_policy.tensor_replay import RING_FOR_AN_END, TensorReplay
 from tau_trainer.algorithms.off_policy.transitions import Transitions
 from tau_trainer.algorithms.parameters import FlatParameters
 from tau_trainer.columns import Column, Rows
@@ -27,6 +29,7 @@ from tau_trainer.memory import (
     RewardDone,
     Rollout,
     RolloutMemory,
+    TensorRollout,
 )
 from tau_trainer.models.actor_critic import MEMORY, as_tensor
 from tau_trainer.models.blocks import kind_of
@@ -36,14 +39,15 @@ from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import HindsightSettings, OffPolicyHyperparameters
 from tau_trainer.specs import BoolArray, FloatArray, ObservationType
 
-_RING_FOR_AN_END = 20
-"""Transitions in the ring for each that the memory of ends holds."""
 _NOBODY: Rows = np.zeros(0, np.intp)
 _NO_GOALS: FloatArray = np.zeros((0, 1), np.float32)
 
 
 class Replayed(GradientAlgorithm):
     """Keeps ``buffer_size`` transitions in a ring, on the learning side, and draws minibatches of them.
+
+    Attributes:
+        held: the ring; for copies on tensors it is on the device.
 
     Raises:
         SettingsError: rewards come by component; or the network has a memory, and ``prioritized``, ``n_step`` or
@@ -74,11 +78,23 @@ class Replayed(GradientAlgorithm):
         self._ends = np.array([stream.episodic for stream in self.streams][: self.rewards_kept], np.float32)
         """Which of them end with an episode, float32 [S]; [1] if all do."""
         self._ends = self._ends[:1] if self._ends.all() else self._ends
+        self._episodic = torch.from_numpy(self._ends).to(self.device)
         self.achieved, self.goal = self._goal_sensors()
         """Sensors for hindsight: what is achieved and what is the goal; -1: no hindsight."""
-        self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
-        self.replay, self.priorities = self._new_replay(), self._new_priorities()
+        if setup.copies is None:
+            self.memory: RolloutMemory = self.new_memory(self._first, horizon=1, ends=self.goal >= 0)
+        else:
+            # Copies step together, so a gradient step that needs fewer decisions than one step of all has to wait.
+            self.horizon = max(1, math.ceil(hyper.decisions_per_step[1] / setup.copies.decisions))
+            self.generator = torch.Generator(self.device).manual_seed(setup.seed)  # for acting, too
+        self.held, self.priorities = self._new_held(), self._new_priorities()
         self.ends = self._new_ends()
+
+    @property
+    def replay(self) -> Replay:
+        """The ring of engines' transitions."""
+        assert isinstance(self.held, Replay)
+        return self.held
 
     @override
     def unshared(self, ranks: int) -> str:
@@ -103,6 +119,8 @@ class Replayed(GradientAlgorithm):
 
         For recurrent networks: sequences whose first transitions are drawn uniformly, cut at the end of the minibatch.
         """
+        if isinstance(self.held, TensorReplay):
+            return self._transitions(self.held.draw(minibatches, self.generator))
         size, ends = self.hyperparameters.batch_size, self.ends
         rows = minibatches * size  # transitions
         if self.recurrence is None:
@@ -231,11 +249,12 @@ class Replayed(GradientAlgorithm):
             )
         return achieved, goal
 
-    def _transitions(self, rows: Mapping[str, NDArray[Any]], goes_on: FloatArray | None = None) -> Transitions:
+    def _transitions(
+        self, rows: Mapping[str, NDArray[Any] | torch.Tensor], goes_on: FloatArray | None = None
+    ) -> Transitions:
         """Stored transitions, on the device and normalised; ``goes_on``: see there, None: as for single steps."""
-        if goes_on is None:
-            goes_on = 1.0 - rows["terminated"].astype(np.float32)[:, None] * self._ends
-        tensors = {name: torch.from_numpy(values) for name, values in rows.items()}
+        tensors = {name: torch.as_tensor(values) for name, values in rows.items()}
+        ended = tensors["terminated"][:, None].to(self.device, torch.float32)  # [n, 1]
         nothing = torch.zeros(0, device=self.device)
         count = sum(name.startswith("input_") for name in tensors)  # inputs of the network, vectors first
         inputs, following = (
@@ -247,8 +266,8 @@ class Replayed(GradientAlgorithm):
             continuous=tensors["continuous"].to(self.device),
             discrete=tensors["discrete"].to(self.device, torch.int64),
             forbidden=tensors["forbidden"].to(self.device),
-            rewards=torch.from_numpy(rows["rewards"]).to(self.device),
-            goes_on=as_tensor(goes_on, self.device),
+            rewards=tensors["rewards"].to(self.device),
+            goes_on=1.0 - ended * self._episodic if goes_on is None else as_tensor(goes_on, self.device),
             state=tensors.get(MEMORY, nothing).to(self.device),
             begins=nothing,
             forbidden_after=tensors.get("next_forbidden", nothing).to(self.device),
@@ -266,11 +285,11 @@ class Replayed(GradientAlgorithm):
         The ring forgets ends if a good policy makes no new ones; values near them drift then, until it makes them.
         """
         hyper = self.hyperparameters
-        if not hyper.terminal_share or hyper.prioritized or self.recurrence:
+        if not hyper.terminal_share or hyper.prioritized or self.recurrence or self.copies is not None:
             return None
         following = [Column(name, of.shape, of.dtype) for name, of in self.replay.followed.items()]
         columns = [*self.replay.columns, *following]
-        return Replay(columns, max(hyper.batch_size, hyper.buffer_size // _RING_FOR_AN_END))
+        return Replay(columns, max(hyper.batch_size, hyper.buffer_size // RING_FOR_AN_END))
 
     def _rewards(self, rows: Mapping[str, NDArray[Any]]) -> FloatArray:
         """Rewards of stored transitions [n, S]: learned streams pay by their current models."""
@@ -285,9 +304,9 @@ class Replayed(GradientAlgorithm):
                 columns[place] = learned.cpu().numpy() * np.float32(stream.strength)
         return np.concatenate(columns, axis=1)
 
-    def _experience(self, rows: Mapping[str, NDArray[Any]]) -> Experience:
+    def _experience(self, rows: Mapping[str, NDArray[Any] | torch.Tensor]) -> Experience:
         """Stored transitions in the form for reward models."""
-        tensors = {name: torch.from_numpy(values).to(self.device) for name, values in rows.items()}
+        tensors = {name: torch.as_tensor(values).to(self.device) for name, values in rows.items()}
         count = sum(name.startswith("input_") for name in tensors)
         return Experience(
             [tensors[f"input_{i}"] for i in range(count)],
@@ -298,6 +317,12 @@ class Replayed(GradientAlgorithm):
             tensors["forbidden"],
             torch.zeros(0, device=self.device),
         )
+
+    def _new_held(self) -> Replay | TensorReplay:
+        """An empty ring."""
+        if self.copies is None:
+            return self._new_replay()
+        return TensorReplay(self.network, self.hyperparameters, masks_after=self.masks_after)
 
     def _new_replay(self) -> Replay:
         nobody = tuple(column.empty(0) for column in self.memory.columns[: len(self.spec.observations)])
@@ -351,17 +376,23 @@ class Replayed(GradientAlgorithm):
             rows[ACHIEVED] = rollout.next_observations(self.achieved)
         if self.masks_after:
             rows["next_forbidden"] = self._forbidden(rollout.next_mask, len(rollout))
-        rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
         return rows | {
             "continuous": rollout.column("continuous"),
             "discrete": rollout.column("discrete"),
             "forbidden": self._forbidden(rollout.mask, len(rollout)),
-            "rewards": self.paid(np.concatenate(rewards, axis=1)),
+            "rewards": self.paid(self.streamed(rollout)),
             "terminated": rollout.terminated,
         }
 
-    def paid(self, rewards: FloatArray) -> FloatArray:
-        """The learned rewards [n, W], from the streams' rewards times their strength, float32 [n, S]."""
+    def streamed(self, rollout: Rollout | TensorRollout) -> Any:
+        """Rewards of all streams times their strength, [N, S]: an array of transitions, or a tensor of decisions."""
+        if isinstance(rollout, TensorRollout):
+            return rollout.rewards.reshape(-1, 1) * self.streams[0].strength
+        rewards = [stream.rewards(rollout) * np.float32(stream.strength) for stream in self.streams]
+        return np.concatenate(rewards, axis=1)
+
+    def paid(self, rewards: Any) -> Any:
+        """The learned rewards [N, W], from those of all streams, :meth:`streamed`; array or tensor."""
         return rewards
 
     def _forbidden(self, mask: BoolArray | None, rows: int) -> BoolArray:

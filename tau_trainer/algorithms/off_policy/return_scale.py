@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
-from tau_trainer.memory import Rollout
+from tau_trainer.memory import Rollout, TensorRollout
 from tau_trainer.specs import Float64Array, FloatArray
 
 _LARGEST = 5.0
@@ -101,3 +102,73 @@ class ReturnScale:
             raise CheckpointError("The checkpoint's size of returns is negative; use an earlier checkpoint.")
         self._count, self._mean, self._squares, self._largest = count, mean, squares, largest
         self._open.clear()
+
+
+class CopyReturnScale:
+    """The same for copies on tensors, on their device, which is not waited for.
+
+    Args:
+        gamma: of the reward.
+        shape: ``E`` copies with ``A`` agents each.
+        device: of the rewards.
+    """
+
+    def __init__(self, gamma: float, shape: tuple[int, int], device: torch.device) -> None:
+        exact = torch.float32 if device.type == "mps" else torch.float64
+        self._gamma, self.least = gamma, _NOTHING
+        self._open = torch.zeros(shape, dtype=exact, device=device)
+        """[E, A]: the newest returns."""
+        self._sums = torch.zeros(4, dtype=exact, device=device)
+        """Count, mean, sum of squares and largest size."""
+
+    @property
+    def value(self) -> torch.Tensor:
+        """The scale [], above 0."""
+        count, _, squares, largest = self._sums
+        found = torch.maximum((squares / count.clamp(min=1.0)).sqrt(), largest / _LARGEST)
+        return torch.where(found > _NOTHING, found, self.least)
+
+    def add(self, rollout: Rollout | TensorRollout, rewards: torch.Tensor, source: int = 0) -> Callable[[], None]:
+        """Take in a rollout's decisions; returns a function that undoes this.
+
+        Args:
+            rollout: the newest steps.
+            rewards: [T E A, 1], of its decisions, times the stream's strength.
+            source: there is one.
+        """
+        assert isinstance(rollout, TensorRollout)
+        before, there, returns = (self._open, self._sums), rollout.present, list[torch.Tensor]()
+        ended = rollout.terminated | rollout.truncated
+        for reward, over in zip(rewards.view(ended.shape), ended, strict=True):
+            returns.append(self._open * self._gamma + reward)
+            self._open = returns[-1] * ~over
+        self._sums = _merged(self._sums, torch.stack(returns), there)
+
+        def forget() -> None:
+            self._open, self._sums = before
+
+        return forget
+
+    def state(self) -> dict[str, Float64Array]:
+        """The state that a checkpoint keeps."""
+        return {"returns": self._sums.double().cpu().numpy(), "open": self._open.double().cpu().numpy()}
+
+    def load(self, arrays: Arrays) -> None:
+        """Restore :meth:`state`. Raises CheckpointError for impossible values."""
+        if (arrays["returns"][[0, 2, 3]] < 0.0).any():
+            raise CheckpointError("The checkpoint's size of returns is negative; use an earlier checkpoint.")
+        self._sums = self._sums.new_tensor(arrays["returns"])
+        self._open = self._open.new_tensor(arrays["open"])
+
+
+def _merged(sums: torch.Tensor, returns: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """Chan et al. 1983, equation 1.5, for those of the ``returns`` that are ``there``, both [T, E, A]."""
+    count, mean, squares, largest = sums
+    more = there.sum()
+    of_more = (returns * there).sum() / more.clamp(min=1)
+    total, away = count + more, of_more - mean
+    share = more / total.clamp(min=1.0)
+    within = ((returns - of_more).square() * there).sum()
+    largest = torch.maximum(largest, (returns.abs() * there).amax())
+    squares = squares + within + away.square() * count * share
+    return torch.stack((total, mean + away * share, squares, largest))

@@ -25,7 +25,8 @@ number, which makes no difference to Adam.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from typing_extensions import override
@@ -184,9 +185,9 @@ def losses(module: SoftActorCritic, batch: Transitions, noise: torch.Tensor, gam
     )
 
 
-def coefficients_by_key(logarithms: torch.Tensor, branches: int) -> dict[str, float]:
+def coefficients_by_key(values: Sequence[Any], branches: int) -> dict[str, Any]:
     """Entropy coefficients by TensorBoard name: of the continuous actions, and the mean of those of the branches."""
-    values, result = logarithms.exp().tolist(), dict[str, float]()
+    result = dict[str, Any]()
     if len(values) > branches:
         result[keys.CONTINUOUS_COEFFICIENT] = values[0]
     if branches:
@@ -237,7 +238,7 @@ class SAC(OffPolicy):
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
         # For all steps at once: one call.
-        noise = torch.randn(drawn.continuous.shape, generator=self.generator).to(self.device)
+        noise = self.normal(*drawn.continuous.shape)
         if self._fused is not None:
             size = self.network.action.choices.continuous_size
             hyper = SACCoefficients(
@@ -262,7 +263,7 @@ class SAC(OffPolicy):
         return torch.cat((single, found.q, found.values)).detach()
 
     @override
-    def report(self, means: list[float]) -> dict[str, float]:
+    def report(self, means: Sequence[Any]) -> dict[str, Any]:
         policy, value, _, entropy, q1, q2, *values = means
         result = {
             keys.POLICY_LOSS: policy,
@@ -271,5 +272,6 @@ class SAC(OffPolicy):
             keys.Q2_LOSS: q2,
             keys.POLICY_ENTROPY: entropy,
         }
-        result |= coefficients_by_key(self.module.log_coefficients, self.network.action.choices.discrete_size)
+        coefficients = self.numbers(self.module.log_coefficients.detach().exp())
+        result |= coefficients_by_key(coefficients, self.network.action.choices.discrete_size)
         return result | {keys.value(stream.name): mean for stream, mean in zip(self.streams, values, strict=True)}

@@ -23,17 +23,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from typing_extensions import override
 
 from tau_trainer.algorithms.accelerators.fused_sac_ln import FusedNormalizedSteps, SACLNCoefficients, hasten
 from tau_trainer.algorithms.base import Setup, State
 from tau_trainer.algorithms.off_policy.base import OffPolicy
-from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
+from tau_trainer.algorithms.off_policy.return_scale import CopyReturnScale, ReturnScale
 from tau_trainer.algorithms.off_policy.sac import (
     DISCRETE_TARGET,
     coefficients_by_key,
@@ -45,7 +44,7 @@ from tau_trainer.algorithms.off_policy.sac import (
 from tau_trainer.algorithms.off_policy.transitions import Transitions, in_order, minibatches, values_after
 from tau_trainer.algorithms.parameters import fitting, follower
 from tau_trainer.columns import Arrays
-from tau_trainer.memory import Rollout
+from tau_trainer.memory import Rollout, TensorRollout
 from tau_trainer.metrics import keys
 from tau_trainer.models.distributions import branch_bounds
 from tau_trainer.models.observation_encoder import TowerFeatures
@@ -134,7 +133,7 @@ class SACLN(OffPolicy):
         super().__init__(setup)
         self._own = SACLNHyperparameters.of(setup.settings.hyperparameters)
         self._gammas = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
-        self._returns = ReturnScale(self.gammas)
+        self._returns = self._new_returns()
         choices = self.network.action.choices
         branches, continuous = choices.discrete_branches, bool(choices.continuous_size)
         least = math.log(max(self._own.least_entcoef, 1e-8))
@@ -160,10 +159,16 @@ class SACLN(OffPolicy):
         self.network = self.module.network
         return self.module
 
+    def _new_returns(self) -> Any:
+        """The sizes of returns, none yet: :class:`ReturnScale`, or of copies :class:`CopyReturnScale`."""
+        if self.copies is None:
+            return ReturnScale(self.gammas)
+        shape = self.copies.num_envs, self.copies.agents
+        return CopyReturnScale(float(self.gammas[0]), shape, self.device)
+
     @override
-    def _store(self, rollout: Rollout, source: int) -> Callable[[], None]:
-        rewards = [stream.rewards(rollout).mean(axis=1) * np.float32(stream.strength) for stream in self.streams]
-        forget = self._returns.add(rollout, np.stack(rewards, axis=1), source)
+    def _store(self, rollout: Rollout | TensorRollout, source: int) -> Callable[[], None]:
+        forget = self._returns.add(rollout, self.streamed(rollout), source)
         take_out = super()._store(rollout, source)
 
         def undo() -> None:
@@ -179,7 +184,7 @@ class SACLN(OffPolicy):
         self.module.rescale(self._returns.value)
         drawn = drawn._replace(rewards=drawn.rewards / self.module.scale)
         # For all steps at once: one call.
-        noise = torch.randn(2, *drawn.continuous.shape, generator=self.generator).to(self.device)  # [2, rows, c]
+        noise = self.normal(2, *drawn.continuous.shape)  # [2, rows, c]
         if self._fused is not None:
             return self._fused.run(self._numbers(learning_rate), drawn, noise, steps)
         each = zip(minibatches(drawn, steps, self.ranks), noise.chunk(steps, dim=1), strict=True)
@@ -210,9 +215,9 @@ class SACLN(OffPolicy):
         ).detach()
 
     @override
-    def report(self, means: list[float]) -> dict[str, float]:
+    def report(self, means: Sequence[Any]) -> dict[str, Any]:
         policy, _, entropy, q1, q2, *values = means
-        scale = float(self.module.scale)
+        (scale,) = self.numbers(self.module.scale.view(1))
         result = {
             keys.POLICY_LOSS: policy,
             keys.Q1_LOSS: q1,
@@ -220,7 +225,8 @@ class SACLN(OffPolicy):
             keys.POLICY_ENTROPY: entropy,
             keys.RETURN_SCALE: scale,
         }
-        result |= coefficients_by_key(self.module.log_coefficients, self.network.action.choices.discrete_size)
+        coefficients = self.numbers(self.module.log_coefficients.detach().exp())
+        result |= coefficients_by_key(coefficients, self.network.action.choices.discrete_size)
         named = zip(self.streams, values, strict=True)
         return result | {keys.value(stream.name): mean * scale for stream, mean in named}
 
@@ -231,8 +237,8 @@ class SACLN(OffPolicy):
 
     @override
     def load(self, arrays: Arrays, metadata: Mapping[str, Any], *, fresh: bool) -> None:
-        returns = ReturnScale(self.gammas)
-        if metadata.get("algorithm") == self.name:  # for other algorithms, the check below reports the name
+        returns = self._new_returns()
+        if metadata.get("algorithm") == self.name and not fresh:  # for others, the check below reports the name
             returns.load({name: fitting(arrays, _STATE + name, kept.shape) for name, kept in returns.state().items()})
         super().load(arrays, metadata, fresh=fresh)
         if not fresh:

@@ -32,5 +32,5 @@ class TD3(DDPG):
     @override
     def noise(self, drawn: Transitions) -> torch.Tensor:
         # [n, c], in units of actions.
-        noise = torch.randn(drawn.continuous.shape, generator=self.generator).to(self.device)
+        noise = self.normal(*drawn.continuous.shape)
         return noise.mul_(self._deviation).clamp_(-self._limit, self._limit)

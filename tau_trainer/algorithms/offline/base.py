@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Offline(OffPolicy):
             assert isinstance(options, OfflineTrainerSettings)
             self.data = read_demonstrations([options.demo_path], setup.spec, setup.images)
             aside = _set_aside(int(self.data.begins.sum()), options.held_out, setup.seed)
-            self.replay, rollout = self._stored(self.data[~aside])
+            self.held, rollout = self._stored(self.data[~aside])
             if not len(self.replay):
                 raise DataError(f"demonstration '{options.demo_path}' has no decision with a known outcome")
             self.observe(rollout.observations)
@@ -127,7 +128,7 @@ class Offline(OffPolicy):
         return torch.stack(losses).detach()
 
     @override
-    def report(self, means: list[float]) -> dict[str, float]:
+    def report(self, means: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.reported, means, strict=True))
 
     def log_prob_of(self, outputs: torch.Tensor, batch: Transitions) -> torch.Tensor:

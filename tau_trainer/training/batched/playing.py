@@ -173,7 +173,7 @@ class Playing:
         self.collector.deterministic = {
             entry.name
             for entry in self.learning
-            if entry.settings.trainer_type == "dqn" or entry.settings.network_settings.deterministic
+            if entry.learner.network.exploration is not None or entry.settings.network_settings.deterministic
         }
 
     def share_weights(self) -> None:

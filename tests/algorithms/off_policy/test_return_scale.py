@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tau_trainer.algorithms.off_policy.return_scale import ReturnScale
+from tau_trainer.algorithms.off_policy.return_scale import CopyReturnScale, ReturnScale
 from tau_trainer.errors import CheckpointError
-from tau_trainer.memory import Rollout
+from tau_trainer.memory import Rollout, TensorRollout
 from tests.algorithms.experience import CONTINUOUS, TWO_STREAMS
 from tests.algorithms.replayed import Collector, sac_ln, sac_ln_settings
 
@@ -118,3 +119,37 @@ def test_an_agent_that_vanished_without_an_end_begins_at_nothing() -> None:
     assert scale.value == pytest.approx(max(np.std(returns), 3.0 / 5.0))
     scale.add(step(begins=False), paid)
     assert scale.value == pytest.approx(max(np.std([*returns, 2.0]), 3.0 / 5.0)), "and goes on from there"
+
+
+def test_of_copies_it_is_that_of_a_loop_over_decisions() -> None:
+    """From rollout to rollout, an agent that has left counts for nothing; nothing is paid at first."""
+    scale, drawn, returns = CopyReturnScale(0.9, (3, 2), torch.device("cpu")), torch.Generator().manual_seed(0), []
+    carried = np.zeros((3, 2))
+    for steps, size in ((2, 0.0), (4, 1.0), (1, 20.0)):
+        chance, rewards = (torch.rand(steps, 3, 2, generator=drawn) for _ in range(2))
+        there = chance < 0.8
+        rollout = SimpleNamespace(terminated=chance < 0.1, truncated=(chance > 0.1) & (chance < 0.3), present=there)
+        paid = size * (rewards - 0.3) * there
+        _add(scale, rollout, paid.reshape(-1, 1))
+        for place in np.ndindex(steps, 3, 2):
+            agent = place[1:]
+            carried[agent] = 0.9 * carried[agent] + float(paid[place])
+            returns += [carried[agent]] if there[place] else []
+            carried[agent] *= not bool(rollout.terminated[place] | rollout.truncated[place])
+        expected = max(float(np.std(returns)), float(np.abs(returns).max()) / 5.0)
+        assert float(scale.value) == pytest.approx(expected or 1e-8, rel=1e-6)
+    again = CopyReturnScale(0.9, (3, 2), torch.device("cpu"))
+    again.load(scale.state())
+    for each in (scale, again):
+        _add(each, rollout, paid.reshape(-1, 1))
+    assert float(again.value) == float(scale.value)
+    with pytest.raises(CheckpointError, match="size of returns is negative"):
+        again.load({**scale.state(), "returns": np.array([1.0, 0.0, -1.0, 0.0])})
+
+
+def _add(scale: CopyReturnScale, rollout: SimpleNamespace, paid: torch.Tensor) -> None:
+    nothing = torch.zeros(*rollout.present.shape, 1)
+    shown = TensorRollout(
+        nothing, nothing, None, paid, after=nothing[0], after_mask=None, final=None, kept={}, **vars(rollout)
+    )
+    scale.add(shown, paid)
