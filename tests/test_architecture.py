@@ -106,3 +106,27 @@ def test_games_are_plug_ins_that_use_public_names_alone() -> None:
     of_others = {"_asdict", "_replace", "_get_ob", "_get_obs"}  # of named tuples, and of Gymnasium's own games
     strange = {name for name in private["used"] - private["theirs"] - of_others if name.startswith("_")}
     assert {name for name in strange if not name.startswith("__")} == set()
+
+
+MIRRORED = 0.9
+"""Share of the modules with logic of their own that have tests in the same place; it only rises."""
+DECISIONS = (ast.If, ast.IfExp, ast.Match, ast.For, ast.While, ast.Try, ast.BoolOp, ast.Compare, ast.comprehension)
+
+
+def test_tests_mirror_the_package() -> None:
+    """``tau_trainer/a/b.py`` has ``tests/a/test_b.py`` or ``test_b_*.py``.
+
+    Not counted are ``__init__`` and modules without logic of their own: no function of theirs decides or repeats.
+    """
+    modules = [module for module in house.read(PACKAGE) if not module.path.endswith("__init__.py")]
+    counted = [
+        Path(module.path).relative_to(PACKAGE.name)
+        for module in modules
+        if any(isinstance(node, DECISIONS) for function in module.functions() for node in ast.walk(function))
+    ]
+    without = [
+        path.as_posix()
+        for path in counted
+        if not any((ROOT / "tests" / path.parent).glob(f"test_{path.stem}{end}.py") for end in ("", "_*"))
+    ]
+    assert 1 - len(without) / len(counted) >= MIRRORED, f"no tests in the same place: {without}"

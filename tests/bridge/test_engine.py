@@ -14,10 +14,7 @@ import pytest
 
 from tau_trainer.bridge.engine import Engine
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
-from tau_trainer.bridge.side_channels import (
-    SideChannelHub,
-    Stat,
-)
+from tau_trainer.bridge.side_channels import SideChannelHub, Stat
 from tau_trainer.errors import (
     DecodeError,
     EngineDisconnectedError,

@@ -29,12 +29,7 @@ from tau_trainer.bridge.side_channels import (
     stat_payload,
     unpack_payloads,
 )
-from tau_trainer.errors import (
-    EngineError,
-    EngineStoppedError,
-    EngineTimeoutError,
-    VersionError,
-)
+from tau_trainer.errors import EngineError, EngineStoppedError, EngineTimeoutError, VersionError
 from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
 from tests.bridge.conftest import Client, client, free_port
