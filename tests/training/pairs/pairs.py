@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-import pytest
-
 from tau_trainer.errors import EngineExitedError
 from tau_trainer.metrics import MetricsHub
 from tau_trainer.training.agents import Tally
@@ -97,8 +95,3 @@ class Team:
 
 
 Make = Callable[..., Team]
-
-
-@pytest.fixture
-def make(hub: MetricsHub) -> Make:
-    return lambda *args, **more: Team(hub, *args, **more)
