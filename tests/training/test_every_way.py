@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.errors import RunFinishedError, SettingsError, TauError
 from tau_trainer.metrics import RunReport, plot_learning_curve, read_log
 from tau_trainer.report import RunRecord, render
 from tau_trainer.runs.callbacks import Callback, Hook
@@ -187,6 +187,13 @@ def test_it_is_played_and_stays_as_it_is(finished: Finished) -> None:
     assert (report.outcome, report.exit_code, report.models) == ("played", 0, ())
     assert report.decisions > 0
     assert not [hook for hook in listener.heard if "update" in hook or "save" in hook]
+    assert content(finished.folder) == before
+
+
+def test_a_finished_one_is_left_as_it_is(finished: Finished) -> None:
+    before = content(finished.folder)
+    with pytest.raises(RunFinishedError, match="has already reached max_steps"):
+        run(finished.kind, finished.folder.parent, "first", checkpoint_settings__resume=True)
     assert content(finished.folder) == before
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.metrics import PairState, keys, read_log
-from tau_trainer.runs.checkpoint_sets import CheckpointSet
 from tau_trainer.specs import FloatArray
 from tau_trainer.tau.batched import TauBatched
 from tau_trainer.tau.task import TauTask
@@ -97,39 +95,6 @@ def test_a_resumed_run_is_the_one_that_was_never_interrupted(
         assert_same(newest(resumed, pair), newest(whole, pair))
         assert newest(resumed, pair).manifest["learner"]["best"] == newest(whole, pair).manifest["learner"]["best"]
     assert any(keys.CUMULATIVE_REWARD in one.statistics for one in memory.summaries)
-
-
-@pytest.mark.parametrize("killed", [True, False], ids=["killed", "full disk"])
-def test_a_moment_that_not_all_pairs_have_costs_itself_alone(
-    tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch, killed: bool
-) -> None:
-    more: dict[str, Any] = {"tau__evaluate": False, "behaviors__TauAgent__keep_checkpoints": 1}
-    whole = train(settings(tmp_path, "whole", **more))
-    write, written = CheckpointSet.write, list[str]()
-
-    def fails(self: CheckpointSet, name: str, *given: Any) -> Path:
-        written.append(name)
-        if len(written) == 4:
-            if not killed:
-                raise CheckpointError("No space left on device.")
-            shutil.copytree(tmp_path / "cut", tmp_path / "killed")
-        return write(self, name, *given)
-
-    monkeypatch.setattr(CheckpointSet, "write", fails)
-    report = train(settings(tmp_path, "cut", **more), memory)
-    assert report.exit_code == 0, "what could not be saved then was saved later"
-    monkeypatch.setattr(CheckpointSet, "write", write)
-    left = tmp_path / ("killed" if killed else "cut") / "checkpoints"
-    if killed:
-        assert sorted(path.name for path in left.glob("*-pair*")) == [
-            *("TauAgent-pair0-256", "TauAgent-pair0-512", "TauAgent-pair1-256")
-        ]
-        report = train(settings(tmp_path, "killed", checkpoint_settings__resume=True, **more), memory)
-    else:
-        assert any("No space left" in warning for warning in memory.warnings)
-    assert sorted(path.name for path in left.glob("*-pair*")) == ["TauAgent-pair0-800", "TauAgent-pair1-800"]
-    for pair in range(2):
-        assert_same(newest(report, pair), newest(whole, pair))
 
 
 def _short_episodes(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:
