@@ -74,8 +74,8 @@ def came_to_its_criterion(report: RunReport) -> bool:
     return "criterion" in events
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=NIGHTLY), pytest.param(3, marks=NIGHTLY)])
+@NIGHTLY
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_basic_reaches_090(tmp_path: Path, seed: int) -> None:
     """The optimum is 0.93, to which all three seeds come. Eight agents share what one would need longer to find."""
     report = run(
