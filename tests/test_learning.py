@@ -1,6 +1,7 @@
 """That it learns: each task to the number that was promised, over the real wire, for more than one seed.
 
-Before every merge two of them run, Basic and the Tau task; algorithms are held by `tests/algorithms/test_learning.py`.
+Before every merge two of them run, Balance with few decisions and the Tau task; `tests/algorithms/test_learning.py`
+holds algorithms.
 """
 
 from __future__ import annotations
