@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -22,7 +21,6 @@ from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.progress import Progress
 from tests.memory.test_rollout import SENSORS
 from tests.training.fakes import Memory
-from tests.waiting import HANG_S
 
 WEIGHTS = {"w": np.zeros(3, np.float32)}
 
@@ -119,7 +117,3 @@ async def settle() -> None:
     """Let everything happen that can happen now."""
     for _ in range(300):
         await asyncio.sleep(0)
-
-
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, HANG_S))

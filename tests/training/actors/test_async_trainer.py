@@ -10,8 +10,8 @@ import pytest
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.metrics import keys
 from tau_trainer.training.learning.age_bound import AgeBound
-from tests.training.actors.stage import FakeLearner, Policy, Stage, run, settle
-from tests.waiting import HANG_S
+from tests.training.actors.stage import FakeLearner, Policy, Stage, settle
+from tests.waiting import HANG_S, run
 
 
 def test_actors_wait_once_the_channel_is_full_and_nothing_is_lost() -> None:

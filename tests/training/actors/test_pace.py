@@ -8,8 +8,8 @@ import pytest
 
 from tau_trainer.metrics import keys
 from tau_trainer.training.learning.age_bound import AgeBound
-from tests.training.actors.stage import FakeLearner, Stage, run, settle
-from tests.waiting import HANG_S
+from tests.training.actors.stage import FakeLearner, Stage, settle
+from tests.waiting import HANG_S, run
 
 
 def test_learning_takes_what_the_samples_have_earned_and_waits_for_more() -> None:

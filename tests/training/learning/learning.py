@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,10 +14,6 @@ from tau_trainer.training.learning.learner import Learner
 from tests.waiting import HANG_S
 
 Make = Callable[..., Learner]
-
-
-def run(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    asyncio.run(asyncio.wait_for(work(), HANG_S))
 
 
 class Gate:

@@ -13,8 +13,8 @@ from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.training.learning import age_bound
 from tau_trainer.training.learning.age_bound import AgeBound
 from tests.training.learners import collect
-from tests.training.learning.learning import Gate, Make, run
-from tests.waiting import HANG_S
+from tests.training.learning.learning import Gate, Make
+from tests.waiting import HANG_S, run
 
 
 def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def test_collection_goes_on_during_an_update_until_the_bound(make: Make, monkeyp
         await asyncio.wait_for(waiting, HANG_S)
         await learner.drain()
 
-    run(work)
+    run(work())
     assert gate.updates == gate.released == 2
     assert learner.bound.held_seconds > 0.03
     assert learner.progress.policy_age == pytest.approx(1.0)
@@ -59,7 +59,7 @@ def test_an_update_under_way_is_no_first_one_to_come(make: Make, monkeypatch: py
         await learner.drain()
         await learner.hand_over()
 
-    run(work)
+    run(work())
     assert asked == [0, 1, 1]
 
 
@@ -89,7 +89,7 @@ def test_agents_go_on_just_in_time_to_fill_the_next_buffer(make: Make, monkeypat
         await asyncio.wait_for(asyncio.gather(waiting, early), HANG_S)  # an update that ends early ends the wait
         assert not learner.bound.outstanding
 
-    run(work)
+    run(work())
     assert learner.bound._last_update_seconds != 5.0
 
 
@@ -130,7 +130,7 @@ def test_nobody_waits_where_experience_of_an_older_policy_is_as_good(
         gate.open.set()
         await learner.drain()
 
-    run(work)
+    run(work())
 
 
 def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(make: Make, m
         await asyncio.wait_for(asyncio.gather(waiting, learner.drain()), HANG_S)
         assert learner.bound._held_until == pytest.approx(103.0 + 5.0 - 1.1 * 2.0)
 
-    run(work)
+    run(work())
 
 
 def test_where_filling_a_buffer_takes_longer_nobody_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_where_filling_a_buffer_takes_longer_nobody_waits(make: Make, monkeypatc
         gate.open.set()
         await learner.drain()
 
-    run(work)
+    run(work())
 
 
 def test_a_bound_of_zero_takes_turns(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_a_bound_of_zero_takes_turns(make: Make, monkeypatch: pytest.MonkeyPatch
         assert not learner.bound.outstanding
         assert learner.policy.version == 1
 
-    run(work)
+    run(work())
 
 
 def test_time_in_which_several_pairs_wait_counts_once(
@@ -202,5 +202,5 @@ def test_time_in_which_several_pairs_wait_counts_once(
         gate.open.set()
         await asyncio.gather(*pairs)
 
-    run(work)
+    run(work())
     assert hub.flush("Agent", 32).statistics[keys.HELD_SECONDS].count == 1

@@ -17,8 +17,8 @@ from tau_trainer.models import Policy
 from tau_trainer.training.learning.learner import Learner
 from tests.training.fakes import Memory
 from tests.training.learners import collect, make_learner
-from tests.training.learning.learning import Gate, Make, run
-from tests.waiting import HANG_S
+from tests.training.learning.learning import Gate, Make
+from tests.waiting import HANG_S, run
 
 
 async def learn(learner: Learner) -> None:
@@ -30,7 +30,7 @@ async def learn(learner: Learner) -> None:
 
 def test_an_update_makes_the_next_version(make: Make, memory: Memory, hub: MetricsHub) -> None:
     learner = make(validator=lambda policy: {keys.VALIDATION_ACCURACY: float(policy.version)})
-    run(lambda: learn(learner))
+    run(learn(learner))
     assert (learner.progress.updates, learner.policy.version, learner.actor.policy.version) == (1, 1, 1)
     assert learner.actor.policy is learner.policy
     assert not learner.bound.outstanding
@@ -77,7 +77,7 @@ def scripted(*scores: tuple[float, float]) -> Callable[[Policy], Mapping[str, fl
 def test_the_best_policy_is_kept(make: Make, scores: list[tuple[float, float]], best: int) -> None:
     learner = make(validator=scripted(*scores))
     for _ in scores:
-        run(lambda: learn(learner))
+        run(learn(learner))
     assert learner.tracker.best is not None
     assert learner.tracker.best.policy.version == best
     assert tuple(learner.tracker.best.scores.values()) == scores[best - 1]
@@ -100,12 +100,12 @@ def test_policies_are_scored_at_decisions_that_grow_whatever_the_end_is(make: Ma
 
         learner = make(validator=validator, max_steps=most)
         for _ in range(3):
-            run(lambda learner=learner: learn(learner))  # type: ignore[misc]
+            run(learn(learner))
         learner.progress.decisions = 32 * 200
         again = make(validator=validator, max_steps=most)
         again.restore(*learner.state())
         for _ in range(9):
-            run(lambda again=again: learn(again))  # type: ignore[misc]
+            run(learn(again))
     # 2 % of 6,400 decisions are four updates.
     assert scored == {1_000_000: [1, 2, 3, 4, 8, 12], 1_000_000_000: [1, 2, 3, 4, 8, 12]}
 
@@ -114,12 +114,12 @@ def test_the_last_policy_is_scored_like_those_before_it(make: Make) -> None:
     scores = (0.1, 0.0), (0.5, 0.0), (0.5, 0.0), (0.9, 0.0), (0.2, 0.0)
     learner = make(validator=scripted(*scores), max_steps=1_000_000_000)
     for _ in range(3):
-        run(lambda: learn(learner))
+        run(learn(learner))
     assert learner.tracker.best is not None
     assert learner.tracker.best.policy is learner.tracker.last(learner.policy).policy
     assert learner.tracker.validate_last(learner.policy) == {}, "it has been"
     learner.tracker._next = 10**6
-    run(lambda: learn(learner))
+    run(learn(learner))
     before = learner.state()[1]
     assert (learner.tracker.last(learner.policy).scores, learner.tracker.best.policy.version) == ({}, 3)
     assert learner.tracker.validate_last(learner.policy) == {keys.VALIDATION_ACCURACY: 0.9, keys.VALIDATION_REWARD: 0.0}
@@ -128,7 +128,7 @@ def test_the_last_policy_is_scored_like_those_before_it(make: Make) -> None:
     after = learner.state()[1]
     assert before.pop("best") != after.pop("best")
     assert before == after, "a run that goes on validates what it would have"
-    run(lambda: learn(learner))
+    run(learn(learner))
     learner.tracker.validate_last(learner.policy)
     assert learner.tracker.last(learner.policy).rank == pytest.approx((1.2 / 3, 0.0)), "with the two that were due"
     assert learner.tracker.best.policy.version == 4
@@ -146,14 +146,14 @@ def test_what_an_earlier_version_found_due_is_not_waited_for(make: Make) -> None
 def test_without_validation_scores_there_is_no_best(make: Make) -> None:
     for validator in (None, lambda policy: {}, lambda policy: {"Task/Other": 1.0}):
         learner = make(validator=validator)
-        run(lambda learner=learner: learn(learner))  # type: ignore[misc]
+        run(learn(learner))
         assert learner.tracker.best is None
 
 
 def test_the_best_policy_goes_through_a_checkpoint_and_is_beaten_only_by_a_better_one(make: Make) -> None:
     learner = make(validator=scripted((0.5, 0.0), (0.1, 0.0)))
     for _ in range(2):
-        run(lambda: learn(learner))
+        run(learn(learner))
     arrays, values = learner.state()
     again = make(validator=scripted((0.0, 0.0), (0.0, 0.0), (0.8, 0.0), (0.7, 0.0)))
     again.restore(arrays, json.loads(json.dumps(values)))
@@ -168,9 +168,9 @@ def test_the_best_policy_goes_through_a_checkpoint_and_is_beaten_only_by_a_bette
         np.testing.assert_array_equal(again.tracker.best.policy.weights[name], weights)
     best = learner.tracker.best.policy.weights
     assert any((again.policy.weights[name] != weights).any() for name, weights in best.items())
-    run(lambda: learn(again))
+    run(learn(again))
     assert again.tracker.best.policy.version == 1, "0.5, 0.1 and 0.8 are no better on average"
-    run(lambda: learn(again))
+    run(learn(again))
     assert again.tracker.best.policy.version == 4
 
 
@@ -190,7 +190,7 @@ def test_nothing_is_learned_before_the_memory_is_full(make: Make) -> None:
         collect(learner, 0)
         await learner.hand_over()
 
-    run(work)
+    run(work())
     assert not learner.bound.outstanding
     assert learner.progress.updates == 0
 
@@ -204,7 +204,7 @@ def test_agents_act_with_the_policy_so_far_unless_they_take_turns(
     gate.open.set()
     acted_with: list[Policy] = []
     monkeypatch.setattr(learner, "_publish", acted_with.append)
-    run(lambda: learn(learner))
+    run(learn(learner))
     assert gate.publishes == [publishes]
     assert bool(acted_with) == publishes
     assert learner.actor.policy is learner.policy
@@ -217,7 +217,7 @@ def test_work_of_others_is_published_where_they_say(make: Make, monkeypatch: pyt
     collect(learner)
     work = learner.algorithm.ready(Counters(0, 0))
     assert work is not None
-    run(lambda: learner.update(work, published.append))
+    run(learner.update(work, published.append))
     assert {policy.version for policy in published} == {1}
     assert learner.policy.version == 1
 
@@ -251,7 +251,7 @@ def test_several_learn_abreast_and_the_newest_policy_acts(hub: MetricsHub, monke
         await asyncio.gather(first, second)
 
     with threads:
-        run(work)
+        run(work())
     assert (learner.policy.version, learner.actor.policy.version) == (2, 2)
     assert (learner.bound.outstanding, learner.progress.updates) == (0, 2)
 
@@ -271,7 +271,7 @@ def test_one_nan_is_skipped_and_three_in_a_row_are_the_end(
         with pytest.raises(NonFiniteError, match="the loss is NaN"):
             await learner.hand_over()
 
-    run(work)
+    run(work())
     hub.drain(5.0)
     assert learner.policy is learner.actor.policy is before
     assert learner.progress.updates == 0
@@ -290,7 +290,7 @@ def test_a_policy_that_came_before_nan_acts_no_more(make: Make, monkeypatch: pyt
 
     monkeypatch.setattr(learner.algorithm, "update", published)
     before = learner.policy
-    run(lambda: learn(learner))
+    run(learn(learner))
     assert acted_with[0] is not before
     assert learner.actor.policy is learner.policy is before
 
@@ -303,7 +303,7 @@ def test_a_real_nan_in_the_rewards_keeps_the_weights(make: Make) -> None:
         collect(learner, reward=float("nan"))
         await learner.hand_over()
 
-    run(work)
+    run(work())
     after = learner.state()[0]
     assert all(np.array_equal(after[name], values) for name, values in before.items())
     assert learner.error is None
@@ -320,7 +320,7 @@ def test_a_defect_reaches_those_who_wait(make: Make, monkeypatch: pytest.MonkeyP
             await learner.hand_over()
         await learner.drain()
 
-    run(work)
+    run(work())
     assert not learner.bound.outstanding
     assert gate.released == 1
 
@@ -343,7 +343,7 @@ def test_shutdown_gives_up_what_waits(make: Make, monkeypatch: pytest.MonkeyPatc
         gate.open.set()
         await learner.drain()
 
-    run(work)
+    run(work())
     assert gate.updates == 1
     assert gate.released == 3, "what was given up is given back too"
     assert not learner.bound.outstanding
@@ -365,14 +365,14 @@ def test_after_update_is_awaited_before_the_next(make: Make) -> None:
             await learner.hand_over()
         await learner.drain()
 
-    run(work)
+    run(work())
     assert versions == [1, 2, 3]
 
 
 def test_a_learner_that_is_done_learns_no_more(make: Make) -> None:
     learner = make()
     learner.count(1000)
-    run(lambda: learn(learner))
+    run(learn(learner))
     assert learner.progress.updates == 0
 
 
@@ -399,7 +399,7 @@ def test_a_restored_learner_goes_on_to_the_bit(make: Make) -> None:
             assert np.array_equal(array, two.state()[0][name]), name
         assert one.actor.rng.bit_generator.state == two.actor.rng.bit_generator.state
 
-    run(work)
+    run(work())
 
 
 def test_forget_open_leaves_nothing(make: Make) -> None:
