@@ -7,11 +7,19 @@ import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tools import house
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tau_trainer"
 FOLDERS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+
+
+@pytest.fixture(scope="module")
+def modules() -> list[house.Module]:
+    """Those of the package; an ``__init__`` only hands names on."""
+    return [module for module in house.read(PACKAGE) if not module.path.endswith("__init__.py")]
 
 
 def imported() -> dict[str, set[str]]:
@@ -79,9 +87,8 @@ def test_there_are_no_circles() -> None:
     TopologicalSorter(imported()).prepare()
 
 
-def test_there_are_no_circles_between_files_either() -> None:
-    """What is imported when a module is loaded; an ``__init__`` only hands names on."""
-    modules = [module for module in house.read(PACKAGE) if not module.path.endswith("__init__.py")]
+def test_there_are_no_circles_between_files_either(modules: list[house.Module]) -> None:
+    """What is imported when a module is loaded."""
     known = {module.path for module in modules}
     TopologicalSorter({module.path: house.imports(module, known) for module in modules}).prepare()
 
@@ -113,12 +120,11 @@ MIRRORED = 0.9
 DECISIONS = (ast.If, ast.IfExp, ast.Match, ast.For, ast.While, ast.Try, ast.BoolOp, ast.Compare, ast.comprehension)
 
 
-def test_tests_mirror_the_package() -> None:
+def test_tests_mirror_the_package(modules: list[house.Module]) -> None:
     """``tau_trainer/a/b.py`` has ``tests/a/test_b.py`` or ``test_b_*.py``.
 
     Not counted are ``__init__`` and modules without logic of their own: no function of theirs decides or repeats.
     """
-    modules = [module for module in house.read(PACKAGE) if not module.path.endswith("__init__.py")]
     counted = [
         Path(module.path).relative_to(PACKAGE.name)
         for module in modules

@@ -29,7 +29,7 @@ KINDS = st.sampled_from([POCA, MAPPO])
 REMEMBERS = {"memory": {"memory_size": 4, "sequence_length": 16}}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(MESSAGES, KINDS, st.sampled_from([CONTINUOUS, DISCRETE, HYBRID]), st.sampled_from([None, REMEMBERS]))
 def test_values_baselines_returns_and_gradient_are_the_references(
     messages: Any, kind: type[POCA], actions: ActionSpec, network: Any
@@ -77,7 +77,7 @@ def test_values_baselines_returns_and_gradient_are_the_references(
         assert keys.BASELINE_LOSS not in result
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(MESSAGES, KINDS)
 def test_returns_of_what_is_new_go_on_beyond_ends(messages: Any, kind: type[POCA]) -> None:
     """A learned stream pays each decision by itself; who leaves goes on with its group's return, as in the other."""

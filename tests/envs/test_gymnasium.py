@@ -11,7 +11,6 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import DTypeLike, NDArray
 
@@ -382,10 +381,6 @@ def test_no_two_pairs_play_with_the_same_seeds(tmp_path: Path) -> None:
 
 
 # --- environments that fail -------------------------------------------------------------------------------------------
-
-
-class Foreign(CartPoleEnv):
-    """Somebody else's: nobody knows whether it hangs one day."""
 
 
 # --- what the command line names --------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def test_an_environment_that_raises_is_made_again_within_its_budget(broken: Call
     broken(3)
     told = Sentences()
     environment = environment_of(vector(Broken, copies=1), RestartBudget(2, -1, 60.0, told))
-    sentence = r"environment 0 failed: ValueError: the window is gone \(in step, test_gymnasium.py line \d+\)"
+    sentence = r"environment 0 failed: ValueError: the window is gone \(in step, test_threaded.py line \d+\)"
 
     async def work() -> None:
         batches = await environment.start({})
@@ -281,3 +281,7 @@ def test_close_ends_it_and_a_failure_to_close_is_nobodys_concern(broken: Callabl
         assert Broken.lives == 0
 
     asyncio.run(main())
+
+
+class Foreign(CartPoleEnv):
+    """Somebody else's: nobody knows whether it hangs one day."""

@@ -15,7 +15,7 @@ from tau_trainer.envs import unity
 from tau_trainer.envs.mlagents import ActionSpec, EnvironmentParametersChannel, UnityGymException, UnityToGymWrapper
 from tests.envs.mlagents.doubles import NAME, Say, Scripted, spec_of
 
-ONE_AGENT = ("basic", "balance", "gridworld", "foodcollector", "sorter")
+ONE_AGENT = ("balance", "gridworld", "foodcollector", "sorter")
 """Numbers, images, grids and lists; choices, values and both."""
 
 
