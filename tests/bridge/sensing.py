@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tau_trainer.bridge.codec import EngineInitialization
 from tau_trainer.specs import ActionSpec, BehaviorSpec, FloatArray
 from tests.bridge.oracle import PACKED, Messages, announce
-from tests.bridge.test_engine_editor import editor, run, zeros
+from tests.bridge.test_engine_editor import editor, zeros
+from tests.waiting import run
 
 C, H, W = 3, 4, 5
 
