@@ -7,11 +7,19 @@ import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tools import house
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "tau_trainer"
 FOLDERS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+
+
+@pytest.fixture(scope="module")
+def modules() -> list[house.Module]:
+    """Those of the package; an ``__init__`` only hands names on."""
+    return [module for module in house.read(PACKAGE) if not module.path.endswith("__init__.py")]
 
 
 def imported() -> dict[str, set[str]]:
@@ -79,9 +87,8 @@ def test_there_are_no_circles() -> None:
     TopologicalSorter(imported()).prepare()
 
 
-def test_there_are_no_circles_between_files_either() -> None:
-    """What is imported when a module is loaded; an ``__init__`` only hands names on."""
-    modules = [module for module in house.read(PACKAGE) if not module.path.endswith("__init__.py")]
+def test_there_are_no_circles_between_files_either(modules: list[house.Module]) -> None:
+    """What is imported when a module is loaded."""
     known = {module.path for module in modules}
     TopologicalSorter({module.path: house.imports(module, known) for module in modules}).prepare()
 
@@ -106,3 +113,26 @@ def test_games_are_plug_ins_that_use_public_names_alone() -> None:
     of_others = {"_asdict", "_replace", "_get_ob", "_get_obs"}  # of named tuples, and of Gymnasium's own games
     strange = {name for name in private["used"] - private["theirs"] - of_others if name.startswith("_")}
     assert {name for name in strange if not name.startswith("__")} == set()
+
+
+MIRRORED = 0.9
+"""Share of the modules with logic of their own that have tests in the same place; it only rises."""
+DECISIONS = (ast.If, ast.IfExp, ast.Match, ast.For, ast.While, ast.Try, ast.BoolOp, ast.Compare, ast.comprehension)
+
+
+def test_tests_mirror_the_package(modules: list[house.Module]) -> None:
+    """``tau_trainer/a/b.py`` has ``tests/a/test_b.py`` or ``test_b_*.py``.
+
+    Not counted are ``__init__`` and modules without logic of their own: no function of theirs decides or repeats.
+    """
+    counted = [
+        Path(module.path).relative_to(PACKAGE.name)
+        for module in modules
+        if any(isinstance(node, DECISIONS) for function in module.functions() for node in ast.walk(function))
+    ]
+    without = [
+        path.as_posix()
+        for path in counted
+        if not any((ROOT / "tests" / path.parent).glob(f"test_{path.stem}{end}.py") for end in ("", "_*"))
+    ]
+    assert 1 - len(without) / len(counted) >= MIRRORED, f"no tests in the same place: {without}"

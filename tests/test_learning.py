@@ -1,6 +1,7 @@
 """That it learns: each task to the number that was promised, over the real wire, for more than one seed.
 
-Before every merge two of them run, Basic and the Tau task; algorithms are held by `tests/algorithms/test_learning.py`.
+Before every merge two of them run, Balance with few decisions and the Tau task; `tests/algorithms/test_learning.py`
+holds algorithms.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def came_to_its_criterion(report: RunReport) -> bool:
     return "criterion" in events
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=NIGHTLY), pytest.param(3, marks=NIGHTLY)])
+@NIGHTLY
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_basic_reaches_090(tmp_path: Path, seed: int) -> None:
     """The optimum is 0.93, to which all three seeds come. Eight agents share what one would need longer to find."""
     report = run(

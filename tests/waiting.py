@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 HANG_S: Final = 300.0
 """After so long something hangs: the limit of a test (``timeout`` in pyproject.toml), and of each wait inside one.
@@ -20,3 +23,22 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.01)
+
+
+def run(work: Awaitable[T]) -> T:
+    """The result of ``work`` in an event loop of its own."""
+
+    async def main() -> T:
+        return await asyncio.wait_for(work, HANG_S)
+
+    return asyncio.run(main())
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self, now: float = 100.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now

@@ -32,6 +32,7 @@ from tau_trainer.settings import (
 from tau_trainer.settings.trainers import DQNTrainerSettings, IQNTrainerSettings, PPOTrainerSettings, SACTrainerSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 
+NIGHTLY = pytest.mark.nightly
 AGENTS = 16
 
 
@@ -129,7 +130,7 @@ def test_identity_of_two_branches() -> None:
     assert np.mean(recent[-30:]) > 1.9
 
 
-@pytest.mark.parametrize("credit", [False, True])
+@pytest.mark.parametrize("credit", [pytest.param(False, marks=NIGHTLY), True])
 def test_contextual_bandit_with_binary_rewards(credit: bool) -> None:
     """Three continuous actions; each earns +1 or -1 for being near a linear function of the observation."""
     actions = ActionSpec(3)
@@ -177,8 +178,8 @@ def test_corridor_needs_credit_over_time() -> None:
     ("memory", "least", "most"),
     [
         pytest.param(MemorySettings(memory_size=32, sequence_length=16), 0.95, 1.0, id="lstm"),
-        pytest.param(MemorySettings(memory_size=32, sequence_length=4), 0.0, 0.65, id="too-short-sequences"),
-        pytest.param(None, 0.35, 0.65, id="no-memory"),
+        pytest.param(MemorySettings(memory_size=32, sequence_length=4), 0.0, 0.65, id="too-short", marks=NIGHTLY),
+        pytest.param(None, 0.35, 0.65, id="no-memory", marks=NIGHTLY),
     ],
 )
 def test_a_cue_is_remembered_over_a_delay(memory: MemorySettings | None, least: float, most: float) -> None:
@@ -252,7 +253,7 @@ def test_deterministic_policies_learn_a_contextual_bandit(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("truncated", "expected"), [(True, 10.0), (False, 5.263)])
-@pytest.mark.parametrize("kind", ["ddpg", "td3"])
+@pytest.mark.parametrize("kind", ["ddpg", pytest.param("td3", marks=NIGHTLY)])
 def test_q_after_a_limit_and_after_a_real_end(kind: str, truncated: bool, expected: float) -> None:
     """As for PPO above: reward 1 a step, episodes of 10 steps, gamma 0.9."""
     settings = trainer_type(kind).settings.model_validate(
@@ -276,7 +277,7 @@ def test_q_after_a_limit_and_after_a_real_end(kind: str, truncated: bool, expect
     assert np.mean(estimates[-50:]) == pytest.approx(expected, rel=0.08)
 
 
-@pytest.mark.parametrize("actions", [ActionSpec(0, (3,)), ActionSpec(1)])
+@pytest.mark.parametrize("actions", [ActionSpec(0, (3,)), pytest.param(ActionSpec(1), marks=NIGHTLY)])
 def test_maddpg_learns_from_what_groups_are_paid(actions: ActionSpec) -> None:
     """Groups of three, all paid for what the three do: to repeat the digit that each sees, or to point where it does.
 
@@ -308,7 +309,10 @@ def test_maddpg_learns_from_what_groups_are_paid(actions: ActionSpec) -> None:
     assert np.mean(hits[-100:]) > 0.85, hits[-100:]
 
 
-@pytest.mark.parametrize("actions", [ActionSpec(2), ActionSpec(0, (3, 2)), ActionSpec(2, (3, 2))])
+@pytest.mark.parametrize(
+    "actions",
+    [*(pytest.param(spec, marks=NIGHTLY) for spec in (ActionSpec(2), ActionSpec(0, (3, 2)))), ActionSpec(2, (3, 2))],
+)
 def test_sac_learns_a_contextual_bandit(actions: ActionSpec) -> None:
     """Continuous actions are to be a linear function of the observation, branches to repeat a digit; 0 is perfect."""
     loop = Loop(make_sac(6 + 5, actions))
@@ -364,7 +368,13 @@ RAINBOW: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("switches", [{}, RAINBOW | {"steps_per_update": 32}, {"exploration": BOLTZMANN}])
+FURTHER = [
+    pytest.param(switches, marks=NIGHTLY)
+    for switches in (RAINBOW | {"steps_per_update": 32}, {"exploration": BOLTZMANN})
+]
+
+
+@pytest.mark.parametrize("switches", [{}, *FURTHER])
 def test_dqn_learns_an_identity_of_two_branches(switches: dict[str, Any]) -> None:
     """Reward 1/2 for each branch that repeats the digit shown; 1 is perfect. What is forbidden earns nothing."""
     loop = Loop(make_dqn(5, (3, 2), 0.0, **{**switches, "n_step": 1}))
@@ -380,13 +390,11 @@ def test_dqn_learns_an_identity_of_two_branches(switches: dict[str, Any]) -> Non
     assert np.mean(recent[-50:]) > 0.93, recent[-50:]
 
 
-SLOWLY = pytest.param(RAINBOW, marks=pytest.mark.nightly)
-
-
+SLOWLY = [pytest.param(switches, marks=NIGHTLY) for switches in ({}, RAINBOW)]
 QUANTILES: dict[str, Any] = {"kind": IQN, "num_quantile_samples": 8, "steps_per_update": 16}
 
 
-@pytest.mark.parametrize("switches", [{}, {"double": True, "prioritized": {}, "n_step": 2}, QUANTILES, SLOWLY])
+@pytest.mark.parametrize("switches", [*SLOWLY, {"double": True, "prioritized": {}, "n_step": 2}, QUANTILES])
 def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
     """Nine cells, a reward of 1 beyond the last and of 0.1 before the first: only who looks far goes right."""
     cells = 9
@@ -410,7 +418,7 @@ def test_dqn_walks_a_corridor(switches: dict[str, Any]) -> None:
     assert np.mean(ends[-60:]) > 0.93, ends[-60:]
 
 
-@pytest.mark.parametrize(("cvar", "chosen"), [(1.0, 1), (0.25, 0)])
+@pytest.mark.parametrize(("cvar", "chosen"), [pytest.param(1.0, 1, marks=NIGHTLY), (0.25, 0)])
 def test_iqn_knows_what_may_come_of_an_action(cvar: float, chosen: int) -> None:
     """One action earns 0.2, the other 1 or -0.4 by chance: the mean of its worst quarter is -0.4."""
     learner = make_dqn(1, (2,), 0.0, kind=IQN, cvar=cvar, kappa=0.05, num_quantile_samples=8, steps_per_update=16)

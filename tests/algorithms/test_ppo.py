@@ -19,16 +19,7 @@ from tau_trainer.settings import MemorySettings, RewardSignalSettings
 from tau_trainer.specs import ActionSpec
 from tests.algorithms import reference_ppo
 from tests.algorithms.batched.together import together
-from tests.algorithms.experience import (
-    CONTINUOUS,
-    DISCRETE,
-    HYBRID,
-    TWO_STREAMS,
-    Collector,
-    behavior,
-    ppo,
-    settings,
-)
+from tests.algorithms.experience import CONTINUOUS, DISCRETE, HYBRID, TWO_STREAMS, Collector, behavior, ppo, settings
 from tests.networks import IMAGE, LIST
 from tools.bench.by_torch import PPOByTorch
 

@@ -16,16 +16,7 @@ from tau_trainer.memory import Rollout, WorkData
 from tau_trainer.models import Policy
 from tau_trainer.settings import MemorySettings
 from tau_trainer.specs import BehaviorSpec
-from tests.algorithms.experience import (
-    CONTINUOUS,
-    HYBRID,
-    TWO_STREAMS,
-    VECTORS,
-    Collector,
-    behavior,
-    ppo,
-    settings,
-)
+from tests.algorithms.experience import CONTINUOUS, HYBRID, TWO_STREAMS, VECTORS, Collector, behavior, ppo, settings
 from tests.networks import IMAGE, LIST
 
 pytestmark = pytest.mark.usefixtures("toys")

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,7 @@ import pytest
 
 from tau_trainer.bridge.engine import Engine
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
-from tau_trainer.bridge.side_channels import (
-    SideChannelHub,
-    Stat,
-)
+from tau_trainer.bridge.side_channels import SideChannelHub, Stat
 from tau_trainer.errors import (
     DecodeError,
     EngineDisconnectedError,
@@ -29,7 +25,7 @@ from tau_trainer.errors import (
     VersionError,
 )
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
-from tests.waiting import HANG_S, NEVER_S
+from tests.waiting import HANG_S, NEVER_S, run
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 BALANCE = "3DBall?team=0"
@@ -56,13 +52,6 @@ async def play(engine: Engine, steps: int) -> list[StepBatch]:
     for _ in range(steps):
         batches = await engine.step(zeros(engine, batches))
     return batches
-
-
-def run(work: Awaitable[None]) -> None:
-    async def main() -> None:
-        await asyncio.wait_for(work, HANG_S)
-
-    asyncio.run(main())
 
 
 class TestHeadless:

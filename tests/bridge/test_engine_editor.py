@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,28 +29,16 @@ from tau_trainer.bridge.side_channels import (
     stat_payload,
     unpack_payloads,
 )
-from tau_trainer.errors import (
-    EngineError,
-    EngineStoppedError,
-    EngineTimeoutError,
-    VersionError,
-)
+from tau_trainer.errors import EngineError, EngineStoppedError, EngineTimeoutError, VersionError
 from tau_trainer.settings import EngineSettings
 from tau_trainer.specs import Actions, ActionSpec, StepBatch
 from tests.bridge.conftest import Client, client, free_port
 from tests.bridge.oracle import Agent, engine_message, simple_spec
-from tests.waiting import HANG_S, NEVER_S
+from tests.waiting import NEVER_S, run
 
 
 def zeros(engine: Engine, batches: list[StepBatch]) -> dict[str, Actions]:
     return {batch.behavior: Actions.zeros(engine.specs[batch.behavior].actions, len(batch)) for batch in batches}
-
-
-def run(work: Awaitable[None]) -> None:
-    async def main() -> None:
-        await asyncio.wait_for(work, HANG_S)
-
-    asyncio.run(main())
 
 
 @dataclass(frozen=True)

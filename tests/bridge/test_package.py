@@ -5,95 +5,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tau_trainer.bridge import demonstrations
-from tau_trainer.bridge.agent_records import AgentLayout
-from tau_trainer.bridge.codec import Capabilities, EngineInitialization, TrainerCodec
+from tau_trainer.bridge.codec import Capabilities, EngineInitialization
 from tau_trainer.bridge.codec import parse_engine_message as parsed
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstration, write_demonstration
 from tau_trainer.bridge.engine_codec import AgentEncoder, MessageReader, encode_engine_message
 from tau_trainer.bridge.package import ImageOrder, order_of, order_of_recordings
 from tau_trainer.settings import load_settings
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, FloatArray, ObservationSpec
-from tests.bridge.oracle import PACKED, UNPACKED, Messages, announce, expected, unity_png
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
+from tests.bridge.oracle import PACKED, expected
 from tests.bridge.oracle import Agent as Told
-from tests.bridge.test_engine_editor import editor, run, zeros
+from tests.bridge.sensing import CAMERA, FIRST, LAST, PICTURE, C, H, W, Writer, seen, step, through_indexer
 
-C, H, W = 3, 4, 5
-PICTURE: FloatArray = np.arange(C * H * W, dtype=np.float32).reshape(C, H, W)
 """Alike in no two places: what an agent sees, and what inference fills into the model's input."""
-FIRST, LAST = (1, 2, 2), (2, 2, 1)
 """Dimension properties of [C, H, W] and of [H, W, C]."""
 
 
-class Writer:
-    """``ObservationWriter`` on a list, as it behaves: numbers go where the package's ``Index`` says."""
-
-    def __init__(self, shape: tuple[int, int, int], *, last: bool) -> None:
-        self.numbers = [0.0] * int(np.prod(shape))
-        self._shape, self._last = shape, last
-
-    def __setitem__(self, place: tuple[int, int, int], value: float) -> None:
-        (c, h, w), (channels, height, width) = place, self._shape
-        at = h * width * channels + w * channels + c if self._last else c * height * width + h * width + w
-        self.numbers[at] = float(value)
-
-    def picture(self, image: NDArray[Any], channel: int = 0) -> Writer:
-        """As a camera does it."""
-        for place, value in np.ndenumerate(image):
-            c, h, w = place
-            self[channel + c, h, w] = value
-        return self
-
-
-def through_indexer(image: NDArray[Any], *, last: bool) -> list[float]:
-    channels, height, width = image.shape
-    return Writer((channels, height, width), last=last).picture(image).numbers
-
-
-Sensor = tuple[str, tuple[int, ...], Sequence[int], list[float] | bytes]
 """Name, shape, dimension properties, and numbers or PNG files."""
-
-
-def step(*sensors: Sensor, messages: Messages = PACKED) -> bytes:
-    """An engine's step: one agent of behavior B with these sensors."""
-    message = messages.UnityMessage()
-    message.header.status = 200
-    announce(message, BehaviorSpec("B?team=0", (), ActionSpec(1)))
-    agent = message.unity_output.rl_output.agent_infos["B?team=0"].value.add(id=4)
-    for name, shape, properties, sent in sensors:
-        observation = agent.observations.add(name=name, shape=shape, dimension_properties=properties)
-        if isinstance(sent, bytes):
-            observation.compression_type, observation.compressed_data = 1, sent
-        else:
-            observation.float_data.data.extend(sent)
-    return bytes(message.SerializeToString())
-
-
-def seen(package: str, message: bytes, **options: Any) -> tuple[tuple[NDArray[Any], ...], list[str]]:
-    """What the trainer sees of the one agent, over the wire, and what it notes."""
-    told: list[Any] = []
-
-    async def main() -> None:
-        async with editor(**options) as script:
-            await script.greets(EngineInitialization(package_version=package))
-            answer = script.says(message)
-            batches = await script.resetting
-            told.append(([sensor[0] for sensor in batches[0].obs], list(script.engine.notes)))
-            script.engine.answer(zeros(script.engine, batches))
-            await answer
-
-    run(main())
-    ((found, notes),) = told
-    return tuple(found), notes
-
-
-CAMERA = ("camera", (C, H, W), FIRST)
 
 
 @pytest.mark.parametrize(
@@ -177,27 +109,6 @@ def test_where_the_version_does_not_settle_it_that_is_told_once_with_the_way_out
     assert "PNG" in note
 
 
-@pytest.mark.parametrize("package", ["3.0.0", "4.0.0", "4.0.3", ""])
-def test_png_and_one_channel_have_one_order_and_nothing_is_told(package: str) -> None:
-    pixels = PICTURE.astype(np.uint8)
-    grey = PICTURE[:1]
-    message = step((*CAMERA, unity_png(pixels)), ("grey", (1, H, W), FIRST, grey.ravel().tolist()))
-    (colours, found), notes = seen(package, message)
-    np.testing.assert_array_equal(colours, pixels)
-    np.testing.assert_array_equal(found, grey)
-    assert notes == []
-
-
-def test_images_without_another_order_are_not_turned_around() -> None:
-    """That would be a copy for nothing."""
-    info = PACKED.AgentInfos().value.add()
-    for shape in ((1, H, W), (C, 1, 1), (C, H)):
-        observation = info.observations.add(shape=shape, dimension_properties=FIRST[: len(shape)])
-        observation.float_data.data.extend([0.5] * int(np.prod(shape)))
-    layout = AgentLayout(info.SerializeToString(), ImageOrder(declared_last=True, written_last=True, settled=False))
-    assert [(one.turned, one.unsettled) for one in layout.sensors] == [(False, False)] * 3
-
-
 @pytest.mark.parametrize(
     ("package", "last", "settled"),
     [
@@ -242,19 +153,6 @@ def test_the_headless_engine_writes_as_the_version_does_that_it_calls_itself() -
     (found, grid), _ = seen("3.0.0", data)
     np.testing.assert_array_equal(found, PICTURE)
     np.testing.assert_allclose(grid, GRID / np.float32(255), rtol=1e-6)
-
-
-def test_a_sender_that_does_not_pack_its_numbers() -> None:
-    codec = TrainerCodec()
-    codec.images = ImageOrder(written_last=True)
-    message = step((*CAMERA, through_indexer(PICTURE, last=True)), messages=UNPACKED)
-    (batch,) = codec.steps(parsed(message))
-    np.testing.assert_array_equal(batch.obs[0], PICTURE[None])
-
-
-def test_without_a_word_of_the_order_it_is_that_of_the_shape() -> None:
-    (batch,) = TrainerCodec().steps(parsed(step((*CAMERA, PICTURE.ravel().tolist()))))
-    np.testing.assert_array_equal(batch.obs[0], PICTURE[None])
 
 
 class TestRecordings:

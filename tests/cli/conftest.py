@@ -101,3 +101,12 @@ def training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTraining:
 def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """As wide as terminals are."""
     monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def run() -> Path:
+    """A run of which nothing but its settings is there."""
+    folder = Path("results", "tau3")
+    folder.mkdir(parents=True)
+    (folder / "configuration.yaml").write_text("behaviors: {}")
+    return folder

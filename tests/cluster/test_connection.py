@@ -23,7 +23,7 @@ from tests.cluster.processes import *  # noqa: F403
 from tests.cluster.runs import *  # noqa: F403
 from tests.cluster.runs import on_it, there
 from tests.cluster.sweeps import *  # noqa: F403
-from tests.training.actors import test_manager as actors_at_work
+from tests.training.actors import runs as actors_at_work
 from tests.training.fakes import WAIT_S, Memory, begin, until
 
 pytestmark = pytest.mark.slow

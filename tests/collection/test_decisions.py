@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from tau_trainer.collection.decisions import Actor, DecisionBatcher
 from tau_trainer.columns import Arrays, Column, Rows
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.specs import BoolArray, Observations
-from tests.waiting import HANG_S
+from tests.waiting import run
 
 KEY = "Agent"
 TEAM = 0
@@ -91,13 +91,6 @@ class Bench:
 def agents(*values: float) -> Observations:
     column = np.array(values, np.float32)
     return column[:, None], np.repeat(column, 2).reshape(-1, 2)
-
-
-def run(work: Awaitable[None]) -> None:
-    async def main() -> None:
-        await asyncio.wait_for(work, HANG_S)
-
-    asyncio.run(main())
 
 
 @given(st.lists(st.lists(st.integers(0, 100), max_size=4), min_size=1, max_size=5))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from tests.conformance.conftest import Json, fixed_actions, masks, observed, pla
 from tests.envs.playing import Sentences, zeros
 from tests.headless.conftest import EngineThread
 from tests.training.fakes import WAIT_S, Memory, begin
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, run
 
 SEED = 3
 STEPS, RESETS = 30, (7, 20)
@@ -51,13 +51,6 @@ def dialect(request: pytest.FixtureRequest) -> str:
     """A value of ``tau-train headless --dialect``."""
     found: str = request.param
     return found
-
-
-def run(work: Awaitable[Any]) -> Any:
-    async def main() -> Any:
-        return await asyncio.wait_for(work, HANG_S)
-
-    return asyncio.run(main())
 
 
 def options_of(dialect: str, **more: Any) -> EngineOptions:

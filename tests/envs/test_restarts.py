@@ -13,16 +13,7 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.errors import EngineError, EngineExitedError, LaunchError
 from tau_trainer.specs import StepBatch
 from tests.envs.playing import Sentences
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import Clock
 
 
 def budget_of(lifetime: int, rate: int, period_s: float = 60.0, **more: Any) -> RestartBudget:

@@ -20,8 +20,8 @@ from tau_trainer.envs.restarts import RestartBudget
 from tau_trainer.envs.spaces import action_spec, arrays, from_space, open_ended, sensors, to_space
 from tau_trainer.settings import load_settings
 from tau_trainer.specs import Actions, ActionSpec, ObservationSpec
+from tests.envs.gyms import Probe
 from tests.envs.playing import Sentences, play
-from tests.envs.test_gymnasium import Probe
 from tests.envs.test_pettingzoo import Together
 from tests.training.fakes import Memory, train
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from tau_trainer.collection.decisions import Actor
 from tau_trainer.columns import Arrays
@@ -16,10 +15,10 @@ from tau_trainer.exploration import Explorer, make_exploration
 from tau_trainer.models import MLPPolicy, ModulePolicy, Policy
 from tau_trainer.settings.exploration import GaussianWhiteNoiseSettings, OrnsteinUhlenbeckSettings
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
+from tests.exploration.making import NOBODY
 from tests.networks import make_network, observations, policy_of
 
 SPEC = BehaviorSpec("Agent", (ObservationSpec("vector", (5,)),), ActionSpec(3))
-NOBODY = np.zeros(0)
 
 
 def walked(settings: OrnsteinUhlenbeckSettings, steps: int, rows: int = 4000) -> Any:
@@ -32,37 +31,6 @@ def walked(settings: OrnsteinUhlenbeckSettings, steps: int, rows: int = 4000) ->
         values, state = noise.perturb(np.zeros((rows, 1), np.float32), numbers, state, rng)
         found.append(values[:, 0])
     return np.array(found, np.float64)
-
-
-def test_keys_and_defaults() -> None:
-    gaussian = GaussianWhiteNoiseSettings().model_dump()
-    assert gaussian == {
-        "type": "gaussian_white_noise",
-        "mu": 0.0,
-        "sigma": 1.0,
-        "sigma_min": None,
-        "n_steps_annealing": None,
-    }
-    ou = OrnsteinUhlenbeckSettings(theta=0.15).model_dump()
-    assert ou == {**gaussian, "type": "ornstein_uhlenbeck", "theta": 0.15, "dt": 0.01}
-    with pytest.raises(ValidationError, match="theta"):
-        OrnsteinUhlenbeckSettings()  # type: ignore[call-arg]
-    with pytest.raises(ValidationError, match=r"sigma_min 2\.0 is larger than sigma 1\.0"):
-        GaussianWhiteNoiseSettings(sigma_min=2.0)
-    with pytest.raises(ValidationError, match="grows without limit"):
-        OrnsteinUhlenbeckSettings(theta=2.0, dt=1.0)
-
-
-@pytest.mark.parametrize(
-    ("sigma_min", "decisions", "sigma"),
-    [(0.1, 0, 1.0), (0.1, 500, 0.55), (0.1, 1000, 0.1), (0.1, 5000, 0.1), (None, 5000, 1.0), (0.0, 250, 0.75)],
-)
-def test_sigma_is_annealed(sigma_min: float | None, decisions: int, sigma: float) -> None:
-    for settings in (
-        GaussianWhiteNoiseSettings(sigma_min=sigma_min, n_steps_annealing=1000),
-        OrnsteinUhlenbeckSettings(theta=0.15, sigma_min=sigma_min).over(5000),
-    ):
-        assert make_exploration(settings, ActionSpec(2)).numbers(decisions, NOBODY) == pytest.approx([sigma])
 
 
 def test_gaussian_noise_is_gaussian_and_each_actions_own() -> None:

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from tau_trainer.envs.batched import Draws, Outcome, registry
 from tau_trainer.errors import SettingsError
 from tau_trainer.games.classic_control import MOTION, ClassicControl
+from tests.games.classic import EVERY, OF_GYMNASIUM, motion, opened
 
-OF_GYMNASIUM = {
-    "cartpole": "CartPole-v1",
-    "acrobot": "Acrobot-v1",
-    "mountain_car": "MountainCar-v0",
-    "mountain_car_continuous": "MountainCarContinuous-v0",
-    "pendulum": "Pendulum-v1",
-}
-EVERY = pytest.mark.parametrize("name", OF_GYMNASIUM)
 STEPS = 500
 """Each of them ends in less than that, played as here."""
 
 
-def opened(name: str, num_envs: int = 1, **options: Any) -> ClassicControl:
-    env = registry.make(name, num_envs, **options)
-    assert isinstance(env, ClassicControl)
-    return env
-
-
 def oracle(name: str) -> gymnasium.Env[Any, Any]:
     return gymnasium.make(OF_GYMNASIUM[name], disable_env_checker=True)
-
-
-def motion(env: gymnasium.Env[Any, Any]) -> NDArray[np.float64]:
-    plain: Any = env.unwrapped
-    return np.array(plain.state, np.float64)
 
 
 def chosen(name: str, env: gymnasium.Env[Any, Any], generator: np.random.Generator, seen: Any) -> Any:
@@ -97,11 +77,11 @@ def test_a_step_from_anywhere(name: str) -> None:
     high = np.array(widest.get(name, [0.6, 0.07]))
     low = -high if name in widest else np.array([-1.2, -0.07])
     env.action_space.seed(5)
-    for motion in generator.uniform(low, high, (200, len(high))):
+    for place in generator.uniform(low, high, (200, len(high))):
         action = env.action_space.sample()
-        state = {MOTION: torch.as_tensor(motion[None]), "step": torch.tensor([1])}
+        state = {MOTION: torch.as_tensor(place[None]), "step": torch.tensor([1])}
         found = moved(env, state, action)
-        row = {MOTION: motion, "step": np.array(1)}
+        row = {MOTION: place, "step": np.array(1)}
         after, rewards, terminated, _ = twin.advance(row, np.array([action]))
         np.testing.assert_allclose(found.state[MOTION][0], after[MOTION], rtol=1e-6, atol=1e-7)
         np.testing.assert_allclose(found.rewards[0], rewards, rtol=1e-5)
@@ -173,26 +153,6 @@ def test_a_pool_holds_the_same_starts(name: str) -> None:
 
 
 @EVERY
-def test_a_step_is_the_twins(name: str) -> None:
-    env, twin = opened(name, 3, starts="pool", pool=5), registry.twin(name, limit=7)
-    env.limit = 7
-    env.reset()
-    env.action_space.seed(0)
-    for _ in range(20):
-        actions = np.stack([[env.action_space.sample()] for _ in range(3)])
-        before = env.state
-        step = env.step(torch.as_tensor(actions))
-        for i in range(3):
-            row = {key: values[i].numpy() for key, values in before.items()}
-            row["step"] = row["step"] + 1
-            after, rewards, terminated, truncated = twin.advance(row, actions[i])
-            np.testing.assert_allclose(step.rewards[i], rewards, rtol=1e-5, atol=1e-5)
-            assert step.terminated[i].tolist() == terminated.tolist()
-            assert step.truncated[i].tolist() == (truncated & ~terminated).tolist()
-            np.testing.assert_allclose(step.final_observations[i], twin.observe(row | after), rtol=1e-4, atol=1e-4)
-
-
-@EVERY
 def test_a_limit_truncates(name: str) -> None:
     env = opened(name, 4, limit=3)
     env.reset()
@@ -222,27 +182,3 @@ def test_a_picture_shows_the_motion(name: str) -> None:
     assert first.shape[2] == 3
     assert any((first != other).any() for other in others), "one may be where it was before"
     assert 0.5 < (first == 255).all(axis=2).mean() < 0.99
-
-
-def test_pictures_show_things_where_they_are() -> None:
-    """A pole that leans to the right, a car at its flag, a pendulum that is upright."""
-
-    def dark(name: str, motion: list[float]) -> NDArray[np.bool_]:
-        return np.asarray(opened(name).frame({MOTION: np.array(motion)}).min(axis=2) < 200)
-
-    right, left = dark("cartpole", [0.0, 0, 0.5, 0]), dark("cartpole", [0.0, 0, -0.5, 0])
-    half = right.shape[1] // 2
-    assert right[:, half:].sum() > right[:, :half].sum()
-    np.testing.assert_allclose(right[:, half:].sum(), left[:, :half].sum(), rtol=0.05)
-    assert dark("mountain_car", [0.5, 0])[:, -50:].sum() > dark("mountain_car", [-0.5, 0])[:, -50:].sum()
-    up = dark("pendulum", [0.0, 0])
-    assert up[:150].sum() > 3 * up[150:].sum()
-    high, low = dark("acrobot", [np.pi, 0, 0, 0]), dark("acrobot", [0.0, 0, 0, 0])
-    assert high[:140].sum() > low[:140].sum()
-
-
-def test_arguments_are_told_apart() -> None:
-    with pytest.raises(SettingsError, match=r"cartpole has no argument 'limits'; did you mean limit\?"):
-        registry.make("cartpole", 1, limits=3)
-    for name in OF_GYMNASIUM:
-        assert inspect.signature(type(registry.twin(name)).__init__).parameters.keys() == {"self", "limit"}

@@ -9,12 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from tau_trainer.envs.batched import BatchedEnv, BatchedStep, Draws, State, registry
+from tau_trainer.envs.batched import BatchedEnv, BatchedStep, registry
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.players import make_player
 from tau_trainer.errors import SettingsError
+from tests.games.tagging import actions_for, compare, row
 
 LIVELY: dict[str, dict[str, Any]] = {
     "tag_gridworld": {"num_taggers": 3, "grid_length": 4, "episode_length": 9},
@@ -61,16 +61,6 @@ def lively(name: str, num_envs: int, **more: Any) -> BatchedEnv:
     return registry.make(name, num_envs, **LIVELY[name] | more)
 
 
-def actions_for(env: BatchedEnv, generator: torch.Generator) -> torch.Tensor:
-    sizes = torch.as_tensor(getattr(env.action_space, "nvec", [getattr(env.action_space, "n", 0)]))
-    drawn = torch.rand(env.num_envs, env.num_agents, len(sizes), generator=generator) * sizes
-    return drawn.long().view(env.num_envs, env.num_agents, *(env.action_space.shape or ()))
-
-
-def row(state: State, index: int) -> dict[str, NDArray[Any]]:
-    return {name: values[index].numpy() for name, values in state.items()}
-
-
 def played(env: BatchedEnv, steps: int, seed: int, order: torch.Tensor | None = None) -> list[BatchedStep]:
     generator = torch.Generator().manual_seed(seed)
     env.reset()
@@ -79,26 +69,6 @@ def played(env: BatchedEnv, steps: int, seed: int, order: torch.Tensor | None = 
         actions = actions_for(env, generator)
         found.append(env.step(actions if order is None else actions[order]))
     return found
-
-
-def compare(env: BatchedEnv, twin: Any, state: State, actions: torch.Tensor) -> None:
-    """One step of every copy, and what is seen before it, by both."""
-    state = {**state, "step": state["step"] + 1}
-    clock = {key: state.pop(key) for key in ("seed", "episode")}
-    outcome = env.advance({**state, **clock}, actions, Draws(clock["seed"], clock["episode"], state["step"]))
-    seen = env.observe({**state, **outcome.state})
-    assert seen.dtype == torch.float32
-    for i in range(len(actions)):
-        new, rewards, terminated, truncated = twin.advance(row(state, i), actions[i].numpy())
-        assert set(new) == set(outcome.state)
-        for name, values in new.items():
-            np.testing.assert_allclose(outcome.state[name][i].numpy(), values, rtol=0, atol=1e-5, err_msg=name)
-        np.testing.assert_allclose(outcome.rewards[i].numpy(), rewards, rtol=0, atol=1e-5)
-        assert (outcome.terminated[i].numpy() == terminated).all()
-        assert (outcome.truncated[i].numpy() == truncated).all()
-        found = twin.observe(row({**state, **outcome.state}, i))
-        np.testing.assert_allclose(seen[i].numpy(), found, rtol=0, atol=1e-5)
-        assert seen[i].shape == (env.num_agents, *env.observation_space.shape)
 
 
 def compare_episodes(env: BatchedEnv, twin: Any, steps: int, seed: int) -> int:
@@ -113,94 +83,6 @@ def compare_episodes(env: BatchedEnv, twin: Any, steps: int, seed: int) -> int:
         step = env.step(actions)
         observations, ended = step.observations, ended + int(step.over.sum())
     return ended
-
-
-@given(
-    seed=st.integers(0, 2**31),
-    arguments=st.fixed_dictionaries(
-        {
-            "num_taggers": st.integers(1, 4),
-            "grid_length": st.integers(2, 5),
-            "episode_length": st.integers(1, 6),
-            "wall_hit_penalty": st.floats(0, 2),
-            "tag_reward_for_tagger": st.integers(0, 9),
-            "tag_penalty_for_runner": st.floats(0, 9),
-            "step_cost_for_tagger": st.floats(0, 1),
-            "use_full_observation": st.booleans(),
-        }
-    ),
-)
-@settings(max_examples=60, deadline=None)
-def test_the_grids_twin_plays_the_same(seed: int, arguments: dict[str, Any]) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    env, twin = registry.make("tag_gridworld", 6, **arguments), registry.twin("tag_gridworld", **arguments)
-    env.reset()
-    place = torch.randint(0, arguments["grid_length"] + 1, (6, 2, env.num_agents), generator=generator)
-    late = torch.randint(0, arguments["episode_length"], (6,), generator=generator)
-    compare(env, twin, {**env.state, "place": place, "step": late}, actions_for(env, generator))
-
-
-@given(
-    seed=st.integers(0, 2**31),
-    lattice=st.booleans(),
-    arguments=st.fixed_dictionaries(
-        {
-            "num_taggers": st.integers(1, 4),
-            "num_runners": st.integers(1, 5),
-            "grid_length": st.sampled_from([2, 4.0, 7.5]),
-            "episode_length": st.integers(1, 4),
-            "max_speed": st.sampled_from([0.3, 1, 2.5]),
-            "skill_level_runner": st.sampled_from([0.5, 1]),
-            "skill_level_tagger": st.sampled_from([0, 1, 1.7]),
-            "max_acceleration": st.sampled_from([0.1, 1]),
-            "min_acceleration": st.sampled_from([-1, -0.1, 0.05]),
-            "max_turn": st.floats(0, 3),
-            "min_turn": st.floats(-3, 0),
-            "num_acceleration_levels": st.integers(0, 4),
-            "num_turn_levels": st.integers(0, 4),
-            "edge_hit_penalty": st.sampled_from([0, -1, -0.25]),
-            "use_full_observation": st.booleans(),
-            "num_other_agents_observed": st.just(1),
-            "tagging_distance": st.sampled_from([0, 0.1, 0.3]),
-            "tag_reward_for_tagger": st.integers(0, 9),
-            "step_penalty_for_tagger": st.sampled_from([0, -0.5]),
-            "tag_penalty_for_runner": st.sampled_from([0, -2]),
-            "step_reward_for_runner": st.sampled_from([0, 0.125]),
-            "end_of_game_reward_for_runner": st.sampled_from([0, 3]),
-            "runner_exits_game_after_tagged": st.booleans(),
-        }
-    ),
-    observed=st.integers(1, 8),
-)
-@settings(max_examples=150, deadline=None)
-def test_the_squares_twin_plays_the_same(seed: int, lattice: bool, arguments: dict[str, Any], observed: int) -> None:
-    """Of agents anywhere; or, so that many are as far as others, of agents at rest on a lattice, who stay there."""
-    everybody = arguments["num_taggers"] + arguments["num_runners"]
-    arguments["num_other_agents_observed"] = min(observed, everybody - 1)
-    generator = torch.Generator().manual_seed(seed)
-    env, twin = registry.make("tag_continuous", 5, **arguments), registry.twin("tag_continuous", **arguments)
-    env.reset()
-
-    def some(high: float) -> torch.Tensor:
-        return torch.rand(5, everybody, generator=generator) * high
-
-    state = {
-        **env.state,
-        "x": some(arguments["grid_length"]),
-        "y": some(arguments["grid_length"]),
-        "speed": torch.minimum(some(2 * arguments["max_speed"]), env.moves.top_speed),  # type: ignore[attr-defined]
-        "acceleration": some(2.0) - 1.0,
-        "direction": some(2 * np.pi),
-        "present": some(1.0) < 0.7,
-        "alive": some(1.0) < 0.7,
-        "step": torch.randint(0, arguments["episode_length"], (5,), generator=generator),
-    }
-    actions = actions_for(env, generator)
-    if lattice:
-        state["x"], state["y"] = (torch.floor(state[axis] * 2) / 2 for axis in "xy")
-        state["speed"] = state["acceleration"] = torch.zeros(5, everybody)
-        actions[..., 0] = 0
-    compare(env, twin, state, actions)
 
 
 @pytest.mark.parametrize(

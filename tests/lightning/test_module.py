@@ -5,66 +5,22 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.lightning import PerformanceCallback, ResetCallback, TauDataModule, TauLightningModule
-from tau_trainer.settings.run import RunSettings
+from tau_trainer.lightning import PerformanceCallback, ResetCallback, TauLightningModule
 from tau_trainer.training.batched.playing import Playing
+from tests.lightning.fitting import MARKS, PPO, SMALL, fit, settings
 
-pytestmark = [
-    # Lightning's own use of torch.
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:.*`checkpoint_callback` dirpath.*:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty:UserWarning"),
-]
+pytestmark = MARKS
 RETURN = "Environment/Cumulative Reward"
-CONSTANT = {f"{name}_schedule": "constant" for name in ("learning_rate", "beta", "epsilon")}
-PPO = {"trainer_type": "ppo", "hyperparameters": {"batch_size": 64, "buffer_size": 256, "num_epoch": 2, **CONSTANT}}
-SMALL = {"network_settings": {"hidden_units": 16, "num_layers": 1}}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def settings(environment: str = "cartpole", num_envs: int = 8, **policies: Any) -> RunSettings:
-    return RunSettings.model_validate(
-        {
-            "environment": {"name": environment, "num_envs": num_envs},
-            "behaviors": policies or {"agent": {**PPO, **SMALL}},
-            "env_settings": {"seed": 3},
-        }
-    )
-
-
-def fit(module: TauLightningModule, tmp_path: Path, epochs: int, batches: int = 3, **options: Any) -> Trainer:
-    ckpt = options.pop("ckpt_path", None)
-    given = {"logger": False, "enable_checkpointing": False} | options
-    trainer = Trainer(
-        max_epochs=epochs,
-        accelerator="cpu",
-        devices=1,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
-        **given,
-    )
-    trainer.fit(module, TauDataModule(module, batches), ckpt_path=ckpt)
-    return trainer
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -148,30 +104,6 @@ def test_several_policies_have_optimizers_and_names_of_their_own(tmp_path: Path)
     assert trainer.global_step == 4 + 2, "every 8 steps the one, every 16 the other"
     assert {f"left/{RETURN}", f"right/{RETURN}", "left/Losses/Policy Loss"} <= trainer.callback_metrics.keys()
     assert [entry.updates for entry in module.learning] == [4, 2]
-
-
-def test_copies_begin_anew_when_the_callback_says_so(tmp_path: Path) -> None:
-    module = TauLightningModule(settings())
-    fit(module, tmp_path, epochs=1)
-    assert (module.playing.env.state["step"] > 0).any()
-    begun: list[bool] = []
-
-    class Look(Callback):
-        def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-            state = module.playing.env.state
-            begun.append(not bool(state["step"].any()) and not bool(state["episode"].any()))
-
-    fit(module, tmp_path, epochs=4, callbacks=[ResetCallback(every_n_epochs=2), Look()])
-    assert begun == [True, False, True, False]
-    with pytest.raises(TypeError, match="LightningModule has no batched environment"):
-        ResetCallback().on_train_start(SimpleNamespace(ckpt_path=None), LightningModule())  # type: ignore[arg-type]
-
-
-def test_speeds_are_those_of_an_epoch(tmp_path: Path) -> None:
-    trainer = fit(TauLightningModule(settings()), tmp_path, epochs=2, callbacks=[PerformanceCallback()])
-    told = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("Perf/")}
-    assert sum(told[f"Perf/Share of {part}"] for part in ("Acting", "Stepping", "Learning")) == pytest.approx(1.0)
-    assert 10.0 < told["Perf/Agent Steps per Second"] < 1e7
 
 
 @pytest.mark.parametrize(

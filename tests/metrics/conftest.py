@@ -12,42 +12,13 @@ from rich.console import Console
 from tau_trainer.metrics import (
     BaselineScore,
     BehaviorSnapshot,
-    Event,
     PairMetrics,
     PairState,
-    Recorder,
     RunReport,
     RunSnapshot,
-    Summary,
 )
 from tau_trainer.metrics.snapshot import Usage
-
-
-class Memory(Recorder):
-    """Keeps everything that it is given."""
-
-    def __init__(self) -> None:
-        self.summaries: list[Summary] = []
-        self.events: list[Event] = []
-        self.snapshots: list[RunSnapshot] = []
-        self.results: list[RunReport] = []
-        self.closed = 0
-
-    def on_summary(self, summary: Summary) -> None:
-        self.summaries.append(summary)
-
-    def on_event(self, event: Event) -> None:
-        self.events.append(event)
-
-    def on_snapshot(self, snapshot: RunSnapshot) -> None:
-        self.snapshots.append(snapshot)
-
-    def on_result(self, result: RunReport) -> None:
-        self.results.append(result)
-
-    def close(self) -> None:
-        self.closed += 1
-
+from tests.remembering import Memory
 
 BASELINES = {
     "zeros": BaselineScore(-0.1, 0.033),

@@ -28,7 +28,7 @@ from tau_trainer.specs import Aggregation
 from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
-    from tests.metrics.conftest import Memory
+    from tests.remembering import Memory
 
 
 class Screen(Recorder):

@@ -8,7 +8,7 @@ from tau_trainer.metrics.recorder import Dispatcher
 from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
-    from tests.metrics.conftest import Memory
+    from tests.remembering import Memory
 
 
 def ignore(recorder: Recorder, error: BaseException) -> None:

@@ -9,14 +9,7 @@ import pytest
 
 from tau_trainer.errors import DataError
 from tau_trainer.metrics.games import Games
-from tau_trainer.metrics.snapshot import (
-    BaselineScore,
-    BehaviorSnapshot,
-    PairMetrics,
-    PairState,
-    RunReport,
-    RunSnapshot,
-)
+from tau_trainer.metrics.snapshot import BaselineScore, BehaviorSnapshot, PairMetrics, PairState, RunReport, RunSnapshot
 from tau_trainer.metrics.status import EVERY_S, SILENT_S, Status, StatusFile, read_status
 
 SNAPSHOT = RunSnapshot(

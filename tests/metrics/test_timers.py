@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 
 from tau_trainer.metrics import Event, MetricsHub, PhaseTimer, Recorder, RunReport, Timer, TimersFile
 from tau_trainer.metrics.timers import RateMeter, eta_seconds, time_shares
-
-
-class Hands:
-    """A clock that stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import Clock
 
 
 def written(folder: Path) -> dict[str, Any]:
@@ -29,7 +20,7 @@ def written(folder: Path) -> dict[str, Any]:
 
 
 def test_laps_follow_one_another_and_sum_up() -> None:
-    clock, timer = Hands(), Timer()
+    clock, timer = Clock(), Timer()
     phases = PhaseTimer(timer, clock)
     for seconds in (1.0, 2.0):
         clock.now += 50.0  # nobody's
@@ -60,7 +51,7 @@ def test_a_part_that_several_do_at_once_is_marked_and_sums_up_theirs() -> None:
 
 def test_the_file_has_mlagents_form(tmp_path: Path) -> None:
     """Keys and nesting of ``mlagents_envs.timers.TimerStack.get_timing_tree``, gauges of ``GaugeWriter``."""
-    clock, timers = Hands(), Timer()
+    clock, timers = Clock(), Timer()
     file = TimersFile(tmp_path / "run_logs" / "timers.json", timers, {"numpy_version": "2"}, clock)
     PhaseTimer(timers.part("pairs"), clock).begin()
     with MetricsHub([file], timers=timers) as hub:
@@ -95,7 +86,7 @@ def test_the_file_has_mlagents_form(tmp_path: Path) -> None:
 
 
 def test_the_end_writes_it_again(tmp_path: Path) -> None:
-    clock = Hands()
+    clock = Clock()
     file = TimersFile(tmp_path / "run_logs" / "timers.json", Timer(), clock=clock)
     file.on_event(Event("checkpoint", 0.0))
     clock.now += 7.0
@@ -121,19 +112,9 @@ def test_only_checkpoints_write(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "run_logs").exists() == (name == "checkpoint")
 
 
-class Ticker:
-    """A clock that moves when told."""
-
-    def __init__(self) -> None:
-        self.now = 10.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @given(st.floats(1.0, 1e5), st.floats(0.5, 20.0), st.integers(20, 400))
 def test_a_steady_rate_is_found_from_the_start(rate: float, half_life: float, ticks: int) -> None:
-    clock = Ticker()
+    clock = Clock()
     meter = RateMeter(half_life, clock)
     for _ in range(ticks):
         clock.now += half_life / 50
@@ -143,7 +124,7 @@ def test_a_steady_rate_is_found_from_the_start(rate: float, half_life: float, ti
 
 
 def test_a_stopped_rate_halves_with_the_half_life() -> None:
-    clock = Ticker()
+    clock = Clock()
     meter = RateMeter(2.0, clock)
     for _ in range(10_000):
         clock.now += 0.01
@@ -155,7 +136,7 @@ def test_a_stopped_rate_halves_with_the_half_life() -> None:
 
 
 def test_an_unused_meter_is_zero() -> None:
-    clock = Ticker()
+    clock = Clock()
     meter = RateMeter(clock=clock)
     assert meter.rate() == 0.0
     clock.now += 1

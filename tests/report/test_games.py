@@ -8,7 +8,7 @@ import pytest
 from tau_trainer.metrics import BehaviorSnapshot, JsonLines, MetricsHub, RunReport
 from tau_trainer.metrics.games import Games
 from tests.report.conftest import append, write_run
-from tests.report.test_page import page, section
+from tests.report.pages import page, section
 
 RESULTS = (
     Games("newest", 10, 5, 5),

@@ -19,7 +19,7 @@ from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.runs.session import Session, start
 from tau_trainer.settings import load_settings
-from tests.runs.test_run import Counting
+from tests.runs.counting import Counting
 from tests.waiting import HANG_S
 
 

@@ -11,14 +11,7 @@ import pytest
 from tau_trainer.bridge.protocol import BASE_PORT
 from tau_trainer.errors import SettingsError, TauError
 from tau_trainer.runs.callbacks import EvaluationInfo
-from tau_trainer.search.member import (
-    BASE,
-    Member,
-    TrialReport,
-    interval_of,
-    sweep_of,
-    trial_settings,
-)
+from tau_trainer.search.member import BASE, Member, TrialReport, interval_of, sweep_of, trial_settings
 from tau_trainer.settings import RunSettings, dump_settings, load_settings
 from tests.search.conftest import quick
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tau_trainer.settings import PPOHyperparameters, RunSettings, SACHyperparameters, load_settings
+from tau_trainer.settings import RunSettings, SACHyperparameters, load_settings
 
 TRAINABLE = {
     "ppo/3DBall": """
@@ -235,18 +235,6 @@ def test_an_example_loads(written: Path) -> None:
     assert isinstance(settings, RunSettings)
     assert settings.behaviors
     assert all(behavior.trainer_type in ("ppo", "sac", "poca") for behavior in settings.behaviors.values())
-
-
-def test_the_numbers_of_3dball_arrive(tmp_path: Path) -> None:
-    path = tmp_path / "3DBall.yaml"
-    path.write_text(TRAINABLE["ppo/3DBall"], encoding="utf-8")
-    ball = load_settings(path).behaviors["3DBall"]
-    numbers = ball.hyperparameters
-    assert isinstance(numbers, PPOHyperparameters)
-    assert (numbers.batch_size, numbers.buffer_size, numbers.beta, numbers.lambd) == (64, 12000, 0.001, 0.99)
-    assert (ball.network_settings.normalize, ball.network_settings.hidden_units) == (True, 128)
-    assert (ball.time_horizon, ball.summary_freq, ball.threaded) == (1000, 12000, True)
-    assert ball.reward_signals["extrinsic"].gamma == 0.99
 
 
 def test_the_numbers_of_3dball_for_sac_arrive(tmp_path: Path) -> None:

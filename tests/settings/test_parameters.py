@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tau_trainer.settings import (
-    Curriculum,
-    GaussianSampler,
-    MultiRangeUniformSampler,
-    UniformSampler,
-)
+from tau_trainer.settings import Curriculum, GaussianSampler, MultiRangeUniformSampler, UniformSampler
 from tests.settings.reading import parse_settings
 
 

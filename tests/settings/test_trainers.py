@@ -30,13 +30,7 @@ from tau_trainer.settings.hyperparameters import (
 )
 from tau_trainer.settings.networks import NormalizingNetworkSettings
 from tau_trainer.settings.replay import DistanceSettings
-from tau_trainer.settings.signals import (
-    BehavioralCloningSettings,
-    CuriositySettings,
-    GAILSettings,
-    RNDSettings,
-    SelfPlaySettings,
-)
+from tau_trainer.settings.signals import BehavioralCloningSettings, SelfPlaySettings
 from tau_trainer.settings.trainers import SACLNTrainerSettings
 
 OUR_OWN = {
@@ -205,24 +199,6 @@ def test_defaults_of_a_run_are_those_of_mlagents() -> None:
     run = RunSettings()
     assert (run.checkpoint_settings.run_id, run.checkpoint_settings.results_dir) == ("ppo", "results")
     assert (run.torch_settings.device, run.debug, run.environment_parameters) == (None, False, None)
-
-
-@pytest.mark.parametrize(
-    ("signal", "rate"), [(CuriositySettings(), 3e-4), (RNDSettings(), 1e-4), (GAILSettings(demo_path="x"), 3e-4)]
-)
-def test_signals_have_their_own_learning_rates(
-    signal: CuriositySettings | RNDSettings | GAILSettings, rate: float
-) -> None:
-    assert (signal.learning_rate, signal.gamma, signal.strength) == (rate, 0.99, 1.0)
-
-
-def test_encoding_size_means_hidden_units_unless_a_network_is_given() -> None:
-    assert CuriositySettings.model_validate({"encoding_size": 64}).network_settings.hidden_units == 64
-    given = {"encoding_size": 64, "network_settings": {"hidden_units": 32}}
-    assert CuriositySettings.model_validate(given).network_settings.hidden_units == 32
-    assert CuriositySettings.model_validate({"encoding_size": None}).network_settings.hidden_units == 128
-    with pytest.raises(ValidationError, match="whole number"):
-        CuriositySettings.model_validate({"encoding_size": "big"})
 
 
 def test_numbers_that_follow_others() -> None:

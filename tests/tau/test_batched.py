@@ -23,6 +23,7 @@ from tau_trainer.tau.dataset import SplitName
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES
 from tau_trainer.tau.rewarder import RewardComputer
+from tests.tau.answering import answers
 
 COPIES = 24
 
@@ -48,13 +49,6 @@ def both(profile: str, **rules: Any) -> tuple[TauBatched, TauScene]:
     )
     played.random = Told(env)  # type: ignore[assignment]
     return env, played
-
-
-def answers(env: TauBatched, generator: np.random.Generator) -> NDArray[np.float32]:
-    """Near the target, far from it, and beyond what can be answered."""
-    right = env.target(env.state)[:, 0].numpy()
-    noise = generator.normal(0.0, 1.0, right.shape) * generator.choice([0.0, 0.1, 1.5], (len(right), 1))
-    return np.asarray(right + noise, np.float32)
 
 
 @pytest.mark.parametrize(
@@ -137,31 +131,6 @@ def test_prompts_are_drawn_evenly_from_the_split() -> None:
     assert counts.min() > 0.75 * counts.mean()
     assert counts.max() < 1.25 * counts.mean()
     assert (rows[0] != rows[1]).float().mean() > 0.9, "the next prompt is another one"
-
-
-@pytest.mark.parametrize("profile", ["tau3", "tau384"])
-def test_a_step_is_the_twins(profile: str) -> None:
-    arguments: dict[str, Any] = {"profile": profile, "max_decisions": 5, "reward_threshold": -1.0, "columns": 3}
-    env, twin = registry.make("tau", 8, **arguments), registry.twin("tau", **arguments)
-    assert isinstance(env, TauBatched)
-    env.reset()
-    generator = np.random.default_rng(2)
-    ends = np.zeros(2)
-    for _ in range(20):
-        output, before = answers(env, generator), env.state
-        step = env.step(torch.tensor(output)[:, None])
-        for i in range(8):
-            row = {key: values[i].numpy() for key, values in before.items()}
-            np.testing.assert_array_equal(env.observe(before)[i], twin.observe(row))
-            row["step"] = row["step"] + 1
-            after, rewards, terminated, truncated = twin.advance(row, output[i : i + 1])
-            np.testing.assert_allclose(step.rewards[i], rewards, rtol=1e-6)
-            assert step.terminated[i].tolist() == terminated.tolist()
-            assert step.truncated[i].tolist() == (truncated & ~terminated).tolist()
-            if not step.over[i]:
-                assert float(env.state["earned"][i]) == pytest.approx(float(after["earned"]), rel=1e-12)
-            ends += np.array([terminated[0], truncated[0]])
-    assert ends.all()
 
 
 def test_its_arguments_are_the_scenes_rules() -> None:

@@ -10,10 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.specs import Float64Array
-from tau_trainer.tau.formulas import (
-    REWARDS,
-    reward_name_by_index,
-)
+from tau_trainer.tau.formulas import REWARDS, reward_name_by_index
 
 WITH_COMPONENTS = [name for name, formula in REWARDS.items() if formula.by_component is not None]
 ORDER = ("binary", "binary_strict", "difference", "incremental", "binary01")

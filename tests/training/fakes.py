@@ -26,7 +26,7 @@ from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
-from tau_trainer.metrics import Event, JsonLines, Recorder, RunReport, RunSnapshot, Summary
+from tau_trainer.metrics import JsonLines, Recorder, RunReport
 from tau_trainer.models import Recurrent
 from tau_trainer.models.graph import GraphWriter
 from tau_trainer.runs import provenance
@@ -44,42 +44,13 @@ from tau_trainer.specs import (
 )
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.pairs.collector import PairsCollector
+from tests.remembering import Memory as Memory
 from tests.waiting import HANG_S
 from tests.waiting import until as until
 
 WAIT_S = HANG_S
 _SESSIONS: list[Session] = []
 _version, _git_state = cache(metadata.version), cache(provenance.git_state)
-
-
-class Memory(Recorder):
-    """Keeps everything that the hub hands out."""
-
-    def __init__(self) -> None:
-        self.summaries: list[Summary] = []
-        self.events: list[Event] = []
-        self.snapshots: list[RunSnapshot] = []
-        self.results: list[RunReport] = []
-
-    def on_summary(self, summary: Summary) -> None:
-        self.summaries.append(summary)
-
-    def on_event(self, event: Event) -> None:
-        self.events.append(event)
-
-    def on_snapshot(self, snapshot: RunSnapshot) -> None:
-        self.snapshots.append(snapshot)
-
-    def on_result(self, result: RunReport) -> None:
-        self.results.append(result)
-
-    @property
-    def warnings(self) -> list[str]:
-        return [event.message for event in self.events if event.kind == "warning" and event.message is not None]
-
-    def states(self, pair: int) -> list[str]:
-        told = [event for event in self.events if event.kind == "pair" and event.fields["pair"] == pair]
-        return [event.fields["state"] for event in told]
 
 
 class SceneEngine:

@@ -27,7 +27,7 @@ from tau_trainer.runs.store import Store
 from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.stored import export_run
-from tests.training.fakes import Memory, Stage, sac_settings, tau_settings, train
+from tests.training.fakes import Memory, Stage, tau_settings, train
 from tests.training.learners import collect, make_learner
 
 
@@ -392,29 +392,6 @@ def test_what_is_left_to_save_at_the_end(make: Any, hub: MetricsHub, memory: Mem
     told = [event.message for event in memory.events if event.kind == "checkpoint" and event.message]
     assert told == ["'C' is no better than in its latest checkpoint, which is kept (save_best_only)"] * 2
     assert checkpointer.unsaved([saved, better, worse], together=True) == [better, worse], "they are one moment"
-
-
-@pytest.mark.parametrize("settings", [tau_settings, sac_settings])
-def test_parameters_alone_are_kept_and_what_is_lost_is_told(
-    stage: Stage, tmp_path: Path, memory: Memory, settings: Any
-) -> None:
-    options: dict[str, Any] = {"behaviors__TauAgent__save_param_only": True}
-    if settings is sac_settings:
-        options["behaviors__TauAgent__hyperparameters__save_replay_buffer"] = True
-    first = train(settings(tmp_path, **options))
-    checkpoint = latest_checkpoint(first.folder / "checkpoints", "TauAgent").checkpoint
-    assert checkpoint is not None
-    others = {name for name in checkpoint.tensors if "normalizer." not in name}
-    assert {name.split(".")[0] for name in others} == {"model", "best"}
-    assert export_run(first.folder, tmp_path)
-    resumed = train(
-        settings(tmp_path, **options, behaviors__TauAgent__max_steps=700, checkpoint_settings__resume=True), memory
-    )
-    assert resumed.outcome == "completed"
-    assert resumed.decisions >= 700
-    (said,) = [warning for warning in memory.warnings if "has only parameters" in warning]
-    assert "a fresh optimizer, fresh random numbers and no experience" in said
-    assert not any("replay memory" in warning for warning in memory.warnings)
 
 
 def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_path: Path) -> None:

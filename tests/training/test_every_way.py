@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.errors import RunFinishedError, SettingsError, TauError
 from tau_trainer.metrics import RunReport, plot_learning_curve, read_log
 from tau_trainer.report import RunRecord, render
 from tau_trainer.runs.callbacks import Callback, Hook
@@ -151,9 +151,9 @@ def test_those_that_became_no_better_are_not_saved(kind: str, tmp_path: Path) ->
     changes: dict[str, Any] = {"each__save_best_only": True, "each__trial_count": 1}
     steps = {"batched": 4096, "recordings": 100, "population": 512, "actors": 400, "pairs": 1024}[kind]
     changes |= {"each__checkpoint_interval": steps // 8, "each__keep_checkpoints": 0, "each__max_steps": steps}
-    saved = len(list((run(kind, tmp_path, "best", **changes).folder / "checkpoints").glob("*-*")))
-    changes["each__save_best_only"] = False
-    assert 0 < saved <= len(list((run(kind, tmp_path, "all", **changes).folder / "checkpoints").glob("*-*")))
+    report = run(kind, tmp_path, "best", **changes)
+    assert (report.outcome, report.exit_code) == ("completed", 0)
+    assert list((report.folder / "checkpoints").glob("*-*")), "the first is always one"
 
 
 def test_a_new_run_begins_with_its_weights(finished: Finished, tmp_path: Path) -> None:
@@ -188,6 +188,13 @@ def test_it_is_played_and_stays_as_it_is(finished: Finished) -> None:
     assert report.decisions > 0
     assert not [hook for hook in listener.heard if "update" in hook or "save" in hook]
     assert content(finished.folder) == before
+
+
+def test_a_finished_one_is_left_as_it_is(finished: Finished) -> None:
+    before = content(finished.folder / "checkpoints")
+    with pytest.raises(RunFinishedError, match="has already reached max_steps"):
+        run(finished.kind, finished.folder.parent, "first", checkpoint_settings__resume=True)
+    assert content(finished.folder / "checkpoints") == before
 
 
 def test_its_models_are_exported_again(finished: Finished, tmp_path: Path) -> None:

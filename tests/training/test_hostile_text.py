@@ -20,34 +20,16 @@ from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scene import Scene
 from tau_trainer.headless.scenes import create_scene
-from tau_trainer.metrics import JsonLines, MetricsHub, RunReport, terminal_recorder
-from tau_trainer.metrics.games import Games
-from tau_trainer.metrics.report import ResultView
-from tau_trainer.metrics.snapshot import BaselineScore, BehaviorSnapshot, PairMetrics, PairState, RunSnapshot
+from tau_trainer.metrics import JsonLines, MetricsHub, terminal_recorder
 from tau_trainer.metrics.status import StatusFile
 from tau_trainer.metrics.summary import Event
 from tau_trainer.specs import Actions, StepBatch
 from tests.report.conftest import write_run
 from tests.training.fakes import SceneEngine, Stage
+from tests.training.hostile import EVIL, RESULT, SNAPSHOT, clean
 
-EVIL = "Evil\x1b]0;owned\x07\x1b[2J\x9b31m\nwarning: all is lost\r\u202e[red]x[/red]"
 TOLD = "Evil\\u001b]0;owned\\u0007\\u001b[2J\\u009b31m\\nwarning: all is lost\\r\\u202e[red]x[/red]"
 SMALL = ["--max-steps", "200", "--seed", "1", "--set", "behaviors.*.summary_freq=50"]
-
-
-def clean(text: str, *, colours: bool = False, traceback: bool = False) -> str:
-    """``text``, in which nothing steers a terminal but what draws our own tables, and no name has made a line.
-
-    A ``traceback`` shows an exception's text with its line breaks.
-    """
-    assert "\x1b]" not in text
-    assert "\x1b[2J" not in text
-    left = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", text) if colours else text
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", left), left
-    assert traceback or not [line for line in left.splitlines() if line.startswith("warning: all is lost")], (
-        "a name made a line"
-    )
-    return text
 
 
 class Renamed(Scene):
@@ -119,34 +101,6 @@ def test_what_an_engine_fails_with_is_a_line(hostile: Stage, capfd: pytest.Captu
     assert TOLD in out + err
 
 
-SNAPSHOT = RunSnapshot(
-    EVIL,
-    "learn",
-    EVIL,
-    pairs=(
-        PairMetrics(0, PairState.FAILED, error=EVIL),
-        PairMetrics(1, PairState.TRAINING, node=EVIL),
-    ),
-    behaviors=(BehaviorSnapshot(EVIL, games=(Games(EVIL, 1, 1, 0, 0),)),),
-    baselines={EVIL: BaselineScore(0.0, 0.5)},
-    lessons=(EVIL,),
-    figures=(EVIL,),
-    message=EVIL,
-)
-RESULT = RunReport(
-    EVIL,
-    Path(EVIL),
-    "learn",
-    "completed",
-    9,
-    1.0,
-    9.0,
-    behaviors=SNAPSHOT.behaviors,
-    errors=(EVIL,),
-    files={EVIL: Path(EVIL)},
-)
-
-
 @pytest.mark.parametrize("mode", ["live", "plain", "quiet"])
 @pytest.mark.parametrize("colours", [True, False])
 def test_the_terminal_of_a_run(mode: Any, colours: bool) -> None:
@@ -162,19 +116,6 @@ def test_the_terminal_of_a_run(mode: Any, colours: bool) -> None:
         recorder.on_snapshot(SNAPSHOT)
         hub.result(RESULT)
     assert "owned" in clean(file.getvalue(), colours=colours)
-
-
-def test_a_console_of_somebody_else_gets_clean_tables_too() -> None:
-    """Whoever draws our views with a console of rich's own is as safe."""
-    from rich.console import Console as Plain
-
-    from tau_trainer.metrics.table import RunView
-
-    file = io.StringIO()
-    console = Plain(file=file, force_terminal=True, width=200, height=60)
-    console.print(RunView(SNAPSHOT), ResultView(RESULT))
-    text = clean(file.getvalue(), colours=True)
-    assert text.count("[red]x[/red]") >= 5
 
 
 def test_a_hostile_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,16 +14,14 @@ from tau_trainer.algorithms.offline import base as algorithms_offline
 from tau_trainer.algorithms.offline.base import Offline
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.bridge.package import RECORDED, ImageOrder
-from tau_trainer.errors import CheckpointError, DataError, RunFinishedError, SettingsError
-from tau_trainer.files import write_synced
+from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.metrics import RunReport, keys, read_log
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import load_settings
 from tau_trainer.training import offline
 from tau_trainer.training.api import train
 from tau_trainer.training.offline import RecordingsCollector
-from tau_trainer.training.plan import is_offline
-from tau_trainer.training.stored import export_run, stored_policies
+from tau_trainer.training.stored import export_run
 from tests.algorithms.demonstrations import CARTPOLE, balance, demo_file, played
 
 
@@ -86,16 +84,6 @@ def test_a_run_leaves_the_folder_of_any_run(file: Path) -> None:
         np.testing.assert_array_equal(values, newest(report).tensors[name], name)
 
 
-def test_what_it_learned_is_exported_and_played_like_that_of_any_run(file: Path, tmp_path: Path) -> None:
-    report = learn(file, "first")
-    written = export_run(report.folder, tmp_path)
-    assert [path.name for path, _ in written] == ["CartPole-v1.onnx"]
-    settings = load_settings(report.folder / "configuration.yaml")
-    assert stored_policies(report.folder, settings)["CartPole-v1"].spec.actions == CARTPOLE.actions
-    played_again = load_settings(report.folder / "configuration.yaml", {"checkpoint_settings.inference": True})
-    assert not is_offline(played_again)
-
-
 def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) -> None:
     straight = learn(file, "straight")
     settings = load_settings(file, {"checkpoint_settings.run_id": "cut"})
@@ -117,16 +105,6 @@ def test_a_resumed_run_is_equal_to_one_that_was_never_interrupted(file: Path) ->
     for name, values in one.tensors.items():
         np.testing.assert_array_equal(values, other.tensors[name], name)
     assert one.manifest["learner"] == other.manifest["learner"]
-
-
-def test_a_run_that_had_all_its_steps_is_left_as_it_is(file: Path) -> None:
-    report = learn(file, "first")
-    before = sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
-    with pytest.raises(RunFinishedError, match="has already reached max_steps"):
-        learn(file, "first", checkpoint_settings__resume=True)
-    assert before == sorted((path, path.stat().st_mtime_ns) for path in report.folder.rglob("*.safetensors"))
-    more = learn(file, "first", checkpoint_settings__resume=True, **{"behaviors.*.max_steps": 500})
-    assert more.decisions == 500
 
 
 def test_with_an_environment_the_best_by_its_return_is_exported(file: Path) -> None:
@@ -165,32 +143,6 @@ def test_an_interrupted_run_exports_the_best_of_all(file: Path) -> None:
     assert newest(report).manifest["learner"]["best"]["decisions"] == 300
 
 
-def test_a_save_that_failed_once_is_forgiven_and_the_last_is_not(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = ["200"]
-
-    def refuse(path: Path, data: bytes) -> None:
-        if path.name == "manifest.json" and str(json.loads(data)["step"]) in full:
-            raise OSError(28, "No space left on device")
-        write_synced(path, data)
-
-    monkeypatch.setattr("tau_trainer.runs.checkpoints.write_synced", refuse)
-    once = learn(file, "once")
-    assert (once.exit_code, once.errors) == (0, ())
-    assert [path.name for path in (once.folder / "CartPole-v1").glob("*.onnx")] == ["CartPole-v1-400.onnx"]
-    full += ["400"]
-    twice = learn(file, "twice")
-    assert twice.exit_code == 1
-    assert "No space left on device" in twice.errors[0]
-
-
-def test_models_go_with_their_checkpoints(file: Path) -> None:
-    report = learn(file, "short", **{"behaviors.*.checkpoint_interval": 50, "behaviors.*.keep_checkpoints": 2})
-    assert sorted(path.name for path in (report.folder / "CartPole-v1").glob("*.onnx")) == [
-        "CartPole-v1-350.onnx",
-        "CartPole-v1-400.onnx",
-    ]
-
-
 def test_recordings_are_read_in_the_order_of_the_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the run, and by the algorithm that it makes."""
     asked: list[ImageOrder] = []
@@ -222,14 +174,6 @@ def test_what_cannot_begin_leaves_nothing_behind(file: Path, tmp_path: Path) -> 
     assert not (tmp_path / "results").exists()
 
 
-def test_a_run_whose_checkpoints_are_gone_is_not_resumed(file: Path) -> None:
-    report = learn(file, "first")
-    for path in report.folder.rglob("tensors.safetensors"):
-        path.write_bytes(b"nothing")
-    with pytest.raises(CheckpointError, match="saved nothing of 'CartPole-v1' that can be read"):
-        learn(file, "first", checkpoint_settings__resume=True)
-
-
 def test_a_run_begins_with_what_another_has_learned(file: Path) -> None:
     learn(file, "first")
     report = learn(file, "second", checkpoint_settings__initialize_from="first", **{"behaviors.*.max_steps": 1})
@@ -239,20 +183,6 @@ def test_a_run_begins_with_what_another_has_learned(file: Path) -> None:
     first = latest_checkpoint(report.folder.parent / "first" / "checkpoints", "CartPole-v1").checkpoint
     assert first is not None
     assert np.abs(one - first.tensors[name]).max() < np.abs(one - other).max()
-
-
-def test_a_run_that_saved_nothing_alike_is_refused(file: Path) -> None:
-    learn(file, "first")
-    text = file.read_text()
-    said = "that run has saved CartPole-v1, but this one learns Other, so there is nothing to start from"
-    file.write_text(text.replace("CartPole-v1:\n", "Other:\n"))
-    with pytest.raises(SettingsError, match=f"--initialize-from first: {said}"):
-        learn(file, "second", checkpoint_settings__initialize_from="first")
-    learn(file, "other")
-    file.write_text(text.replace("behaviors:\n  CartPole-v1:\n", "default_settings:\n"))
-    with pytest.raises(SettingsError, match="that run has saved Other, but this one learns CartPole-v1"):
-        learn(file, "second", checkpoint_settings__initialize_from="other")
-    assert not (file.parent / "results" / "second").exists()
 
 
 def test_both_kinds_of_trainers_in_one_file_are_refused(file: Path) -> None:

@@ -119,17 +119,6 @@ def test_a_finished_run_is_left_as_it_is(stage: Stage, halfway: Path) -> None:
     )
 
 
-def test_a_finished_run_of_learn(stage: Stage, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"tau": None, "env_settings__num_envs": 1}
-    train(tau_settings(tmp_path, **settings), command="learn")
-    stage.starts.clear()
-    done = tau_settings(tmp_path, checkpoint_settings__resume=True, **settings)
-    with pytest.raises(RunFinishedError):
-        train(done, command="learn")
-    more = tau_settings(tmp_path, checkpoint_settings__resume=True, behaviors__TauAgent__max_steps=800, **settings)
-    assert train(more, command="learn").decisions >= 800
-
-
 def test_a_pair_more_begins_from_zero_and_that_is_said(stage: Stage, tmp_path: Path, memory: Memory) -> None:
     train(tau_settings(tmp_path, tau__policy="independent"))
     report = train(resumed(tmp_path, tau__policy="independent", tau__pairs=3), memory)

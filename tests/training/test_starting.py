@@ -23,13 +23,7 @@ from tau_trainer.headless.args import parse_args
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes import create_scene
 from tau_trainer.search.stillness import Costs
-from tau_trainer.settings import (
-    PPOTrainerSettings,
-    RunSettings,
-    TrainerSettings,
-    load_settings,
-    resolve_seed,
-)
+from tau_trainer.settings import PPOTrainerSettings, RunSettings, TrainerSettings, load_settings, resolve_seed
 from tau_trainer.settings.document import parse_document
 from tau_trainer.settings.signals import SelfPlaySettings
 from tau_trainer.shown import shown as shown_text

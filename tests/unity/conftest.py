@@ -11,12 +11,7 @@ import pytest
 
 from tests.unity.building import shared_player, warm_toolchain
 from tests.waiting import HANG_S
-from tools.csharp import (
-    CORE_SOURCES,
-    Asmdef,
-    Toolchain,
-    read_project,
-)
+from tools.csharp import CORE_SOURCES, Asmdef, Toolchain, read_project
 
 FETCH_SECONDS = {"toolchain": 600.0, "player": 600.0}
 """What a first set-up may take; the first test that wants it gets this on top of its own time limit."""

@@ -126,16 +126,6 @@ def test_compiled_epoch_equals_the_python_one_to_the_bit(actions: ActionSpec) ->
         np.testing.assert_array_equal(array, states[1][name], name)
 
 
-def test_without_torchscript_the_python_functions_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: object) -> None:
-        raise RuntimeError("TorchScript is gone")
-
-    monkeypatch.setattr(torch.jit, "script", refuse)
-    assert scripted.__wrapped__(fused.run_epoch) is fused.run_epoch
-    monkeypatch.setattr(fused, "scripted", scripted.__wrapped__)
-    assert ppo(HYBRID).holds_lock, "then learning had better have a process of its own"
-
-
 def test_minibatches_of_any_size_after_each_other() -> None:
     """The last rollout of a run may be smaller than a minibatch."""
     learners = [ppo(HYBRID, settings(batch_size=64), fused=kind) for kind in (True, False)]

@@ -37,3 +37,18 @@ class Counting(BatchedEnv):
 
     def allowed(self, state: State) -> torch.Tensor:
         return self.usual.expand(len(state["sum"]), 2, 3) | (state["sum"] > 2)[:, None, None]
+
+
+class Branched(Counting):
+    """Chooses on two branches, of which the first counts."""
+
+    def __init__(self, num_envs: int, **options: Any) -> None:
+        super().__init__(num_envs, **options)
+        self.action_space: Any = spaces.MultiDiscrete([2, 4])
+
+    def advance(self, state: Any, actions: torch.Tensor, draws: Any) -> Any:
+        assert actions.shape[1:] == (2, 2)
+        return super().advance(state, actions[..., 0], draws)
+
+    def allowed(self, state: Any) -> Any:
+        return None

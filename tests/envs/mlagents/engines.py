@@ -13,14 +13,7 @@ import numpy as np
 from tau_trainer.bridge.codec import EngineInitialization, encode_close
 from tau_trainer.bridge.engine_codec import TrainerMessage, decode_trainer_message, encode_engine_message
 from tau_trainer.envs.mlagents.environment import UnityEnvironment
-from tau_trainer.specs import (
-    ActionSpec,
-    BehaviorSpec,
-    ObservationSpec,
-    StepBatch,
-    Terminals,
-    empty_terminals,
-)
+from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec, StepBatch, Terminals, empty_terminals
 from tests.bridge.conftest import client, free_port
 from tests.waiting import HANG_S
 

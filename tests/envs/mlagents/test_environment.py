@@ -7,23 +7,15 @@ import signal
 import socket
 import threading
 import time
-import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tau_trainer.bridge.protocol import Command
-from tau_trainer.bridge.side_channels import ENVIRONMENT_PARAMETERS, pack_payload, stat_payload, unpack_payloads
 from tau_trainer.envs.mlagents import (
     ActionTuple,
-    IncomingMessage,
-    RawBytesChannel,
-    StatsSideChannel,
-    UnityActionException,
     UnityCommunicationException,
     UnityCommunicatorStoppedException,
     UnityEnvironment,
@@ -34,7 +26,6 @@ from tau_trainer.envs.mlagents import (
     UnityWorkerInUseException,
 )
 from tau_trainer.envs.mlagents import environment as module
-from tau_trainer.envs.mlagents.steps import behavior_spec, steps
 from tau_trainer.errors import (
     DecodeError,
     EngineDisconnectedError,
@@ -47,27 +38,10 @@ from tau_trainer.errors import (
     TauError,
     VersionError,
 )
-from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, empty_terminals
-from tests.envs.mlagents.engines import GOODBYE, SPEC, Talk, batch, message
+from tests.envs.mlagents.engines import GOODBYE, SPEC, Talk
+from tests.envs.mlagents.games import HELLO, NAME, game
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's")
-NAME = "Basic?team=0"
-ID = uuid.UUID(int=99)
-HELLO = message(batch(SPEC, 4, 7), specs=[SPEC])
-
-
-def game(*arguments: str, scene: str = "basic", **keywords: Any) -> UnityEnvironment:
-    """A real headless engine."""
-    given: dict[str, Any] = {"base_port": 0, "timeout_wait": 20, "additional_args": ["--agents", "3", *arguments]}
-    return UnityEnvironment(f"headless:{scene}", **given | keywords)
-
-
-@pytest.fixture
-def basic() -> Iterator[UnityEnvironment]:
-    env = game()
-    yield env
-    if env._loaded:
-        env.close()
 
 
 def test_a_game(basic: UnityEnvironment) -> None:
@@ -118,28 +92,6 @@ def test_what_is_not_set_is_zero_and_lasts_for_one_step() -> None:
         nothing,
         nothing,
     ]
-
-
-def test_actions_that_do_not_fit(basic: UnityEnvironment) -> None:
-    with pytest.raises(UnityActionException, match="unknown behavior 'Basic'; this environment has none"):
-        basic.set_actions("Basic", ActionTuple())
-    basic.reset()
-    with pytest.raises(UnityActionException, match=r"unknown behavior 'Other'; this environment has 'Basic\?team=0'"):
-        basic.get_steps("Other")
-    with pytest.raises(UnityActionException, match=r"takes discrete actions of shape \(3, 1\) .* got \(2, 1\)"):
-        basic.set_actions(NAME, ActionTuple(discrete=np.zeros((2, 1))))
-    with pytest.raises(UnityActionException, match=r"takes discrete actions .* got None"):
-        basic.set_actions(NAME, ActionTuple())
-    for wrong in (3, -1):
-        with pytest.raises(UnityActionException, match=f"3 choices in branch 0, and row 1 .* asks for number {wrong}"):
-            basic.set_actions(NAME, ActionTuple(discrete=np.array([[0], [wrong], [0]])))
-    one = ActionTuple(discrete=np.array([[1]]))
-    with pytest.raises(UnityActionException, match="actions of shape"):
-        basic.set_action_for_agent(NAME, 0, ActionTuple(discrete=np.zeros((2, 1))))
-    with pytest.raises(IndexError, match="agent 9 of behavior 'Basic"):
-        basic.set_action_for_agent(NAME, 9, one)
-    basic.set_action_for_agent(NAME, 0, one)
-    basic.step()
 
 
 def test_a_closed_environment(basic: UnityEnvironment) -> None:
@@ -252,119 +204,6 @@ def test_a_connection_that_breaks() -> None:
     talk.hang_up()
     with pytest.raises(UnityCommunicatorStoppedException, match="closed the connection"):
         env.step()
-    env.close()
-
-
-def test_side_channels_go_both_ways_and_come_after_the_step() -> None:
-    seen: list[int] = []
-
-    class Own(RawBytesChannel):
-        def on_message_received(self, msg: IncomingMessage) -> None:
-            super().on_message_received(msg)
-            seen.append(len(env.get_steps(SPEC.name)[0]))
-            if msg.buffer == b"bad":
-                raise ZeroDivisionError
-
-    own, stats = Own(ID), StatsSideChannel()
-    said = pack_payload(ID, b"one") + pack_payload(stats.channel_id, stat_payload("Speed", 2.0))
-    talk = Talk(
-        HELLO,
-        message(batch(SPEC, 4), side_channel=said + pack_payload(ID, b"two")),
-        message(batch(SPEC, 4, 7), side_channel=pack_payload(ID, b"bad")),
-        GOODBYE,
-    )
-    env = talk.environment(side_channels=[own, stats])
-    own.send_raw_data(b"first")
-    env.reset()
-    own.send_raw_data(b"second")
-    env.step()
-    assert own.get_and_clear_received_messages() == [b"one", b"two"]
-    assert stats.get_and_reset_stats() == {"Speed": [(2.0, 0)]}
-    with pytest.raises(ZeroDivisionError):
-        env.step()
-    assert seen == [1, 1, 2]
-    assert len(env.get_steps(SPEC.name)[0]) == 2
-    with pytest.raises(UnityCommunicatorStoppedException):
-        env.step()
-    env.close()
-    sent = [dict(unpack_payloads(said.side_channel)) for said in talk.heard]
-    assert [ID in one for one in sent[:5]] == [False, True, True, False, False]
-    assert sent[1][ID] == b"first"
-    assert len(sent[1]) == 2, "and who plays with it, once"
-    assert all(ENVIRONMENT_PARAMETERS not in one for one in sent)
-
-
-def test_messages_for_nobody_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    stray = message(batch(SPEC, 4), side_channel=pack_payload(ID, b"x") * 2, specs=[SPEC])
-    talk = Talk(stray, stray, message(batch(SPEC, 4), side_channel=b"short"), GOODBYE)
-    env = talk.environment()
-    with caplog.at_level(logging.WARNING):
-        env.reset()
-        env.step()
-    assert caplog.text.count(str(ID)) == 1
-    with pytest.raises(UnityEnvironmentException, match="find the game's side channel"):
-        env.step()
-    with pytest.raises(UnityCommunicatorStoppedException):
-        env.step()
-    env.close()
-
-
-def test_behaviors_stand_as_the_engine_describes_them_and_those_without_agents_are_empty() -> None:
-    other = BehaviorSpec(
-        "Ant", (ObservationSpec("x", (3,), (DimensionProperty.NONE,)),), ActionSpec(discrete_branches=(4,))
-    )
-    talk = Talk(
-        message(batch(SPEC, 4), batch(other, 1, 2), specs=[SPEC, other]),
-        message(batch(other, 2), specs=[other]),
-        GOODBYE,
-    )
-    env = talk.environment()
-    env.reset()
-    assert list(env.behavior_specs) == [SPEC.name, "Ant"]
-    assert env.behavior_specs[SPEC.name].observation_specs[0].dimension_property == (DimensionProperty.UNSPECIFIED,)
-    env.step()
-    gone, _ = env.get_steps(SPEC.name)
-    here, _ = env.get_steps("Ant")
-    assert (len(gone), gone.action_mask, here.agent_id.tolist()) == (0, None, [2])
-    assert here.action_mask is not None
-    assert [mask.tolist() for mask in here.action_mask] == [[[False] * 4]]
-    with pytest.raises(UnityActionException):
-        env.set_actions(SPEC.name, ActionTuple(np.zeros((1, 1)), np.zeros((1, 2))))
-    with pytest.raises(UnityCommunicatorStoppedException):
-        env.step()
-    env.close()
-
-
-def test_masks_are_split_by_branch_and_images_from_bytes_become_floats() -> None:
-    wire = BehaviorSpec("A", (ObservationSpec("camera", (1, 2, 2), dtype=np.uint8),), ActionSpec(0, (3, 2)))
-    mask = np.array([[True, False, False, False, True]])
-    one = batch(wire, 1, mask=mask)
-    pixels = np.array([0, 1, 128, 255], np.uint8).reshape(1, 1, 2, 2)
-    one.obs = (pixels,)
-    one.terminals = empty_terminals(wire.observations, 1)
-    one.terminals.obs[0][:] = 51
-    decisions, terminals = steps(behavior_spec(wire), one)
-    assert decisions.action_mask is not None
-    assert [part.tolist() for part in decisions.action_mask] == [[[True, False, False]], [[False, True]]]
-    assert decisions.obs[0].dtype == terminals.obs[0].dtype == np.float32
-    assert decisions.obs[0].ravel().tolist() == (pixels.ravel().astype(np.float32) / 255.0).tolist()
-    assert np.unique(terminals.obs[0]).tolist() == [np.float32(0.2)]
-
-
-def test_images_are_read_in_the_order_of_their_shape_as_mlagents_envs_reads_them() -> None:
-    """Whatever package 3.0.0, which this engine says it is, writes there: the docstring says how to undo it."""
-    spec = BehaviorSpec("Eyes?team=0", (ObservationSpec("camera", (3, 4, 5)),), ActionSpec(1))
-    one = batch(spec, 7)
-    picture = np.arange(60, dtype=np.float32).reshape(1, 3, 4, 5)
-    one.obs = (picture,)
-    talk = Talk(message(one, specs=[spec]), GOODBYE)
-    env = talk.environment()
-    env.reset()
-    decisions, _ = env.get_steps(spec.name)
-    (seen,) = decisions.obs
-    np.testing.assert_array_equal(seen.ravel(), picture.transpose(0, 2, 3, 1).ravel())
-    channels, height, width = seen.shape[1:]
-    np.testing.assert_array_equal(seen.reshape(-1, height, width, channels).transpose(0, 3, 1, 2), picture)
     env.close()
 
 

@@ -11,59 +11,19 @@ import pytest
 import torch
 import yaml
 
-from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.games.polyhedra import hironaka
+from tau_trainer.errors import SettingsError
 from tau_trainer.games.polyhedra.hironaka import Best, HironakaCollector, table
 from tau_trainer.games.polyhedra.matches import MatchSettings, rho_matrix
 from tau_trainer.games.polyhedra.rules import Rules
-from tau_trainer.games.polyhedra.table import Game, Table, player_of
+from tau_trainer.games.polyhedra.table import player_of
 from tau_trainer.metrics import MetricsHub, RunReport
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import load_batched
 from tau_trainer.settings.document import find_config
-from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.run import CopiesCollector
-
-
-@pytest.fixture
-def values(tmp_path: Path) -> dict[str, Any]:
-    """The shipped file, made small."""
-    read: dict[str, Any] = yaml.safe_load(find_config("hironaka").read_text("utf-8"))
-    read["environment"]["num_envs"] = 8
-    read["environment"]["arguments"] |= {"max_num_points": 5, "step_threshold": 20}
-    for policy in read["behaviors"].values():
-        policy["hyperparameters"] = {
-            **policy["hyperparameters"],
-            "batch_size": 16,
-            "buffer_size": 500,
-            "buffer_init_steps": 32,
-        }
-        policy["network_settings"]["net_arch"] = [8]
-    read["default_settings"] |= {"max_steps": 1600, "summary_freq": 400, "checkpoint_interval": 800}
-    read["env_settings"] = {"seed": 3}
-    read["evaluation"] = {"interval": 800, "episodes": 20, "max_episode_steps": 10}
-    read["checkpoint_settings"] = {"results_dir": str(tmp_path / "results")}
-    return read
-
-
-@pytest.fixture
-def unmeasured(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rho of few and short games, and no picture of it: nobody looks at them."""
-    values["evaluation"] |= {"episodes": 2, "max_episode_steps": 4}
-    monkeypatch.setattr(hironaka, "picture", lambda *_: b"")
-
-
-def write(values: dict[str, Any], tmp_path: Path) -> Path:
-    path = tmp_path / "game.yaml"
-    path.write_text(yaml.safe_dump(values))
-    return path
-
-
-def train(values: dict[str, Any], tmp_path: Path, run_id: str, **more: Any) -> RunReport:
-    overrides = {"checkpoint_settings.run_id": run_id} | {key.replace("__", "."): value for key, value in more.items()}
-    return train_batched(load_batched(write(values, tmp_path), overrides), "quiet")
+from tests.games.polyhedra.hironaka import train, write
 
 
 def newest(report: RunReport, policy: str) -> Checkpoint:
@@ -242,46 +202,3 @@ def test_a_collector_checks_its_settings(values: dict[str, Any], tmp_path: Path)
         game_of(values, tmp_path)
     with pytest.raises(SettingsError, match="devices 2: hironaka's two sides learn in one process; remove it"):
         HironakaCollector.check(load_batched(find_config("hironaka")).model_copy(update={"devices": 2}))
-
-
-def test_a_game_is_told_turn_by_turn() -> None:
-    game = Game("zeillinger", "choose_first", start=((0, 0, 4), (5, 0, 1), (1, 5, 1), (0, 25, 0)))
-    lines = list(Table(game).play())
-    # systems.md 2.4: Zeillinger names {0,2} here; then the first coordinate becomes the sum of both.
-    assert lines[:4] == [
-        "host zeillinger against agent choose_first: 4 points in 3 dimensions, as given",
-        "start  4 points: (5, 0, 1) (1, 5, 1) (0, 25, 0) (0, 0, 4)",
-        "    1  host names {0,2}, agent takes 0",
-        "       4 points: (6, 0, 1) (4, 0, 4) (2, 5, 1) (0, 25, 0)",
-    ]
-    assert lines[-1].startswith("over after ")
-    assert lines[-2].strip().startswith("1 point: ")
-    short = list(Table(Game("all_coord", "choose_first", seed=3, max_steps=2)).play())
-    assert len(short) == 7
-    assert short[-1] == "not over after 2 turns: the agent holds out (--max-steps)"
-    assert short == list(Table(Game("all_coord", "choose_first", seed=3, max_steps=2)).play())
-
-
-@pytest.mark.usefixtures("unmeasured")
-def test_networks_play_games_that_they_have_learned(values: dict[str, Any], tmp_path: Path) -> None:
-    folder = str(train(values, tmp_path, "both", default_settings__max_steps=400).folder)
-    results = str(tmp_path / "results")
-    lines = list(Table(Game("both", "both", seed=5, results_dir=results)).play())
-    assert "5 points in 3 dimensions, entries 0 to 20, seed 5" in lines[0]
-    assert len(lines) > 3
-    assert len(list(Table(Game(folder, "random", points=3)).play())) > 3
-    for given in ({"points": 6}, {"dimension": 4}, {"start": ((1, 2), (2, 1))}):
-        with pytest.raises(SettingsError, match="games of up to 5 points in 3 dimensions"):
-            Table(Game(folder, "random", **given))
-    with pytest.raises(SettingsError, match="--host nobody: neither a run nor a fixed host; known here: random"):
-        Table(Game("nobody", "random"))
-    for path in (tmp_path / "results" / "both" / "checkpoints").rglob("*"):
-        if path.is_file():
-            path.unlink()
-    with pytest.raises(CheckpointError, match="the run has saved no host"):
-        Table(Game(folder, "random"))
-
-
-def test_playoffs_count_games() -> None:
-    [games] = Table(Game("random_pair", "choose_first", points=20)).playoff(400)
-    assert 5 <= games <= 60

@@ -17,29 +17,10 @@ from tau_trainer.games.polyhedra.points import (
     rescaled,
     subsets,
 )
-from tau_trainer.games.polyhedra.rules import Position, Rules, ordered, over, played
+from tests.games.polyhedra.padding import A, B, coords, left, padded
 
 Game = Sequence[Sequence[float]]
 CPU = torch.device("cpu")
-A = [[1, 2, 3, 4], [2, 3, 4, 5], [4, 1, 2, 3], [1, 6, 7, 3]]
-B = [[0, 1, 3, 5], [1, 1, 1, 1], [9, 8, 2, 1]]
-
-
-def padded(
-    *games: Sequence[Sequence[float]], rows: int | None = None, dtype: torch.dtype = torch.float32
-) -> torch.Tensor:
-    n = rows or max(len(game) for game in games)
-    d = len(games[0][0])
-    return torch.tensor([[*game, *[[-1.0] * d] * (n - len(game))] for game in games], dtype=dtype)
-
-
-def left(points: torch.Tensor) -> list[list[list[float]]]:
-    """The points of each game, without rows that hold none."""
-    return [[row for row in game if row[0] >= 0] for game in points.tolist()]
-
-
-def coords(*rows: set[int], d: int = 4) -> torch.Tensor:
-    return torch.tensor([[k in row for k in range(d)] for row in rows])
 
 
 def test_a_turn_of_two_games() -> None:
@@ -52,21 +33,6 @@ def test_a_turn_of_two_games() -> None:
     assert left(points) == [[[0, 2, 1, 1], [3, 0, 0, 0], [0, 10, 5, 0]], [[0, 0, 2, 5], [1, 0, 0, 0]]]
     scales = torch.tensor([10.0, 5.0])[:, None, None]
     assert torch.equal(rescaled(points), torch.where(points < 0, -1.0, points / scales))
-
-
-def test_a_turn_that_is_not_allowed_changes_nothing() -> None:
-    points = reduced(padded(A, B))
-    assert torch.equal(moved(points, coords({1}, {0, 2, 3}), torch.tensor([0, 1])), points)
-    after = played(Position(points), coords({1}, {0, 2, 3}), torch.tensor([1, 1]), Rules())
-    assert torch.equal(after.points, points)
-
-
-def test_a_game_that_is_over_is_frozen_unless_forced() -> None:
-    position = Position(padded([[1, 0, 0, 1]], rows=3))
-    assert over(position, Rules()).tolist() == [True]
-    for freeze, wanted in ((True, [1, 0, 0, 1]), (False, [1, 1, 0, 1])):
-        after = played(position, coords({0, 1}), torch.tensor([1]), Rules(freeze=freeze))
-        assert left(after.points) == [[wanted]]
 
 
 def test_one_of_equal_points_stays_and_it_is_the_first() -> None:
@@ -102,33 +68,3 @@ def test_rows_are_seen_by_their_first_coordinate() -> None:
     points, order = features(padded([[1, 9], [5, 0], [-1, -1], [3, 2], [5, 7]]))
     assert points.tolist() == [[[5, 0], [5, 7], [3, 2], [1, 9], [-1, -1]]]
     assert order.tolist() == [[1, 4, 3, 0, 2]]
-
-
-def test_ordering_takes_the_distinguished_point_along() -> None:
-    points = padded([[1, 9], [5, 0], [3, 2]], [[1, 1], [2, 0]])
-    position = ordered(Position(points, distinguished=torch.tensor([2, -1])))
-    assert left(position.points) == [[[5, 0], [3, 2], [1, 9]], [[2, 0], [1, 1]]]
-    assert position.distinguished is not None
-    assert position.distinguished.tolist() == [1, -1]
-
-
-def test_the_distinguished_point_is_tracked_until_it_goes() -> None:
-    six = [[7, 5, 3, 8], [8, 9, 8, 18], [8, 3, 17, 8], [11, 11, 1, 19], [11, 12, 18, 6], [16, 11, 5, 6]]
-    position = Position(reduced(padded(six)), distinguished=torch.tensor([2]))
-    position = played(position, coords({0, 1}), torch.tensor([0]), Rules())
-    assert position.distinguished is not None
-    assert position.points[0, int(position.distinguished)].tolist() == [11, 3, 17, 8]
-    lost = Position(padded([[0, 2], [1, 1]]), distinguished=torch.tensor([1]))
-    lost = played(lost, coords({0, 1}, d=2), torch.tensor([0]), Rules())
-    assert left(lost.points) == [[[2, 1]]]
-    assert lost.distinguished is not None
-    assert lost.distinguished.tolist() == [1]
-    lost = played(
-        Position(padded([[0, 2], [1, 1]]), distinguished=torch.tensor([0])),
-        coords({0, 1}, d=2),
-        torch.tensor([0]),
-        Rules(),
-    )
-    assert lost.distinguished is not None
-    assert lost.distinguished.tolist() == [-1]
-    assert over(lost, Rules()).tolist() == [True]

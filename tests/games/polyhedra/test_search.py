@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
-from tau_trainer.errors import SettingsError, TauError
-from tau_trainer.games.polyhedra.drawing import as_text, draw
-from tau_trainer.games.polyhedra.rules import Rules
+from tau_trainer.errors import TauError
+from tau_trainer.games.polyhedra.drawing import as_text
 from tau_trainer.games.polyhedra.search import TreeNode, position_of, search_depth, search_tree
+from tests.games.polyhedra.trees import thom_tree
 
 SMALL = [(0, 1, 0, 1), (0, 2, 0, 0), (1, 0, 0, 1), (1, 0, 1, 0), (1, 1, 0, 0), (2, 0, 0, 0)]
-FOUR_JETS = [
-    (2, 1, 0, 1, 0, 0, 0),
-    (2, 1, 0, 0, 0, 1, 0),
-    (2, 1, 0, 0, 0, 0, 1),
-    (2, 0, 2, 0, 0, 0, 0),
-    (2, 0, 1, 0, 1, 0, 0),
-    (2, 0, 0, 0, 2, 0, 0),
-    (2, 2, 1, 0, 0, 0, 0),
-    (2, 2, 0, 0, 1, 0, 0),
-    (1, 0, 1, 0, 0, 1, 0),
-    (1, 0, 1, 0, 0, 0, 1),
-    (1, 0, 0, 1, 1, 0, 0),
-    (1, 0, 0, 0, 1, 0, 1),
-    (2, 4, 0, 0, 0, 0, 0),
-    (1, 2, 0, 0, 0, 1, 0),
-    (1, 2, 0, 0, 0, 0, 1),
-    (1, 1, 1, 0, 1, 0, 0),
-    (1, 1, 0, 0, 2, 0, 0),
-    (1, 3, 0, 0, 1, 0, 0),
-    (0, 1, 0, 0, 1, 0, 1),
-]
 """Exponents of the ideal of Thom polynomials of Morin singularities for 4-jets (Berczi and Szenes 2012)."""
-THOM = Rules(variant="thom", reposition=True)
-
-
-def thom_tree(max_size: int = 10_000) -> TreeNode:
-    position = position_of(FOUR_JETS, weights=(1, 1, 2, 3, 2, 3, 3), distinguished=len(FOUR_JETS) - 1)
-    return search_tree(position, "weak_spivakovsky", THOM, max_size)
 
 
 def test_the_longest_game_has_so_many_turns() -> None:
@@ -89,21 +60,3 @@ def test_a_large_tree_is_cut() -> None:
     assert 10 <= len(nodes) < 37
     assert any(node.cut for node in nodes)
     assert "cut here" in as_text(nodes[0])
-
-
-def test_a_tree_as_text() -> None:
-    tree = search_tree(position_of([(0, 2), (1, 0)]), "all_coord")
-    assert as_text(tree).splitlines() == [
-        "(0,2) (1,0) {0,1}",
-        "├── 0: (1,0)",
-        "└── 1: (0,2) (1,1) {0,1}",
-        "    ├── 0: (2,1)",
-        "    └── 1: (0,2)",
-    ]
-
-
-def test_a_tree_as_a_picture(tmp_path: Path) -> None:
-    for name, head in (("tree.png", b"\x89PNG"), ("tree.svg", b"<?xml")):
-        assert draw(thom_tree(), tmp_path / name).read_bytes().startswith(head)
-    with pytest.raises(SettingsError, match=r"a tree cannot be drawn as 'tree.txt'; end its name with .png or .svg"):
-        draw(thom_tree(), tmp_path / "tree.txt")

@@ -9,43 +9,19 @@ import pytest
 from tau_trainer.errors import DataError, DecodeError, SettingsError
 from tau_trainer.headless.parameters import EnvironmentParameters
 from tau_trainer.headless.scenes.tau import TauRules, TauScene, open_dataset, resolve_profile
-from tau_trainer.specs import Actions, Aggregation, StepBatch
+from tau_trainer.specs import Actions, StepBatch
 from tau_trainer.tau.formulas import REWARDS
 from tau_trainer.tau.profiles import PROFILES, profile_named
 from tau_trainer.tau.targets import targets
 from tests.headless.scenes.playing import begin, step
+from tests.headless.scenes.taus import DATA, answer, scene, truth
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from tests.headless.scenes.conftest import Play
-
-DATA = open_dataset(None)
-
-
-def scene(
-    profile: str = "tau3", *, agents: int = 6, seed: int = 0, target_sensor: bool = False, **rules: object
-) -> TauScene:
-    return TauScene(
-        dataset=DATA,
-        profile=PROFILES[profile],
-        agents=agents,
-        seed=seed,
-        rules=replace(TauRules(), **rules),  # type: ignore[arg-type]
-        target_sensor=target_sensor,
-    )
-
-
-def answer(output: NDArray[np.floating]) -> Actions:
-    return Actions(output.astype(np.float32), np.zeros((len(output), 0), np.int32))
 
 
 def zeros(batch: StepBatch) -> Actions:
     return answer(np.zeros((len(batch), 3)))
-
-
-def truth(played: TauScene) -> NDArray[np.floating]:
-    return played._target
 
 
 @pytest.mark.parametrize(("profile", "size"), [("tau3", 3), ("tau384", 384)])
@@ -191,28 +167,6 @@ def test_agents_in_a_crowd_play_as_they_would_alone(play: Play) -> None:
     for many, two in zip(crowd.batches, few.batches, strict=True):
         np.testing.assert_array_equal(many.obs[0][:2], two.obs[0])
         np.testing.assert_array_equal(many.reward[:2], two.reward)
-
-
-def test_stats_come_every_thousand_rewards() -> None:
-    played = scene(agents=10)
-    batch = begin(played)
-    for number in range(250):
-        right = truth(played).copy()
-        right[5:] = 0.0
-        batch = step(played, answer(right[: len(batch)]))
-        stats = {stat.key: stat for stat in played.stats()}
-        assert bool(stats) == (number % 100 == 99)
-        if stats:
-            assert stats["Tau/Decisions"].value == (number // 100 + 1) * 1000
-            assert stats["Tau/Decisions"].aggregation is Aggregation.MOST_RECENT
-            assert stats["Tau/Pair 0/Mean Reward"].value == pytest.approx(1.0)
-            assert stats["Tau/Pair 9/Mean Reward"].value < 0.7
-            pairs = [stats[f"Tau/Pair {number}/Mean Reward"].value for number in range(10)]
-            assert stats["Averaged Reward"].value == pytest.approx(np.mean(pairs))
-            assert stats["Averaged Reward"].aggregation is Aggregation.AVERAGE
-            assert 0.5 <= stats["Tau/Accuracy"].value < 0.6
-            assert 0.5 < stats["Tau/Within Threshold"].value < 0.8
-            assert 0.0 < stats["Tau/Mean Abs Error"].value < 0.5
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.training.actors.rounds import RoundEnd, Rounds
 from tau_trainer.training.pairs.pair import Coordinator
-from tests.training.actors.test_async_trainer import FakeLearner, Stage, run, settle
-from tests.waiting import HANG_S
+from tests.training.actors.stage import FakeLearner, Stage, settle
+from tests.waiting import HANG_S, run
 
 
 class Ring(Coordinator):

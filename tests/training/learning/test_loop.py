@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +23,7 @@ from tau_trainer.training.learning.handles import LocalLearner
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.learning.loop import Shared
 from tests.training.learners import SPEC, collect, watching
-from tests.waiting import HANG_S
+from tests.waiting import run
 
 FLOOR = 8
 BATCH = 16
@@ -147,10 +147,6 @@ Make = Callable[..., Stage]
 @pytest.fixture
 def make(hub: MetricsHub, monkeypatch: pytest.MonkeyPatch) -> Make:
     return lambda **settings: Stage(hub, monkeypatch, **settings)
-
-
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, HANG_S))
 
 
 async def warm(stage: Stage) -> None:

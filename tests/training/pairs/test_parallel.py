@@ -2,106 +2,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from tau_trainer.errors import EngineExitedError
 from tau_trainer.metrics import MetricsHub, PairState
-from tau_trainer.training.agents import Tally
-from tau_trainer.training.pairs.pair import AgentTrainerPair, Coordinator, Pair
-from tau_trainer.training.pairs.parallel import ParallelTrainer
-from tau_trainer.training.pairs.turns import InTurn
+from tau_trainer.training.pairs.pair import Pair
 from tests.training.fakes import Memory
+from tests.training.pairs.pairs import Make, Team
 from tests.waiting import HANG_S
-
-
-class FakePair(Pair):
-    """A pair whose exchanges are short sleeps."""
-
-    def __init__(self, number: int, coordinator: Coordinator, log: list[str], exchanges: int, pause_s: float) -> None:
-        super().__init__(number, cast(Any, None), Tally(), coordinator)
-        self.log = log
-        self.left = exchanges
-        self.pause_s = pause_s
-        self.fails_at: str | None = None
-        self.fails_to_end = False
-        self.running = False
-
-    @property
-    def absent(self) -> str | None:
-        return None
-
-    @property
-    def complete(self) -> bool:
-        return self.left <= 0
-
-    def _note(self, what: str) -> None:
-        self.log.append(f"{what} {self.id}")
-        if self.fails_at == what:
-            raise EngineExitedError(f"engine {self.id} ended")
-
-    async def initialize(self) -> None:
-        self.running = True
-        self._note("initialize")
-        await asyncio.sleep(self.pause_s)
-
-    async def advance(self) -> None:
-        self._note("advance")
-        await asyncio.sleep(self.pause_s)
-        self.left -= 1
-
-    async def begin_anew(self) -> None:
-        self._note("anew")
-
-    async def start(self) -> None:
-        while not self.finished:
-            await self.advance()
-
-    async def stop(self) -> None:
-        self._note("stop")
-        self.running = False
-
-    async def kill(self) -> None:
-        self.log.append(f"kill {self.id}")
-        self.running = False
-        if self.fails_to_end:
-            raise OSError("no window to close")
-
-
-class Team:
-    """Pairs and their ParallelTrainer."""
-
-    def __init__(
-        self,
-        hub: MetricsHub,
-        count: int,
-        most: int,
-        exchanges: int = 4,
-        pause_s: float = 0.0,
-        *,
-        deterministic: bool = False,
-    ) -> None:
-        self.log: list[str] = []
-        self.coordinator = Coordinator()
-        self.pairs = [FakePair(i, self.coordinator, self.log, exchanges, pause_s) for i in range(count)]
-        kind = InTurn if deterministic else ParallelTrainer
-        self.parallel = kind(cast(list[AgentTrainerPair], self.pairs), most, hub, self.coordinator)
-
-    def run(self) -> None:
-        asyncio.run(self.parallel.run())
-
-    @property
-    def states(self) -> list[str]:
-        return [pair.state.value for pair in self.pairs]
-
-
-Make = Callable[..., Team]
-
-
-@pytest.fixture
-def make(hub: MetricsHub) -> Make:
-    return lambda *args, **more: Team(hub, *args, **more)
 
 
 def most_at_once(team: Team) -> Callable[[], int]:
@@ -139,23 +49,6 @@ def test_the_semaphore_is_held_for_the_whole_run(make: Make) -> None:
     assert team.log == [f"{what} {i}" for i in range(3) for what in whole]
 
 
-def test_in_turn_one_exchange_each_in_fixed_order(make: Make) -> None:
-    team = make(3, 2, exchanges=2, deterministic=True)
-    team.run()
-    assert team.log == [
-        "initialize 0", "initialize 1", "advance 0", "advance 1", "advance 0", "stop 0", "advance 1", "stop 1",
-        "initialize 2", "advance 2", "advance 2", "stop 2",
-    ]  # fmt: skip
-
-
-def test_a_pair_that_was_finished_before_takes_no_turn(make: Make) -> None:
-    team = make(3, 2, exchanges=2, deterministic=True)
-    team.pairs[0].left = 0
-    team.run()
-    assert team.log[:4] == ["stop 0", "initialize 1", "initialize 2", "advance 1"]
-    assert team.states == ["Completed"] * 3
-
-
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("moment", ["initialize", "advance", "stop"])
 def test_a_failing_pair_stops_no_other(make: Make, moment: str, deterministic: bool) -> None:
@@ -180,20 +73,6 @@ def test_a_pair_whose_environment_cannot_even_be_ended_stops_no_other(
     assert team.pairs[1].error == "engine 1 ended", "why it failed, not how it ended"
     hub.drain(5.0)
     assert any("internal error: OSError: no window to close" in warning for warning in memory.warnings)
-
-
-def test_engines_begin_anew_where_the_round_says_so(make: Make) -> None:
-    rounds = iter([False, True, False, False])
-
-    async def after_round() -> bool:
-        return next(rounds)
-
-    team = make(2, 2, exchanges=3, deterministic=True)
-    team.coordinator.round_over = after_round  # type: ignore[method-assign]
-    team.pairs[1].fails_at = "anew"
-    team.run()
-    assert team.log.count("anew 0") == team.log.count("anew 1") == 1
-    assert team.states == ["Completed", "Failed"]
 
 
 @pytest.mark.parametrize("evaluates", [True, False])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,46 +13,17 @@ import torch
 from tau_trainer.algorithms.batched.population import Population
 from tau_trainer.envs.batched import BatchedEnv, Draws, Outcome, State
 from tau_trainer.errors import CheckpointError, SettingsError
-from tau_trainer.metrics import PairState, RunReport, keys, read_log
-from tau_trainer.runs.checkpoint_sets import CheckpointSet
-from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
-from tau_trainer.settings import RunSettings
+from tau_trainer.metrics import PairState, keys, read_log
 from tau_trainer.specs import FloatArray
 from tau_trainer.tau.batched import TauBatched
 from tau_trainer.tau.task import TauTask
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.manager import ParallelTrainerManager
-from tau_trainer.training.pairs.world import Payment
 from tau_trainer.training.plan import make_plan
 from tau_trainer.training.stored import evaluate_run, export_run
-from tests.training.fakes import Memory, begin, sac_settings, tau_settings, train
+from tests.training.fakes import Memory, begin, sac_settings, train
+from tests.training.pairs.populations import STEPS, assert_same, newest, settings
 from tests.waiting import HANG_S
-
-STEPS = 800
-POPULATION: dict[str, Any] = {
-    "env_settings__env_path": "batched:tau",
-    "tau__policy": "independent",
-    "behaviors__TauAgent__max_steps": STEPS,
-    "behaviors__TauAgent__checkpoint_interval": 256,
-    "behaviors__TauAgent__summary_freq": "auto",
-    "behaviors__TauAgent__hyperparameters__num_epoch": 2,
-}
-
-
-def settings(folder: Path, run_id: str = "run", **more: Any) -> RunSettings:
-    return tau_settings(folder, run_id, **POPULATION | more)
-
-
-def newest(report: RunReport, pair: int) -> Checkpoint:
-    found = latest_checkpoint(report.folder / "checkpoints", f"TauAgent-pair{pair}").checkpoint
-    assert found is not None
-    return found
-
-
-def assert_same(one: Checkpoint, other: Checkpoint, tolerance: float = 0.0) -> None:
-    assert one.tensors.keys() == other.tensors.keys()
-    for name, values in other.tensors.items():
-        np.testing.assert_allclose(one.tensors[name], values, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
 def test_pairs_leave_what_pairs_leave(tmp_path: Path, memory: Memory) -> None:
@@ -96,26 +66,6 @@ def test_a_pair_does_not_depend_on_how_many_there_are(tmp_path: Path) -> None:
     assert (first["world.row"] != second["world.row"]).any(), "every pair has prompts of its own"
 
 
-def test_rewards_are_those_that_engines_would_be_paid(tmp_path: Path, memory: Memory) -> None:
-    """By the environment's own formula, which is what the task's rewarder pays component by component."""
-    paid: list[tuple[torch.Tensor, torch.Tensor]] = []
-    pay = Payment.pay
-
-    def seen(self: Payment, lived: Any) -> Any:
-        found = pay(self, lived)
-        paid.append((found[0].mean(dim=3), lived["rewards"]))
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Payment, "pay", seen)
-        train(settings(tmp_path, tau__evaluate=False), memory)
-    for ours, theirs in paid:
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
-    last = next(one for one in memory.summaries if one.behavior == "TauAgent-pair0")
-    wanted = torch.cat([one for one, _ in paid])[:16, :4].mean()
-    assert last.statistics["Tau/Mean Reward"].mean == pytest.approx(float(wanted), abs=1e-5)
-
-
 @pytest.mark.parametrize("reward", [{}, {"tau__reward__source": "engine", "tau__reward__credit": "aggregate"}])
 def test_a_resumed_run_is_the_one_that_was_never_interrupted(
     tmp_path: Path, memory: Memory, reward: dict[str, Any]
@@ -145,58 +95,6 @@ def test_a_resumed_run_is_the_one_that_was_never_interrupted(
         assert_same(newest(resumed, pair), newest(whole, pair))
         assert newest(resumed, pair).manifest["learner"]["best"] == newest(whole, pair).manifest["learner"]["best"]
     assert any(keys.CUMULATIVE_REWARD in one.statistics for one in memory.summaries)
-
-
-def test_windows_of_rewards_begin_anew_with_every_checkpoint(tmp_path: Path) -> None:
-    """So a run that was killed goes on from its newest whole ones as if it had not been."""
-    more: dict[str, Any] = {
-        "tau__reward__predicate": "positive",
-        "tau__reward__window": 5,
-        "tau__reward__learn_from": "aggregate",
-        "behaviors__TauAgent__checkpoint_interval": 128,
-    }
-    whole = train(settings(tmp_path, **more))
-    before = [newest(whole, pair) for pair in range(2)]
-    late = [*whole.folder.glob("checkpoints/*-800"), *whole.folder.glob("checkpoints/TauAgent-pair0-768")]
-    assert len(late) == 3, "killed while it saved"
-    for path in late:
-        shutil.rmtree(path)
-    resumed = train(settings(tmp_path, checkpoint_settings__resume=True, **more))
-    for pair in range(2):
-        assert_same(newest(resumed, pair), before[pair])
-
-
-@pytest.mark.parametrize("killed", [True, False], ids=["killed", "full disk"])
-def test_a_moment_that_not_all_pairs_have_costs_itself_alone(
-    tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch, killed: bool
-) -> None:
-    more: dict[str, Any] = {"tau__evaluate": False, "behaviors__TauAgent__keep_checkpoints": 1}
-    whole = train(settings(tmp_path, "whole", **more))
-    write, written = CheckpointSet.write, list[str]()
-
-    def fails(self: CheckpointSet, name: str, *given: Any) -> Path:
-        written.append(name)
-        if len(written) == 4:
-            if not killed:
-                raise CheckpointError("No space left on device.")
-            shutil.copytree(tmp_path / "cut", tmp_path / "killed")
-        return write(self, name, *given)
-
-    monkeypatch.setattr(CheckpointSet, "write", fails)
-    report = train(settings(tmp_path, "cut", **more), memory)
-    assert report.exit_code == 0, "what could not be saved then was saved later"
-    monkeypatch.setattr(CheckpointSet, "write", write)
-    left = tmp_path / ("killed" if killed else "cut") / "checkpoints"
-    if killed:
-        assert sorted(path.name for path in left.glob("*-pair*")) == [
-            *("TauAgent-pair0-256", "TauAgent-pair0-512", "TauAgent-pair1-256")
-        ]
-        report = train(settings(tmp_path, "killed", checkpoint_settings__resume=True, **more), memory)
-    else:
-        assert any("No space left" in warning for warning in memory.warnings)
-    assert sorted(path.name for path in left.glob("*-pair*")) == ["TauAgent-pair0-800", "TauAgent-pair1-800"]
-    for pair in range(2):
-        assert_same(newest(report, pair), newest(whole, pair))
 
 
 def _short_episodes(self: TauTask, seed: torch.Tensor, device: str) -> BatchedEnv:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -13,17 +12,10 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from tau_trainer.envs import unity
-from tau_trainer.envs.mlagents import (
-    ActionSpec,
-    EnvironmentParametersChannel,
-    UnityActionException,
-    UnityEnvironmentException,
-    UnityGymException,
-    UnityToGymWrapper,
-)
-from tests.envs.mlagents.doubles import NAME, Say, Scripted, sensor, spec_of
+from tau_trainer.envs.mlagents import ActionSpec, EnvironmentParametersChannel, UnityGymException, UnityToGymWrapper
+from tests.envs.mlagents.doubles import NAME, Say, Scripted, spec_of
 
-ONE_AGENT = ("basic", "balance", "gridworld", "foodcollector", "sorter")
+ONE_AGENT = ("balance", "gridworld", "foodcollector", "sorter")
 """Numbers, images, grids and lists; choices, values and both."""
 
 
@@ -76,24 +68,6 @@ def test_what_was_chosen_reaches_the_game_and_a_cut_is_a_truncation() -> None:
         UnityToGymWrapper(game).step((np.zeros(3), np.zeros(2)))
 
 
-def test_branches_can_be_one_number() -> None:
-    branches = (2, 3, 2)
-    game = Scripted([Say([0], forbidden=[[1, 4]])] * 14, spec_of(ActionSpec.create_discrete(branches)))
-    env = UnityToGymWrapper(game, flatten_branched=True, action_space_seed=3)
-    assert env.action_space == spaces.Discrete(12)
-    _, info = env.reset()
-    for number, choice in enumerate(itertools.product(*map(range, branches))):
-        env.step(number)
-        assert game.given[-1][NAME].discrete.tolist() == [list(choice)]
-        # number 1 of the first branch and number 2 of the second are forbidden
-        assert info["action_mask"][number] == (choice[0] != 1 and choice[1] != 2)
-    with pytest.raises((UnityGymException, UnityActionException)):
-        env.step(12)
-    again = UnityToGymWrapper(game, flatten_branched=True, action_space_seed=3).action_space
-    env.action_space.seed(3)
-    assert [env.action_space.sample() for _ in range(5)] == [again.sample() for _ in range(5)]
-
-
 def test_masks_are_those_of_sample() -> None:
     env = UnityToGymWrapper(
         Scripted([Say([0], forbidden=[[0, 2, 3]])] * 3, spec_of(ActionSpec.create_discrete((3, 2))))
@@ -101,44 +75,6 @@ def test_masks_are_those_of_sample() -> None:
     _, info = env.reset()
     assert all(mask.dtype == np.int8 for mask in info["action_mask"])
     assert env.action_space.sample(info["action_mask"]).tolist() == [1, 1]
-
-
-def test_which_sensors_are_shown(caplog: pytest.LogCaptureFixture) -> None:
-    sensors = [sensor(3), sensor(3, 2, 4), sensor(5, 2), sensor(4), sensor(1, 2, 2)]
-    game = Scripted([Say([0])], spec_of(None, *sensors))
-    first = UnityToGymWrapper(game)
-    assert first.observation_space == spaces.Box(0, 1, (3, 2, 4), np.float32)
-    assert "allow_multiple_obs=True" in caplog.text
-    caplog.clear()
-    every = UnityToGymWrapper(game, allow_multiple_obs=True)
-    obs, _ = every.reset()
-    assert [part.shape for part in obs] == [(3, 2, 4), (1, 2, 2), (5, 2), (7,)]
-    assert obs in every.observation_space
-    assert UnityToGymWrapper(Scripted([Say([0])], spec_of(None, sensor(3), sensor(5, 2)))).reset()[0].shape == (5, 2)
-    vectors = UnityToGymWrapper(Scripted([Say([0])], spec_of(None, sensor(3), sensor(4))))
-    assert vectors.reset()[0].shape == (7,)
-    assert vectors.metadata["render_modes"] == []
-
-
-def test_images_as_bytes() -> None:
-    game = Scripted([Say([0])], spec_of(None, sensor(1, 2, 3), sensor(2)))
-    game.get_steps(NAME)
-    seen = np.array([[0.0, 1 / 255, 0.5], [200 / 255, 254 / 255, 1.0]], np.float32).reshape(1, 1, 2, 3)
-    whole = game.get_steps
-
-    def shown(name: str) -> Any:
-        decisions, terminals = whole(name)
-        decisions.obs[0] = seen
-        return decisions, terminals
-
-    game.get_steps = shown  # type: ignore[assignment]
-    env = UnityToGymWrapper(game, uint8_visual=True, render_mode="rgb_array")
-    obs, _ = env.reset()
-    assert env.observation_space == spaces.Box(0, 255, (1, 2, 3), np.uint8)
-    assert obs.tolist() == [[[0, 1, 128], [200, 254, 255]]]
-    picture = env.render()
-    assert (picture.shape, picture.dtype) == ((2, 3, 3), np.uint8)
-    assert picture[:, :, 2].tolist() == obs[0].tolist()
 
 
 def test_games_that_are_none_of_this_kind() -> None:
@@ -151,17 +87,6 @@ def test_games_that_are_none_of_this_kind() -> None:
     nothing = spec_of()._replace(observation_specs=[])
     with pytest.raises(UnityGymException, match="observe nothing"):
         UnityToGymWrapper(Scripted([Say([0])], nothing))
-
-
-def test_making_fails_without_leaving_the_game_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    game = Scripted([Say([0, 1])])
-    with monkeypatch.context() as patch:
-        patch.setattr(unity, "UnityEnvironment", lambda *_, **__: game)
-        with pytest.raises(UnityGymException):
-            gymnasium.make("tau/Unity-v0", file_name="headless:balance")
-    assert game.closed == 1
-    with pytest.raises(UnityEnvironmentException, match="no program found"):
-        gymnasium.make("tau/Unity-v0", file_name="no/such/build")
 
 
 def test_seeds_reach_the_game_once_one_was_given() -> None:

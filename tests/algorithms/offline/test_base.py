@@ -1,4 +1,4 @@
-"""bc, iql and awac: the right losses, whole episodes held out, resumed to the bit, better than what was recorded."""
+"""What bc, iql and awac share: whole episodes held out, resumed to the bit, better than what was recorded."""
 
 from __future__ import annotations
 
@@ -13,49 +13,16 @@ import torch
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
 from tau_trainer.algorithms.offline.base import Offline
 from tau_trainer.bridge.demonstrations import Demonstration
-from tau_trainer.errors import CheckpointError, DataError, NonFiniteError, SettingsError
+from tau_trainer.errors import CheckpointError, NonFiniteError, SettingsError
 from tau_trainer.models.distributions import LEAST_LOG_SIGMA
 from tau_trainer.settings import trainer_type
-from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec, ObservationSpec
-from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, demo_file, played, swing, worth
+from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec
+from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, played, swing, worth
 from tests.algorithms.experience import states_equal
+from tests.algorithms.offline.learners import HYBRID, KINDS, everything, hybrid, learner
 from tests.bridge.demos import made_up
 
-HYBRID = BehaviorSpec(
-    "Hybrid?team=1", (ObservationSpec("a", (3,)), ObservationSpec("b", (2,))), ActionSpec(2, (3, 200))
-)
-KINDS = ["bc", "iql", "awac"]
 LEVELS = {"action_levels": 5}
-
-
-def learner(
-    kind: str,
-    folder: Path,
-    demonstration: Demonstration,
-    numbers: dict[str, Any] | None = None,
-    network: dict[str, Any] | None = None,
-    *,
-    seed: int = 1,
-    **more: Any,
-) -> Any:
-    settings = {
-        "trainer_type": kind,
-        "demo_path": demo_file(folder, demonstration),
-        "hyperparameters": {"batch_size": 32, "learning_rate": 1e-3, **(numbers or {})},
-        "network_settings": {"hidden_units": 16, **(network or {})},
-        **more,
-    }
-    made = trainer_type(kind).settings.model_validate(settings)
-    return make_algorithm(Setup(demonstration.spec, made, seed))
-
-
-def hybrid(seed: int = 0) -> Demonstration:
-    return made_up(HYBRID, lengths=(20, 30, 15, 25, 40, 10), seed=seed)
-
-
-def everything(one: Any) -> Any:
-    """All that it learns from, as one minibatch."""
-    return one._transitions(one.replay.take(np.arange(len(one.replay))))
 
 
 @pytest.mark.parametrize("network", [{}, LEVELS], ids=["gaussians", "levels"])
@@ -77,63 +44,6 @@ def test_the_loss_of_cloning_is_the_mean_negative_log_likelihood(network: dict[s
     loss, numbers = one.losses(batch)
     torch.testing.assert_close(loss, -total.mean())
     assert numbers == [loss]
-
-
-def test_iqls_losses_are_those_of_the_paper(tmp_path: Path) -> None:
-    """Equations 5 to 7, worked out transition by transition with loops."""
-    numbers = {"expectile": 0.8, "inverse_temperature": 2.0, "largest_weight": 1.5}
-    one = learner("iql", tmp_path, hybrid(), numbers, held_out=0.0, reward_signals={"extrinsic": {"gamma": 0.9}})
-    one.train(30, 0.0)
-    one.network.requires_grad_(False)
-    one.module.requires_grad_(False)
-    batch = everything(one)
-    answer, after = one.network(batch.inputs), one.network.values(batch.following)
-    target, q = (qs(qs.see(batch.inputs), batch.continuous / 3.0) for qs in (one.module.target, one.module.q))
-    log_prob = one.log_prob_of(answer.outputs, batch)
-    value = q1 = policy = 0.0
-    for i in range(len(log_prob)):
-        places = [int(batch.discrete[i, 0]), 3 + int(batch.discrete[i, 1])]
-        advantage = float(target[:, i, 0, places].mean(dim=1).min() - answer.values[i, 0])
-        value += (0.8 if advantage > 0 else 0.2) * advantage**2
-        backup = float(batch.rewards[i, 0] + 0.9 * batch.goes_on[i, 0] * after[i, 0])
-        q1 += (float(q[0, i, 0, places].mean()) - backup) ** 2
-        policy -= min(np.exp(2.0 * advantage), 1.5) * float(log_prob[i])
-    loss, told = one.losses(batch)
-    count = len(log_prob)
-    assert [float(number) for number in told[:3]] == pytest.approx(
-        [policy / count, value / count, q1 / count], rel=1e-4
-    )
-    assert float(loss) == pytest.approx(float(sum(told)), rel=1e-5)
-
-
-def test_awacs_losses_are_those_of_the_paper(tmp_path: Path) -> None:
-    """With branches alone the expectations are exact, so no draw comes between."""
-    spec = BehaviorSpec("Branches", HYBRID.observations, ActionSpec(0, (3, 2)))
-    numbers = {"inverse_temperature": 2.0, "largest_weight": 1.5}
-    recorded = made_up(spec, lengths=(20, 30, 15))
-    one = learner("awac", tmp_path, recorded, numbers, held_out=0.0, reward_signals={"extrinsic": {"gamma": 0.9}})
-    one.train(30, 0.0)
-    batch = everything(one)
-    outputs, outputs_after = one.network.outputs(batch.inputs), one.network.outputs(batch.following)
-    logits = outputs.masked_fill(batch.forbidden, -1e8)
-
-    def expected(qs: Any, inputs: Any, logits: Any) -> Any:
-        probability = torch.cat([logits[:, :3].softmax(dim=1), logits[:, 3:].softmax(dim=1)], dim=1)
-        nothing = torch.zeros(len(logits), 0)
-        return (qs(qs.see(inputs), nothing)[:, :, 0] * probability).sum(dim=2).div(2).amin(dim=0)
-
-    nothing = torch.zeros(len(logits), 0)
-    places = torch.stack((batch.discrete[:, 0], 3 + batch.discrete[:, 1]), dim=1)
-    all_q = one.module.q(one.module.q.see(batch.inputs), nothing)[:, :, 0]
-    q = all_q.gather(2, places.expand(2, -1, -1)).mean(dim=2)
-    backup = batch.rewards[:, 0] + 0.9 * batch.goes_on[:, 0] * expected(
-        one.module.target, batch.following, outputs_after
-    )
-    weights = (2.0 * (q.amin(dim=0) - expected(one.module.q, batch.inputs, logits))).exp().clamp(max=1.5)
-    policy = -(weights.detach() * one.log_prob_of(outputs, batch)).mean()
-    _, told = one.losses(batch)
-    torch.testing.assert_close(told[0], policy)
-    torch.testing.assert_close(told[1], (q[0] - backup.detach()).square().mean())
 
 
 def test_what_the_critics_say_teaches_the_policy_and_not_the_reverse(tmp_path: Path) -> None:
@@ -169,43 +79,6 @@ def test_a_resumed_learner_goes_on_to_the_bit(kind: str, tmp_path: Path) -> None
     straight.train(60, 0.5)
     states_equal(again, straight)
     np.testing.assert_array_equal(again.data.reward, straight.data.reward)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_whoever_looks_at_what_was_set_aside_changes_nothing(kind: str, tmp_path: Path) -> None:
-    one, other = (learner(kind, tmp_path, hybrid()) for _ in range(2))
-    assert one.assess() == one.assess()
-    one.train(20, 0.0)
-    other.train(20, 0.0)
-    states_equal(one, other)
-    assert set(one.assess()) == {f"Validation/{name.split('/')[1]}" for name in one.reported}
-
-
-def test_whole_episodes_are_set_aside_by_the_seed(tmp_path: Path) -> None:
-    demo = hybrid()
-    lengths = np.bincount(np.cumsum(demo.begins) - 1, ~demo.ended)
-    lengths[-1] -= 1  # open
-    one = learner("bc", tmp_path, demo, held_out=0.4)
-    assert len(one.replay) + len(one.held_out) == lengths.sum()
-    assert len(one.held_out) in {int(a + b) for i, a in enumerate(lengths) for b in lengths[:i]}
-    same, other = learner("bc", tmp_path, demo, held_out=0.4), learner("bc", tmp_path, demo, held_out=0.4, seed=7)
-    sides = [one.held_out.take(np.arange(len(one.held_out)))["input_0"] for one in (one, same, other)]
-    np.testing.assert_array_equal(sides[0], sides[1])
-    assert sides[0].shape != sides[2].shape or not np.array_equal(sides[0], sides[2])
-    none = learner("bc", tmp_path, demo, held_out=0.0)
-    assert len(none.held_out) == 0
-    assert none.assess() == {}
-
-
-def test_of_a_single_episode_nothing_is_set_aside(tmp_path: Path) -> None:
-    one = learner("bc", tmp_path, made_up(HYBRID, lengths=(30,)))
-    assert (len(one.replay), len(one.held_out)) == (29, 0)
-
-
-def test_the_held_out_loss_is_the_mean_over_its_decisions(tmp_path: Path) -> None:
-    one = learner("bc", tmp_path, hybrid())
-    held = one._transitions(one.held_out.take(np.arange(len(one.held_out))))
-    assert one.assess() == pytest.approx({"Validation/Policy Loss": float(one.losses(held)[0].detach())}, rel=1e-5)
 
 
 def test_recurrent_networks_clone_sequences(tmp_path: Path) -> None:
@@ -289,11 +162,6 @@ def test_keys_of_collection_are_refused(key: str, value: float, tmp_path: Path) 
         learner("iql", tmp_path, hybrid(), {key: value})
 
 
-def test_a_recording_without_outcomes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has no decision with a known outcome"):
-        learner("bc", tmp_path, made_up(HYBRID, lengths=(1,)))
-
-
 def test_a_checkpoint_of_another_algorithm_is_refused(tmp_path: Path) -> None:
     one, other = learner("iql", tmp_path, hybrid()), learner("awac", tmp_path, hybrid())
     with pytest.raises(CheckpointError, match="trainer type is 'awac', behavior 'Hybrid' needs 'iql'"):
@@ -345,3 +213,40 @@ def test_ppo_starts_from_a_cloned_policy_but_cannot_resume_it(network: dict[str,
     assert not ppo.state()[0]["optimizer.exp_avg"].any(), "the moments are of another loss"
     with pytest.raises(CheckpointError, match=r"'bc', behavior 'Hybrid' needs 'poca'; use .* its run"):
         other("poca").load(arrays, metadata, fresh=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_looks_at_what_was_set_aside_changes_nothing(kind: str, tmp_path: Path) -> None:
+    one, other = (learner(kind, tmp_path, hybrid()) for _ in range(2))
+    assert one.assess() == one.assess()
+    one.train(20, 0.0)
+    other.train(20, 0.0)
+    states_equal(one, other)
+    assert set(one.assess()) == {f"Validation/{name.split('/')[1]}" for name in one.reported}
+
+
+def test_whole_episodes_are_set_aside_by_the_seed(tmp_path: Path) -> None:
+    demo = hybrid()
+    lengths = np.bincount(np.cumsum(demo.begins) - 1, ~demo.ended)
+    lengths[-1] -= 1  # open
+    one = learner("bc", tmp_path, demo, held_out=0.4)
+    assert len(one.replay) + len(one.held_out) == lengths.sum()
+    assert len(one.held_out) in {int(a + b) for i, a in enumerate(lengths) for b in lengths[:i]}
+    same, other = learner("bc", tmp_path, demo, held_out=0.4), learner("bc", tmp_path, demo, held_out=0.4, seed=7)
+    sides = [one.held_out.take(np.arange(len(one.held_out)))["input_0"] for one in (one, same, other)]
+    np.testing.assert_array_equal(sides[0], sides[1])
+    assert sides[0].shape != sides[2].shape or not np.array_equal(sides[0], sides[2])
+    none = learner("bc", tmp_path, demo, held_out=0.0)
+    assert len(none.held_out) == 0
+    assert none.assess() == {}
+
+
+def test_of_a_single_episode_nothing_is_set_aside(tmp_path: Path) -> None:
+    one = learner("bc", tmp_path, made_up(HYBRID, lengths=(30,)))
+    assert (len(one.replay), len(one.held_out)) == (29, 0)
+
+
+def test_the_held_out_loss_is_the_mean_over_its_decisions(tmp_path: Path) -> None:
+    one = learner("bc", tmp_path, hybrid())
+    held = one._transitions(one.held_out.take(np.arange(len(one.held_out))))
+    assert one.assess() == pytest.approx({"Validation/Policy Loss": float(one.losses(held)[0].detach())}, rel=1e-5)

@@ -14,7 +14,7 @@ from tau_trainer.bridge.dialect import Dialect
 from tau_trainer.bridge.godot.dialect import GREETING, Godot
 from tau_trainer.bridge.godot.server import GodotServer, framed
 from tau_trainer.errors import EngineDisconnectedError
-from tests.bridge.godot.test_godot_codec import introduction
+from tests.bridge.godot.games import introduction
 from tests.waiting import HANG_S
 
 HELLO = json.dumps(introduction()).encode()

@@ -14,7 +14,7 @@ from tau_trainer.bridge.godot.server import GodotServer, framed
 from tau_trainer.bridge.launcher import EngineOptions, LaunchSpec
 from tau_trainer.errors import EngineStoppedError, VersionError
 from tests.bridge.conftest import free_port
-from tests.bridge.godot.test_godot_codec import introduction
+from tests.bridge.godot.games import introduction
 from tests.bridge.test_server import until
 from tests.waiting import HANG_S
 
