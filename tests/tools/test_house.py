@@ -15,15 +15,15 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 52_408,
+    "code lines": 52_810,
     "characters in a line, mean": 41.8,
     "lines in a function, median": 5,
     "files of more than 500 lines": 0,
     "folders of more than 20 files": 0,
     "functions of more than 6 parameters": 31,
     "floors": 26,
-    "casts": 8,
-    "comments `type: ignore`": 55,
+    "casts": 6,
+    "comments `type: ignore`": 54,
     "hooks": 6,
     "double names": 4,
     "functions with a local `one`": 2,
