@@ -60,7 +60,7 @@ class Row(Generic[SettingsT]):
     found: Callable[[SettingsT], Sequence[Location]]
     """Where the behavior, or the file, asks for it; empty: it does not."""
     blanks: Mapping[Way, str]
-    """What is said of it, by way; ``{type}`` and ``{env}`` stand for the trainer type and for ``env_path``."""
+    """What is said of it, by way; ``{type}`` and ``{env}`` are replaced by the trainer type and ``env_path``."""
 
     def reason(self, way: Way) -> str:
         """Why a way does not have it; empty: it does."""
