@@ -46,14 +46,14 @@ def test_everything_of_our_own_can_be_loaded() -> None:
 
 
 def test_unknown_names_are_told_with_the_known_ones() -> None:
-    with pytest.raises(SettingsError, match=r"^'ppp' is not one of the trainers; known: ppo, sac, "):
+    with pytest.raises(SettingsError, match=r"^'ppp' is not one of the trainers; known: ppo, a2c, sac, "):
         plugins.load("trainers", "ppp")
 
 
 def test_a_package_adds_names_of_its_own(install: Install) -> None:
     install("[tau_trainer.trainers]\nzeta = toy_plugin:THING\nalpha = toy_plugin:THING\n[another.group]\nbeta = x:y\n")
     names = plugins.names("trainers")
-    assert (names[:2], names[-2:]) == (("ppo", "sac"), ("alpha", "zeta"))
+    assert (names[:2], names[-2:]) == (("ppo", "a2c"), ("alpha", "zeta"))
     assert "toy_plugin" not in sys.modules, "nothing is imported before it is asked for"
     assert plugins.load("trainers", "alpha") == ["a thing"]
     assert "alpha" not in plugins.names("tasks")

@@ -269,14 +269,14 @@ def test_a_reward_that_asks_for_single_decisions_cannot_be_had_with_a_memory(fil
     given: dict[str, Any] = {"behaviors.tagger.reward_signals": {"extrinsic": {}, "airl": {"demo_path": "x.demo"}}}
     load_batched(file, given)
     given["behaviors.tagger.network_settings.memory"] = {"memory_size": 16}
-    with pytest.raises(SettingsError, match=r"tagger has reward_signals\.airl, which does not support .* one of them"):
+    with pytest.raises(SettingsError, match=r"tagger\.reward_signals does not support a policy with memory; remove it"):
         load_batched(file, given)
 
 
 def test_a_memory_is_learned_in_one_process(file: Path) -> None:
     given = {"behaviors.tagger.network_settings.memory": {"memory_size": 16}, "devices": 2}
     with pytest.raises(
-        SettingsError, match=r"tagger has a network_settings\.memory that learns in one process only; remove devices"
+        SettingsError, match=r"tagger\.network_settings\.memory is learned .* in one process only; remove it"
     ):
         load_batched(file, given)
     memory = load_batched(file, given | {"devices": 1}).behaviors["tagger"].network_settings.memory

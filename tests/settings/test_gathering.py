@@ -17,7 +17,7 @@ from tau_trainer.settings.problems import key_path
 RECORDED = ("bc", "iql", "awac")
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 EACH: dict[str, tuple[Way, str, dict[str, Any]]] = {
-    "network_settings.memory": (Way.DEVICES, "ppo", {"network_settings": {"memory": {}}}),
+    "network_settings.memory": (Way.TENSORS, "sac", {"network_settings": {"memory": {}}}),
     "reward_signals.rnd": (Way.RANKS, "ppo", {"reward_signals": {"extrinsic": {}, "rnd": {}}}),
     "reward_signals.curiosity": (Way.TENSORS, "sac", {"reward_signals": {"extrinsic": {}, "curiosity": {}}}),
     "reward_signals": (Way.TENSORS, "ppo", {"reward_signals": {"rnd": {}}}),

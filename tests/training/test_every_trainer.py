@@ -56,7 +56,7 @@ def run_of(kind: str, way: Way, demo_path: str = "x") -> RunSettings:
     if kind in ROLLOUTS:
         numbers |= {"buffer_size": 32}
     elif kind not in RECORDED:
-        numbers |= {"buffer_size": 64, "buffer_init_steps": 0, "steps_per_update": 8}
+        numbers |= {"batch_size": 8, "buffer_size": 64, "buffer_init_steps": 0, "steps_per_update": 8}
     trainer = {
         "trainer_type": kind,
         "hyperparameters": numbers,

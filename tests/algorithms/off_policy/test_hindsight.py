@@ -246,7 +246,11 @@ def test_later_states_are_drawn_evenly() -> None:
 def test_what_other_goals_pay_counts_in_the_size_of_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where agents were paid nothing at all, too."""
     monkeypatch.setattr(f"{HERE}.STEP", 0.0)
-    learner = learner_of(settings(trainer="sac_ln", numbers={"batch_size": 8, "steps_per_update": 9.0, "n_step": 1}))
+    learner = learner_of(
+        settings(
+            trainer="sac_ln", numbers={"batch_size": 8, "steps_per_update": 9.0, "n_step": 1, "buffer_init_steps": 0}
+        )
+    )
     walked(learner)
     assert isinstance(learner, SACLN)
     assert float(learner.module.scale) == pytest.approx(STRENGTH * 7.0 / 5.0), "7 is what a goal pays"

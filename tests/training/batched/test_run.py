@@ -631,9 +631,9 @@ def test_who_plays_explores_nothing(file: Path) -> None:
     def watched(entry: PolicyEntry) -> Any:
         act = entry.actor.act
 
-        def noted(*given: Any, deterministic: bool = False) -> Any:
+        def noted(*given: Any, deterministic: bool = False, **state: Any) -> Any:
             asked[entry.name].append(deterministic)
-            return act(*given, deterministic=deterministic)
+            return act(*given, deterministic=deterministic, **state)
 
         return noted
 
