@@ -232,6 +232,24 @@ def test_so_it_does_in_a_replay_memory(spec: BehaviorSpec, tmp_path: Path) -> No
     assert bool((drawn.rewards[:, 1] > 0.0).all())
 
 
+def test_several_steps_end_where_their_stream_does(tmp_path: Path) -> None:
+    one = learner("sac", ("curiosity",), tmp_path, n_step=3)
+    one.update(rollout_of(one), 0.0, None)
+    rows = one.replay.take(every := np.arange(len(one.replay)))
+    goes_on = one._taken(every).goes_on.numpy()[rows["terminated"]]  # stretches of one step
+    assert len(goes_on)
+    np.testing.assert_array_equal(goes_on, np.broadcast_to([0.0, 1.0], goes_on.shape))
+
+
+def test_ends_are_paid_what_the_streams_think_now(tmp_path: Path) -> None:
+    one = learner("sac", ("curiosity",), tmp_path, terminal_share=0.5)
+    one.update(rollout_of(one), 0.0, None)
+    assert len(one.ends)
+    drawn = one.draw(1)
+    assert bool((drawn.goes_on[: len(one.ends), 0] == 0.0).all())
+    assert bool((drawn.rewards[:, 1] > 0.0).all())
+
+
 @pytest.mark.parametrize("kind", ["ppo", "sac", "sac_ln"])
 @pytest.mark.parametrize(
     ("spec", "network"),

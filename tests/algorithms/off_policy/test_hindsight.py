@@ -433,3 +433,22 @@ def test_several_steps_are_judged_by_one_goal() -> None:
         assert goes_on == pytest.approx(0.0 if wanted == last else gamma ** (len(paid) - 1))
         seen.add((len(paid), wanted == last))
     assert seen == {(steps, reached) for steps in (1, 2, 3) for reached in (True, False)}
+
+
+def test_learned_rewards_of_several_steps_see_the_new_goal_in_each() -> None:
+    learner: Any = learner_of(settings(numbers={"n_step": 3}))
+    walked(learner, (5, 2))
+    seen: list[dict[str, Any]] = []
+    learner.signals = ("one that pays",)
+    learner._rewards = lambda rows: seen.append(rows) or rows["rewards"]
+    rows, _ = learner._read(np.arange(len(learner.replay)))
+    goal = learner.hindsight.goal
+    chosen = np.flatnonzero(rows["input_0"][:, goal][:, 0] > 0)  # their own goals are below 0
+    assert len(chosen) > 3
+    for name in ("input_0", "next_0"):
+        stretches = seen[0][name].reshape(-1, 3, seen[0][name].shape[1])[chosen][:, :, goal]  # [m, 3, 1]
+        np.testing.assert_array_equal(
+            stretches, np.broadcast_to(rows["input_0"][chosen][:, None, goal], stretches.shape)
+        )
+    ended = seen[0]["terminated"].reshape(-1, 3)[chosen]
+    assert ended.any(), "goals that were reached end their stretch"
