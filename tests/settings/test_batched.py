@@ -9,7 +9,14 @@ import pytest
 
 from tau_trainer import settings as module
 from tau_trainer.errors import SettingsError
-from tau_trainer.settings import RunSettings, dump_settings, load_batched, load_settings, resolve_seed
+from tau_trainer.settings import (
+    OffPolicyHyperparameters,
+    RunSettings,
+    dump_settings,
+    load_batched,
+    load_settings,
+    resolve_seed,
+)
 
 FILE = """environment: {name: tag_continuous, num_envs: 100, arguments: {num_runners: 5}}
 behaviors:
@@ -309,13 +316,17 @@ def test_what_only_one_of_the_two_ways_has(tmp_path: Path, text: str, sentence: 
     assert sentence in str(error.value)
 
 
-def test_defaults_on_tensors_are_not_written_values() -> None:
-    given = {"trainer_type": "dqn"}
-    run = RunSettings.model_validate({"environment": {"name": "cartpole"}, "behaviors": {"A": given}})
-    agent, usual = run.behaviors["A"], RunSettings.model_validate({"behaviors": {"A": given}}).behaviors["A"]
-    assert (agent.max_steps, getattr(agent.hyperparameters, "steps_per_update", None)) == (1_000_000, 64.0)
-    assert (usual.max_steps, getattr(usual.hyperparameters, "steps_per_update", None)) == (500_000, 2.0)
-    assert agent.model_fields_set == {"trainer_type"}
+@pytest.mark.parametrize(
+    ("kind", "here", "usual"),
+    [("dqn", (64.0, 1), (2.0, 1)), ("sac", (16.0, 1), (1.0, 1)), ("sac_ln", (16.0, 1), ("auto", 3))],
+)
+def test_defaults_on_tensors_are_not_written_values(kind: str, here: tuple[Any, int], usual: tuple[Any, int]) -> None:
+    given = {"behaviors": {"A": {"trainer_type": kind}}}
+    for file, steps, wanted in ((given | {"environment": {"name": "tag"}}, 1_000_000, here), (given, 500_000, usual)):
+        agent = RunSettings.model_validate(file).behaviors["A"]
+        hyper = OffPolicyHyperparameters.of(agent.hyperparameters)
+        assert (agent.max_steps, (hyper.steps_per_update, hyper.n_step)) == (steps, wanted)
+        assert agent.model_fields_set == {"trainer_type"}
 
 
 def test_the_earlier_name_of_a_batched_runs_settings() -> None:

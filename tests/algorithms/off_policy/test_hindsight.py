@@ -439,8 +439,12 @@ def test_learned_rewards_of_several_steps_see_the_new_goal_in_each() -> None:
     learner: Any = learner_of(settings(numbers={"n_step": 3}))
     walked(learner, (5, 2))
     seen: list[dict[str, Any]] = []
-    learner.signals = ("one that pays",)
-    learner._rewards = lambda rows: seen.append(rows) or rows["rewards"]
+
+    def paid(rows: dict[str, Any]) -> Any:
+        seen.append(rows)
+        return rows["rewards"]
+
+    learner._rewards, learner.signals = paid, ("one that pays",)
     rows, _ = learner._read(np.arange(len(learner.replay)))
     goal = learner.hindsight.goal
     chosen = np.flatnonzero(rows["input_0"][:, goal][:, 0] > 0)  # their own goals are below 0
