@@ -114,16 +114,20 @@ def test_of_several_learners_agents_wait_for_the_one_that_is_free_first(monkeypa
     assert waits.count(bound.reached) == 2
 
 
-def test_nobody_waits_where_experience_of_an_older_policy_is_as_good(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("on_policy", "collecting_s"),
+    [(False, 2.5), (True, 6.0)],
+    ids=["experience of an older policy is as good", "filling a buffer takes longer than an update"],
+)
+def test_nobody_waits(make: Make, monkeypatch: pytest.MonkeyPatch, on_policy: bool, collecting_s: float) -> None:
     assert not SAC.on_policy
     learner = make(most=1)
     gate = Gate(learner, monkeypatch)
-    monkeypatch.setattr(learner.bound, "_on_policy", False)
+    monkeypatch.setattr(learner.bound, "_on_policy", on_policy)
 
     async def work() -> None:
-        learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, age_bound._now() - 2.5
+        learner.bound._last_update_seconds = 5.0
+        learner.bound._collecting_since = age_bound._now() - collecting_s
         collect(learner)
         await asyncio.wait_for(learner.hand_over(), HANG_S)
         assert learner.bound.outstanding
@@ -153,21 +157,6 @@ def test_it_is_planned_anew_when_an_update_begins_that_had_to_wait(make: Make, m
         gate.open.set()
         await asyncio.wait_for(asyncio.gather(waiting, learner.drain()), HANG_S)
         assert learner.bound._held_until == pytest.approx(103.0 + 5.0 - 1.1 * 2.0)
-
-    run(work())
-
-
-def test_where_filling_a_buffer_takes_longer_nobody_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = make(most=1)
-    gate = Gate(learner, monkeypatch)
-
-    async def work() -> None:
-        learner.bound._last_update_seconds, learner.bound._collecting_since = 5.0, age_bound._now() - 6.0
-        collect(learner)
-        await asyncio.wait_for(learner.hand_over(), HANG_S)
-        assert learner.bound.outstanding
-        gate.open.set()
-        await learner.drain()
 
     run(work())
 
