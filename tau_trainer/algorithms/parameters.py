@@ -15,6 +15,7 @@ from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
 from tau_trainer.metrics import keys
 from tau_trainer.models.actor_critic import CLOCK
+from tau_trainer.models.encoders.visual import with_middles
 
 if TYPE_CHECKING:
     from tau_trainer.settings import Hyperparameters
@@ -309,6 +310,7 @@ class FlatParameters:
         targets = self._stored()
         if not moments:
             targets = {name: target for name, target in targets.items() if not name.startswith(_OPTIMIZER)}
+        arrays = with_middles(targets, arrays)
         # Check all before writing any.
         sources = {name: fitting(arrays, name, tuple(target.shape)) for name, target in targets.items()}
         for name, target in targets.items():

@@ -1,14 +1,17 @@
-"""The common parts of image encoders: pixels to numbers in [0, 1], and one layer over everything at the end."""
+"""The common parts of image encoders: pixels to numbers around 0, and one layer over everything at the end."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import torch
 from typing_extensions import override
 
+from tau_trainer.columns import Arrays
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.blocks import Encoder
 from tau_trainer.specs import ObservationSpec
@@ -21,10 +24,20 @@ DENSE_GAIN = 1.41
 """Factor on the last layer's initial weights, N(0, gain² / inputs) (ML-Agents ``encoders.py``)."""
 LEAK = 0.01
 """Slope of LeakyReLU below zero."""
+CAMERAS = 1, 3
+"""Numbers of channels of a camera's images; others are planes of a grid or a board, which are mostly 0."""
+MIDDLE = 0.5
+"""The value of a camera's image that encoders see as 0."""
+_MIDDLE = "middle"
+"""Name of the buffer that keeps it."""
 
 
 class VisualEncoder(Encoder):
     """A map of the image, then one layer of ``hidden_units`` over all of it.
+
+    Ours: a camera's images, in [0, 1], are moved to [-0.5, 0.5]. Bright backgrounds make all pixels large and alike,
+    and gradient steps would first have to learn to leave this common part out (LeCun et al. 1998, "Efficient BackProp",
+    section 4.3).
 
     Args:
         sensor: the images, [C, H, W].
@@ -40,6 +53,8 @@ class VisualEncoder(Encoder):
     """Smallest side of an image that it can read, in pixels."""
     layout = torch.contiguous_format
     """Order of the pixels in memory."""
+    middle: torch.Tensor | None
+    """float32 []: the value that is seen as 0; None: 0 itself."""
 
     def __init__(self, sensor: ObservationSpec, settings: NetworkSettings) -> None:
         super().__init__()
@@ -52,6 +67,8 @@ class VisualEncoder(Encoder):
                 "fully_connected any)"
             )
         self.size = settings.hidden_units
+        self.register_buffer(_MIDDLE, torch.tensor(MIDDLE) if channels in CAMERAS else None)
+        self.register_load_state_dict_pre_hook(_unmoved)
         self.build(channels)
         with torch.no_grad():
             # By trying: sizes depend on kernels and strides.
@@ -85,9 +102,26 @@ class VisualEncoder(Encoder):
         images = x.to(self.dense.weight.dtype, memory_format=self.layout)
         if x.dtype == torch.uint8:
             images = images.mul_(1.0 / 255.0)  # a copy, so it may be overwritten
+        if self.middle is not None:
+            images = images - self.middle.to(images.dtype)
         return self.activate(self.dense(self.map(images).flatten(1)))  # [n, flat], then [n, size]
 
     @override
     def write(self, graph: GraphWriter, x: str) -> str:
-        flat = graph.reshape(self.write_map(graph, x), f"{x}.flat", [-1, self.flat])
+        centred = x
+        if self.middle is not None:
+            centred = graph.add("Sub", [x, graph.scalar(f"{x}.middle", float(self.middle))], f"{x}.centred")
+        flat = graph.reshape(self.write_map(graph, centred), f"{x}.flat", [-1, self.flat])
         return self.write_activation(graph, graph.dense(self.dense, flat, f"{x}.dense"), f"{x}.features")
+
+
+def with_middles(names: Iterable[str], arrays: Arrays) -> Arrays:
+    """``arrays`` of a checkpoint that may be older than :attr:`VisualEncoder.middle`: 0 for those of ``names``."""
+    missing = (name for name in names if name.endswith(f".{_MIDDLE}") and name not in arrays)
+    return {**arrays, **dict.fromkeys(missing, np.zeros((), np.float32))}
+
+
+def _unmoved(encoder: torch.nn.Module, state: dict[str, torch.Tensor], prefix: str, *_: object) -> None:
+    """The same for weights of an earlier policy."""
+    if isinstance(encoder.middle, torch.Tensor):
+        state.setdefault(f"{prefix}{_MIDDLE}", torch.zeros(()))

@@ -67,6 +67,7 @@ def check_initial(name: str, shape: tuple[int, ...]) -> None:
             bound = 1.0 / math.sqrt(layer.in_channels * layer.kernel_size[0] * layer.kernel_size[1])
             assert 0.9 * bound < layer.weight.abs().max().item() <= bound
     same, other = made(name, shape), made(name, shape, seed=1)
-    for key, value in encoder.state_dict().items():
+    others = dict(other.named_parameters())
+    for key, value in encoder.named_parameters():
         assert torch.equal(value, same.state_dict()[key])
-        assert not value.any() or not torch.equal(value, other.state_dict()[key])
+        assert not value.any() or not torch.equal(value, others[key])

@@ -19,7 +19,7 @@ KERNELS = {
 def test_layers_are_those_of_ml_agents(name: str) -> None:
     encoder = made(name, SHAPE)
     features = check(encoder, SHAPE)
-    x = images(SHAPE).double() / 255
+    x = images(SHAPE).double() / 255 - 0.5
     convolutions = [layer for layer in encoder.modules() if isinstance(layer, torch.nn.Conv2d)]
     assert [tuple(layer.weight.shape) for layer in convolutions] == KERNELS[name]
     for layer, stride in zip(convolutions, ORIGINAL[name], strict=True):

@@ -18,7 +18,7 @@ def test_layers_are_those_of_ml_agents() -> None:
     def convolved(x: torch.Tensor, name: str) -> torch.Tensor:
         return conv2d(x, values[f"{name}.weight"], values[f"{name}.bias"], padding=1)
 
-    x = images(SHAPE).double() / 255
+    x = images(SHAPE).double() / 255 - 0.5
     for stack, channels in enumerate((16, 32, 32)):
         x = max_pool2d(convolved(x, f"stacks.{stack}.convolution"), 3, 2)
         assert x.shape[1] == channels

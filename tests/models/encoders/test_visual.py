@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
 from tau_trainer.errors import SettingsError
-from tests.models.encoders.images import UNITS, check_initial, images, made
+from tau_trainer.models.encoders.visual import with_middles
+from tests.models.encoders.images import UNITS, check, check_initial, images, made
 
 LEAST = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1}
 
@@ -33,3 +36,29 @@ def test_every_encoder_knows_its_least_side(name: str) -> None:
 @pytest.mark.parametrize("name", LEAST)
 def test_initial_weights_are_ml_agents(name: str) -> None:
     check_initial(name, (3, 40, 44))
+
+
+@pytest.mark.parametrize(("channels", "middle"), [(1, 0.5), (2, 0.0), (3, 0.5), (6, 0.0)])
+def test_images_of_cameras_are_seen_around_0_and_planes_as_they_are(channels: int, middle: float) -> None:
+    shape = channels, 4, 5
+    encoder = made("fully_connected", shape)
+    x = images(shape).flatten(1) / 255 - middle
+    expected = torch.nn.functional.leaky_relu(x @ encoder.dense.weight.T + encoder.dense.bias, 0.01)
+    torch.testing.assert_close(check(encoder, shape), expected.detach())
+
+
+def test_weights_of_an_earlier_version_see_images_as_they_did_then() -> None:
+    shape = 3, 4, 5
+    encoder = made("fully_connected", shape)
+    earlier = {name: values for name, values in encoder.state_dict().items() if name != "middle"}
+    restored = made("fully_connected", shape, seed=1)
+    restored.load_state_dict(earlier)
+    x = images(shape).flatten(1) / 255 @ encoder.dense.weight.T + encoder.dense.bias
+    torch.testing.assert_close(check(restored, shape), torch.nn.functional.leaky_relu(x, 0.01).detach())
+    names = ["a.middle", "b.middle", "c.weight"]
+    found = with_middles(names, {"b.middle": np.float32(0.5), "c.weight": np.ones(2, np.float32)})
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "a.middle": 0.0,
+        "b.middle": 0.5,
+        "c.weight": [1.0, 1.0],
+    }
