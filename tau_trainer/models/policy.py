@@ -19,6 +19,7 @@ from tau_trainer.errors import NonFiniteError
 from tau_trainer.exploration import gumbel
 from tau_trainer.models.actor_critic import ACTOR, CLOCK, MEMORY, ActorCritic, as_tensor
 from tau_trainer.models.distributions import LOG_SIGMA_RANGE, LOG_SQRT_2PI, MASKED_LOGIT, branch_bounds
+from tau_trainer.models.encoders.visual import with_middles
 from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.models.mlp import Noise
 from tau_trainer.models.normalizer import OBSERVATION_CLIP
@@ -166,7 +167,8 @@ class _ActorPolicy(Policy):
     @override
     def network(self) -> ActorCritic:
         network = copy.deepcopy(self._template).cpu().requires_grad_(False).eval()
-        network.load_state_dict({name: torch.tensor(values) for name, values in self.weights.items()})
+        weights = with_middles(network.state_dict(), self.weights)
+        network.load_state_dict({name: torch.tensor(values) for name, values in weights.items()})
         return network
 
     @override

@@ -68,7 +68,6 @@ class VisualEncoder(Encoder):
             )
         self.size = settings.hidden_units
         self.register_buffer(_MIDDLE, torch.tensor(MIDDLE) if channels in CAMERAS else None)
-        self.register_load_state_dict_pre_hook(_unmoved)
         self.build(channels)
         with torch.no_grad():
             # By trying: sizes depend on kernels and strides.
@@ -116,12 +115,9 @@ class VisualEncoder(Encoder):
 
 
 def with_middles(names: Iterable[str], arrays: Arrays) -> Arrays:
-    """``arrays`` of a checkpoint that may be older than :attr:`VisualEncoder.middle`: 0 for those of ``names``."""
+    """Arrays of a checkpoint and, for those of ``names`` that are :attr:`VisualEncoder.middle` and missing, 0.
+
+    In checkpoints of earlier versions they are missing, and images were seen as they are.
+    """
     missing = (name for name in names if name.endswith(f".{_MIDDLE}") and name not in arrays)
     return {**arrays, **dict.fromkeys(missing, np.zeros((), np.float32))}
-
-
-def _unmoved(encoder: torch.nn.Module, state: dict[str, torch.Tensor], prefix: str, *_: object) -> None:
-    """The same for weights of an earlier policy."""
-    if isinstance(encoder.middle, torch.Tensor):
-        state.setdefault(f"{prefix}{_MIDDLE}", torch.zeros(()))

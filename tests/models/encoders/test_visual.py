@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.models.encoders.visual import with_middles
+from tau_trainer.specs import ObservationSpec
+from tests.algorithms.experience import HYBRID, behavior, ppo
+from tests.algorithms.replayed import sac
 from tests.models.encoders.images import UNITS, check, check_initial, images, made
+from tests.networks import observations
 
 LEAST = {"simple": 20, "nature_cnn": 36, "resnet": 15, "match3": 5, "fully_connected": 1}
 
@@ -48,17 +54,26 @@ def test_images_of_cameras_are_seen_around_0_and_planes_as_they_are(channels: in
 
 
 def test_weights_of_an_earlier_version_see_images_as_they_did_then() -> None:
-    shape = 3, 4, 5
-    encoder = made("fully_connected", shape)
-    earlier = {name: values for name, values in encoder.state_dict().items() if name != "middle"}
-    restored = made("fully_connected", shape, seed=1)
-    restored.load_state_dict(earlier)
-    x = images(shape).flatten(1) / 255 @ encoder.dense.weight.T + encoder.dense.bias
-    torch.testing.assert_close(check(restored, shape), torch.nn.functional.leaky_relu(x, 0.01).detach())
     names = ["a.middle", "b.middle", "c.weight"]
-    found = with_middles(names, {"b.middle": np.float32(0.5), "c.weight": np.ones(2, np.float32)})
+    found = with_middles(names, {"b.middle": np.full((), 0.5, np.float32), "c.weight": np.ones(2, np.float32)})
     assert {name: values.tolist() for name, values in found.items()} == {
         "a.middle": 0.0,
         "b.middle": 0.5,
         "c.weight": [1.0, 1.0],
     }
+
+
+@pytest.mark.parametrize("make", [ppo, sac])
+def test_a_checkpoint_of_an_earlier_version_sees_images_as_it_did_then(make: Any) -> None:
+    spec = behavior(HYBRID, ObservationSpec("camera", (3, 20, 20), dtype=np.uint8))
+    earlier, later, rng = make(spec, seed=2), make(spec), np.random.default_rng(0)
+    (arrays, metadata), weights, seen = earlier.state(), earlier.weights(), observations(spec, 3)
+    unmoved = [{name: found[name] for name in found if not name.endswith(".middle")} for found in (arrays, weights)]
+    assert len(unmoved[0]) < len(arrays)
+    later.load(unmoved[0], metadata, fresh=False)
+    now, then, again = (
+        policy.act(seen, None, rng, deterministic=True).continuous
+        for policy in (earlier.snapshot(), earlier.policy(unmoved[1], 0), later.snapshot())
+    )
+    np.testing.assert_array_equal(again, then)
+    assert not np.array_equal(now, then)
