@@ -99,10 +99,12 @@ class VisualEncoder(Encoder):
     @override
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         images = x.to(self.dense.weight.dtype, memory_format=self.layout)
-        if x.dtype == torch.uint8:
-            images = images.mul_(1.0 / 255.0)  # a copy, so it may be overwritten
+        # Of bytes, this is a copy, so it may be overwritten.
+        scale, result = (1.0 / 255.0, images) if x.dtype == torch.uint8 else (1.0, None)
         if self.middle is not None:
-            images = images - self.middle.to(images.dtype)
+            images = torch.add(-self.middle.to(images.dtype), images, alpha=scale, out=result)
+        elif result is not None:
+            images = images.mul_(scale)
         return self.activate(self.dense(self.map(images).flatten(1)))  # [n, flat], then [n, size]
 
     @override
