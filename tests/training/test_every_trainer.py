@@ -17,11 +17,10 @@ import torch
 from tau_trainer import plugins
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.batched.population import Population
-from tau_trainer.algorithms.offline.base import Offline
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.columns import Arrays
-from tau_trainer.memory import StepFacts, Work
+from tau_trainer.memory import NO_TRANSITIONS, StepFacts, Work
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import RunSettings, TrainerSettings, shared_out
 from tau_trainer.settings.gathering import TABLE, Row, Way, blanks
@@ -185,8 +184,7 @@ def of_population(run: RunSettings) -> None:
 
 def of_recordings(run: RunSettings) -> None:
     algorithm = make_algorithm(Setup(demonstrations.PENDULUM, run.behaviors["A"], 3))
-    assert isinstance(algorithm, Offline)
-    learned(algorithm, lambda: algorithm.train(2, 0.1))
+    learned(algorithm, lambda: algorithm.update(Work(NO_TRANSITIONS, gradient_steps=2), 0.1, None))
 
 
 UPDATE: dict[Way, Callable[[RunSettings], object]] = {

@@ -56,14 +56,14 @@ class LocalLearner:
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         """Learn in this thread."""
         try:
-            stats = self._algorithm.update(work, progress, publish)
+            return self._algorithm.update(work, progress, publish)
         finally:
             work.release()
-        self._policy = self._algorithm.snapshot()
-        return stats
 
     def policy(self) -> Policy:
-        """The newest whole policy."""
+        """The newest whole policy, copied when it is first asked for."""
+        if self._policy.version != self._algorithm.version:
+            self._policy = self._algorithm.snapshot()
         return self._policy
 
     def watch(self, on_batch: OnBatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,8 +23,8 @@ from tests.training.test_checkpointing import KilledError, failing_at, keeper, l
 
 
 @pytest.fixture
-def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Any:
-    return partial(make_learner, hub, executor, checkpoint_interval=100)
+def make(hub: MetricsHub) -> Any:
+    return partial(make_learner, hub, checkpoint_interval=100)
 
 
 def coordinator(run: Path, hub: MetricsHub, *, resume: bool = False, together: bool = False) -> RunCoordinator:
