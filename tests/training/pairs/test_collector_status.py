@@ -66,7 +66,8 @@ class Shown(PairsCollector):
         self.parallel = cast(ParallelTrainer[Pair], SimpleNamespace(pairs=pairs))
         self.baselines, self.actors = None, None
         self_play = SimpleNamespace(table=lambda name: ())
-        pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play)
+        loops = {learner.name: learner for learner in learners}
+        pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play, loops=loops)
         told = {"accuracies": {1: 0.25}, "lessons": Lessons({}), "pool": pool, "learners": learners, "gone": 0}
         self.coordinator = cast(RunCoordinator, SimpleNamespace(**told))
         self.plan = cast(RunPlan, SimpleNamespace(task=task, shared=True))
