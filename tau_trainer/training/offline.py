@@ -88,9 +88,7 @@ class RecordingsCollector(Collector):
         for learner in self.learners:
             # Without names in the settings, the recording names the behavior.
             self.checkpointer.register(learner, () if settings.behaviors else (learner.name,))
-            numbers = learner.settings.model_dump(mode="json")
-            step, most = learner.decisions, learner.settings.max_steps
-            run.hub.begin(learner.name, step=step, max_steps=most, hyperparameters=numbers)
+            learner.announce()
         self._first, self._started = self.steps, time.monotonic()
 
     @property

@@ -151,20 +151,20 @@ def of_server(run: RunSettings) -> None:
 
 
 def of_tensors(run: RunSettings, ranks: Threads | None = None) -> Arrays:
-    playing = Playing(run, ranks)
+    playing = Playing(run.model_copy(update={"env_settings": run.env_settings.model_copy(update={"seed": 3})}), ranks)
     (entry,) = playing.learning
 
     def learn() -> None:
         if ranks is not None and not ranks.first:
             with suppress(threading.BrokenBarrierError):
                 playing.follow()
-        while not entry.updates:
+        while not entry.learner.version:
             playing.advance()
         if ranks is not None and ranks.first:
             playing.count_episodes()  # the other one has learned, too
             ranks.over()
 
-    return learned(entry.learner, learn)
+    return learned(entry.learner.algorithm, learn)
 
 
 def of_ranks(run: RunSettings) -> None:

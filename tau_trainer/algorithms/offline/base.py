@@ -87,7 +87,7 @@ class Offline(OffPolicy):
 
     @override
     @torch.no_grad()
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, Any]:
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         with self.whole_or_nothing():
             statistics = self._descend(Work.of(work).gradient_steps or 0, progress)
         self.version += 1
@@ -124,7 +124,7 @@ class Offline(OffPolicy):
         return torch.stack(losses).detach()
 
     @override
-    def report(self, means: Sequence[Any]) -> dict[str, Any]:
+    def report(self, means: Sequence[float]) -> dict[str, float]:
         return dict(zip(self.reported, means, strict=True))
 
     def log_prob_of(self, outputs: torch.Tensor, batch: Transitions) -> torch.Tensor:

@@ -36,7 +36,7 @@ def export_batched(
     """Export the newest policies: see :func:`tau_trainer.training.stored.export_run`."""
     written = []
     with _opened(folder) as copies:
-        policies = [(entry.name, entry.learner.snapshot(), entry.spec) for entry in copies.playing.learning]
+        policies = [(entry.name, entry.learner.handle.policy(), entry.spec) for entry in copies.playing.learning]
         for name, policy, spec in policies:
             path = folder.onnx(name)
             if output is not None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tau_trainer.algorithms import Algorithm, Publish, Setup
+from tau_trainer.algorithms import Algorithm, Publish, Setup, State
 from tau_trainer.collection.decisions import Actor, Sink
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import NonFiniteError
@@ -123,6 +121,11 @@ class Learner(Sink):
         """Number of updates behind its weights."""
         return self.policy.version
 
+    def announce(self) -> None:
+        """Tell the hub where it starts and ends; call once its counters are known."""
+        settings, most = self.settings.model_dump(mode="json"), self.progress.max_steps
+        self.progress.hub.begin(self.name, step=self.decisions, max_steps=most, hyperparameters=settings)
+
     def count(self, decisions: int) -> None:
         """Count decisions; write a summary if one is due."""
         progress, before = self.progress, self.done
@@ -138,14 +141,14 @@ class Learner(Sink):
     def ended(self, returns: FloatArray) -> None:
         """Count the returns [k] of episodes that ended, as any sink does; this may reach the criterion."""
         if not self.done and self.tracker.returns.add(returns.tolist()):
-            self.stopped = True
-            self.progress.rest()
-            self.progress.hub.event(
-                "criterion",
-                behavior=self.name,
-                step=self.decisions,
-                message=self.tracker.returns.sentence(self.name, self.decisions),
-            )
+            self.stop()
+
+    def stop(self) -> None:
+        """It has reached its criterion: end learning, and say so."""
+        self.stopped = True
+        self.progress.rest()
+        said = self.tracker.returns.sentence(self.name, self.decisions)
+        self.progress.hub.event("criterion", behavior=self.name, step=self.decisions, message=said)
 
     def flush(self) -> None:
         """Write a summary now."""
@@ -249,7 +252,10 @@ class Learner(Sink):
     # -- checkpoints
 
     def best_mark(self) -> float:
-        """Version of the best policy so far; -1: there is none. See :class:`.checkpointing.Checkpointed`."""
+        """A number that grows whenever its best policy becomes better: ``save_best_only`` writes only then.
+
+        Here it is the version of the best policy; -1: there is none.
+        """
         if self.settings.save_best_only:
             self.tracker.evaluate_returns(self.policy)
         return -1 if self.tracker.best is None else self.tracker.best.policy.version
@@ -258,8 +264,8 @@ class Learner(Sink):
         """Writes the newest policy as a model; None if it cannot be exported."""
         return (lambda path: export_onnx(self.policy, self.spec, path)) if self.algorithm.exports else None
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays and JSON-able values for a checkpoint. Call in the learner's thread."""
+    def state(self) -> State:
+        """Arrays and JSON values for an exact resume. Call in the learner's thread."""
         arrays, metadata = self.handle.state()
         weights, judged = self.tracker.state()
         snapshots, rivals = ({}, None) if self.opponents is None else self.opponents.state()

@@ -16,14 +16,13 @@ Work that others collect (actors, a population) enters at step 3, with :meth:`Up
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
 from tau_trainer.algorithms import Counters, Publish
 from tau_trainer.memory import Work
 from tau_trainer.metrics import keys
-from tau_trainer.runs.callbacks import BatchInfo
 from tau_trainer.settings import OffPolicyHyperparameters
 from tau_trainer.specs import Aggregation
 from tau_trainer.training.learning.age_bound import AgeBound
@@ -78,8 +77,6 @@ class UpdateLoop:
         self._tasks: list[asyncio.Task[None]] = []
         self._saving = asyncio.Lock()
         self._drains = 0
-        if {"on_batch_begin", "on_batch_end"} & learner.callbacks.wanted:
-            learner.handle.watch(self._batch)
 
     @property
     def unfilled(self) -> str:
@@ -163,14 +160,6 @@ class UpdateLoop:
         finally:
             if not spare:
                 self.bound.goes(more=bool(self._queue))
-
-    def _batch(self, minibatches: int, statistics: Mapping[str, float] | None) -> None:
-        """Minibatches were learned from (called in the thread, or by a message of its process); None: they start."""
-        name, callbacks = self.learner.name, self.learner.callbacks
-        if statistics is None:
-            callbacks.soon("on_batch_begin", BatchInfo(name, minibatches))
-        else:
-            callbacks.soon("on_batch_end", BatchInfo(name, minibatches, statistics))
 
     async def drain(self) -> None:
         """Wait until all handed-over work has been learned from. Until then, no filling steps start."""

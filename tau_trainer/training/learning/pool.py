@@ -167,6 +167,7 @@ class LearnerPool:
             learns=not self._plan.inference,
             images=order_of_recordings(self._plan.settings.collection),
             max_steps=self._plan.max_steps(spec.short_name),
+            on_batch=self.shared.callbacks.on_batch(name),
         )
         algorithm = make_algorithm(setup)
         if self._served:
@@ -184,12 +185,7 @@ class LearnerPool:
             self._watcher.appears(learner)
         loop = self.loops[name] = UpdateLoop(learner, self.executor, self._plan.max_policy_age, self._watcher)
         self._tell_steps(loop)
-        self.shared.hub.begin(
-            name,
-            step=learner.decisions,
-            max_steps=setup.decisions,
-            hyperparameters=settings.model_dump(mode="json"),
-        )
+        learner.announce()
         return learner
 
     def _tell_steps(self, loop: UpdateLoop) -> None:

@@ -518,14 +518,25 @@ class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize(("kind", "space"), CELLS)
-def test_an_update_does_not_wait_for_the_device(kind: str, space: str) -> None:
+def test_an_update_waits_for_the_device_only_when_all_its_steps_are_taken(
+    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     learner = learner_of(kind, space, terminal_share=0.2)
     actor, rollout = actor_of(learner, SPACES.get(space, SPACES["box"])), rollout_of(learner)
     learn(learner, rollout)
+    check, before = learner.check_finite, list[list[str]]()
+
+    def checked(losses: torch.Tensor) -> None:
+        before.append(list(waits.found))
+        check(losses)
+
+    monkeypatch.setattr(learner, "check_finite", checked)
     with Waits(learner) as waits:
         assert keys.MINIBATCHES in learn(learner, rollout)
+        there = len(waits.found)
         actor.act(rollout.after, rollout.after_mask)
-    assert not waits.found
+    assert before == [[]], "one check, and no wait before it"
+    assert 0 < there == len(waits.found), "acting waits for nothing"
 
 
 def test_learns_to_add_up() -> None:

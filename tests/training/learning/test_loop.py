@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tau_trainer.algorithms import Counters, OnBatch, Publish, Setup, State, make_algorithm
+from tau_trainer.algorithms import Counters, Publish, Setup, State, make_algorithm
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.memory import Rollout, Work, WorkData
@@ -76,9 +76,6 @@ class Handle:
 
     def policy(self) -> Policy:
         return self._policy(len(self.taken))
-
-    def watch(self, on_batch: OnBatch) -> None:
-        raise NotImplementedError
 
     def state(self) -> State:
         return {}, {"version": len(self.taken), **({"replay": "kept"} if self.keeps else {})}
