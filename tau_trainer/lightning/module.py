@@ -49,7 +49,7 @@ class TauLightningModule(LightningModule):
         self.save_hyperparameters({"settings": self.settings.model_dump(mode="json")})
         self.automatic_optimization = False
         self.playing = Playing(self.settings)
-        self.learning = [entry for entry in self.playing.policies if entry.learns]
+        self.learning = self.playing.learning
         self.policies = torch.nn.ModuleList([entry.learner.algorithm.module for entry in self.learning])
         """The networks that learn, so that Lightning counts their parameters and saves them under their own names."""
         self._updates = 0

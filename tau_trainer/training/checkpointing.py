@@ -7,7 +7,7 @@ recordings.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
@@ -20,8 +20,6 @@ from tau_trainer.specs import BehaviorSpec, Json
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning import parameters_only
 from tau_trainer.training.learning.learner import Learner
-
-LearnerT = TypeVar("LearnerT", bound=Learner)
 
 
 class _Written(NamedTuple):
@@ -165,7 +163,7 @@ class Checkpointer:
         """Whether a policy has learned since its last checkpoint."""
         return policy.version > self._written[policy.name].version
 
-    def unsaved(self, policies: Sequence[LearnerT], *, together: bool = False) -> list[LearnerT]:
+    def unsaved(self, policies: Sequence[Learner], *, together: bool = False) -> list[Learner]:
         """Those to write now because learning ends; says which are not, because of ``save_best_only``.
 
         ``together``: write all if one is better, because they are one checkpoint set.

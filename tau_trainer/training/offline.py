@@ -32,7 +32,7 @@ from tau_trainer.settings import (
 )
 from tau_trainer.specs import Json
 from tau_trainer.training.checkpointing import Checkpointer
-from tau_trainer.training.learning.learner import Learner, Shared
+from tau_trainer.training.learning.learner import Learner, Shared, UpdateResult
 from tau_trainer.training.lessons import Lessons
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ class _Learner(Learner):
     """Episodes of all evaluations."""
     mean_return: float | None = None
     """Of the latest evaluation."""
+
+    @override
+    def report(self, outcome: UpdateResult) -> None:
+        self.progress.decisions = self.algorithm.steps
+        super().report(outcome)
 
     @override
     def best_mark(self) -> float:
@@ -154,7 +159,6 @@ class RecordingsCollector(Collector):
         steps = min(*ends, settings.max_steps) - learner.decisions
         if learner.update(Work(NO_TRANSITIONS, gradient_steps=steps)).error is not None:
             return
-        learner.progress.decisions += steps
         checkpoint = learner.decisions % settings.checkpoint_every == 0 or learner.done
         if checkpoint:
             self._judge(learner)

@@ -16,6 +16,7 @@ from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.metrics import RunReport, keys, read_log
+from tau_trainer.runs.callbacks import Callback, UpdateInfo
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import load_settings
 from tau_trainer.training import offline
@@ -276,3 +277,19 @@ def test_an_update_that_met_nan_is_made_again_and_the_third_in_a_row_ends_the_ru
     else:
         assert (report.outcome, report.exit_code, len(told)) == ("failed", 2, 3)
         assert "became NaN or infinite in update 2; the weights from before it are kept" in report.errors[0]
+
+
+def test_callbacks_hear_of_every_update(file: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    class Listener(Callback):
+        def on_update_begin(self, info: UpdateInfo) -> None:
+            told.append(("begin", info.version, info.decisions))
+
+        def on_update_end(self, info: UpdateInfo) -> None:
+            told.append(("end", info.version, info.decisions))
+            assert keys.POLICY_LOSS in info.statistics
+            assert info.seconds > 0.0
+
+    train(load_settings(file, {"checkpoint_settings.run_id": "heard"}), terminal="quiet", callbacks=[Listener()])
+    assert told[:4] == [("begin", 0, 0), ("end", 1, 100), ("begin", 1, 100), ("end", 2, 200)]

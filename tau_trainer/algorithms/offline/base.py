@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import Counters, Publish, Setup
+from tau_trainer.algorithms.base import Counters, Setup
 from tau_trainer.algorithms.cloning import likelihood
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.off_policy.base import OffPolicy
@@ -21,7 +21,7 @@ from tau_trainer.algorithms.parameters import follower
 from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import DataError, SettingsError
-from tau_trainer.memory import Replay, Rollout, Work, WorkData
+from tau_trainer.memory import Replay, Rollout, Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.actor_critic import as_tensor
@@ -84,14 +84,6 @@ class Offline(OffPolicy):
 
     def after_step(self) -> None:
         """Let targets follow."""
-
-    @override
-    @torch.no_grad()
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
-        with self.whole_or_nothing():
-            statistics = self._descend(Work.of(work).gradient_steps or 0, progress)
-        self.version += 1
-        return statistics
 
     @torch.no_grad()
     def assess(self) -> dict[str, float]:

@@ -259,11 +259,6 @@ class AsyncTrainer:
         self.pace.published(policy.version)
         self.weights.write(policy.weights, policy.version, self.learner.progress.opts)
 
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """The figures that border's trainer prints, and the lag, since this process started."""
-        return self.recorded.lines()
-
 
 async def _one_of(tasks: set[asyncio.Task[None]]) -> None:
     """Wait until one task has ended, and remove it. Raises the task's error."""

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.base import Setup, TensorCopies
-from tau_trainer.algorithms.batched import make_learner
+from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
+from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.collection.batched import UNSEEN, BatchedCollector, Scores
 from tau_trainer.envs.batched.checking import check_first_steps
@@ -74,7 +74,7 @@ class Playing:
         self.env = self.make_env(settings.played.num_envs, settings.seed, self.ranks)
         agents_of = assigned(settings.behaviors, self.env.agents)
         self.policies = [self.make_seat(name, agents) for name, agents in agents_of.items()]
-        self.learning = [entry for entry in self.policies if entry.learns]
+        self.learning = [entry for entry in self.policies if entry.settings.learns]
         self.collector = BatchedCollector(
             self.env,
             {entry.name: (entry.actor, entry.agents) for entry in self.policies},
@@ -143,7 +143,8 @@ class Playing:
             ranks=self.ranks,
             copies=TensorCopies(self.copies, len(agents)),
         )
-        algorithm = make_learner(setup)
+        algorithm = make_algorithm(setup)
+        assert isinstance(algorithm, GradientAlgorithm)
         entry = PolicyEntry(name, settings, agents, spec, actor_of(algorithm, env.action_space))
         entry.network = CopiesLearner(entry, setup, algorithm, self)
         return entry

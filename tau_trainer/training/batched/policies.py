@@ -73,11 +73,6 @@ class PolicyEntry:
         fixed = self.settings.player
         return self.actor if fixed is None else FixedPlayer(fixed, env, self.agents)
 
-    @property
-    def learns(self) -> bool:
-        """Whether training changes it."""
-        return self.settings.learns
-
     def count(self, found: EpisodeStatistics) -> None:
         """Count episodes that have ended; this may reach the criterion."""
         self.mean_return, self.mean_length = found.returns.mean, found.mean_length
@@ -169,7 +164,7 @@ class CopiesLearner(Learner):
 
     @property
     def _frozen(self) -> list[CopiesLearner]:
-        networks = [entry.network for entry in self._playing.policies if not entry.learns]
+        networks = [entry.network for entry in self._playing.policies if not entry.settings.learns]
         return [network for network in networks if network is not None]
 
     def _restore_frozen(self, arrays: Arrays, held: Json) -> None:

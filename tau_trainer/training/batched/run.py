@@ -221,23 +221,19 @@ class CopiesCollector(Collector):
 
     @override
     def conclude(self) -> Conclusion:
-        exports: list[Export] = []
+        exports, chosen = list[Export](), dict[str, str]()
         found: Mapping[str, Mapping[str, float]] = {}
-        if self.run.error is None and not self.run.hurried.is_set():
-            if self.settings.evaluation.episodes:
-                found = self._evaluate(last=True)
-                for entry in self.playing.learning:
-                    self.run.hub.flush(entry.name, self.playing.steps_of(entry), training=False)
-            for saved in self.saved:
-                model = saved.model()
-                if model is not None:
-                    reward = found.get(saved.name, {}).get(keys.EPISODE_RETURN)
-                    exports.append(Export(saved.name, model, saved.decisions, reward))
-        chosen = dict[str, str]()
-        for entry in self.playing.learning if self.run.error is None else ():
-            mean = found.get(entry.name, {}).get(keys.EPISODE_RETURN)
-            worth = "" if mean is None else f", with mean reward {mean:.3f}"
-            chosen[entry.name] = f"the last policy, after {self.playing.steps_of(entry):,} decisions{worth}"
+        hurried = self.run.hurried.is_set()
+        if self.run.error is None and not hurried and self.settings.evaluation.episodes:
+            found = self._evaluate(last=True)
+            for learner in self.saved:
+                self.run.hub.flush(learner.name, learner.decisions, training=False)
+        for learner in self.saved if self.run.error is None else ():
+            reward = found.get(learner.name, {}).get(keys.EPISODE_RETURN)
+            worth = "" if reward is None else f", with mean reward {reward:.3f}"
+            chosen[learner.name] = f"the last policy, after {learner.decisions:,} decisions{worth}"
+            if not hurried and (model := learner.model()) is not None:
+                exports.append(Export(learner.name, model, learner.decisions, reward))
         files = self.evaluation.write_trace(self.run.folder.path)
         return Conclusion(exports, files=files, chosen=chosen)
 

@@ -290,16 +290,12 @@ class Learner(Sink):
         self.handle.load(known, values["algorithm"], fresh=fresh)
         self.act_with(self.handle.policy())
 
-    def _play(self, arrays: Arrays, values: Json) -> None:
-        """Act from now on as a saved learner would (its :meth:`state`), but without exploration."""
-        self.begin_from(arrays, values)
-        self.actor.deterministic |= self.policy.explores
-        self.tracker.best = stored_best(self.algorithm, arrays, values)
-
     def restore(self, arrays: Arrays, values: Json) -> None:
-        """Continue from a checkpoint; if it does not learn, play it."""
+        """Continue from a checkpoint (a :meth:`state`); if it does not learn, play it, but without exploration."""
         if not self.setup.learns:
-            self._play(arrays, values)
+            self.begin_from(arrays, values)
+            self.actor.deterministic |= self.policy.explores
+            self.tracker.best = stored_best(self.algorithm, arrays, values)
             return
         arrays, values = whole(arrays, values, self.handle.state)
         self._load(arrays, values, fresh=False)

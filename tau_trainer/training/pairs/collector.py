@@ -43,9 +43,12 @@ class PairsCollector(Collector):
         DataError, SettingsError, CheckpointError: it cannot start.
     """
 
+    command = subject = ""
+
     def __init__(self, plan: RunPlan, run: Run, machines: Machines | None = None) -> None:
         """``machines``: the nodes for actors and for learners that learn together; None: this machine."""
         self.plan, self.run = plan, run
+        self.command, self.subject = plan.command, plan.subject
         self.baselines: Mapping[str, BaselineScore] | None = None
         """Baselines to compare policies with, once they are computed."""
         self._loop = asyncio.Runner()
@@ -74,11 +77,6 @@ class PairsCollector(Collector):
 
     @property
     @override
-    def command(self) -> str:
-        return self.plan.command
-
-    @property
-    @override
     def steps(self) -> int:
         """Decisions of all pairs, including earlier sessions of a resumed run and pairs that only those had."""
         return self.coordinator.gone + sum(pair.tally.decisions for pair in self.parallel.pairs)
@@ -101,11 +99,6 @@ class PairsCollector(Collector):
     @override
     def learned(self) -> bool:
         return any(learner.progress.updates for learner in self.learners)
-
-    @property
-    @override
-    def subject(self) -> str:
-        return self.plan.subject
 
     @property
     @override
@@ -167,7 +160,7 @@ class PairsCollector(Collector):
             "validation_accuracy": max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             "baselines": self.baselines,
             "lessons": self.coordinator.lessons.sentences,
-            "figures": tuple(figure for trainer in actors for figure in trainer.figures),
+            "figures": tuple(figure for trainer in actors for figure in trainer.recorded.lines()),
             "message": next((pair.absent for pair in self.parallel.pairs if pair.absent), None),
         }
 
