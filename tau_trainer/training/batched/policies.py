@@ -156,7 +156,7 @@ class CopiesLearner(Learner):
     @override
     def restore(self, arrays: Arrays, values: Json) -> None:
         """Continue from a checkpoint; if the run only plays, all counts stay at 0."""
-        self.algorithm.load(arrays, values["algorithm"], fresh=False)
+        self._load(arrays, values, fresh=False)
         if self._entry is self._playing.learning[0]:
             self._restore_frozen(arrays, values.get("frozen", {}))
         if not self._playing.plays:

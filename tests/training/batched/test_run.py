@@ -538,6 +538,24 @@ def test_an_update_that_met_nan_leaves_everything_as_before(file: Path, kind: st
     assert (learner.version, learner.skipped_in_a_row) == (4, 0)
 
 
+def test_what_an_earlier_version_saved_is_played_and_exported(file: Path) -> None:
+    """It counted updates next to the algorithm, whose own state had no version."""
+    first, second = Playing(load_batched(file)), Playing(load_batched(file, {"env_settings.seed": 9}))
+    while first.policies[0].learner.version < 2:
+        first.advance()
+    arrays, values = first.policies[0].learner.state()
+    told = {name: value for name, value in values["algorithm"].items() if name not in ("algorithm", "version")}
+    second.plays = True
+    learner = second.policies[0].learner
+    learner.restore(arrays, {**values, "algorithm": {"trainer_type": "ppo", **told}})
+    for name, weights in learner.handle.policy().weights.items():
+        np.testing.assert_array_equal(weights, arrays[f"model.{name}"] if f"model.{name}" in arrays else arrays[name])
+    assert (learner.version, second.policies[0].episodes) == (0, 0)
+    second.plays = False
+    learner.restore(arrays, {**values, "algorithm": {"trainer_type": "ppo", **told}})
+    assert (learner.version, second.policies[0].episodes) == (2, first.policies[0].episodes)
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_replay_memory_that_was_not_kept_is_told(file: Path, kept: bool) -> None:
     numbers = {"steps_per_update": COPIES, "buffer_init_steps": 4 * COPIES, "batch_size": 8, "buffer_size": 512}
