@@ -18,7 +18,7 @@ from tau_trainer.collection.batched import Scores
 from tau_trainer.errors import CheckpointError, RunExistsError, RunFinishedError, SettingsError
 from tau_trainer.files import write_synced
 from tau_trainer.memory import Work
-from tau_trainer.metrics import RunReport, keys, read_log
+from tau_trainer.metrics import MetricsHub, RunReport, keys, read_log
 from tau_trainer.metrics.summary import summarize
 from tau_trainer.runs.checkpoint_sets import CheckpointSet
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
@@ -28,7 +28,9 @@ from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import CopiesLearner, EpisodeStatistics, PolicyEntry
 from tau_trainer.training.batched.run import CopiesCollector
+from tau_trainer.training.learning.learner import Shared
 from tau_trainer.training.stored import evaluate_copies
+from tests.training.fakes import Memory
 
 COPIES = 8
 SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True}}
@@ -630,6 +632,21 @@ def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough(file: Path) -
     assert not learner.stopped
     entry.count(EpisodeStatistics(summarize(np.full(20, 4.0)), 1.0))
     assert (returns.state(), learner.stopped) == ([[20, 4.0]], True)
+
+
+@pytest.mark.parametrize("plays", [False, True])
+def test_a_criterion_is_told_once_and_not_by_a_run_that_only_plays(
+    file: Path, hub: MetricsHub, memory: Memory, plays: bool
+) -> None:
+    asked = {"behaviors.left.trial_count": 10, "behaviors.left.criterion": 4.0}
+    playing = Playing(load_batched(file, asked), shared=Shared(hub))
+    playing.plays = plays
+    entry = playing.policies[0]
+    for _ in range(3):  # others may still learn
+        entry.count(EpisodeStatistics(summarize(np.full(20, 5.0)), 1.0))
+    hub.drain(5.0)
+    assert [event.kind for event in memory.events].count("criterion") == (not plays)
+    assert entry.learner.stopped == (not plays)
 
 
 def test_the_first_is_kept_whatever_it_is_and_then_what_is_better(file: Path) -> None:
