@@ -55,7 +55,7 @@ class _Learner(Learner):
 
     @override
     def report(self, outcome: UpdateResult) -> None:
-        self.progress.decisions = self.algorithm.steps
+        self.progress.decisions += int(outcome.statistics.get(keys.MINIBATCHES, 0))
         super().report(outcome)
 
     @override

@@ -85,7 +85,8 @@ class AsyncTrainer:
         while self.pace.full(self._queue, push.actor) and not self._open:
             self._room.clear()
             await self._room.wait()
-        self._raise()
+        if self.learner.error is not None:
+            raise self.learner.error
         if not rollouts:
             self._take(push)
         elif (bound := self._loop.bound).reached:
@@ -157,10 +158,6 @@ class AsyncTrainer:
     def left(self) -> int:
         """Number of decisions that it still needs."""
         return 0 if self.over else self.learner.progress.max_steps - self.learner.progress.decisions
-
-    def _raise(self) -> None:
-        if self.learner.error is not None:
-            raise self.learner.error
 
     # -- learning
 

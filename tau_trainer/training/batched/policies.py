@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -15,11 +14,8 @@ from tau_trainer.algorithms.batched import TensorActor
 from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.columns import Arrays
 from tau_trainer.envs.batched.contract import BatchedEnv
-from tau_trainer.export import export_onnx
 from tau_trainer.memory import TensorRollout
 from tau_trainer.metrics.summary import Statistics
-from tau_trainer.models import Policy
-from tau_trainer.runs.store import ModelWriter
 from tau_trainer.settings import TrainerSettings
 from tau_trainer.specs import BehaviorSpec, Json
 from tau_trainer.training import behavior_json
@@ -84,6 +80,7 @@ class CopiesLearner(Learner):
     """Learns from copies on tensors, in which agents act with the network itself."""
 
     algorithm: GradientAlgorithm
+    copied = False
 
     def __init__(self, entry: PolicyEntry, setup: Setup, algorithm: GradientAlgorithm, playing: Playing) -> None:
         super().__init__(entry.name, setup, algorithm, playing.shared)
@@ -94,10 +91,6 @@ class CopiesLearner(Learner):
     @override
     def version(self) -> int:
         return self.algorithm.version
-
-    @override
-    def newest(self) -> Policy:
-        return self.policy  # copied only when it is exported
 
     def ended_together(self, returns: Statistics) -> None:
         """Count episodes that ended; this may reach the criterion."""
@@ -111,10 +104,6 @@ class CopiesLearner(Learner):
         """Mean return over its newest episodes; minus infinity before there are enough."""
         mean = self.tracker.returns.mean
         return -math.inf if mean is None else mean
-
-    @override
-    def model(self) -> ModelWriter | None:
-        return partial(export_onnx, self.handle.policy(), self.spec)
 
     def counts(self) -> dict[str, Any]:
         """The counts as JSON values."""

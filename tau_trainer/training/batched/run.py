@@ -193,7 +193,7 @@ class CopiesCollector(Collector):
             See :meth:`scores`.
         """
         self._evaluated = self.steps
-        infos = {one.name: EvaluationInfo(one.name, one.version, one.decisions) for one in self.saved}
+        infos = {each.name: EvaluationInfo(each.name, each.version, each.decisions) for each in self.saved}
         for info in infos.values():
             self.run.callbacks.tell("on_evaluation_begin", info)
         scores = self.scores((self.run.hurried if last else self.run.asked).is_set)

@@ -83,6 +83,10 @@ class Learner(Sink):
         skipped_in_a_row: number of the newest ones among them.
     """
 
+    copied = True
+    """Whether the policy is copied after each update, because agents act with copies; False: with the network itself.
+    """
+
     def __init__(
         self, name: str, setup: Setup, algorithm: Algorithm, shared: Shared, handle: LearnerHandle | None = None
     ) -> None:
@@ -192,17 +196,13 @@ class Learner(Sink):
             statistics = self.handle.submit(work, progress, publish)
         except NonFiniteError as error:
             return UpdateResult({}, self.policy, time.perf_counter() - begin, error)
-        policy = self.newest()
+        policy = self.handle.policy() if self.copied else self.policy
         phases.end("update")
         scores = self.tracker.validate_if_due(policy)
         if scores:
             statistics.update(scores)
             phases.end("validate")
         return UpdateResult(statistics, policy, time.perf_counter() - begin)
-
-    def newest(self) -> Policy:
-        """The newest whole policy. Call after an update, in its thread."""
-        return self.handle.policy()
 
     def publish(self, policy: Policy) -> None:
         """Let the next forward pass use ``policy``. Callable from any thread."""
@@ -228,11 +228,6 @@ class Learner(Sink):
     def act_with(self, policy: Policy) -> None:
         """Act with ``policy`` from now on."""
         self.policy = self.actor.policy = policy
-
-    def play_best(self) -> None:
-        """Act from now on with the best policy, if validation chose one."""
-        if self.tracker.best is not None:
-            self.act_with(self.tracker.best.policy)
 
     def why_never(self, *, here: bool) -> str:
         """Why it was never updated, as the end of a sentence; ``here``: its agents act in this process."""
@@ -262,7 +257,7 @@ class Learner(Sink):
 
     def model(self) -> ModelWriter | None:
         """Writes the newest policy as a model; None if it cannot be exported."""
-        return (lambda path: export_onnx(self.policy, self.spec, path)) if self.algorithm.exports else None
+        return (lambda path: export_onnx(self.handle.policy(), self.spec, path)) if self.algorithm.exports else None
 
     def state(self) -> State:
         """Arrays and JSON values for an exact resume. Call in the learner's thread."""

@@ -199,8 +199,8 @@ class RunCoordinator(Coordinator, Watcher):
         shown = {spec.short_name: None for pair in self.here for spec in pair.environment.specs.values()}
         self.checkpointer.register(learner, shown)
         if plan.inference:
-            if plan.settings.checkpoint_settings.export == "best":
-                learner.play_best()
+            if plan.settings.checkpoint_settings.export == "best" and learner.tracker.best is not None:
+                learner.act_with(learner.tracker.best.policy)
             return
         if not learner.algorithm.exports or (plan.population and self.export_checks):
             return  # members of a population are of one shape

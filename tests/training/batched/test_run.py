@@ -634,6 +634,11 @@ def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough(file: Path) -
     assert (returns.state(), learner.stopped) == ([[20, 4.0]], True)
 
 
+def test_each_policy_makes_its_share_of_the_decisions(file: Path) -> None:
+    learners = [entry.learner for entry in Playing(load_batched(file)).policies]
+    assert [learner.progress.max_steps for learner in learners] == [320, 320], "of 640"
+
+
 @pytest.mark.parametrize("plays", [False, True])
 def test_a_criterion_is_told_once_and_not_by_a_run_that_only_plays(
     file: Path, hub: MetricsHub, memory: Memory, plays: bool
