@@ -308,16 +308,16 @@ def walked() -> dict[str, Walk]:
     from tau_trainer import load_settings
     from tau_trainer.bridge.codec import TrainerCodec
     from tau_trainer.training.api import train
-    from tau_trainer.training.learning.loop import UpdateLoop
+    from tau_trainer.training.learning.learner import Learner
 
     assert threading.current_thread() is threading.main_thread()
     exchanges, update = [Walk() for _ in range(_TRACED)], Walk()
-    steps, learn = TrainerCodec.steps, UpdateLoop._compute
+    steps, learn = TrainerCodec.steps, Learner.learn
     traced: Callable[..., Any] = steps
     for number, walk in reversed([*enumerate(exchanges, _EXCHANGES)]):  # each ends before the next one in it begins
         traced = _every(traced, number, walk, until=number + 1)
     TrainerCodec.steps = traced  # type: ignore[method-assign]
-    UpdateLoop._compute = _every(learn, _UPDATES, update, until=_UPDATES)  # type: ignore[method-assign]
+    Learner.learn = _every(learn, _UPDATES, update, until=_UPDATES)  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as folder:
             chosen = {
@@ -329,7 +329,7 @@ def walked() -> dict[str, Walk]:
             }
             train(load_settings(None, chosen), terminal="quiet")
     finally:
-        TrainerCodec.steps, UpdateLoop._compute = steps, learn  # type: ignore[method-assign]
+        TrainerCodec.steps, Learner.learn = steps, learn  # type: ignore[method-assign]
     return {"exchange": min(exchanges, key=lambda walk: walk.moves), "update": update}
 
 

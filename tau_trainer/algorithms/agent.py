@@ -302,7 +302,7 @@ class AgentLearner(OffPolicy):
         )
 
     @override
-    def report(self, means: Sequence[Any]) -> dict[str, Any]:
+    def report(self, means: Sequence[float]) -> dict[str, float]:
         names = [keys.POLICY_LOSS] if len(means) == 1 else [f"Losses/Loss {i}" for i in range(len(means))]
         return dict(zip(names, means, strict=True))
 

@@ -81,6 +81,8 @@ class Setup:
     ranks: Ranks = field(default_factory=Ranks, compare=False)
     """The processes that learn together; each gets all experience, or that of its own copies, and takes a part of every
     minibatch."""
+    on_batch: OnBatch | None = field(default=None, compare=False)
+    """Called for the minibatches of updates, in their thread, if the algorithm supports it; None: not needed."""
     copies: TensorCopies | None = None
     """Copies whose rollouts of tensors it learns from; None: it learns from its :attr:`Algorithm.memory`."""
 
@@ -135,8 +137,6 @@ class Algorithm(ABC):
 
     If so, agents act during an update as late as they can, with weights as new as they can be.
     """
-    on_batch: OnBatch | None = None
-    """Called for the minibatches of updates, if the algorithm supports it; None: not needed."""
     exports: bool = True
     """Whether policies are exported as model files."""
     falls: bool = False
@@ -158,7 +158,7 @@ class Algorithm(ABC):
         """The work of one update, if there is enough experience for it; otherwise None."""
 
     @abstractmethod
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, Any]:
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         """Learn; :attr:`version` grows by one.
 
         Args:
@@ -172,12 +172,10 @@ class Algorithm(ABC):
                 over.
 
         Returns:
-            Statistics by TensorBoard name: floats. From experience on tensors, some are tensors [] on the device: the
-            caller decides when to wait for the numbers.
+            Statistics by TensorBoard name.
 
         Raises:
-            NonFiniteError: NaN or infinity in the data or in the results; all state is as before the call. From
-            experience on tensors, it shows only in the statistics.
+            NonFiniteError: NaN or infinity in the data or in the results; all state is as before the call.
         """
 
     @abstractmethod

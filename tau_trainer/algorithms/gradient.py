@@ -73,7 +73,7 @@ class GradientAlgorithm(Algorithm):
         self.seed = setup.seed
         self.streams = setup.streams
         self.device = torch.device(setup.device)
-        self.ranks = setup.ranks
+        self.ranks, self.on_batch = setup.ranks, setup.on_batch
         self.generator = torch.Generator().manual_seed(setup.seed)  # on the CPU: the same draws on every device
         self._setup = setup
         self.copies = setup.copies
@@ -160,19 +160,17 @@ class GradientAlgorithm(Algorithm):
         """Columns of the memory in addition to observations and actions, filled from a decision's ``extras``."""
         return self.network.state_columns
 
-    def finished(self, rollout: Rollout | None, started: float) -> dict[str, Any]:
+    def finished(self, rollout: Rollout | None, started: float) -> dict[str, float]:
         """Count an update that has succeeded; returns the statistics of every algorithm, by TensorBoard name.
 
         Args:
-            rollout: the new transitions; None: they are tensors, whose device is not waited for.
+            rollout: the new transitions, whose age is reported; None: they are tensors, which are never old.
             started: :func:`time.perf_counter` when it began.
         """
         layers, version = self.parameters.layer_statistics(), self.version
         self.version += 1
-        if rollout is None:
-            return {**layers}
-        result = {name: float(value) for name, value in layers.items()}
-        if len(rollout):
+        result = dict(zip(layers, torch.stack(list(layers.values())).tolist(), strict=True)) if layers else {}
+        if rollout is not None and len(rollout):
             result[keys.POLICY_AGE] = policy_age(version, rollout.version)
         result[keys.TRAIN_SECONDS] = time.perf_counter() - started
         return result

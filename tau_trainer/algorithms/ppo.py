@@ -120,7 +120,7 @@ class PPO(GradientAlgorithm):
 
     @override
     @torch.no_grad()
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, Any]:
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         started, work = time.perf_counter(), Work.of(work)
         new, older = Rollout(work.data) if work.tensors is None else work.tensors, self._older
         if isinstance(new, Rollout) and not len(new):
@@ -141,19 +141,17 @@ class PPO(GradientAlgorithm):
             update, hyper = self.policy_update, self.schedule(progress)
             learned = update.learn(reader, hyper, None if publish is None else show, self.on_batch)
             statistics |= learned.statistics | update.as_metrics(hyper)
-            if isinstance(new, TensorRollout):  # its device is not waited for
-                return statistics | self.finished(None, started)
             self.check_finite(learned.epochs)
             losses = torch.stack(list(learned.statistics.values())).tolist()
             statistics |= dict(zip(learned.statistics, losses, strict=True))
             statistics[keys.MINIBATCHES] = float(learned.minibatches)
             if self.cloning is not None:
                 statistics |= self.cloning.learn(progress)
-            if self.rollout_size < (self._hyperparameters.buffer_size or 0):
+            if isinstance(new, Rollout) and self.rollout_size < (self._hyperparameters.buffer_size or 0):
                 self._older = self._kept(work.data, new)
             if self._shrink_at is not None and progress >= self._shrink_at and not self._shrunk:
                 self._shrink()
-        return statistics | self.finished(new, started)
+        return statistics | self.finished(new if isinstance(new, Rollout) else None, started)
 
     def read(self, rollout: Rollout | TensorRollout) -> Reader:
         """The reader of a rollout for an update."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -36,6 +37,10 @@ in 500 messages is never released early.
 """
 _BYTES_AN_AGENT: Final = 400
 """Memory of an agent in addition to its open decision: measured, including the spare room of growing tables."""
+
+
+HandOver = Callable[[], Awaitable[None]]
+"""Hands over experience that is enough for an update; waits as long as agents would act too far ahead."""
 
 
 class Actor:
@@ -207,22 +212,22 @@ class ExperienceSink(Protocol):
     def ended(self, returns: FloatArray) -> None:
         """Count the undiscounted returns [k], those of groups included, of episodes that ended, in this order."""
 
-    async def hand_over(self) -> None:
-        """Hand over experience that is enough for an update; wait as long as agents would act too far ahead."""
-
 
 class Sink:
     """The collecting side of an algorithm, which every :class:`ExperienceSink` has: its memory, and rows for agents.
 
     Attributes:
         algorithm: the instance that collects.
-        memory: holds the experience.
     """
 
     def __init__(self, algorithm: Algorithm) -> None:
         self.algorithm = algorithm
-        self.memory: Memory = algorithm.memory
         self._rows = 0
+
+    @property
+    def memory(self) -> Memory:
+        """Holds the experience."""
+        return self.algorithm.memory
 
     def new_rows(self, count: int) -> Rows:
         """Rows in the memory for ``count`` more agents."""
@@ -234,7 +239,10 @@ class Sink:
 class TauAgent:
     """Acts for all agents of one behavior in one environment, with the learner's newest policy."""
 
-    def __init__(self, learner: ExperienceSink, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
+    def __init__(
+        self, learner: ExperienceSink, spec: BehaviorSpec, batcher: DecisionBatcher, hand_over: HandOver
+    ) -> None:
+        self._hand_over = hand_over
         self.spec = spec
         self.team = spec.team
         self.learner = learner
@@ -313,8 +321,8 @@ class TauAgent:
         return acted
 
     async def hand_over(self) -> None:
-        """Hand over experience; see :meth:`ExperienceSink.hand_over`."""
-        await self.learner.hand_over()
+        """See :data:`HandOver`."""
+        await self._hand_over()
 
     def let_go(self) -> Rows:
         """Release the rows of agents that have vanished without an end, and return them; usually none.

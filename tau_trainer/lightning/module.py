@@ -49,8 +49,8 @@ class TauLightningModule(LightningModule):
         self.save_hyperparameters({"settings": self.settings.model_dump(mode="json")})
         self.automatic_optimization = False
         self.playing = Playing(self.settings)
-        self.learning = [entry for entry in self.playing.policies if entry.learns]
-        self.policies = torch.nn.ModuleList([entry.learner.module for entry in self.learning])
+        self.learning = self.playing.learning
+        self.policies = torch.nn.ModuleList([entry.learner.algorithm.module for entry in self.learning])
         """The networks that learn, so that Lightning counts their parameters and saves them under their own names."""
         self._updates = 0
 
@@ -107,7 +107,8 @@ class TauLightningModule(LightningModule):
         """
         self.playing.count_episodes()
         for entry in self.learning:
-            self._log(entry, {name: values.mean() for name, values in entry.take_metrics().items()})
+            summary = self.playing.shared.hub.flush(entry.name, entry.learner.decisions)
+            self._log(entry, {name: statistics.mean for name, statistics in summary.statistics.items()})
             if entry.mean_return is not None:
                 self._log(entry, {keys.CUMULATIVE_REWARD: entry.mean_return}, shown=True)
                 self._log(entry, {keys.EPISODE_LENGTH: entry.mean_length})

@@ -299,7 +299,7 @@ class MLPPolicy(_ActorPolicy):
 
     def outputs(self, obs: Observations) -> FloatArray:
         """The outputs of the action head, logits unmasked: float32."""
-        hidden = self._template.vectors(obs)
+        hidden = obs[0] if len(obs) == 1 else self._template.vectors(obs)
         # NaN and infinity pass without warnings here: they are checked at the end.
         with np.errstate(invalid="ignore", over="ignore"):
             if self._scale is not None:

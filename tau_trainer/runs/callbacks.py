@@ -234,6 +234,17 @@ class Callbacks:
         elif self._heard[hook] and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.tell, hook, info)
 
+    def on_batch(self, behavior: str) -> Callable[[int, Mapping[str, float] | None], None] | None:
+        """Tells of a behavior's minibatches, see :data:`.algorithms.OnBatch`; None: nobody listens."""
+
+        def said(minibatches: int, statistics: Mapping[str, float] | None) -> None:
+            if statistics is None:
+                self.soon("on_batch_begin", BatchInfo(behavior, minibatches))
+            else:
+                self.soon("on_batch_end", BatchInfo(behavior, minibatches, statistics))
+
+        return said if {"on_batch_begin", "on_batch_end"} & self.wanted else None
+
 
 NOBODY: Final = Callbacks()
 """No callbacks."""

@@ -171,13 +171,13 @@ def _speed(settings: RunSettings, seconds: float) -> dict[str, Any]:
         copies = CopiesCollector(settings, run)
         run.collect_by(copies)
         learns = copies.playing.learning
-        while not all(entry.updates for entry in learns):
+        while not all(entry.learner.version for entry in learns):
             copies.advance()
         wait()
         begun, before = time.perf_counter(), copies.steps
-        goal = [entry.updates + 1 for entry in learns]
+        goal = [entry.learner.version + 1 for entry in learns]
         while time.perf_counter() - begun < seconds or any(
-            entry.updates < least for entry, least in zip(learns, goal, strict=True)
+            entry.learner.version < least for entry, least in zip(learns, goal, strict=True)
         ):
             copies.advance()
         wait()

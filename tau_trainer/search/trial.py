@@ -163,7 +163,7 @@ class Trial:
             finally:
                 pairs.close()
                 hub.close()
-        self.outcome.decisions = pairs.steps
+        self.outcome = replace(self.outcome, decisions=pairs.steps)
         self._conclude(run.error or pairs.failure)
         return self.outcome
 

@@ -7,71 +7,19 @@ recordings.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
-from tau_trainer.algorithms import Algorithm
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
-from tau_trainer.metrics import PhaseTimer
 from tau_trainer.runs.checkpoint_sets import latest_set
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
-from tau_trainer.runs.store import ModelWriter, PolicySnapshot
-from tau_trainer.settings import TrainerSettings
+from tau_trainer.runs.store import PolicySnapshot
 from tau_trainer.specs import BehaviorSpec, Json
 from tau_trainer.training import behavior_json
 from tau_trainer.training.learning import parameters_only
-
-
-class Checkpointed(Protocol):
-    """A policy that learns, as its checkpoints see it."""
-
-    @property
-    def name(self) -> str:
-        """Its key in metrics and files."""
-
-    @property
-    def spec(self) -> BehaviorSpec:
-        """The behavior as the policy sees it."""
-
-    @property
-    def settings(self) -> TrainerSettings:
-        """Settings of the behavior."""
-
-    @property
-    def algorithm(self) -> Algorithm:
-        """Knows which of its state a checkpoint has lost."""
-
-    @property
-    def decisions(self) -> int:
-        """Its steps so far: decisions, or gradient steps from recordings."""
-
-    @property
-    def version(self) -> int:
-        """Number of updates behind its weights."""
-
-    @property
-    def phases(self) -> PhaseTimer | None:
-        """Measures the time of writing; None: it is not measured."""
-
-    def best_mark(self) -> float:
-        """A number that grows whenever its best policy becomes better: ``save_best_only`` writes only then."""
-
-    def state(self) -> tuple[Arrays, Json]:
-        """Arrays and JSON values for an exact resume, the algorithm's own values under ``algorithm``."""
-
-    def restore(self, arrays: Arrays, values: Json) -> None:
-        """Continue from a :meth:`state`, or play it if the run only plays."""
-
-    def begin_from(self, arrays: Arrays, values: Json) -> None:
-        """Start with the weights of another run's :meth:`state`; all counters stay at 0."""
-
-    def model(self) -> ModelWriter | None:
-        """Writes the newest policy as a model; None if it cannot be exported."""
-
-
-PolicyT = TypeVar("PolicyT", bound=Checkpointed)
+from tau_trainer.training.learning.learner import Learner
 
 
 class _Written(NamedTuple):
@@ -134,7 +82,7 @@ class Checkpointer:
         self._passed, self._newest = whole.passed, found
         return dict(found)
 
-    def register(self, policy: Checkpointed, behaviors: Collection[str] = ()) -> None:
+    def register(self, policy: Learner, behaviors: Collection[str] = ()) -> None:
         """A policy appears: restore it if the run resumes, otherwise initialize it as the settings say.
 
         Call :meth:`newest` before.
@@ -152,7 +100,7 @@ class Checkpointer:
         self._schedule(policy)
         self._written[policy.name] = _Written(policy.version, policy.best_mark() if restored else None)
 
-    def _restore(self, policy: Checkpointed) -> bool:
+    def _restore(self, policy: Learner) -> bool:
         """Whether the policy has a checkpoint."""
         checkpoint = self._newest.pop(policy.name, None)
         if checkpoint is None:  # its behavior has appeared before, and its engine was refused
@@ -170,7 +118,7 @@ class Checkpointer:
             self._run.hub.warning(lost)
         return True
 
-    def _begin(self, policy: Checkpointed, initial: InitialWeights) -> None:
+    def _begin(self, policy: Learner, initial: InitialWeights) -> None:
         """Take over the weights of another run, but none of its counters."""
         origin = initial.of(policy.name, policy.spec.short_name)
         if origin is not None:
@@ -179,7 +127,7 @@ class Checkpointer:
         elif initial.run:
             self._scratch(policy, f"the run '{initial.run}'")
 
-    def _scratch(self, policy: Checkpointed, source: str) -> None:
+    def _scratch(self, policy: Learner, source: str) -> None:
         self._run.hub.warning(f"'{policy.name}' starts from scratch: {source} saved nothing of it")
 
     def origin(self, name: str, behavior: str) -> BehaviorSpec | None:
@@ -190,12 +138,12 @@ class Checkpointer:
 
     # -- writing
 
-    def _schedule(self, policy: Checkpointed) -> None:
+    def _schedule(self, policy: Learner) -> None:
         """Schedule the next checkpoint at the next multiple of the interval, if the policy learns until then."""
         every = policy.settings.checkpoint_every
         self._next[policy.name] = (policy.decisions // every + 1) * every
 
-    def due(self, policy: Checkpointed) -> bool:
+    def due(self, policy: Learner) -> bool:
         """Whether a policy has passed its next checkpoint and learned since the last. Call between updates.
 
         With ``save_best_only``, a policy that has not improved waits for the checkpoint after that.
@@ -206,16 +154,16 @@ class Checkpointer:
             return False
         return due
 
-    def better(self, policy: Checkpointed) -> bool:
+    def better(self, policy: Learner) -> bool:
         """Whether to write a checkpoint: False only with ``save_best_only`` and without an improvement."""
         before = self._written[policy.name].best_mark
         return not policy.settings.save_best_only or before is None or policy.best_mark() > before
 
-    def stale(self, policy: Checkpointed) -> bool:
+    def stale(self, policy: Learner) -> bool:
         """Whether a policy has learned since its last checkpoint."""
         return policy.version > self._written[policy.name].version
 
-    def unsaved(self, policies: Sequence[PolicyT], *, together: bool = False) -> list[PolicyT]:
+    def unsaved(self, policies: Sequence[Learner], *, together: bool = False) -> list[Learner]:
         """Those to write now because learning ends; says which are not, because of ``save_best_only``.
 
         ``together``: write all if one is better, because they are one checkpoint set.
@@ -230,11 +178,11 @@ class Checkpointer:
                 self._run.hub.event("checkpoint", behavior=policy.name, step=policy.decisions, message=text)
         return better
 
-    def _now(self, policy: Checkpointed) -> _Written:
+    def _now(self, policy: Learner) -> _Written:
         return _Written(policy.version, policy.best_mark(), policy.decisions)
 
     def writing(
-        self, policies: Sequence[Checkpointed], content: Json, lessons: Mapping[str, int] | None = None
+        self, policies: Sequence[Learner], content: Json, lessons: Mapping[str, int] | None = None
     ) -> Callable[[], bool]:
         """The work that writes these policies, all or none, and returns whether it did: call it in their thread.
 
@@ -261,7 +209,7 @@ class Checkpointer:
         return write
 
 
-def _kept(policy: Checkpointed, content: Json) -> PolicySnapshot:
+def _kept(policy: Learner, content: Json) -> PolicySnapshot:
     decisions, settings = policy.decisions, policy.settings
 
     def state() -> tuple[Arrays, Json]:

@@ -18,95 +18,60 @@ from tau_trainer.bridge.demonstrations import read_demonstrations
 from tau_trainer.bridge.package import order_of_recordings
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import SettingsError
-from tau_trainer.evaluation.candidates import ScoredPolicy, best_to_keep, stored_best
+from tau_trainer.evaluation.candidates import ScoredPolicy
 from tau_trainer.export import export_onnx
+from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.metrics import BehaviorSnapshot, keys
-from tau_trainer.runs.callbacks import UpdateInfo
 from tau_trainer.runs.collector import Collector, Conclusion, Export
 from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
-from tau_trainer.runs.store import ModelWriter
 from tau_trainer.settings import (
     OfflineTrainerSettings,
     RunSettings,
     TrainerSettings,
 )
-from tau_trainer.specs import BehaviorSpec, Json
-from tau_trainer.training import behavior_json
+from tau_trainer.specs import Json
 from tau_trainer.training.checkpointing import Checkpointer
-from tau_trainer.training.learning.parameters_only import whole
+from tau_trainer.training.learning.learner import Learner, Shared, UpdateResult
 from tau_trainer.training.lessons import Lessons
 
 if TYPE_CHECKING:
+    from tau_trainer.algorithms import State
     from tau_trainer.algorithms.offline.base import Offline
 
 _STEPS = 100
 """Gradient steps between two checks of the clock and of Ctrl-C; a resumed run takes them in the same portions."""
 
 
-class _Learner:
-    """One behavior: see :class:`~tau_trainer.training.checkpointing.Checkpointed`."""
+class _Learner(Learner):
+    """Learns one behavior from recordings; its decisions are gradient steps."""
 
-    phases = None
+    algorithm: Offline
+    settings: OfflineTrainerSettings
+    episodes = 0
+    """Episodes of all evaluations."""
+    mean_return: float | None = None
+    """Of the latest evaluation."""
 
-    def __init__(self, name: str, settings: OfflineTrainerSettings, algorithm: Offline, seed: int) -> None:
-        self.name, self.settings, self.algorithm, self._seed = name, settings, algorithm, seed
-        self.best: ScoredPolicy | None = None
-        self.mean_return: float | None = None
-        """Of the latest evaluation."""
-        self.episodes = 0
+    @override
+    def report(self, outcome: UpdateResult) -> None:
+        self.progress.decisions += int(outcome.statistics.get(keys.MINIBATCHES, 0))
+        super().report(outcome)
 
-    @property
-    def spec(self) -> BehaviorSpec:
-        """The behavior."""
-        return self.algorithm.spec
-
-    @property
-    def decisions(self) -> int:
-        """Gradient steps so far, in all runs."""
-        return self.algorithm.steps
-
-    @property
-    def version(self) -> int:
-        """Number of updates."""
-        return self.algorithm.version
-
-    @property
-    def done(self) -> bool:
-        """Whether all gradient steps are taken."""
-        return self.decisions >= self.settings.max_steps
-
-    def best_mark(self) -> int:
+    @override
+    def best_mark(self) -> float:
         """Gradient steps of the best policy; if policies are not compared, each counts as better."""
-        return self.decisions if self.best is None else self.best.decisions
+        return self.decisions if self.tracker.best is None else self.tracker.best.decisions
 
-    def model(self) -> ModelWriter | None:
-        """Writer of the current policy."""
-        return partial(export_onnx, self.algorithm.snapshot(), self.spec)
+    @override
+    def state(self) -> State:
+        arrays, values = super().state()
+        return arrays, {**values, "mean_reward": self.mean_return}
 
-    def state(self) -> tuple[Arrays, Json]:
-        """The algorithm's state and the best policy."""
-        arrays, metadata = self.algorithm.state()
-        weights, best = best_to_keep(self.best)
-        return {**arrays, **weights}, {
-            "algorithm": metadata,
-            "mean_reward": self.mean_return,
-            "acting_rng": np.random.default_rng([self._seed, 1]).bit_generator.state,
-            "behavior": behavior_json.to_json(self.spec),
-            "reward_components": 1,
-            "best": best,
-        }
-
+    @override
     def restore(self, arrays: Arrays, values: Json) -> None:
-        """Continue from a checkpoint."""
-        arrays, values = whole(arrays, values, self.algorithm.state)
-        self.algorithm.load(arrays, values["algorithm"], fresh=False)
-        self.best, self.mean_return = stored_best(self.algorithm, arrays, values), values["mean_reward"]
-
-    def begin_from(self, arrays: Arrays, values: Json) -> None:
-        """Start with the weights of another run."""
-        arrays, values = whole(arrays, values, self.algorithm.state)
-        self.algorithm.load(arrays, values["algorithm"], fresh=True)
+        super().restore(arrays, values)
+        self.mean_return = values["mean_reward"]
 
 
 class RecordingsCollector(Collector):
@@ -128,9 +93,7 @@ class RecordingsCollector(Collector):
         for learner in self.learners:
             # Without names in the settings, the recording names the behavior.
             self.checkpointer.register(learner, () if settings.behaviors else (learner.name,))
-            numbers = learner.settings.model_dump(mode="json")
-            step, most = learner.decisions, learner.settings.max_steps
-            run.hub.begin(learner.name, step=step, max_steps=most, hyperparameters=numbers)
+            learner.announce()
         self._first, self._started = self.steps, time.monotonic()
 
     @property
@@ -173,7 +136,7 @@ class RecordingsCollector(Collector):
             f"'{name}' learns from {len(algorithm.replay):,} decisions{worth}; {aside:,} more are set aside to see "
             "how well it generalizes"
         )
-        return _Learner(name, settings, algorithm, self.settings.env_settings.seed)
+        return _Learner(name, setup, algorithm, Shared(self.run.hub, callbacks=self.run.callbacks))
 
     @override
     def advance(self) -> bool:
@@ -194,19 +157,15 @@ class RecordingsCollector(Collector):
         every = settings.summary_every(settings.max_steps)
         ends = [(learner.decisions // step + 1) * step for step in (_STEPS, every, settings.checkpoint_every)]
         steps = min(*ends, settings.max_steps) - learner.decisions
-        tell, begun = self.run.callbacks.tell, time.perf_counter()
-        tell("on_update_begin", UpdateInfo(learner.name, learner.algorithm.version, learner.decisions))
-        stats = learner.algorithm.train(steps, learner.decisions / settings.max_steps)
-        seconds, version = time.perf_counter() - begun, learner.algorithm.version
-        tell("on_update_end", UpdateInfo(learner.name, version, learner.decisions, dict(stats), seconds))
-        hub.add_all(learner.name, stats)
+        if learner.update(Work(NO_TRANSITIONS, gradient_steps=steps)).error is not None:
+            return
         checkpoint = learner.decisions % settings.checkpoint_every == 0 or learner.done
         if checkpoint:
             self._judge(learner)
         if learner.decisions % every == 0 or learner.done:
             if not checkpoint:
                 hub.add_all(learner.name, learner.algorithm.assess())
-            hub.flush(learner.name, learner.decisions, training=not learner.done)
+            learner.flush()
         if checkpoint:
             self._checkpoint(learner)
 
@@ -227,14 +186,13 @@ class RecordingsCollector(Collector):
         if self.settings.env_settings.env_path is not None:
             score = self._evaluate(learner)
         if score is not None:
-            policy = learner.algorithm.snapshot()
-            learner.best = ScoredPolicy(policy, learner.decisions, {}, (0.0, score)).or_kept(learner.best)
+            learner.tracker.take(ScoredPolicy(learner.policy, learner.decisions, {}, (0.0, score)))
 
     def _evaluate(self, learner: _Learner) -> float:
         """Mean return of the most likely actions."""
         from tau_trainer.evaluation.play import evaluate
 
-        policies = {other.name: other.algorithm.snapshot() for other in self.learners}
+        policies = {other.name: other.policy for other in self.learners}
         parameters = Lessons(self.settings.environment_parameters or {}).parameters
         wanted = learner.settings.evaluation_episodes
         found = evaluate(self.settings, policies, wanted, parameters, self.run.asked.is_set)
@@ -267,11 +225,11 @@ class RecordingsCollector(Collector):
 
     def _best(self, learner: _Learner) -> ScoredPolicy | None:
         """The best policy if it is to be exported; None: export the last one."""
-        return learner.best if self.settings.checkpoint_settings.export == "best" else None
+        return learner.tracker.best if self.settings.checkpoint_settings.export == "best" else None
 
     def _export(self, learner: _Learner) -> Export:
         best = self._best(learner)
-        policy = learner.algorithm.snapshot() if best is None else best.policy
+        policy = learner.policy if best is None else best.policy
         made_of = learner.decisions if best is None else best.decisions
         plays = self.settings.env_settings.env_path is not None
         reward = best.rank[1] if best is not None and plays else None
@@ -305,7 +263,7 @@ class RecordingsCollector(Collector):
     @override
     def status(self) -> Json:
         return {
-            "policy_version": sum(learner.algorithm.version for learner in self.learners),
+            "policy_version": sum(learner.version for learner in self.learners),
             "update_seconds": time.monotonic() - self._started,
         }
 

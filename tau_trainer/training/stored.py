@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.evaluation.candidates import Candidate, ScoredPolicy, best_of, make_candidate, stored_best
 from tau_trainer.files import parse_json
+from tau_trainer.metrics import MetricsHub
 from tau_trainer.runs.checkpoint_index import learner_names
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint
 from tau_trainer.runs.folder import RunFolder, atomic_write_json
-from tau_trainer.settings import ExportChoice, RunSettings, load_settings
+from tau_trainer.settings import ExportChoice, RunSettings, load_batched, load_settings
 from tau_trainer.settings.document import read_document
-from tau_trainer.settings.tasks import is_batched
+from tau_trainer.settings.problems import check_chosen
+from tau_trainer.settings.tasks import EvaluationSettings, is_batched
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training import behavior_json
 from tau_trainer.training.task import Task, task_of
 
 if TYPE_CHECKING:
     from tau_trainer.models import Policy
+    from tau_trainer.training.batched.run import CopiesCollector
 
 
 def _open(run: Path) -> tuple[RunFolder, RunSettings]:
@@ -129,6 +132,22 @@ def evaluate_run(run: Path, export: ExportChoice | None = None) -> Candidate:
     return best
 
 
+@contextlib.contextmanager
+def _copies(folder: RunFolder) -> Iterator[CopiesCollector]:
+    """The collector of a batched run, with its newest policies. Raises SettingsError, CheckpointError."""
+    from tau_trainer.runs.run import Run
+    from tau_trainer.training.batched.run import collector_type
+
+    settings = load_batched(folder.configuration)
+    check_chosen(settings, "environment")
+    changes: dict[str, object] = {"compile": "off"}
+    if not settings.evaluation.episodes:  # the run itself had none
+        changes["evaluation"] = settings.evaluation.model_copy(update={"episodes": EvaluationSettings().episodes})
+    settings = settings.on("cpu").model_copy(update=changes)
+    with MetricsHub() as hub:
+        yield collector_type(settings.played.name)(settings, Run(folder, hub, settings.seed, plays=True))
+
+
 def _last_alone(export: ExportChoice | None) -> None:
     """Raises SettingsError if ``export`` asks for the best policy: a batched run keeps only its last."""
     if export == "best":
@@ -147,9 +166,8 @@ def evaluate_copies(run: Path, export: ExportChoice | None = None) -> dict[str, 
     if not _batched(folder):
         return None
     _last_alone(export)
-    from tau_trainer.training.batched.stored import evaluate_batched
-
-    return evaluate_batched(folder)
+    with _copies(folder) as copies:
+        return copies.scores(lambda: False)
 
 
 def _evaluated(folder: RunFolder) -> dict[str, Any]:
@@ -179,24 +197,29 @@ def export_run(
 
     Raises SettingsError, CheckpointError, ExportError.
     """
-    if _batched(RunFolder(run, resumed=True)):
-        from tau_trainer.training.batched.stored import export_batched
-
-        _last_alone(export)
-        return export_batched(RunFolder(run, resumed=True), output, form)
-    folder, settings = _open(run)
-    candidates = _candidates(folder, settings, export, None)
-    if output is not None and output.suffix == ".onnx" and len(candidates) > 1:
-        raise SettingsError(f"'{run}' has {len(candidates)} policies; give --output a folder instead of a file")
     from tau_trainer.export import export_onnx
 
-    first = _evaluated(folder).get("policy")
+    chosen: list[tuple[str, Policy, str]] = []
+    """Name of the file, policy, and which one it is."""
+    folder = RunFolder(run, resumed=True)
+    if _batched(folder):
+        _last_alone(export)
+        with _copies(folder) as copies:
+            chosen += [(each.name, each.handle.policy(), "the last policy") for each in copies.saved]
+    else:
+        candidates = _candidates(*_open(run), export, None)
+        if output is not None and output.suffix == ".onnx" and len(candidates) > 1:
+            raise SettingsError(f"'{run}' has {len(candidates)} policies; give --output a folder instead of a file")
+        first = _evaluated(folder).get("policy")
+        for candidate in candidates:
+            # The best of independent policies is also written under the behavior's own name, as at the end of a run.
+            also = [candidate.spec.short_name] if candidate.name == first else []
+            names = dict.fromkeys([candidate.name, *also])
+            chosen += [(name, candidate.policy, candidate.which) for name in names]
     written = []
-    for candidate in candidates:
-        # The best of independent policies is also written under the behavior's own name, as at the end of a run.
-        for name in dict.fromkeys([candidate.name, *([candidate.spec.short_name] if candidate.name == first else [])]):
-            path = folder.onnx(name)
-            if output is not None:
-                path = output if output.suffix == ".onnx" else output / path.name
-            written.append((export_onnx(candidate.policy, candidate.spec, path, form), candidate.which))
+    for name, policy, which in chosen:
+        path = folder.onnx(name)
+        if output is not None:
+            path = output if output.suffix == ".onnx" else output / path.name
+        written.append((export_onnx(policy, policy.spec, path, form), which))
     return written

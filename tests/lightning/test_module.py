@@ -103,7 +103,7 @@ def test_several_policies_have_optimizers_and_names_of_their_own(tmp_path: Path)
     assert len(trainer.optimizers) == 2
     assert trainer.global_step == 4 + 2, "every 8 steps the one, every 16 the other"
     assert {f"left/{RETURN}", f"right/{RETURN}", "left/Losses/Policy Loss"} <= trainer.callback_metrics.keys()
-    assert [entry.updates for entry in module.learning] == [4, 2]
+    assert [entry.learner.version for entry in module.learning] == [4, 2]
 
 
 @pytest.mark.parametrize(

@@ -16,35 +16,37 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.models import ActorCritic, Decision, Policy
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.specs import BehaviorSpec, BoolArray, Observations
-from tau_trainer.training.learning.handles import LocalLearner
-from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.loop import Shared, Watcher
+from tau_trainer.training.learning.learner import Learner, Shared
+from tau_trainer.training.learning.loop import UpdateLoop, Watcher
 from tests.training.fakes import ppo_settings, vector_spec
 
 SPEC = vector_spec()
 
 
 def make_learner(
-    hub: MetricsHub,
-    executor: Executor,
-    *,
-    name: str = "Agent",
-    most: int = 1,
-    seed: int = 1,
-    validator: Any = None,
-    after: Any = None,
-    **settings: Any,
+    hub: MetricsHub, *, name: str = "Agent", seed: int = 1, validator: Any = None, **settings: Any
 ) -> Learner:
-    """A learner of 1000 decisions that learns in ``executor``."""
+    """A learner of 1000 decisions."""
     setup = Setup(SPEC, ppo_settings(**settings), seed)
-    algorithm = make_algorithm(setup)
-    handle = LocalLearner(algorithm)
-    return Learner(name, setup, algorithm, handle, Shared(hub, executor, validator, most, watcher=watching(after)))
+    return Learner(name, setup, make_algorithm(setup), Shared(hub, validator))
+
+
+def make_loop(hub: MetricsHub, executor: Executor, *, most: int = 1, after: Any = None, **given: Any) -> UpdateLoop:
+    """Its loop, which learns in ``executor``."""
+    return UpdateLoop(make_learner(hub, **given), executor, most, watching(after))
 
 
 def watching(updated: Any) -> Watcher | None:
     """Awaits ``updated`` with a learner's name after each of its updates, and does nothing else."""
     return None if updated is None else cast(Watcher, SimpleNamespace(updated=updated))
+
+
+def learn(learner: Learner, reward: float = 1.0) -> None:
+    """One rollout, and the update that it makes."""
+    collect(learner, reward=reward)
+    work = learner.algorithm.ready(Counters(learner.decisions, learner.version))
+    assert work is not None
+    learner.update(work)
 
 
 def collect(learner: Learner, rollouts: int = 1, reward: float = 1.0) -> None:

@@ -50,7 +50,7 @@ class WatchedAgent(TauAgent):
     """Writes down what an AgentTrainer tells it."""
 
     def __init__(self, learner: FakeLearner, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
-        super().__init__(cast(Learner, learner), spec, batcher)
+        super().__init__(cast(Learner, learner), spec, batcher, learner.hand_over)
         self.told: list[tuple[str, list[int], list[Any]]] = []
         self.known: list[StepFacts] = []
 
@@ -273,7 +273,8 @@ class Player:
         self.trainer = AgentTrainer(number, self._agent, lambda spec: EngineReward(), hub)
 
     def _agent(self, spec: BehaviorSpec) -> TauAgent:
-        return TauAgent(cast(Learner, self.learners[spec.short_name]), spec, self.batcher)
+        learner = self.learners[spec.short_name]
+        return TauAgent(cast(Learner, learner), spec, self.batcher, learner.hand_over)
 
     async def respond(self, *batches: StepBatch, specs: tuple[BehaviorSpec, ...]) -> dict[str, Actions]:
         actions = await self.trainer.decide(batches, {spec.name: spec for spec in specs})
@@ -441,10 +442,13 @@ def test_agents_that_vanish_are_let_go(bench: Bench, monkeypatch: pytest.MonkeyP
                 over.append(rows.tolist())
             return super().answered(rows, engine_reward, acted=acted, ended=ended)
 
-    trainer = AgentTrainer(
-        0, lambda spec: TauAgent(cast(Learner, learner), spec, bench.batcher), lambda spec: Watched(), bench.hub
-    )
     learner = FakeLearner(SPEC, remembers=True)
+    trainer = AgentTrainer(
+        0,
+        lambda spec: TauAgent(cast(Learner, learner), spec, bench.batcher, learner.hand_over),
+        lambda spec: Watched(),
+        bench.hub,
+    )
 
     def meets(*agents: int, reward: float = 0.0) -> None:
         asyncio.run(trainer.decide([step(SPEC, list(agents), reward)], {SPEC.name: SPEC}))
@@ -479,7 +483,7 @@ def test_agents_that_vanish_all_the_time_take_no_more_than_so_much_memory(
     assert a_dozen == 12 * (400 + 2 * 4 * (3 + 2 + 2)), "what it sees, what it does, and how likely that was"
     monkeypatch.setattr("tau_trainer.collection.decisions._ROUND", 10)
     monkeypatch.setattr("tau_trainer.collection.decisions._MOST_SILENT", a_dozen)
-    agent = TauAgent(cast(Learner, learner), SPEC, bench.batcher)
+    agent = TauAgent(cast(Learner, learner), SPEC, bench.batcher, learner.hand_over)
     always, rare, slow = 1, 2, 3
     gone: list[int] = []
     came: dict[int, int] = {}  # the round of those who vanish, by their row
@@ -509,7 +513,7 @@ def test_patience_begins_anew_with_the_environment(bench: Bench, monkeypatch: py
     monkeypatch.setattr("tau_trainer.collection.decisions._ROUND", 10)
     monkeypatch.setattr("tau_trainer.collection.decisions._PATIENCE", 1)
     learner = FakeLearner(SPEC)
-    agent = TauAgent(cast(Learner, learner), SPEC, bench.batcher)
+    agent = TauAgent(cast(Learner, learner), SPEC, bench.batcher, learner.hand_over)
 
     def meet(*ids: int) -> list[int]:
         agent.table(np.array(ids, np.int32))

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +26,7 @@ from tau_trainer.training.checkpointing import Checkpointer
 from tau_trainer.training.learning.learner import Learner
 from tau_trainer.training.stored import export_run
 from tests.training.fakes import Memory, Stage, tau_settings, train
-from tests.training.learners import collect, make_learner
+from tests.training.learners import learn, make_learner
 
 
 def keeper(run: Path, hub: MetricsHub, *, resume: bool, initial: InitialWeights | None = None) -> Checkpointer:
@@ -46,8 +44,8 @@ def save(checkpointer: Checkpointer, *learners: Learner, content: Mapping[str, A
 
 
 @pytest.fixture
-def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Any:
-    return partial(make_learner, hub, executor, checkpoint_interval=100)
+def make(hub: MetricsHub) -> Any:
+    return partial(make_learner, hub, checkpoint_interval=100)
 
 
 def learned(learner: Learner, decisions: int) -> None:
@@ -398,14 +396,9 @@ def test_a_lean_checkpoint_gives_its_weights(make: Any, hub: MetricsHub, tmp_pat
     checkpointer, learner = keeper(tmp_path, hub, resume=False), make(save_param_only=True, seed=5)
     checkpointer.register(learner)
 
-    async def learn_and_save() -> None:
-        collect(learner, 1)
-        await learner.hand_over()
-        await learner.drain()
-        learner.progress.decisions = 100
-        save(checkpointer, learner)
-
-    asyncio.run(learn_and_save())
+    learn(learner)
+    learner.progress.decisions = 100
+    save(checkpointer, learner)
     assert learner.progress.updates == 1
     again = make(save_param_only=True, seed=6)
     resumed = keeper(tmp_path, hub, resume=True)

@@ -17,11 +17,10 @@ import torch
 from tau_trainer import plugins
 from tau_trainer.algorithms import Algorithm, Counters, Setup, make_algorithm
 from tau_trainer.algorithms.batched.population import Population
-from tau_trainer.algorithms.offline.base import Offline
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.columns import Arrays
-from tau_trainer.memory import StepFacts, Work
+from tau_trainer.memory import NO_TRANSITIONS, StepFacts, Work
 from tau_trainer.rewards.streams import EXTRINSIC
 from tau_trainer.settings import RunSettings, TrainerSettings, shared_out
 from tau_trainer.settings.gathering import TABLE, Row, Way, blanks
@@ -152,20 +151,20 @@ def of_server(run: RunSettings) -> None:
 
 
 def of_tensors(run: RunSettings, ranks: Threads | None = None) -> Arrays:
-    playing = Playing(run, ranks)
+    playing = Playing(run.model_copy(update={"env_settings": run.env_settings.model_copy(update={"seed": 3})}), ranks)
     (entry,) = playing.learning
 
     def learn() -> None:
         if ranks is not None and not ranks.first:
             with suppress(threading.BrokenBarrierError):
                 playing.follow()
-        while not entry.updates:
+        while not entry.learner.version:
             playing.advance()
         if ranks is not None and ranks.first:
             playing.count_episodes()  # the other one has learned, too
             ranks.over()
 
-    return learned(entry.learner, learn)
+    return learned(entry.learner.algorithm, learn)
 
 
 def of_ranks(run: RunSettings) -> None:
@@ -185,8 +184,7 @@ def of_population(run: RunSettings) -> None:
 
 def of_recordings(run: RunSettings) -> None:
     algorithm = make_algorithm(Setup(demonstrations.PENDULUM, run.behaviors["A"], 3))
-    assert isinstance(algorithm, Offline)
-    learned(algorithm, lambda: algorithm.train(2, 0.1))
+    learned(algorithm, lambda: algorithm.update(Work(NO_TRANSITIONS, gradient_steps=2), 0.1, None))
 
 
 UPDATE: dict[Way, Callable[[RunSettings], object]] = {

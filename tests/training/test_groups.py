@@ -42,10 +42,14 @@ class Watched:
         batcher = DecisionBatcher()
         self.trainer = AgentTrainer(
             0,
-            lambda spec: TauAgent(cast(Learner, self._learner(spec)), spec, batcher),
+            lambda spec: self._agent(spec, batcher),
             lambda spec: EngineReward(),
             hub,
         )
+
+    def _agent(self, spec: BehaviorSpec, batcher: DecisionBatcher) -> TauAgent:
+        learner = self._learner(spec)
+        return TauAgent(cast(Learner, learner), spec, batcher, learner.hand_over)
 
     def _learner(self, spec: BehaviorSpec) -> FakeLearner:
         if spec.short_name not in self.learners:

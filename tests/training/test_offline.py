@@ -16,6 +16,7 @@ from tau_trainer.bridge.demonstrations import Demonstration, read_demonstrations
 from tau_trainer.bridge.package import RECORDED, ImageOrder
 from tau_trainer.errors import DataError, SettingsError
 from tau_trainer.metrics import RunReport, keys, read_log
+from tau_trainer.runs.callbacks import Callback, UpdateInfo
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.settings import load_settings
 from tau_trainer.training import offline
@@ -120,10 +121,10 @@ def test_with_an_environment_the_best_by_its_return_is_exported(file: Path) -> N
 
 def test_an_interrupted_run_exports_the_best_of_all(file: Path) -> None:
     """A clone becomes better with every step, and this one ends between two checkpoints."""
-    learn_on = Offline.train
+    learn_on = Offline.update
 
-    def end(self: Offline, steps: int, progress: float) -> dict[str, float]:
-        stats = learn_on(self, steps, progress)
+    def end(self: Offline, *given: Any) -> dict[str, float]:
+        stats: dict[str, float] = learn_on(self, *given)
         if self.steps == 300:
             runs[0].run.asked.set()
         return stats
@@ -136,7 +137,7 @@ def test_an_interrupted_run_exports_the_best_of_all(file: Path) -> None:
         make(self, *given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Offline, "train", end)
+        patch.setattr(Offline, "update", end)
         patch.setattr(RecordingsCollector, "__init__", noted)
         report = learn(file, "cut")
     assert (report.outcome, report.decisions) == ("cancelled", 300)
@@ -202,11 +203,12 @@ def test_a_behavior_that_never_began_is_not_saved(file: Path) -> None:
     values = yaml.safe_load(file.read_text())
     values["behaviors"] = dict.fromkeys(("A", "B"), values["behaviors"]["CartPole-v1"])
     file.write_text(yaml.safe_dump(values))
-    learn_on = Offline.train
+    learn_on = Offline.update
 
-    def end(self: Offline, steps: int, progress: float) -> dict[str, float]:
+    def end(self: Offline, *given: Any) -> dict[str, float]:
         runs[0].run.asked.set()
-        return learn_on(self, steps, progress)
+        stats: dict[str, float] = learn_on(self, *given)
+        return stats
 
     runs: list[RecordingsCollector] = []
     make = RecordingsCollector.__init__
@@ -216,7 +218,7 @@ def test_a_behavior_that_never_began_is_not_saved(file: Path) -> None:
         make(self, *given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Offline, "train", end)
+        patch.setattr(Offline, "update", end)
         patch.setattr(RecordingsCollector, "__init__", noted)
         report = learn(file, "cut")
     assert [path.name for path in (report.folder / "checkpoints").iterdir()] == ["A-100"]
@@ -252,3 +254,44 @@ def test_the_best_alone_may_be_kept(file: Path, monkeypatch: pytest.MonkeyPatch)
     ]
     saved = [one["fields"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == "checkpoint"]
     assert [one["step"] for one in saved if "no better" in (one.get("message") or "")] == [200, 400]
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_an_update_that_met_nan_is_made_again_and_the_third_in_a_row_ends_the_run(file: Path, failures: int) -> None:
+    learn_on, calls = Offline.learn, list[int]()
+
+    def infinite(self: Offline, *given: Any) -> Any:
+        calls.append(self.steps)
+        numbers = learn_on(self, *given)
+        return numbers / 0.0 if self.steps == 100 and calls.count(100) <= 2 * failures else numbers  # two blocks each
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Offline, "learn", infinite)
+        report = learn(file, "nan")
+    log = list(read_log(report.folder / "log.jsonl"))
+    told = [one["fields"] for one in log if one.get("kind") == "warning" and "skipped" in one["fields"]]
+    steps = [one["step"] for one in log if one["type"] == "summary"]
+    assert len(steps) == len(set(steps)), "what was skipped is not judged again"
+    assert [entry["skipped"] for entry in told] == list(range(1, len(told) + 1))
+    assert all("an update was skipped and the weights kept: Behavior 'CartPole" in entry["message"] for entry in told)
+    if failures == 1:
+        assert (report.outcome, report.decisions, len(told)) == ("completed", 400, 1)
+    else:
+        assert (report.outcome, report.exit_code, len(told)) == ("failed", 2, 3)
+        assert "became NaN or infinite in update 2; the weights from before it are kept" in report.errors[0]
+
+
+def test_callbacks_hear_of_every_update(file: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    class Listener(Callback):
+        def on_update_begin(self, info: UpdateInfo) -> None:
+            told.append(("begin", info.version, info.decisions))
+
+        def on_update_end(self, info: UpdateInfo) -> None:
+            told.append(("end", info.version, info.decisions))
+            assert keys.POLICY_LOSS in info.statistics
+            assert info.seconds > 0.0
+
+    train(load_settings(file, {"checkpoint_settings.run_id": "heard"}), terminal="quiet", callbacks=[Listener()])
+    assert told[:4] == [("begin", 0, 0), ("end", 1, 100), ("begin", 1, 100), ("end", 2, 200)]

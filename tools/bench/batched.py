@@ -32,8 +32,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.base import Setup, TensorCopies
-from tau_trainer.algorithms.batched import TensorActor, make_learner
+from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
+from tau_trainer.algorithms.batched import TensorActor
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.gradient import GradientAlgorithm
@@ -211,7 +211,8 @@ def _played(env: BatchedEnv, cell: Cell, play: Play, *, learns: bool) -> Callabl
 def seated(env: BatchedEnv, cell: Cell, play: Play = Play()) -> tuple[GradientAlgorithm, BatchedCollector]:
     """A policy for all agents, and a collector that plays with it."""
     spec, copies = spec_of("all", env.observation_space, env.action_space), TensorCopies(cell.copies, cell.agents)
-    learner = make_learner(Setup(spec, play.settings(cell), 0, device=str(env.device), copies=copies))
+    learner = make_algorithm(Setup(spec, play.settings(cell), 0, device=str(env.device), copies=copies))
+    assert isinstance(learner, GradientAlgorithm)
     actor = actor_of(learner, env.action_space)
     collector = BatchedCollector(env, {"all": (actor, range(cell.agents))})
     play.change(env, actor)

@@ -8,16 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
-
-from tau_trainer import plugins
-from tau_trainer.errors import SettingsError
-
-if TYPE_CHECKING:
-    from tau_trainer.algorithms.base import Setup
-    from tau_trainer.algorithms.gradient import GradientAlgorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +57,3 @@ class TensorActor(ABC):
 
     def compile(self, observations: torch.Tensor, mask: torch.Tensor | None) -> None:  # noqa: B027 perhaps nothing
         """Compile :meth:`act` (not the deterministic one) now, for inputs like these; nothing else changes."""
-
-
-_LEARNERS = {
-    "a2c": "tau_trainer.algorithms.a2c:A2C",
-    "ppo": "tau_trainer.algorithms.ppo:PPO",
-    "dqn": "tau_trainer.algorithms.off_policy.dqn:DQN",
-    "iqn": "tau_trainer.algorithms.off_policy.iqn:IQN",
-    "sac": "tau_trainer.algorithms.off_policy.sac:SAC",
-    "sac_ln": "tau_trainer.algorithms.off_policy.sac_ln:SACLN",
-    "ddpg": "tau_trainer.algorithms.off_policy.ddpg:DDPG",
-    "td3": "tau_trainer.algorithms.off_policy.td3:TD3",
-}
-"""Algorithms that learn from copies on tensors, by ``trainer_type``."""
-
-
-def make_learner(setup: Setup) -> GradientAlgorithm:
-    """The algorithm that ``trainer_type`` names. Raises SettingsError for spaces that it cannot learn."""
-    try:
-        learner: GradientAlgorithm = plugins.resolve(_LEARNERS[setup.settings.trainer_type])(setup)
-    except SettingsError as error:
-        raise SettingsError(f"behaviors.{setup.spec.name}: {error}") from error
-    return learner

@@ -6,7 +6,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -90,12 +89,8 @@ class OffPolicy(Replayed):
         """
 
     @abstractmethod
-    def report(self, means: Sequence[Any]) -> dict[str, Any]:
-        """Statistics by TensorBoard name, from the means of :meth:`learn`'s numbers, see :meth:`numbers`."""
-
-    def numbers(self, values: torch.Tensor) -> Sequence[Any]:
-        """A vector's numbers, for statistics: floats, or on tensors copies [], because the device is not waited for."""
-        return values.tolist() if self.copies is None else values.clone().unbind()
+    def report(self, means: Sequence[float]) -> dict[str, float]:
+        """Statistics by TensorBoard name, from the means of :meth:`learn`'s numbers."""
 
     def normal(self, *shape: int) -> torch.Tensor:
         """Standard normal noise, float32; drawn on the CPU for engines, so that it is the same on every device."""
@@ -111,7 +106,7 @@ class OffPolicy(Replayed):
 
     @override
     @torch.no_grad()
-    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, Any]:
+    def update(self, work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
         started, work = time.perf_counter(), Work.of(work)
         rollout = Rollout(work.data) if work.tensors is None else work.tensors
         if len(rollout) == 0 and work.gradient_steps is None:
@@ -120,9 +115,9 @@ class OffPolicy(Replayed):
             statistics = self._learn_from(work, rollout, progress)
         return statistics | self.finished(rollout if isinstance(rollout, Rollout) else None, started)
 
-    def _learn_from(self, work: Work, rollout: Rollout | TensorRollout, progress: float) -> dict[str, Any]:
+    def _learn_from(self, work: Work, rollout: Rollout | TensorRollout, progress: float) -> dict[str, float]:
         before = self.seen, self.steps, self.signal_steps, self._clock
-        source, statistics = work.source, dict[str, Any]()
+        source, statistics = work.source, dict[str, float]()
         if work.anew:
             self.replay.forget_all()
         new = len(rollout) and isinstance(rollout, Rollout)
@@ -220,7 +215,7 @@ class OffPolicy(Replayed):
         """Number of steps that the transitions so far have earned, at one per ``every`` decisions."""
         return int((self.seen - self.hyperparameters.buffer_init_steps) / every)
 
-    def _descend(self, steps: int, progress: float) -> dict[str, Any]:
+    def _descend(self, steps: int, progress: float) -> dict[str, float]:
         hyper, rate = self.hyperparameters, self.learning_rate(progress)
         if not steps:
             return {}
@@ -230,11 +225,10 @@ class OffPolicy(Replayed):
         most = 1 if self.recurrence or self.priorities else most
         blocks = [min(most, steps - begin) for begin in range(0, steps, most)]
         numbers = torch.cat([self._stretch(block, rate) for block in blocks])  # float32 [steps, m]
-        if self.copies is None:  # a device of tensors is not waited for
-            self.check_finite(numbers)
+        self.check_finite(numbers)
         self.steps += steps
         return {
-            **self.report(self.numbers(numbers.mean(dim=0))),
+            **self.report(numbers.mean(dim=0).tolist()),
             **rewarded,
             keys.LEARNING_RATE: rate,
             keys.MINIBATCHES: float(steps),
@@ -246,7 +240,7 @@ class OffPolicy(Replayed):
             return self._learn_once(minibatches, rate)
         self.on_batch(minibatches, None)
         numbers = self._learn_once(minibatches, rate)
-        self.on_batch(minibatches, self.report(self.numbers(numbers.mean(dim=0))))
+        self.on_batch(minibatches, self.report(numbers.mean(dim=0).tolist()))
         return numbers
 
     def _learn_once(self, minibatches: int, rate: float) -> torch.Tensor:

@@ -14,7 +14,6 @@ TD3 (:mod:`tau_trainer.algorithms.off_policy.td3`) is this with two Qs, a delay 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from typing_extensions import override
@@ -64,8 +63,6 @@ class DDPG(OffPolicy):
         self._actor, self._q = self.parameters.part(actor), self.parameters.part(q)
         module = self.module
         self._follow = follower(module.target, module.network), follower(module.q_target, module.q)
-        self._climbs = False
-        """Whether the newest steps moved the actor."""
         self._fused = FusedSteps(self.parameters) if fused and self.network.plain and self.ranks.alone else None
         self.large = len(self.network.encoders) > 0
         self.holds_lock = self._fused is None or not self._fused.scripted
@@ -94,8 +91,6 @@ class DDPG(OffPolicy):
 
     @override
     def learn(self, drawn: Transitions, steps: int, learning_rate: float) -> torch.Tensor:
-        begun = int(self.parameters.optimizer.step)
-        self._climbs = (begun + steps) // self.delay > begun // self.delay
         noise = self.noise(drawn)
         if self._fused is not None:
             hyper = DDPGCoefficients(self._gammas, self._tau, self.delay, learning_rate)
@@ -159,10 +154,8 @@ class DDPG(OffPolicy):
         return torch.cat((policy, losses, q.flatten(0, -2).mean(dim=0))).detach()  # q as [E n, S]
 
     @override
-    def report(self, means: Sequence[Any]) -> dict[str, Any]:
+    def report(self, means: Sequence[float]) -> dict[str, float]:
         policy, learned, *others = means  # `learned`: share of the steps that moved the actor
         names = [*(keys.Q1_LOSS, keys.Q2_LOSS)[: self.estimates], *(keys.value(stream.name) for stream in self.streams)]
-        # On tensors, `learned` is on a device that is not waited for.
-        moved = self._climbs if isinstance(learned, torch.Tensor) else learned
-        result = {keys.POLICY_LOSS: policy / learned} if moved else {}
+        result = {keys.POLICY_LOSS: policy / learned} if learned else {}
         return result | dict(zip(names, others, strict=True))

@@ -133,7 +133,7 @@ class DQN(OffPolicy):
         super().load(arrays, metadata, fresh=fresh)
 
     @override
-    def report(self, means: Sequence[Any]) -> dict[str, Any]:
+    def report(self, means: Sequence[float]) -> dict[str, float]:
         found = dict(zip(names_of(self.streams[0].name), means, strict=True))
         explored = self.exploring()
         return found | ({keys.POLICY_EPSILON: float(explored.mean())} if len(explored) else {})

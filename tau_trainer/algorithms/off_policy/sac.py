@@ -263,7 +263,7 @@ class SAC(OffPolicy):
         return torch.cat((single, found.q, found.values)).detach()
 
     @override
-    def report(self, means: Sequence[Any]) -> dict[str, Any]:
+    def report(self, means: Sequence[float]) -> dict[str, float]:
         policy, value, _, entropy, q1, q2, *values = means
         result = {
             keys.POLICY_LOSS: policy,
@@ -272,6 +272,6 @@ class SAC(OffPolicy):
             keys.Q2_LOSS: q2,
             keys.POLICY_ENTROPY: entropy,
         }
-        coefficients = self.numbers(self.module.log_coefficients.detach().exp())
+        coefficients = self.module.log_coefficients.detach().exp().tolist()
         result |= coefficients_by_key(coefficients, self.network.action.choices.discrete_size)
         return result | {keys.value(stream.name): mean for stream, mean in zip(self.streams, values, strict=True)}

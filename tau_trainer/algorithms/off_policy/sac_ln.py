@@ -215,9 +215,9 @@ class SACLN(OffPolicy):
         ).detach()
 
     @override
-    def report(self, means: Sequence[Any]) -> dict[str, Any]:
+    def report(self, means: Sequence[float]) -> dict[str, float]:
         policy, _, entropy, q1, q2, *values = means
-        (scale,) = self.numbers(self.module.scale.view(1))
+        scale = float(self.module.scale)
         result = {
             keys.POLICY_LOSS: policy,
             keys.Q1_LOSS: q1,
@@ -225,7 +225,7 @@ class SACLN(OffPolicy):
             keys.POLICY_ENTROPY: entropy,
             keys.RETURN_SCALE: scale,
         }
-        coefficients = self.numbers(self.module.log_coefficients.detach().exp())
+        coefficients = self.module.log_coefficients.detach().exp().tolist()
         result |= coefficients_by_key(coefficients, self.network.action.choices.discrete_size)
         named = zip(self.streams, values, strict=True)
         return result | {keys.value(stream.name): mean * scale for stream, mean in named}

@@ -86,18 +86,6 @@ class Offline(OffPolicy):
         """Let targets follow."""
 
     @torch.no_grad()
-    def train(self, steps: int, progress: float) -> dict[str, float]:
-        """Take ``steps`` gradient steps; statistics by TensorBoard name.
-
-        Raises:
-            NonFiniteError: the result has NaN or infinity; all state is as before the call.
-        """
-        with self.whole_or_nothing():
-            result = self._descend(steps, progress)
-        self.version += 1
-        return result
-
-    @torch.no_grad()
     def assess(self) -> dict[str, float]:
         """The same numbers over all set-aside transitions, under their own names; empty if there are none."""
         count = len(self.held_out)
@@ -128,7 +116,7 @@ class Offline(OffPolicy):
         return torch.stack(losses).detach()
 
     @override
-    def report(self, means: Sequence[Any]) -> dict[str, Any]:
+    def report(self, means: Sequence[float]) -> dict[str, float]:
         return dict(zip(self.reported, means, strict=True))
 
     def log_prob_of(self, outputs: torch.Tensor, batch: Transitions) -> torch.Tensor:

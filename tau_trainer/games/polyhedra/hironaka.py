@@ -28,7 +28,6 @@ from tau_trainer.games.polyhedra.matches import MatchSettings, Rho, rho_matrix
 from tau_trainer.games.polyhedra.players import AGENTS, HOSTS, Player, Role, View, found
 from tau_trainer.games.polyhedra.rules import Rules
 from tau_trainer.games.polyhedra.sides import Hironaka
-from tau_trainer.runs.callbacks import Callbacks
 from tau_trainer.runs.collector import Conclusion
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import RunSettings, TrainerSettings
@@ -36,6 +35,7 @@ from tau_trainer.specs import Json
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import PolicyEntry
 from tau_trainer.training.batched.run import CopiesCollector
+from tau_trainer.training.learning.learner import Shared
 
 NETWORK = "network"
 """Name of the policy among the players."""
@@ -80,7 +80,7 @@ class HironakaPlaying(Playing):
 
     env: Hironaka
 
-    def __init__(self, settings: RunSettings, ranks: Ranks, callbacks: Callbacks) -> None:
+    def __init__(self, settings: RunSettings, ranks: Ranks, shared: Shared) -> None:
         roles: tuple[Role, Role] = ("host", "agent")
         players = {role: settings.behaviors[role].player for role in roles}
         self._fixed: dict[Role, Player] = {
@@ -93,7 +93,7 @@ class HironakaPlaying(Playing):
             for role in roles
             if role not in self._fixed
         }
-        super().__init__(settings.model_copy(update={"behaviors": seated}), ranks, callbacks)
+        super().__init__(settings.model_copy(update={"behaviors": seated}), ranks, shared)
 
     @override
     def make_env(self, num_envs: int, seed: int, ranks: Ranks | None = None) -> BatchedEnv:
@@ -164,7 +164,7 @@ class HironakaCollector(CopiesCollector):
 
     @override
     def make_playing(self, settings: RunSettings, ranks: Ranks) -> HironakaPlaying:
-        return HironakaPlaying(settings, ranks, self.run.callbacks)
+        return HironakaPlaying(settings, ranks, self.shared)
 
     @override
     def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from tau_trainer.algorithms.base import Setup, TensorCopies
-from tau_trainer.algorithms.batched import make_learner
+from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
+from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.envs.batched import Draws
 from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
@@ -189,7 +189,8 @@ def player_of(role: Role, name: str, results_dir: str = "results") -> Player:
     env = make(played.name, 1, **played.arguments)
     assert isinstance(env, Hironaka)
     spec = spec_of(role, env.observation_space, env.action_space)
-    learner = make_learner(Setup(spec, policy, 0, learns=False, copies=TensorCopies(1, 1)))
+    learner = make_algorithm(Setup(spec, policy, 0, learns=False, copies=TensorCopies(1, 1)))
+    assert isinstance(learner, GradientAlgorithm)
     latest = latest_checkpoint(RunFolder(folder, resumed=True).checkpoints, role)
     if latest.checkpoint is None:
         raise CheckpointError(f"--{role} {name}: the run has saved no {role}; name one that has")

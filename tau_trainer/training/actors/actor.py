@@ -190,7 +190,8 @@ class _Actor(Coordinator):
             self._task.cancel()
 
     def _agent(self, spec: BehaviorSpec) -> TauAgent:
-        return TauAgent(self._pusher(spec), spec, self._batcher)
+        pusher = self._pusher(spec)
+        return TauAgent(pusher, spec, self._batcher, pusher.hand_over)
 
     def _pusher(self, spec: BehaviorSpec) -> Pusher:
         """The pusher of a behavior. Waits for the trainer's weights, because no agent acts before. Raises GoneError."""

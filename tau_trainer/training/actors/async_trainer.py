@@ -3,7 +3,7 @@
 Actors push into a bounded channel; an actor that finds it full waits. The trainer takes pushes in the order of arrival
 and learns from them: with as many gradient steps as ``samples_per_update`` allows, or rollout by rollout, so that the
 side that is ahead waits (:mod:`.pace`). In lock step, :class:`.Rounds` decides what is learned from and when. The
-update is the algorithm's own, the same as everywhere (:class:`~tau_trainer.training.learning.learner.Learner`).
+update is the same as everywhere (:class:`~tau_trainer.training.learning.learner.Learner`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tau_trainer.remote.process import Publisher
 from tau_trainer.settings import AsyncTrainerSettings
 from tau_trainer.training.actors.pace import Pace, Push, ReplayPace, RolloutPace
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.loop import UpdateLoop
 
 
 class Manager(Protocol):
@@ -42,16 +43,17 @@ class AsyncTrainer:
         recorded: its figures.
     """
 
-    def __init__(self, learner: Learner, settings: AsyncTrainerSettings, weights: Publisher, manager: Manager) -> None:
+    def __init__(self, loop: UpdateLoop, settings: AsyncTrainerSettings, weights: Publisher, manager: Manager) -> None:
         """The learner must have its weights already.
 
         Args:
-            learner: has its counters already if a run is resumed.
+            loop: makes the updates of a learner, which has its counters already if a run is resumed.
             settings: ``async_trainer``.
             weights: place to publish the newest weights.
             manager: runs what is due after updates.
         """
-        self.learner = learner
+        self.learner = learner = loop.learner
+        self._loop = loop
         self.weights = weights
         self.pace: Pace = (RolloutPace if learner.algorithm.rollout_size else ReplayPace)(learner, settings)
         self.recorded = learner.progress.gather()
@@ -83,10 +85,11 @@ class AsyncTrainer:
         while self.pace.full(self._queue, push.actor) and not self._open:
             self._room.clear()
             await self._room.wait()
-        self._raise()
+        if self.learner.error is not None:
+            raise self.learner.error
         if not rollouts:
             self._take(push)
-        elif (bound := self.learner.bound).reached:
+        elif (bound := self._loop.bound).reached:
             await bound.wait(lambda: self._open or self.learner.error is not None)
 
     def _take(self, push: Push) -> None:
@@ -156,10 +159,6 @@ class AsyncTrainer:
         """Number of decisions that it still needs."""
         return 0 if self.over else self.learner.progress.max_steps - self.learner.progress.decisions
 
-    def _raise(self) -> None:
-        if self.learner.error is not None:
-            raise self.learner.error
-
     # -- learning
 
     async def take_in(self, push: Push, *, anew: bool) -> None:
@@ -183,7 +182,7 @@ class AsyncTrainer:
                 steps = self.pace.steps(sum(push.samples for push in pushes), self._queue)
                 if pushes or steps:
                     tasks.add(asyncio.create_task(self._learn(self._work(pushes, steps), pushes)))
-                    while len(tasks) >= self.learner.bound.abreast:
+                    while len(tasks) >= self._loop.bound.abreast:
                         await _one_of(tasks)
                 elif self.pace.ending:  # the remaining pushes cannot complete a rollout
                     break
@@ -219,7 +218,7 @@ class AsyncTrainer:
     async def _learn(self, work: Work, pushes: Sequence[Push]) -> None:
         progress = self.learner.progress
         # Actors get the policies in the middle of an update from a rollout, but not in lock step.
-        await self.learner.update(work, self._write if self.pace.rollouts and not self._in_rounds else None)
+        await self._loop.update(work, self._write if self.pace.rollouts and not self._in_rounds else None)
         self._take_out(pushes)
         # Count from the previous update's end: others may have ended while this one ran.
         (before, seconds), self._learned = self._learned, (progress.opts, progress.update_seconds)
@@ -256,11 +255,6 @@ class AsyncTrainer:
         """Publish a policy. The learner's thread may call this during an update."""
         self.pace.published(policy.version)
         self.weights.write(policy.weights, policy.version, self.learner.progress.opts)
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """The figures that border's trainer prints, and the lag, since this process started."""
-        return self.recorded.lines()
 
 
 async def _one_of(tasks: set[asyncio.Task[None]]) -> None:

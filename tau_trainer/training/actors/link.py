@@ -107,7 +107,9 @@ class ActorContext:
                     "use execution: sync"
                 )
             weights = self.place.newest(layout_of(learner.policy.weights))
-            trainer = self.trainers[learner.name] = AsyncTrainer(learner, self.own, weights, self._manager)
+            trainer = self.trainers[learner.name] = AsyncTrainer(
+                self.pool.loops[learner.name], self.own, weights, self._manager
+            )
         return {
             "name": learner.name,
             "weights": trainer.weights.reference,

@@ -277,7 +277,7 @@ class ActorManager(ParallelTrainer[ActorPair], Manager):
 
     def figures(self) -> list[str]:
         """The figures that border's trainer prints at its end, for each behavior and each actor."""
-        lines = [f"{trainer.learner.name}: {', '.join(trainer.figures)}" for trainer in self.trainers]
+        lines = [f"{trainer.learner.name}: {', '.join(trainer.recorded.lines())}" for trainer in self.trainers]
         for actor in self.pairs:
             seconds, samples = actor.seconds, actor.tally.decisions
             speed = f"{samples / seconds:,.0f} samples/s, {seconds:.1f} s" if seconds else actor.state.value

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.base import Setup, TensorCopies
-from tau_trainer.algorithms.batched import make_learner
+from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
+from tau_trainer.algorithms.gradient import GradientAlgorithm
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.collection.batched import UNSEEN, BatchedCollector, Scores
 from tau_trainer.envs.batched.checking import check_first_steps
@@ -24,16 +23,16 @@ from tau_trainer.envs.batched.draws import seeds_of
 from tau_trainer.envs.batched.registry import make
 from tau_trainer.errors import CheckpointError, SettingsError
 from tau_trainer.memory import TensorRollout, Work
-from tau_trainer.metrics import keys
+from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.metrics.summary import Statistics
 from tau_trainer.plugins import is_place
-from tau_trainer.runs.callbacks import NOBODY, Callbacks, UpdateInfo
 from tau_trainer.settings import RunSettings
 from tau_trainer.specs import Aggregation, Json
 from tau_trainer.training.batched.assignment import assigned
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.players import FixedPlayer
-from tau_trainer.training.batched.policies import EpisodeStatistics, PolicyEntry, joined
+from tau_trainer.training.batched.policies import CopiesLearner, EpisodeStatistics, PolicyEntry, joined
+from tau_trainer.training.learning.learner import Shared
 
 _LONGEST_ROUND = 4
 """Longest round, as a multiple of the longest horizon.
@@ -57,29 +56,32 @@ class Playing:
     Args:
         settings: with a seed.
         ranks: who trains together; each has its share of the copies.
-        callbacks: hear of updates.
+        shared: of its learners; None: nobody hears of them.
 
     Raises:
         SettingsError: it cannot start.
     """
 
-    def __init__(self, settings: RunSettings, ranks: Ranks | None = None, callbacks: Callbacks = NOBODY) -> None:
+    plays = False
+    """Whether nothing is learned, and counts start at 0."""
+
+    def __init__(self, settings: RunSettings, ranks: Ranks | None = None, shared: Shared | None = None) -> None:
         self.settings = settings
-        self._callbacks = callbacks
+        self.shared = shared or Shared(MetricsHub())
         self.ranks = ranks or Ranks()
         if is_place("batched", settings.played.name):  # written by the user
             check_first_steps(settings.played.name, self._few)
         self.env = self.make_env(settings.played.num_envs, settings.seed, self.ranks)
         agents_of = assigned(settings.behaviors, self.env.agents)
         self.policies = [self.make_seat(name, agents) for name, agents in agents_of.items()]
-        self.learning = [entry for entry in self.policies if entry.learns]
+        self.learning = [entry for entry in self.policies if entry.settings.learns]
         self.collector = BatchedCollector(
             self.env,
             {entry.name: (entry.actor, entry.agents) for entry in self.policies},
             kept=[entry.name for entry in self.learning],
         )
         self.learning_seconds = 0.0
-        self._chunk = math.gcd(*(entry.learner.horizon for entry in self.learning))
+        self._chunk = math.gcd(*(entry.learner.algorithm.horizon for entry in self.learning))
         self._clock = (0, 0.0)
         self._check_rounds()
 
@@ -141,11 +143,14 @@ class Playing:
             ranks=self.ranks,
             copies=TensorCopies(self.copies, len(agents)),
         )
-        algorithm = make_learner(setup)
-        return PolicyEntry(name, settings, agents, spec, actor_of(algorithm, env.action_space), algorithm)
+        algorithm = make_algorithm(setup)
+        assert isinstance(algorithm, GradientAlgorithm)
+        entry = PolicyEntry(name, settings, agents, spec, actor_of(algorithm, env.action_space))
+        entry.network = CopiesLearner(entry, setup, algorithm, self)
+        return entry
 
     def _check_rounds(self) -> None:
-        horizons = {entry.name: entry.learner.horizon for entry in self.learning}
+        horizons = {entry.name: entry.learner.algorithm.horizon for entry in self.learning}
         if math.lcm(*horizons.values()) > _LONGEST_ROUND * max(horizons.values()):
             named = ", ".join(f"{name} every {steps}" for name, steps in horizons.items())
             raise SettingsError(
@@ -173,7 +178,7 @@ class Playing:
         self.collector.deterministic = {
             entry.name
             for entry in self.learning
-            if entry.learner.network.exploration is not None or entry.settings.network_settings.deterministic
+            if entry.learner.policy.explores or entry.settings.network_settings.deterministic
         }
 
     def share_weights(self) -> None:
@@ -182,10 +187,11 @@ class Playing:
             return
         self._lead(Playing.share_weights)
         for entry in self.learning:
-            arrays, metadata = entry.learner.state()
+            arrays, metadata = entry.learner.handle.state()
             tensors = {name: self.ranks.copied(torch.from_numpy(np.array(arrays[name]))) for name in sorted(arrays)}
             if not self.ranks.first:
-                entry.learner.load({name: values.numpy() for name, values in tensors.items()}, metadata, fresh=False)
+                found = {name: values.numpy() for name, values in tensors.items()}
+                entry.learner.handle.load(found, metadata, fresh=False)
 
     def advance(self) -> None:
         """Play, and update the policies that have a complete rollout."""
@@ -196,33 +202,28 @@ class Playing:
 
     def play(self) -> dict[str, TensorRollout]:
         """Experience of the policies that learn since the last call, by policy."""
-        return self.collector.collect(self._chunk)
+        rollouts = self.collector.collect(self._chunk)
+        self._count_steps()
+        return rollouts
+
+    def _count_steps(self) -> None:
+        for entry in self.learning:
+            entry.learner.progress.decisions = self.steps_of(entry)
 
     def due(
         self, rollouts: Mapping[str, TensorRollout], progress: float
     ) -> Iterator[tuple[PolicyEntry, Callable[[], None]]]:
         """Policies that have enough experience for an update now, each with the function that runs it."""
         for entry in self.learning:
-            if entry.stopped:
+            if entry.learner.stopped:
                 continue
             entry.waiting.append(rollouts[entry.name])
-            if len(entry.waiting) * self._chunk >= entry.learner.horizon:
+            if len(entry.waiting) * self._chunk >= entry.learner.algorithm.horizon:
                 yield entry, lambda entry=entry: self._learn(entry, progress)  # type: ignore[misc]
 
     def _learn(self, entry: PolicyEntry, progress: float) -> None:
-        callbacks, info = self._callbacks, UpdateInfo(entry.name, entry.updates, self.steps_of(entry))
-        callbacks.tell("on_update_begin", info)
-        begun = time.perf_counter()
-        statistics = entry.learner.update(Work({}, tensors=joined(entry.waiting)), progress, None)
-        entry.metrics.append(statistics)
+        self.learning_seconds += entry.learner.update(Work({}, tensors=joined(entry.waiting)), progress).seconds
         entry.waiting.clear()
-        entry.updates += 1
-        seconds = time.perf_counter() - begun
-        self.learning_seconds += seconds
-        if "on_update_end" in callbacks.wanted:  # the device is waited for
-            numbers = {name: float(values) for name, values in statistics.items()}
-            info = replace(info, version=entry.updates, statistics=numbers, seconds=seconds)
-            callbacks.tell("on_update_end", info)
 
     def count_episodes(self) -> dict[str, EpisodeStatistics]:
         """Episodes that ended since the last call, on all ranks, by policy.
@@ -307,14 +308,16 @@ class Playing:
             for prefix in ("scores.", _MEMORY)
         )
         self.collector.go_on(steps, read, scores, states)
+        self._count_steps()
 
     def state(self) -> dict[str, Any]:
         """The full state for an exact resume: tensors and plain values."""
         policies = {}
         for entry in self.learning:
-            arrays, metadata = entry.learner.state()
+            arrays, metadata = entry.learner.handle.state()
             tensors = {name: torch.from_numpy(np.array(values)) for name, values in arrays.items()}
-            policies[entry.name] = {"tensors": tensors, "facts": dict(metadata), **entry.counts()}
+            policies[entry.name] = {"tensors": tensors, "facts": dict(metadata), **entry.learner.counts()}
+            policies[entry.name]["mean_return"] = entry.mean_return
         return {"policies": policies, "copies": self.copies_state(), "steps": self.collector.steps}
 
     def load(self, found: Json) -> None:
@@ -327,8 +330,8 @@ class Playing:
         for entry in self.learning:
             known = found["policies"][entry.name]
             arrays = {name: values.numpy() for name, values in known["tensors"].items()}
-            entry.learner.load(arrays, known["facts"], fresh=False)
-            entry.go_on(known)
+            entry.learner.handle.load(arrays, known["facts"], fresh=False)
+            entry.learner.count_on(known, known["mean_return"])
         self.load_copies(found["steps"], found["copies"])
 
     def restart_clock(self) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from typing_extensions import override
 
 from tau_trainer import plugins
 from tau_trainer.algorithms.ranks import Ranks
-from tau_trainer.errors import LearnerError, NonFiniteError, SettingsError
+from tau_trainer.errors import LearnerError, SettingsError
 from tau_trainer.evaluation.batched import BatchedEvaluation
 from tau_trainer.metrics import BehaviorSnapshot, keys
 from tau_trainer.runs.callbacks import EvaluationInfo
@@ -23,9 +22,9 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.settings.tasks import Compile
 from tau_trainer.training.batched.compiling import choose
 from tau_trainer.training.batched.playing import Playing
-from tau_trainer.training.batched.policies import PolicyEntry
-from tau_trainer.training.batched.saved import SavedEntry, restore_copies
+from tau_trainer.training.batched.policies import CopiesLearner, copies_in
 from tau_trainer.training.checkpointing import Checkpointer
+from tau_trainer.training.learning.learner import Shared
 
 
 class CopiesCollector(Collector):
@@ -41,11 +40,10 @@ class CopiesCollector(Collector):
         self.check(settings)
         self.settings, self.run = settings, run
         self.playing = self.make_playing(settings, ranks or Ranks())
-        networks = [
-            SavedEntry(entry, self.playing, run) for entry in self.playing.policies if entry.settings.player is None
-        ]
+        self.playing.plays = run.plays
+        networks = [entry.network for entry in self.playing.policies if entry.network is not None]
         self.saved = [network for network in networks if network.settings.learns]
-        """The policies that learn, as checkpoints see them."""
+        """The policies that learn."""
         self.checkpointer = Checkpointer(run, None if run.folder.resumed or run.plays else InitialWeights(settings))
         compiled = self._begin(networks)
         self.playing.share_weights()
@@ -56,13 +54,8 @@ class CopiesCollector(Collector):
         """Whether steps are compiled, which may change the last bit of a number."""
         self.playing.restart_clock()
         self._first = self._flushed = self._saved = self._evaluated = self.steps
-        for entry in self.playing.learning:
-            run.hub.begin(
-                entry.name,
-                step=self.playing.steps_of(entry),
-                max_steps=self._most_of(entry),
-                hyperparameters=entry.settings.model_dump(mode="json"),
-            )
+        for learner in self.saved:
+            learner.announce()
 
     @staticmethod
     def check(settings: RunSettings) -> None:
@@ -71,9 +64,14 @@ class CopiesCollector(Collector):
 
     def make_playing(self, settings: RunSettings, ranks: Ranks) -> Playing:
         """Make the copies and their policies."""
-        return Playing(settings, ranks, self.run.callbacks)
+        return Playing(settings, ranks, self.shared)
 
-    def _begin(self, networks: Sequence[SavedEntry]) -> Compile | None:
+    @property
+    def shared(self) -> Shared:
+        """The objects that the learners share."""
+        return Shared(self.run.hub, callbacks=self.run.callbacks)
+
+    def _begin(self, networks: Sequence[CopiesLearner]) -> Compile | None:
         """Go on from the newest checkpoint set, or start as the settings say. Raises CheckpointError.
 
         Returns:
@@ -82,7 +80,8 @@ class CopiesCollector(Collector):
         """
         found = self.checkpointer.newest([saved.name for saved in self.saved], together=True)
         if found and not self.run.plays:
-            restore_copies(self.playing, found)
+            first = found[self.saved[0].name]
+            self.playing.load_copies(first.manifest["steps"], copies_in(first.tensors))
         for network in self.saved if found else networks:
             self.checkpointer.register(network, [network.name for network in networks])
         if not found or self.run.plays or self.settings.compile != "auto":
@@ -100,10 +99,6 @@ class CopiesCollector(Collector):
         if said:
             self.run.hub.event("compiled", message=said)
         return compiled
-
-    def _most_of(self, entry: PolicyEntry) -> int:
-        """Decisions of one policy in the whole run."""
-        return self.max_steps * len(entry.agents) // self.playing.env.num_agents
 
     @property
     @override
@@ -126,12 +121,12 @@ class CopiesCollector(Collector):
         """Whether all decisions are made, or all policies that learn have reached their criterion."""
         if self.run.plays:
             return False
-        return self.steps >= self.max_steps or all(entry.stopped for entry in self.playing.learning)
+        return self.steps >= self.max_steps or all(learner.stopped for learner in self.saved)
 
     @override
     def announce(self) -> None:
         """Say where the run ends, if that is not at ``max_steps``: only whole rounds are played."""
-        steps = math.lcm(*(entry.learner.horizon for entry in self.playing.learning))
+        steps = math.lcm(*(learner.algorithm.horizon for learner in self.saved))
         whole = steps * self.playing.copies * self.playing.env.num_agents
         rounds = math.ceil(self.max_steps / whole)
         if self.max_steps % whole:
@@ -178,19 +173,9 @@ class CopiesCollector(Collector):
         return interval > 0 and self.steps // interval > last // interval
 
     def flush(self) -> None:
-        """Read the counts from the device, and pass them to the recorders.
-
-        Raises:
-            NonFiniteError: the weights of a policy have become NaN or infinite.
-        """
+        """Read the counts from the device, and pass them to the recorders."""
         hub, playing = self.run.hub, self.playing
-        learned_enough = {entry.name for entry in playing.learning if entry.stopped}
         ended = playing.count_episodes()
-        for entry in playing.learning:
-            if entry.stopped and entry.name not in learned_enough:
-                steps = playing.steps_of(entry)
-                message = entry.returns.sentence(entry.name, steps)
-                hub.event("criterion", behavior=entry.name, step=steps, message=message)
         self._flushed = self.steps
         for key, value in playing.speeds().items():
             hub.keep(key, value)
@@ -199,17 +184,7 @@ class CopiesCollector(Collector):
                 episodes = ended[entry.name]
                 hub.carry(entry.name, {keys.CUMULATIVE_REWARD: episodes.returns})
                 hub.add(entry.name, keys.EPISODE_LENGTH, episodes.mean_length)
-            numbers = {name: values.cpu().numpy() for name, values in entry.take_metrics().items()}
-            if wrong := next((name for name, values in numbers.items() if not np.isfinite(values).all()), None):
-                raise NonFiniteError(
-                    f"policy '{entry.name}': {wrong} became NaN or infinite; earlier checkpoints are kept. "
-                    "Lower its learning_rate or the size of the rewards."
-                )
-            for name, values in numbers.items():
-                hub.add(entry.name, name, values)
-            summary = hub.flush(entry.name, playing.steps_of(entry), training=not self.done)
-            for sentence in entry.reward_scale.found(summary.statistics):
-                hub.warning(sentence, behavior=entry.name)
+            entry.learner.progress.flush(training=not self.done)
 
     def _evaluate(self, *, last: bool = False) -> Mapping[str, Mapping[str, float]]:
         """Play evaluation episodes during or after learning; stop early if the user asks to end or hurry.
@@ -218,7 +193,7 @@ class CopiesCollector(Collector):
             See :meth:`scores`.
         """
         self._evaluated = self.steps
-        infos = {entry.name: self._info(entry) for entry in self.playing.learning}
+        infos = {each.name: EvaluationInfo(each.name, each.version, each.decisions) for each in self.saved}
         for info in infos.values():
             self.run.callbacks.tell("on_evaluation_begin", info)
         scores = self.scores((self.run.hurried if last else self.run.asked).is_set)
@@ -228,9 +203,6 @@ class CopiesCollector(Collector):
         for name, info in infos.items():
             self.run.callbacks.tell("on_evaluation_end", replace(info, scores=scores.get(name, {})))
         return scores
-
-    def _info(self, entry: PolicyEntry) -> EvaluationInfo:
-        return EvaluationInfo(entry.name, entry.updates, self.playing.steps_of(entry))
 
     def scores(self, stopped: Callable[[], bool]) -> dict[str, dict[str, float]]:
         """Current scores of every policy, by metric key; without those that were stopped too early."""
@@ -249,23 +221,19 @@ class CopiesCollector(Collector):
 
     @override
     def conclude(self) -> Conclusion:
-        exports: list[Export] = []
+        exports, chosen = list[Export](), dict[str, str]()
         found: Mapping[str, Mapping[str, float]] = {}
-        if self.run.error is None and not self.run.hurried.is_set():
-            if self.settings.evaluation.episodes:
-                found = self._evaluate(last=True)
-                for entry in self.playing.learning:
-                    self.run.hub.flush(entry.name, self.playing.steps_of(entry), training=False)
-            for saved in self.saved:
-                model = saved.model()
-                if model is not None:
-                    reward = found.get(saved.name, {}).get(keys.EPISODE_RETURN)
-                    exports.append(Export(saved.name, model, saved.decisions, reward))
-        chosen = dict[str, str]()
-        for entry in self.playing.learning if self.run.error is None else ():
-            mean = found.get(entry.name, {}).get(keys.EPISODE_RETURN)
-            worth = "" if mean is None else f", with mean reward {mean:.3f}"
-            chosen[entry.name] = f"the last policy, after {self.playing.steps_of(entry):,} decisions{worth}"
+        hurried = self.run.hurried.is_set()
+        if self.run.error is None and not hurried and self.settings.evaluation.episodes:
+            found = self._evaluate(last=True)
+            for learner in self.saved:
+                self.run.hub.flush(learner.name, learner.decisions, training=False)
+        for learner in self.saved if self.run.error is None else ():
+            reward = found.get(learner.name, {}).get(keys.EPISODE_RETURN)
+            worth = "" if reward is None else f", with mean reward {reward:.3f}"
+            chosen[learner.name] = f"the last policy, after {learner.decisions:,} decisions{worth}"
+            if not hurried and (model := learner.model()) is not None:
+                exports.append(Export(learner.name, model, learner.decisions, reward))
         files = self.evaluation.write_trace(self.run.folder.path)
         return Conclusion(exports, files=files, chosen=chosen)
 
@@ -276,7 +244,7 @@ class CopiesCollector(Collector):
             BehaviorSnapshot(
                 entry.name,
                 self.playing.steps_of(entry),
-                self._most_of(entry),
+                self.max_steps * len(entry.agents) // self.playing.env.num_agents,
                 entry.episodes,
                 entry.mean_return,
                 entry.mean_length,
@@ -298,7 +266,7 @@ class CopiesCollector(Collector):
             parts = dict(zip(names, shares, strict=True))
         return {
             "time_shares": parts,
-            "policy_version": sum(entry.updates for entry in self.playing.policies),
+            "policy_version": sum(learner.version for learner in self.saved),
             "update_seconds": self.playing.learning_seconds,
             "figures": shown,
         }

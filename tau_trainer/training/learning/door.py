@@ -99,7 +99,7 @@ class Door:
             for name, learner in learners.items()
             if name not in playing
             and learner.spec.short_name not in self._saved
-            and not (learner.policy.version or learner.bound.outstanding)
+            and not (learner.policy.version or self._pool.loops[name].bound.outstanding)
         ]
         known = {learner.spec.short_name for learner in learners.values()}
         another_game = len(idle) == len(learners) and not any(spec.short_name in known for spec in shown)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tau_trainer.algorithms import Algorithm, OnBatch, Publish, State
+from tau_trainer.algorithms import Algorithm, Publish, State
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import CheckpointError
 from tau_trainer.memory import Work
@@ -34,9 +34,6 @@ class LearnerHandle(Protocol):
     def policy(self) -> Policy:
         """The newest whole policy; callable from any thread."""
 
-    def watch(self, on_batch: OnBatch) -> None:
-        """Call ``on_batch`` for the minibatches of all later updates, in the thread that calls :meth:`submit`."""
-
     def state(self) -> State:
         """The state that a checkpoint keeps. Raises LearnerError."""
 
@@ -56,19 +53,15 @@ class LocalLearner:
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         """Learn in this thread."""
         try:
-            stats = self._algorithm.update(work, progress, publish)
+            return self._algorithm.update(work, progress, publish)
         finally:
             work.release()
-        self._policy = self._algorithm.snapshot()
-        return stats
 
     def policy(self) -> Policy:
-        """The newest whole policy."""
+        """The newest whole policy, copied when it is first asked for."""
+        if self._policy.version != self._algorithm.version:
+            self._policy = self._algorithm.snapshot()
         return self._policy
-
-    def watch(self, on_batch: OnBatch) -> None:
-        """Call ``on_batch`` for all later minibatches."""
-        self._algorithm.on_batch = on_batch
 
     def state(self) -> State:
         """The state that a checkpoint keeps."""
@@ -109,9 +102,6 @@ class MemberLearner:
     def policy(self) -> Policy:
         """The newest whole policy."""
         return self._snapshot()
-
-    def watch(self, on_batch: OnBatch) -> None:
-        """Do nothing: minibatches belong to the whole population, so they are not reported."""
 
     def state(self) -> State:
         """The state that a checkpoint keeps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -55,6 +56,7 @@ class PolicyTracker:
         self.returns = returns
         self.falls = False
         self._progress, self._validator, self._callbacks = progress, validator, callbacks
+        self._judging = threading.Lock()
         self._recent: list[Mapping[str, float]] = []
         self._newest: ScoredPolicy | None = None
         """The last policy that was validated or played."""
@@ -64,17 +66,19 @@ class PolicyTracker:
         """Number of decisions at which the next validation is due."""
 
     def validate_if_due(self, policy: Policy) -> Mapping[str, float]:
-        """Scores of a policy if a validation is due, otherwise empty. Call in the learner's thread."""
-        decisions = self._progress.decisions
-        if decisions < self._next or (self._validator is None and not self.falls):
-            return {}
-        self._next = validation_after(decisions, self._progress.max_steps)
-        if self._validator is None:
-            self._follow(policy)
-            return {}
-        self._recent = self._validate(policy, self._validator)
-        self.accuracies += [self.scores[keys.VALIDATION_ACCURACY]] if keys.VALIDATION_ACCURACY in self.scores else []
-        return self.scores
+        """Scores of a policy if a validation is due, otherwise empty. Call in the learner's threads."""
+        with self._judging:
+            decisions = self._progress.decisions
+            if decisions < self._next or (self._validator is None and not self.falls):
+                return {}
+            self._next = validation_after(decisions, self._progress.max_steps)
+            if self._validator is None:
+                self._follow(policy)
+                return {}
+            self._recent = self._validate(policy, self._validator)
+            known = keys.VALIDATION_ACCURACY in self.scores
+            self.accuracies += [self.scores[keys.VALIDATION_ACCURACY]] if known else []
+            return self.scores
 
     def _follow(self, policy: Policy) -> None:
         """Compare the waiting policy once half of its episodes have ended after it; then ``policy`` waits."""

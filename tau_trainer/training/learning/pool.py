@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,8 +27,8 @@ from tau_trainer.settings.run import learner_name
 from tau_trainer.specs import BehaviorSpec
 from tau_trainer.training.learning.group import LearnerGroup, Ranked
 from tau_trainer.training.learning.handles import LearnerHandle, LocalLearner, MemberLearner
-from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.loop import Shared, Watcher
+from tau_trainer.training.learning.learner import Learner, Shared
+from tau_trainer.training.learning.loop import UpdateLoop, Watcher
 from tau_trainer.training.learning.opponents import Opponents
 from tau_trainer.training.learning.parameter_server import ParameterServer
 from tau_trainer.training.learning.policy_tracker import Validator
@@ -57,6 +60,8 @@ class LearnerPool:
         ``watcher``: restores and saves learners; None: they are neither restored nor saved.
         """
         self.learners: dict[str, Learner] = {}
+        self.loops: dict[str, UpdateLoop] = {}
+        """By learner: what makes its updates."""
         self.shown: dict[str, BehaviorSpec] = {}
         """By learner: the behavior with all its sensors, as the first engine sent it."""
         self.batcher = DecisionBatcher()
@@ -75,7 +80,8 @@ class LearnerPool:
             initializer=torch.set_num_threads,
             initargs=(1,),
         )
-        self.shared = Shared(hub, self.executor, validator, plan.max_policy_age, callbacks, watcher)
+        self._watcher = watcher
+        self.shared = Shared(hub, validator, callbacks)
         """The objects that all learners share."""
 
     def of_pair(self, pair: int) -> list[Learner]:
@@ -92,9 +98,10 @@ class LearnerPool:
     def agent(self, pair: int, spec: BehaviorSpec) -> TauAgent:
         """The TauAgent of ``pair`` for a behavior. Raises as :meth:`learner`."""
         learner = self.learner(pair, spec)
+        hand_over = self.loops[learner.name].hand_over
         if learner.opponents is not None:
-            return self.self_play.agent(learner, spec, self.batcher)
-        return TauAgent(learner, spec, self.batcher)
+            return self.self_play.agent(learner, spec, self.batcher, hand_over)
+        return TauAgent(learner, spec, self.batcher, hand_over)
 
     def learner(self, pair: int, spec: BehaviorSpec) -> Learner:
         """The learner of a behavior for ``pair``, which the :class:`~.door.Door` has let in.
@@ -121,7 +128,7 @@ class LearnerPool:
     def forget(self, learner: Learner) -> None:
         """Remove a learner as if its behavior had never appeared. No agent may act for it, and no update may run."""
         name = learner.name
-        del self.learners[name], self.shown[name]
+        del self.learners[name], self.loops[name], self.shown[name]
         self._teams.pop(name, None)
         self.self_play.forget(name)
         for key in [key for key in self.batcher.actors if key[0] == name]:
@@ -160,37 +167,35 @@ class LearnerPool:
             learns=not self._plan.inference,
             images=order_of_recordings(self._plan.settings.collection),
             max_steps=self._plan.max_steps(spec.short_name),
+            on_batch=self.shared.callbacks.on_batch(name),
         )
         algorithm = make_algorithm(setup)
         if self._served:
             check_served(algorithm, spec)
         else:
             check_shared(algorithm, spec, self._plan.settings.devices)
-        learner = Learner(name, setup, algorithm, self._handle(name, setup, algorithm), self.shared)
+        learner = Learner(name, setup, algorithm, self.shared, self._handle(name, setup, algorithm))
         # Returns from other lessons or opponents are not comparable; with actors, the evaluator scores policies.
         lessons = any(isinstance(value, Curriculum) for value in self._plan.parameters.values())
         comparable = settings.self_play is None and not (lessons or self._plan.asynchronous)
         learner.tracker.falls = algorithm.falls and comparable and not settings.save_best_only
         if settings.self_play is not None and not self._plan.inference:
             learner.opponents = Opponents(settings.self_play, setup.seed, lambda: learner.policy, spec)
-        if self.shared.watcher is not None:
-            self.shared.watcher.appears(learner)
-        self._tell_steps(learner)
-        self.shared.hub.begin(
-            name,
-            step=learner.decisions,
-            max_steps=setup.decisions,
-            hyperparameters=settings.model_dump(mode="json"),
-        )
+        if self._watcher is not None:
+            self._watcher.appears(learner)
+        loop = self.loops[name] = UpdateLoop(learner, self.executor, self._plan.max_policy_age, self._watcher)
+        self._tell_steps(loop)
+        learner.announce()
         return learner
 
-    def _tell_steps(self, learner: Learner) -> None:
+    def _tell_steps(self, loop: UpdateLoop) -> None:
         """Report that gradient steps fill no time although ``steps_per_update`` is auto."""
-        plan, hyper = self._plan, learner.settings.hyperparameters
+        plan, learner = self._plan, loop.learner
+        hyper = learner.settings.hyperparameters
         if plan.inference or not isinstance(hyper, OffPolicyHyperparameters) or not hyper.auto:
             return
         repeatable = plan.deterministic or plan.lock_step
-        why = "the same seed must give the same run" if repeatable else "" if plan.asynchronous else learner.unfilled
+        why = "the same seed must give the same run" if repeatable else "" if plan.asynchronous else loop.unfilled
         if why:
             every = f"{hyper.decisions_per_step[1]:g}"
             text = f"steps_per_update: auto means {every} here, because {why}"
@@ -226,6 +231,10 @@ class LearnerPool:
                 else LearnerGroup(ranked, self.shared.hub.warning)
             )
         return self._processes[0]
+
+    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run ``work`` in a learner's thread, after earlier calls."""
+        return await asyncio.get_running_loop().run_in_executor(self.executor, work, *arguments)
 
     def figures(self) -> list[str]:
         """The final figures of a parameter server."""

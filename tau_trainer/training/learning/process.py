@@ -134,13 +134,10 @@ class RemoteLearner:
             "environment": list(setup.environment),
             "images": asdict(setup.images),
             "max_steps": setup.max_steps,
+            "batches": setup.on_batch is not None,
         }
         self._made, self._asking = False, threading.Lock()
-        self._on_batch: OnBatch | None = None
-
-    def watch(self, on_batch: OnBatch) -> None:
-        """Have the process report all later minibatches."""
-        self._on_batch = on_batch
+        self._on_batch = setup.on_batch
 
     def _ask(self, kind: str, data: Json, arrays: Arrays = NO_ARRAYS, takes: Takes = NO_TAKES) -> Message:
         with self._asking:
@@ -152,7 +149,7 @@ class RemoteLearner:
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
         """Have it learn; policies are published as they arrive."""
         data, arrays = work.sent()
-        data |= {"progress": progress, "publish": publish is not None, "batches": self._on_batch is not None}
+        data |= {"progress": progress, "publish": publish is not None}
 
         def hand_on(policy: Message) -> None:
             assert publish is not None
@@ -216,14 +213,13 @@ class _Host:
     def _done(self, asked: Message) -> tuple[str, dict[str, Any], Arrays]:
         kind, data, arrays = asked
         if kind == "make":
-            self._algorithms[data["learner"]] = _made(data, self._ranks)
+            self._algorithms[data["learner"]] = _made(data, self._ranks, self._batch if data["batches"] else None)
             return "made", {}, NO_ARRAYS
         algorithm = self._algorithms[data["learner"]]
         if kind == "update":
             # Small networks gain nothing from a second thread inside one operation.
             torch.set_num_threads(self._threads if algorithm.large else 1)
             publish = self._publish if data["publish"] else None
-            algorithm.on_batch = self._batch if data["batches"] else None
             stats = algorithm.update(Work.received(data, arrays), data["progress"], publish)
             return "updated", {"stats": stats, "version": algorithm.version}, algorithm.weights()
         if kind == "load":
@@ -239,12 +235,13 @@ class _Host:
         self._parent.say("batch", {"minibatches": minibatches, "statistics": statistics})
 
 
-def _made(data: Json, ranks: Ranks | None = None) -> Algorithm:
+def _made(data: Json, ranks: Ranks | None = None, on_batch: OnBatch | None = None) -> Algorithm:
     settings = trainer_type(data["trainer_type"]).settings.model_validate(data["settings"])
     spec = behavior_json.from_json(data["behavior"])
     numbers = data["seed"], data["reward_width"], data["device"]
     images = ImageOrder(**{**data["images"], "flat": tuple(data["images"]["flat"])})
     given: dict[str, Any] = {"images": images, "max_steps": data["max_steps"], "ranks": ranks or Ranks()}
+    given["on_batch"] = on_batch
     return make_algorithm(Setup(spec, settings, *numbers, tuple(data["environment"]), **given))
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from tau_trainer.collection.decisions import Actor, DecisionBatcher, TauAgent
+from tau_trainer.collection.decisions import Actor, DecisionBatcher, HandOver, TauAgent
 from tau_trainer.columns import Column, ColumnTable, Rows
 from tau_trainer.memory import StepFacts
 from tau_trainer.metrics import MetricsHub, keys
@@ -111,8 +111,10 @@ class SelfPlaySide:
 class TeamAgent(TauAgent):
     """Acts for one team: like any TauAgent while it learns, otherwise as a ghost."""
 
-    def __init__(self, play: SelfPlay, side: SelfPlaySide, spec: BehaviorSpec, batcher: DecisionBatcher) -> None:
-        super().__init__(side.learner, spec, batcher)
+    def __init__(
+        self, play: SelfPlay, side: SelfPlaySide, spec: BehaviorSpec, batcher: DecisionBatcher, hand_over: HandOver
+    ) -> None:
+        super().__init__(side.learner, spec, batcher, hand_over)
         self._play, self._side = play, side
         self._asked = True
         """Whether the team was learning when the agents that wait for an answer asked."""
@@ -214,7 +216,7 @@ class SelfPlay:
         self._queue: deque[int] = deque()
         self._warned = False
 
-    def agent(self, learner: Learner, spec: BehaviorSpec, batcher: DecisionBatcher) -> TeamAgent:
+    def agent(self, learner: Learner, spec: BehaviorSpec, batcher: DecisionBatcher, hand_over: HandOver) -> TeamAgent:
         """The TauAgent of a team in one environment; ``learner`` has opponents."""
         rivals, team = learner.opponents, spec.team
         assert rivals is not None
@@ -231,7 +233,7 @@ class SelfPlay:
             rivals.join(team)
             side.ghosts[team] = Ghost(side, team)
             self.lineups[self.lineup][learner.name, team] = rivals.current[team]
-        agent = TeamAgent(self, side, spec, batcher)
+        agent = TeamAgent(self, side, spec, batcher, hand_over)
         side.agents.append(agent)
         agent.change()
         return agent

@@ -43,9 +43,12 @@ class PairsCollector(Collector):
         DataError, SettingsError, CheckpointError: it cannot start.
     """
 
+    command = subject = ""
+
     def __init__(self, plan: RunPlan, run: Run, machines: Machines | None = None) -> None:
         """``machines``: the nodes for actors and for learners that learn together; None: this machine."""
         self.plan, self.run = plan, run
+        self.command, self.subject = plan.command, plan.subject
         self.baselines: Mapping[str, BaselineScore] | None = None
         """Baselines to compare policies with, once they are computed."""
         self._loop = asyncio.Runner()
@@ -74,11 +77,6 @@ class PairsCollector(Collector):
 
     @property
     @override
-    def command(self) -> str:
-        return self.plan.command
-
-    @property
-    @override
     def steps(self) -> int:
         """Decisions of all pairs, including earlier sessions of a resumed run and pairs that only those had."""
         return self.coordinator.gone + sum(pair.tally.decisions for pair in self.parallel.pairs)
@@ -101,11 +99,6 @@ class PairsCollector(Collector):
     @override
     def learned(self) -> bool:
         return any(learner.progress.updates for learner in self.learners)
-
-    @property
-    @override
-    def subject(self) -> str:
-        return self.plan.subject
 
     @property
     @override
@@ -161,13 +154,13 @@ class PairsCollector(Collector):
             "decisions_per_second": self._speeds.of_run(self.steps),
             "policy_version": sum(learner.progress.updates for learner in learners),
             "policy_age": max((learner.progress.policy_age for learner in learners), default=0.0),
-            "held_seconds": sum(learner.bound.held_seconds for learner in learners),
+            "held_seconds": sum(loop.bound.held_seconds for loop in self.coordinator.pool.loops.values()),
             "update_seconds": sum(learner.progress.update_seconds for learner in learners),
             "columns": self.plan.task.columns if self.plan.task is not None else (),
             "validation_accuracy": max((accuracy for accuracy in accuracies if accuracy is not None), default=None),
             "baselines": self.baselines,
             "lessons": self.coordinator.lessons.sentences,
-            "figures": tuple(figure for trainer in actors for figure in trainer.figures),
+            "figures": tuple(figure for trainer in actors for figure in trainer.recorded.lines()),
             "message": next((pair.absent for pair in self.parallel.pairs if pair.absent), None),
         }
 
@@ -235,12 +228,12 @@ class PairsCollector(Collector):
         at_once = self.run.hurried.is_set()
         if self.actors is not None:
             await self.actors.join(at_once=at_once)
-        for learner in self.learners:
+        for loop in self.coordinator.pool.loops.values():
             if at_once:
-                learner.give_up()
-            await learner.drain()
-            if learner.error is not None and not self.parallel.failures:
-                self.run.fail(learner.error)
+                loop.give_up()
+            await loop.drain()
+            if loop.learner.error is not None and not self.parallel.failures:
+                self.run.fail(loop.learner.error)
         if self.actors is not None:
             if self.run.asked.is_set() and not at_once:
                 await (
@@ -289,7 +282,7 @@ class PairsCollector(Collector):
         if self.run.hurried.is_set() or self.coordinator.scorer is None:
             return
         try:
-            scores = await learner.in_thread(learner.tracker.validate_last, learner.policy)
+            scores = await self.coordinator.pool.in_thread(learner.tracker.validate_last, learner.policy)
             self.run.hub.add_all(learner.name, scores)
         except Exception as error:
             name = type(error).__name__
@@ -340,7 +333,7 @@ class PairsCollector(Collector):
             policy = learner.name, learner.policy.version, learner.decisions
             if scorer is not None:
                 tell("on_evaluation_begin", EvaluationInfo(*policy))
-            candidates.append(await learner.in_thread(work))
+            candidates.append(await self.coordinator.pool.in_thread(work))
             if scorer is not None:
                 found = candidates[-1].evaluation
                 scores = {} if found is None else {"accuracy": found.accuracy, "reward": found.reward}
@@ -373,7 +366,10 @@ class PairsCollector(Collector):
 
     async def _supervise(self) -> None:
         """Raises errors that end the whole run: a failed export check, a stall."""
-        watching = asyncio.create_task(watch(lambda: self.parallel.active, lambda: self.learners, self.plan.stall_s))
+        loops = self.coordinator.pool.loops
+        watching = asyncio.create_task(
+            watch(lambda: self.parallel.active, lambda: list(loops.values()), self.plan.stall_s)
+        )
         checks = self.coordinator.export_checks
         try:
             while True:

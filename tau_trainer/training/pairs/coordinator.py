@@ -199,8 +199,8 @@ class RunCoordinator(Coordinator, Watcher):
         shown = {spec.short_name: None for pair in self.here for spec in pair.environment.specs.values()}
         self.checkpointer.register(learner, shown)
         if plan.inference:
-            if plan.settings.checkpoint_settings.export == "best":
-                learner.play_best()
+            if plan.settings.checkpoint_settings.export == "best" and learner.tracker.best is not None:
+                learner.act_with(learner.tracker.best.policy)
             return
         if not learner.algorithm.exports or (plan.population and self.export_checks):
             return  # members of a population are of one shape
@@ -226,9 +226,9 @@ class RunCoordinator(Coordinator, Watcher):
         """
         due = any(self.checkpointer.due(learner) for learner in self.learners)
         if due:
-            for learner in self.learners:
-                await learner.drain()
-                learner.memory.clear()
+            for loop in self.pool.loops.values():
+                await loop.drain()
+                loop.learner.memory.clear()
             self._generation += 1
             await self.save(self.learners)
         return due
@@ -256,17 +256,17 @@ class RunCoordinator(Coordinator, Watcher):
             "self_play": self.pool.self_play.state(),
         }
         for group in [learners] if self.plan.deterministic and learners else [[learner] for learner in learners]:
-            await group[-1].in_thread(self.checkpointer.writing(group, content, self.lessons.numbers))
+            await self.pool.in_thread(self.checkpointer.writing(group, content, self.lessons.numbers))
 
     @override
     async def evaluate(self, pair: Pair) -> None:
         """Score the pair's current policy."""
         for learner in self.pool.of_pair(pair.id):
-            await learner.drain()
+            await self.pool.loops[learner.name].drain()
             if self.scorer is not None:
                 policy = learner.name, learner.policy.version, learner.decisions
                 self.run.callbacks.tell("on_evaluation_begin", EvaluationInfo(*policy))
-                scores = await learner.in_thread(self.scorer.quick_scores, learner.policy)
+                scores = await self.pool.in_thread(self.scorer.quick_scores, learner.policy)
                 self.run.callbacks.tell("on_evaluation_end", EvaluationInfo(*policy, scores))
                 if keys.VALIDATION_ACCURACY in scores:
                     self.accuracies[pair.id] = scores[keys.VALIDATION_ACCURACY]

@@ -203,7 +203,7 @@ class PopulationTrainer(ParallelTrainer[Pair]):
         for pair in self._learning:
             statistics = {name: values[pair.id] for name, values in numbers.items()}
             self._members[pair.id].stats = statistics | {keys.TRAIN_SECONDS: share, keys.POLICY_AGE: 0.0}
-        await asyncio.gather(*(learner.update(_NOTHING) for learner in learners))
+        await asyncio.gather(*(self._pool.loops[learner.name].update(_NOTHING) for learner in learners))
         self._phases.end("policies and validation")
 
     async def _fail_frozen(self) -> None:

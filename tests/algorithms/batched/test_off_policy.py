@@ -11,8 +11,7 @@ from gymnasium import spaces
 from torch.utils._python_dispatch import TorchDispatchMode
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import Setup, TensorCopies
-from tau_trainer.algorithms.batched import make_learner
+from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.off_policy.base import OffPolicy
@@ -69,7 +68,7 @@ def learner_of(
         .on_tensors()
     )
     spec = spec_of("host", spaces.Box(-9.0, 9.0, (D,), np.float32), SPACES.get(space, SPACES["box"]))
-    learner = make_learner(Setup(spec, policy, seed, copies=TensorCopies(envs, A)))
+    learner = make_algorithm(Setup(spec, policy, seed, copies=TensorCopies(envs, A)))
     assert isinstance(learner, OffPolicy)
     return learner
 
@@ -495,9 +494,9 @@ def test_checkpoints_of_earlier_versions_go_on(network: dict[str, Any], masked: 
 
 
 def test_actions_that_it_cannot_learn_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"behaviors\.host: dqn chooses among discrete actions"):
+    with pytest.raises(SettingsError, match="behavior 'host': dqn chooses among discrete actions"):
         learner_of("dqn", "box")
-    with pytest.raises(SettingsError, match=r"behaviors\.host: td3 learns only continuous actions"):
+    with pytest.raises(SettingsError, match="behavior 'host': td3 learns only continuous actions"):
         learner_of("td3", "discrete")
 
 
@@ -518,14 +517,25 @@ class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize(("kind", "space"), CELLS)
-def test_an_update_does_not_wait_for_the_device(kind: str, space: str) -> None:
+def test_an_update_waits_for_the_device_only_when_all_its_steps_are_taken(
+    kind: str, space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     learner = learner_of(kind, space, terminal_share=0.2)
     actor, rollout = actor_of(learner, SPACES.get(space, SPACES["box"])), rollout_of(learner)
     learn(learner, rollout)
+    check, before = learner.check_finite, list[list[str]]()
+
+    def checked(losses: torch.Tensor) -> None:
+        before.append(list(waits.found))
+        check(losses)
+
+    monkeypatch.setattr(learner, "check_finite", checked)
     with Waits(learner) as waits:
         assert keys.MINIBATCHES in learn(learner, rollout)
+        there = len(waits.found)
         actor.act(rollout.after, rollout.after_mask)
-    assert not waits.found
+    assert before == [[]], "one check, and no wait before it"
+    assert 0 < there == len(waits.found), "acting waits for nothing"
 
 
 def test_learns_to_add_up() -> None:

@@ -12,8 +12,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.base import Setup, TensorCopies
-from tau_trainer.algorithms.batched import make_learner
+from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
 from tau_trainer.algorithms.batched.acting import ActionSpace, spec_of
 from tau_trainer.algorithms.batched.actors import SamplingActor, actor_of
 from tau_trainer.algorithms.gradient import GradientAlgorithm
@@ -51,7 +50,7 @@ def policy(kind: str, gamma: float = 0.9, network: dict[str, Any] | None = None,
 
 def learner_of(settings: TrainerSettings, space: ActionSpace, seed: int = 0) -> PPO:
     spec = spec_of("p", spaces.Box(-9.0, 9.0, (D,), np.float32), space)
-    learner = make_learner(Setup(spec, settings, seed, copies=TensorCopies(E, A)))
+    learner = make_algorithm(Setup(spec, settings, seed, copies=TensorCopies(E, A)))
     assert isinstance(learner, PPO)
     with torch.no_grad():  # values that begin at zero would hide mistakes
         drawn = torch.Generator().manual_seed(7)
@@ -429,7 +428,7 @@ def test_the_first_rollout_is_compared_with_the_policy_that_has_statistics() -> 
 def test_a_buffer_smaller_than_one_step_is_refused() -> None:
     settings = policy("ppo", buffer_size=7, batch_size=7)
     with pytest.raises(
-        SettingsError, match=r"behaviors.p: hyperparameters.buffer_size 7 is less than one step of 4 copies"
+        SettingsError, match=r"behavior 'p': hyperparameters.buffer_size 7 is less than one step of 4 copies"
     ):
         learner_of(settings, SPACES["discrete"])
 
@@ -489,9 +488,10 @@ def test_learns_to_add_up(kind: str) -> None:
         "optimizer": "adam",
     }
     settings = policy(kind, network={"hidden_units": 32}, **numbers)
-    learner = make_learner(
+    learner = make_algorithm(
         Setup(spec_of("p", env.observation_space, env.action_space), settings, 1, copies=TensorCopies(64, 2))
     )
+    assert isinstance(learner, PPO)
     collector = BatchedCollector(env, {"all": (actor_of(learner, env.action_space), (0, 1))})
     means = []
     for update in range(60):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tau_trainer.algorithms.base import Setup, TensorCopies
-from tau_trainer.algorithms.batched import make_learner
+from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.ppo import PPO
@@ -33,7 +32,7 @@ def network(longest: int = 4, size: int = 8, **more: Any) -> dict[str, Any]:
 
 def playing(settings: TrainerSettings, env: BatchedEnv, seed: int = 1) -> tuple[PPO, BatchedCollector]:
     spec = spec_of("p", env.observation_space, env.action_space)
-    learner = make_learner(Setup(spec, settings, seed, copies=TensorCopies(env.num_envs, env.num_agents)))
+    learner = make_algorithm(Setup(spec, settings, seed, copies=TensorCopies(env.num_envs, env.num_agents)))
     assert isinstance(learner, PPO)
     with torch.no_grad():  # values that begin at zero would hide mistakes
         learner.network.value.weight.normal_(generator=torch.Generator().manual_seed(7))

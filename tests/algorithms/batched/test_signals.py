@@ -11,8 +11,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from tau_trainer.algorithms.base import Setup, TensorCopies
-from tau_trainer.algorithms.batched import make_learner
+from tau_trainer.algorithms.base import Setup, TensorCopies, make_algorithm
 from tau_trainer.algorithms.batched.acting import spec_of
 from tau_trainer.algorithms.batched.actors import actor_of
 from tau_trainer.algorithms.ppo import PPO
@@ -136,7 +135,7 @@ def walker(kind: str, folder: Path) -> PPO:
     spec = spec_of("p", spaces.Box(-9.0, 9.0, (3,), np.float32), space)
     demo = {"demo_path": recording(folder, spec), "network_settings": SMALL}
     settings = with_signals(kind, curiosity=NOVEL, rnd=NOVEL, gail=demo | {"use_actions": True}, airl=demo)
-    learner = make_learner(Setup(spec, settings, 1, copies=TensorCopies(E, A)))
+    learner = make_algorithm(Setup(spec, settings, 1, copies=TensorCopies(E, A)))
     assert isinstance(learner, PPO)
     return learner
 
@@ -226,7 +225,8 @@ def opened_by(signals: dict[str, Any], seed: int) -> float:
     }
     settings = type(policy("ppo")).model_validate(given)
     spec = spec_of("p", env.observation_space, env.action_space)
-    learner = make_learner(Setup(spec, settings, seed, copies=TensorCopies(32, 1)))
+    learner = make_algorithm(Setup(spec, settings, seed, copies=TensorCopies(32, 1)))
+    assert isinstance(learner, PPO)
     collector = BatchedCollector(env, {"thief": (actor_of(learner, env.action_space), (0,))})
     for update in range(78):
         rollout: TensorRollout = collector.collect(learner.horizon)["thief"]

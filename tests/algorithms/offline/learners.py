@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from tau_trainer.algorithms import Setup, make_algorithm
+from tau_trainer.algorithms.offline.base import Offline
 from tau_trainer.bridge.demonstrations import Demonstration
+from tau_trainer.memory import NO_TRANSITIONS, Work
 from tau_trainer.settings import trainer_type
 from tau_trainer.specs import ActionSpec, BehaviorSpec, ObservationSpec
 from tests.algorithms.demonstrations import demo_file
@@ -50,3 +52,8 @@ def everything(one: Any) -> Any:
 
 
 KINDS = ["bc", "iql", "awac"]
+
+
+def train(algorithm: Offline, steps: int, progress: float = 0.0) -> dict[str, float]:
+    """Take gradient steps in one update."""
+    return algorithm.update(Work(NO_TRANSITIONS, gradient_steps=steps), progress, None)

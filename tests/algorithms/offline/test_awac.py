@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tau_trainer.specs import ActionSpec, BehaviorSpec
-from tests.algorithms.offline.learners import HYBRID, everything, learner
+from tests.algorithms.offline.learners import HYBRID, everything, learner, train
 from tests.bridge.demos import made_up
 
 
@@ -18,7 +18,7 @@ def test_awacs_losses_are_those_of_the_paper(tmp_path: Path) -> None:
     numbers = {"inverse_temperature": 2.0, "largest_weight": 1.5}
     recorded = made_up(spec, lengths=(20, 30, 15))
     one = learner("awac", tmp_path, recorded, numbers, held_out=0.0, reward_signals={"extrinsic": {"gamma": 0.9}})
-    one.train(30, 0.0)
+    train(one, 30)
     batch = everything(one)
     outputs, outputs_after = one.network.outputs(batch.inputs), one.network.outputs(batch.following)
     logits = outputs.masked_fill(batch.forbidden, -1e8)

@@ -19,7 +19,7 @@ from tau_trainer.settings import trainer_type
 from tau_trainer.specs import Actions, ActionSpec, BehaviorSpec
 from tests.algorithms.demonstrations import CARTPOLE, PENDULUM, balance, played, swing, worth
 from tests.algorithms.experience import states_equal
-from tests.algorithms.offline.learners import HYBRID, KINDS, everything, hybrid, learner
+from tests.algorithms.offline.learners import HYBRID, KINDS, everything, hybrid, learner, train
 from tests.bridge.demos import made_up
 
 LEVELS = {"action_levels": 5}
@@ -50,7 +50,7 @@ def test_what_the_critics_say_teaches_the_policy_and_not_the_reverse(tmp_path: P
     """Gradients of the policy's loss stay in the actor's tower, those of the others out of it."""
     for kind in ("iql", "awac"):
         one = learner(kind, tmp_path, hybrid(), held_out=0.0)
-        one.train(20, 0.0)
+        train(one, 20)
         _, told = one.losses(everything(one))
         policy = torch.autograd.grad(told[0], one.module.q.weight, retain_graph=True, allow_unused=True)[0]
         assert policy is None or not policy.any()
@@ -61,9 +61,9 @@ def test_what_the_critics_say_teaches_the_policy_and_not_the_reverse(tmp_path: P
 @pytest.mark.parametrize("kind", ["iql", "awac"])
 def test_targets_follow_at_tau(kind: str, tmp_path: Path) -> None:
     one = learner(kind, tmp_path, hybrid(), {"tau": 0.25})
-    one.train(1, 0.0)
+    train(one, 1)
     before = one.module.target.weight.clone()
-    one.train(1, 0.0)
+    train(one, 1)
     torch.testing.assert_close(one.module.target.weight, torch.lerp(before, one.module.q.weight.detach(), 0.25))
     assert not torch.equal(before, one.module.target.weight)
 
@@ -71,12 +71,12 @@ def test_targets_follow_at_tau(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_learner_goes_on_to_the_bit(kind: str, tmp_path: Path) -> None:
     first, again, straight = (learner(kind, tmp_path, hybrid(), network={"normalize": True}) for _ in range(3))
-    first.train(40, 0.0)
+    train(first, 40)
     again.load(*first.state(), fresh=False)
     assert (again.steps, again.version) == (40, 1)
-    again.train(60, 0.5)
-    straight.train(40, 0.0)
-    straight.train(60, 0.5)
+    train(again, 60, 0.5)
+    train(straight, 40)
+    train(straight, 60, 0.5)
     states_equal(again, straight)
     np.testing.assert_array_equal(again.data.reward, straight.data.reward)
 
@@ -100,7 +100,7 @@ def test_recurrent_networks_clone_sequences(tmp_path: Path) -> None:
     network = {"memory": {"memory_size": 16, "sequence_length": 10}}
     one = learner("bc", tmp_path, demo, {"batch_size": 64, "learning_rate": 1e-2}, network)
     before = one.assess()["Validation/Policy Loss"]
-    one.train(150, 0.0)
+    train(one, 150)
     after = one.assess()["Validation/Policy Loss"]
     assert before > 0.6
     assert after < 0.25
@@ -119,7 +119,7 @@ def test_images_are_learned_from_too(kind: str, tmp_path: Path) -> None:
     spec = BehaviorSpec("Seeing", (*CARTPOLE.observations, image), ActionSpec(1, (2,)))
     one = learner(kind, tmp_path, made_up(spec, lengths=(12, 10, 14)))
     before = one.weights()["action.weight"]
-    told = one.train(3, 0.0)
+    told = train(one, 3)
     assert np.isfinite(list(told.values())).all()
     assert np.isfinite(list(one.assess().values())).all()
     assert not np.array_equal(before, one.weights()["action.weight"])
@@ -128,7 +128,7 @@ def test_images_are_learned_from_too(kind: str, tmp_path: Path) -> None:
 def test_a_player_who_never_errs_does_not_make_gaussians_infinitely_narrow(tmp_path: Path) -> None:
     demo = played(PENDULUM, lambda obs, rng: replace_noise(obs, rng), copies=3)
     one = learner("bc", tmp_path, demo, {"learning_rate": 0.05})
-    one.train(400, 0.0)
+    train(one, 400)
     assert float(one.network.action.log_sigma.detach().min()) > LEAST_LOG_SIGMA - 0.5
 
 
@@ -142,7 +142,7 @@ def test_what_becomes_infinite_leaves_everything_as_it_was(tmp_path: Path) -> No
     losses = one.losses
     one.losses = lambda batch: (losses(batch)[0] * float("nan"), [losses(batch)[0] * float("nan")])
     with pytest.raises(NonFiniteError, match="became NaN or infinite"):
-        one.train(3, 0.0)
+        train(one, 3)
     for name, values in one.state()[0].items():
         np.testing.assert_array_equal(values, before[0][name], name)
     assert one.steps == 0
@@ -172,7 +172,7 @@ def test_bc_clones_an_expert_of_cartpole(tmp_path: Path) -> None:
     numbers = {"batch_size": 256, "learning_rate": 1e-3}
     one = learner("bc", tmp_path, played(CARTPOLE, balance), numbers, {"hidden_units": 64})
     assert worth(one.snapshot()) < 200
-    one.train(2000, 0.0)
+    train(one, 2000)
     assert worth(one.snapshot()) > 450
 
 
@@ -186,7 +186,7 @@ def test_critics_beat_the_player_that_they_learn_from(kind: str, tmp_path: Path)
     numbers = {"batch_size": 128, "learning_rate": 2e-3, "tau": 0.02}
     signals = {"extrinsic": {"gamma": 0.95, "strength": 0.1}}
     one = learner(kind, tmp_path, demo, numbers, {"hidden_units": 64}, reward_signals=signals)
-    one.train(1500, 0.0)
+    train(one, 1500)
     assert demo.returns.mean() < -650
     assert worth(one.snapshot(), copies=20) > demo.returns.mean() + 200
 
@@ -196,7 +196,7 @@ def test_critics_beat_the_player_that_they_learn_from(kind: str, tmp_path: Path)
 )
 def test_ppo_starts_from_a_cloned_policy_but_cannot_resume_it(network: dict[str, Any], tmp_path: Path) -> None:
     cloned = learner("bc", tmp_path, hybrid(), network=network)
-    cloned.train(20, 0.0)
+    train(cloned, 20)
     arrays, metadata = cloned.state()
 
     def other(kind: str) -> Any:
@@ -219,8 +219,8 @@ def test_ppo_starts_from_a_cloned_policy_but_cannot_resume_it(network: dict[str,
 def test_whoever_looks_at_what_was_set_aside_changes_nothing(kind: str, tmp_path: Path) -> None:
     one, other = (learner(kind, tmp_path, hybrid()) for _ in range(2))
     assert one.assess() == one.assess()
-    one.train(20, 0.0)
-    other.train(20, 0.0)
+    train(one, 20)
+    train(other, 20)
     states_equal(one, other)
     assert set(one.assess()) == {f"Validation/{name.split('/')[1]}" for name in one.reported}
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.algorithms.offline.learners import everything, hybrid, learner
+from tests.algorithms.offline.learners import everything, hybrid, learner, train
 
 
 def test_iqls_losses_are_those_of_the_paper(tmp_path: Path) -> None:
     """Equations 5 to 7, worked out transition by transition with loops."""
     numbers = {"expectile": 0.8, "inverse_temperature": 2.0, "largest_weight": 1.5}
     one = learner("iql", tmp_path, hybrid(), numbers, held_out=0.0, reward_signals={"extrinsic": {"gamma": 0.9}})
-    one.train(30, 0.0)
+    train(one, 30)
     one.network.requires_grad_(False)
     one.module.requires_grad_(False)
     batch = everything(one)

@@ -87,12 +87,12 @@ def test_each_learns_against_the_other_as_it_is_now(values: dict[str, Any], tmp_
             state = state._replace(coords=None, choices=None)
         for factor in (1.0, -1.0):
             with torch.no_grad():
-                other.learner.parameters.optimizer.parameters.mul_(factor)
+                other.learner.algorithm.parameters.optimizer.parameters.mul_(factor)
             rows, choices = game.env.seen(state)
             wanted = other.actor.act(rows[:, None], choices[:, None], deterministic=True).actions[:, 0]
-            generator = other.learner.generator.get_state()
+            generator = other.learner.algorithm.generator.get_state()
             assert (met(state) == wanted).all()
-            assert (other.learner.generator.get_state() == generator).all()
+            assert (other.learner.algorithm.generator.get_state() == generator).all()
 
 
 @pytest.mark.usefixtures("unmeasured")

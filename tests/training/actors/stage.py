@@ -18,6 +18,7 @@ from tau_trainer.training.actors.async_trainer import AsyncTrainer
 from tau_trainer.training.actors.pace import Push
 from tau_trainer.training.learning.age_bound import AgeBound
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.loop import UpdateLoop
 from tau_trainer.training.learning.progress import Progress
 from tests.memory.test_rollout import SENSORS
 from tests.training.fakes import Memory
@@ -32,7 +33,7 @@ class Policy:
 
 
 class FakeLearner:
-    """Counts what it is given; every gradient step takes no time."""
+    """Counts what it is given; every gradient step takes no time. It is its own loop."""
 
     def __init__(self, *, rollout_size: int = 0, **hyperparameters: Any) -> None:
         numbers = {"batch_size": 1, "buffer_size": 1000, **hyperparameters}
@@ -52,6 +53,10 @@ class FakeLearner:
         self.flushes = 0
         self.free = asyncio.Event()
         self.free.set()
+
+    @property
+    def learner(self) -> FakeLearner:
+        return self
 
     async def update(self, work: Work, publish: Publish | None = None) -> None:
         self.publish = publish
@@ -91,7 +96,7 @@ class Stage:
         self.done = 0
         self.channel = WeightMemory(SharedBytes(), layout_of(WEIGHTS))
         self.trainer = AsyncTrainer(
-            cast(Learner, self.learner),
+            cast(UpdateLoop, self.learner),
             AsyncTrainerSettings.model_validate(settings),
             self.channel,
             self,

@@ -122,7 +122,7 @@ def test_a_run_that_goes_on_without_its_experience_is_warmed_up_anew_and_owes_no
         await stage.trainer.put(stage.push(11))
         await stage.trainer.finish()
         assert learner.progress.opts == opts
-        assert stage.trainer.figures[2].startswith(f"{opts:,} opts")
+        assert stage.trainer.recorded.lines()[2].startswith(f"{opts:,} opts")
 
     run(scenario(remembers=True, opts=1010))
     run(scenario(remembers=False, opts=710))

@@ -16,6 +16,7 @@ import pytest
 
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import SettingsError
+from tau_trainer.metrics import keys
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.training.batched.api import train_batched
 from tau_trainer.training.batched.playing import Playing
@@ -54,17 +55,20 @@ def trained(chosen: RunSettings, ranks: Ranks, updates: int) -> dict[str, Any]:
     if not ranks.first:
         with contextlib.suppress(threading.BrokenBarrierError):
             playing.follow()
-        return {"arrays": entry.learner.state()[0], "told": told_by(entry)}
-    while entry.updates < updates:
+        return {"arrays": entry.learner.algorithm.state()[0], "told": told_by(entry)}
+    while entry.learner.version < updates:
         playing.advance()
     found = {"episodes": playing.count_episodes(), "copies": playing.copies_state()}
     if isinstance(ranks, Threads):
         ranks.over()
-    return {"arrays": entry.learner.state()[0], "told": told_by(entry)} | found
+    return {"arrays": entry.learner.algorithm.state()[0], "told": told_by(entry)} | found
 
 
 def told_by(entry: PolicyEntry) -> dict[str, float]:
-    return {name: float(value) for name, value in entry.metrics[-1].items()}
+    """Statistics of the newest update."""
+    told = entry.learner.progress.hub.flush(entry.name, 0).statistics
+    times = {keys.DECISIONS_PER_SECOND, keys.TRAIN_SECONDS, keys.UPDATE_SECONDS}
+    return {name: statistics.last for name, statistics in told.items() if name not in times}
 
 
 CASES = {

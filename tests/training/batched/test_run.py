@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +17,20 @@ import yaml
 from tau_trainer.collection.batched import Scores
 from tau_trainer.errors import CheckpointError, RunExistsError, RunFinishedError, SettingsError
 from tau_trainer.files import write_synced
-from tau_trainer.metrics import RunReport, keys, read_log
+from tau_trainer.memory import Work
+from tau_trainer.metrics import MetricsHub, RunReport, keys, read_log
 from tau_trainer.metrics.summary import summarize
 from tau_trainer.runs.checkpoint_sets import CheckpointSet
 from tau_trainer.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint
 from tau_trainer.runs.store import Store
 from tau_trainer.settings import load_batched
-from tau_trainer.settings.trainers import PPOTrainerSettings
 from tau_trainer.training.batched import train_batched
 from tau_trainer.training.batched.playing import Playing
-from tau_trainer.training.batched.policies import EpisodeStatistics, PolicyEntry
+from tau_trainer.training.batched.policies import CopiesLearner, EpisodeStatistics, PolicyEntry
 from tau_trainer.training.batched.run import CopiesCollector
-from tau_trainer.training.batched.saved import SavedEntry
+from tau_trainer.training.learning.learner import Shared
 from tau_trainer.training.stored import evaluate_copies
+from tests.training.fakes import Memory
 
 COPIES = 8
 SMALL = {"network_settings": {"hidden_units": 8, "num_layers": 1, "normalize": True}}
@@ -359,8 +362,8 @@ def test_a_frozen_policy_that_a_checkpoint_does_not_hold_is_told(
 ) -> None:
     frozen = {"behaviors__left__to_train": False}
     cut(file, "cut", steps=8, **frozen)
-    restore = SavedEntry.restore
-    monkeypatch.setattr(SavedEntry, "restore", lambda self, arrays, v: restore(self, arrays, {**v, "frozen": held}))
+    restore = CopiesLearner.restore
+    monkeypatch.setattr(CopiesLearner, "restore", lambda self, arrays, v: restore(self, arrays, {**v, "frozen": held}))
     if held:
         with pytest.raises(CheckpointError, match=told):
             train(file, "cut", **frozen, checkpoint_settings__resume=True)
@@ -375,7 +378,7 @@ def test_a_policy_begins_from_an_earlier_run(file: Path) -> None:
     started: list[dict[str, Any]] = []
 
     def look(copies: CopiesCollector) -> None:
-        started.extend(entry.learner.state()[0] for entry in copies.playing.policies)
+        started.extend(entry.learner.algorithm.state()[0] for entry in copies.playing.policies)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "announce", look)
@@ -409,7 +412,7 @@ def test_policies_of_one_kind_begin_with_weights_of_their_own(file: Path) -> Non
     started: list[dict[str, Any]] = []
 
     def look(copies: CopiesCollector) -> None:
-        started.extend(entry.learner.state()[0] for entry in copies.playing.policies)
+        started.extend(entry.learner.algorithm.state()[0] for entry in copies.playing.policies)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CopiesCollector, "announce", look)
@@ -502,7 +505,7 @@ def test_what_cannot_be_trained_is_told_and_leaves_nothing(file: Path, changes: 
     assert not (file.parent / "results").exists()
 
 
-def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
+def test_updates_that_met_nan_are_skipped_and_the_third_in_a_row_ends_the_run(file: Path) -> None:
     report = train(
         file,
         "wrong",
@@ -510,8 +513,49 @@ def test_what_learns_nonsense_ends_and_keeps_what_was_saved(file: Path) -> None:
         default_settings__checkpoint_interval=100000,
     )
     assert (report.outcome, report.exit_code) == ("failed", 2)
-    assert "became NaN or infinite; earlier checkpoints are kept" in report.errors[0]
+    assert "Behavior 'left': the" in report.errors[0]
+    assert "became NaN or infinite in update 1; the weights from before it are kept" in report.errors[0]
     assert not list((report.folder / "checkpoints").glob("left-*"))
+    told = [one["fields"] for one in read_log(report.folder / "log.jsonl") if one.get("kind") == "warning"]
+    assert [(one["behavior"], one["skipped"]) for one in told] == [("left", 1), ("left", 2), ("left", 3)]
+
+
+@pytest.mark.parametrize("kind", ["ppo", "dqn"])
+def test_an_update_that_met_nan_leaves_everything_as_before(file: Path, kind: str) -> None:
+    numbers = {"steps_per_update": COPIES, "buffer_init_steps": COPIES, "batch_size": 8, "buffer_size": 512}
+    dqn = {"agents": ["left"], "trainer_type": "dqn", "hyperparameters": numbers, **SMALL}
+    playing = Playing(load_batched(file, {"behaviors.left": dqn} if kind == "dqn" else {}))
+    learner = playing.policies[0].learner
+    while learner.version < 3:
+        playing.advance()
+    rollout = playing.play()["left"]
+    before = learner.algorithm.state()
+    broken = replace(rollout, rewards=torch.full_like(rollout.rewards, math.nan))
+    assert learner.update(Work({}, tensors=broken)).error is not None
+    after = learner.algorithm.state()
+    assert (learner.version, learner.skipped, after[1]) == (3, 1, before[1])
+    for name, values in before[0].items():
+        np.testing.assert_array_equal(values, after[0][name], name)
+    learner.update(Work({}, tensors=rollout))
+    assert (learner.version, learner.skipped_in_a_row) == (4, 0)
+
+
+def test_what_an_earlier_version_saved_is_played_and_exported(file: Path) -> None:
+    """It counted updates next to the algorithm, whose own state had no version."""
+    first, second = Playing(load_batched(file)), Playing(load_batched(file, {"env_settings.seed": 9}))
+    while first.policies[0].learner.version < 2:
+        first.advance()
+    arrays, values = first.policies[0].learner.state()
+    told = {name: value for name, value in values["algorithm"].items() if name not in ("algorithm", "version")}
+    second.plays = True
+    learner = second.policies[0].learner
+    learner.restore(arrays, {**values, "algorithm": {"trainer_type": "ppo", **told}})
+    for name, weights in learner.handle.policy().weights.items():
+        np.testing.assert_array_equal(weights, arrays[f"model.{name}"] if f"model.{name}" in arrays else arrays[name])
+    assert (learner.version, second.policies[0].episodes) == (0, 0)
+    second.plays = False
+    learner.restore(arrays, {**values, "algorithm": {"trainer_type": "ppo", **told}})
+    assert (learner.version, second.policies[0].episodes) == (2, first.policies[0].episodes)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -576,16 +620,38 @@ def test_a_summary_says_how_returns_are_spread(file: Path, monkeypatch: pytest.M
         assert max(one["std"] for one in told) > 0.1
 
 
-def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough() -> None:
-    entry = PolicyEntry("A", PPOTrainerSettings(trial_count=10, criterion=4.0), [0], None, None)  # type: ignore[arg-type]
+def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough(file: Path) -> None:
+    asked = {"behaviors.left.trial_count": 10, "behaviors.left.criterion": 4.0}
+    entry = Playing(load_batched(file, asked)).policies[0]
+    learner, returns = entry.learner, entry.learner.tracker.returns
     means = []
     for mean in (1.0, 3.0, 4.5):
         entry.count(EpisodeStatistics(summarize(np.full(6, mean)), 1.0))
-        means.append(entry.returns.mean)
+        means.append(returns.mean)
     assert means == [None, 2.0, 3.75], "too few; and those before are out of it"
-    assert not entry.stopped
+    assert not learner.stopped
     entry.count(EpisodeStatistics(summarize(np.full(20, 4.0)), 1.0))
-    assert (entry.returns.state(), entry.stopped) == ([[20, 4.0]], True)
+    assert (returns.state(), learner.stopped) == ([[20, 4.0]], True)
+
+
+def test_each_policy_makes_its_share_of_the_decisions(file: Path) -> None:
+    learners = [entry.learner for entry in Playing(load_batched(file)).policies]
+    assert [learner.progress.max_steps for learner in learners] == [320, 320], "of 640"
+
+
+@pytest.mark.parametrize("plays", [False, True])
+def test_a_criterion_is_told_once_and_not_by_a_run_that_only_plays(
+    file: Path, hub: MetricsHub, memory: Memory, plays: bool
+) -> None:
+    asked = {"behaviors.left.trial_count": 10, "behaviors.left.criterion": 4.0}
+    playing = Playing(load_batched(file, asked), shared=Shared(hub))
+    playing.plays = plays
+    entry = playing.policies[0]
+    for _ in range(3):  # others may still learn
+        entry.count(EpisodeStatistics(summarize(np.full(20, 5.0)), 1.0))
+    hub.drain(5.0)
+    assert [event.kind for event in memory.events].count("criterion") == (not plays)
+    assert entry.learner.stopped == (not plays)
 
 
 def test_the_first_is_kept_whatever_it_is_and_then_what_is_better(file: Path) -> None:

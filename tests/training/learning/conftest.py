@@ -8,10 +8,15 @@ from functools import partial
 import pytest
 
 from tau_trainer.metrics import MetricsHub
-from tests.training.learners import make_learner
-from tests.training.learning.learning import Make
+from tests.training.learners import make_learner, make_loop
+from tests.training.learning.learning import Make, MakeLoop
 
 
 @pytest.fixture
-def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Make:
-    return partial(make_learner, hub, executor, summary_freq=32, checkpoint_interval=64)
+def make(hub: MetricsHub) -> Make:
+    return partial(make_learner, hub, summary_freq=32, checkpoint_interval=64)
+
+
+@pytest.fixture
+def make_one(hub: MetricsHub, executor: ThreadPoolExecutor) -> MakeLoop:
+    return partial(make_loop, hub, executor, summary_freq=32, checkpoint_interval=64)

@@ -11,9 +11,11 @@ import pytest
 from tau_trainer.algorithms import Publish
 from tau_trainer.memory import WorkData
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.loop import UpdateLoop
 from tests.waiting import HANG_S
 
 Make = Callable[..., Learner]
+MakeLoop = Callable[..., UpdateLoop]
 
 
 class Gate:

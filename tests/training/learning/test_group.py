@@ -18,6 +18,7 @@ from tau_trainer.algorithms.poca import MAPPO, POCA
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import EngineRefusedError, LearnerError, NonFiniteError, SettingsError
 from tau_trainer.memory import Work
+from tau_trainer.metrics import keys
 from tau_trainer.remote.process import Message
 from tau_trainer.settings import TrainerSettings, load_settings, trainer_type
 from tau_trainer.settings.signals import CuriositySettings
@@ -200,6 +201,16 @@ def test_one_that_dies_is_replaced_from_what_the_others_know(tmp_path: Path) -> 
     with pytest.raises(LearnerError, match=r"^rank 0 of 2 that learn ended by SIGKILL"):
         learner.submit(feed(9), 0.1, None)
     group.close()
+
+
+def test_only_the_first_tells_of_minibatches(group: LearnerGroup) -> None:
+    told: list[int] = []
+    setup = replace(SETUPS["ppo"], on_batch=lambda count, statistics: told.append(0 if statistics is None else count))
+    learner = RemoteLearner(group, "heard", setup, make_algorithm(setup))
+    found = learner.submit(copied(feed_of(setup)(0)), 0.1, None)
+    assert sum(told) == found[keys.MINIBATCHES] > 0
+    answer = group._processes[1].ask(Message("state", {"learner": "heard"}, {}))
+    assert answer.kind == "state", "nothing of the other one waits to be read"
 
 
 def test_what_an_algorithm_refuses_is_told_once_and_changes_nothing(group: LearnerGroup) -> None:

@@ -1,29 +1,31 @@
-"""Gradient steps that fill the time which the game takes, with a thread and a clock that are worked by hand."""
+"""Updates next to agents that act, and gradient steps that fill the time of the game, with a clock worked by hand."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tau_trainer.algorithms import OnBatch, Publish, Setup, State, make_algorithm
+from tau_trainer.algorithms import Counters, Publish, Setup, State, make_algorithm
 from tau_trainer.columns import Arrays
 from tau_trainer.errors import NonFiniteError
-from tau_trainer.memory import Rollout, Work
+from tau_trainer.memory import Rollout, Work, WorkData
 from tau_trainer.metrics import MetricsHub, keys
 from tau_trainer.models import Policy
 from tau_trainer.settings import SACTrainerSettings
-from tau_trainer.training.learning import budget, loop
-from tau_trainer.training.learning.handles import LocalLearner
-from tau_trainer.training.learning.learner import Learner
-from tau_trainer.training.learning.loop import Shared
-from tests.training.learners import SPEC, collect, watching
-from tests.waiting import run
+from tau_trainer.training.learning import budget, learner
+from tau_trainer.training.learning.learner import Learner, Shared
+from tau_trainer.training.learning.loop import UpdateLoop
+from tests.training.fakes import Memory
+from tests.training.learners import SPEC, collect, make_loop, watching
+from tests.training.learning.learning import Gate, MakeLoop
+from tests.waiting import HANG_S, run
 
 FLOOR = 8
 BATCH = 16
@@ -61,7 +63,7 @@ class Handle:
         """Whether checkpoints hold the replay memory."""
         self._policy = policy
         self.now = 0.0
-        monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(learner, "time", SimpleNamespace(perf_counter=lambda: self.now))
         monkeypatch.setattr(budget, "_now", lambda: self.now)
 
     def submit(self, work: Work, progress: float, publish: Publish | None) -> dict[str, float]:
@@ -75,9 +77,6 @@ class Handle:
     def policy(self) -> Policy:
         return self._policy(len(self.taken))
 
-    def watch(self, on_batch: OnBatch) -> None:
-        raise NotImplementedError
-
     def state(self) -> State:
         return {}, {"version": len(self.taken), **({"replay": "kept"} if self.keeps else {})}
 
@@ -89,7 +88,13 @@ class Stage:
     """A learner whose agents act by hand."""
 
     def __init__(
-        self, hub: MetricsHub, monkeypatch: pytest.MonkeyPatch, *, max_steps: int = 100_000, after: Any = None
+        self,
+        hub: MetricsHub,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        max_steps: int = 100_000,
+        after: Any = None,
+        saved: State | None = None,
     ) -> None:
         numbers = {"batch_size": BATCH, "buffer_size": 1000, "steps_per_update": "auto"}
         network = {"hidden_units": 4, "num_layers": 1}
@@ -99,9 +104,10 @@ class Stage:
         weights = algorithm.weights()
         self.thread = ByHand()
         self.handle = Handle(lambda version: algorithm.policy(weights, version), monkeypatch)
-        self.learner = Learner(
-            "Agent", setup, algorithm, self.handle, Shared(hub, self.thread, watcher=watching(after))
-        )
+        self.learner = Learner("Agent", setup, algorithm, Shared(hub), self.handle)
+        if saved is not None:
+            self.learner.restore(*saved)
+        self.loop = UpdateLoop(self.learner, self.thread, watcher=watching(after))
         self.game_s = 0.1
         """What an exchange takes."""
         self.waited = 0
@@ -112,7 +118,7 @@ class Stage:
         for _ in range(times):
             self.handle.now += self.game_s
             collect(self.learner, 0)
-            waiting = asyncio.create_task(self.learner.hand_over())
+            waiting = asyncio.create_task(self.loop.hand_over())
             await settle()
             while not waiting.done():
                 self.waited += 1
@@ -181,7 +187,7 @@ def test_what_is_new_is_taken_in_after_the_block_that_is_under_way_and_nobody_wa
         await stage.thread.turn()
         before = len(stage.handle.taken)
         assert len(stage.thread.waiting) == 1, "a block of steps from earlier experience"
-        assert not stage.learner.bound.outstanding, "that nobody waits for"
+        assert not stage.loop.bound.outstanding, "that nobody waits for"
         await stage.act(2)
         assert len(stage.thread.waiting) == 1
         await stage.thread.turn()
@@ -226,7 +232,7 @@ def test_steps_lie_between_floor_and_ceiling_however_turns_fall(make: Make, seed
             for _ in range(int(rng.integers(4))):
                 if stage.thread.waiting:
                     await stage.thread.turn()
-            if not stage.learner.bound.outstanding:
+            if not stage.loop.bound.outstanding:
                 moments.append((stage.rows, stage.steps))
         left = 64 + max(rows for rows, _ in stage.handle.taken)  # of earlier samples, and of those that came last
         for i, (rows, steps) in enumerate(moments):
@@ -243,7 +249,7 @@ def test_whoever_waits_for_the_learner_ends_the_filling(make: Make) -> None:
         await warm(stage)
         await stage.act()
         await stage.thread.turn()
-        waiting = asyncio.create_task(stage.learner.drain())
+        waiting = asyncio.create_task(stage.loop.drain())
         await settle()
         assert not waiting.done(), "a block is under way"
         await stage.thread.turn()
@@ -335,9 +341,8 @@ def test_a_run_that_goes_on_counts_from_where_it_was(make: Make, keeps: bool, ro
     async def scenario() -> None:
         stage = make()
         await warm(stage)
-        again = make()
         stage.handle.keeps = keeps
-        again.learner.restore(*stage.learner.state())
+        again = make(saved=stage.learner.state())
         assert (again.learner.progress.samples, again.learner.progress.opts) == (2 * BATCH, BATCH)
         for _ in range(2):
             await again.act(2)
@@ -360,7 +365,201 @@ def test_time_is_filled_where_acting_does_not_wait_for_it(
 ) -> None:
     made = make().learner
     made.algorithm.holds_lock = holds_lock
-    shared = Shared(hub, ByHand(), max_policy_age=most)
-    learner = Learner("Agent", made.setup, made.algorithm, LocalLearner(made.algorithm), shared)
-    assert learner.unfilled == why
-    assert (learner.filling is None) == bool(why)
+    loop = UpdateLoop(Learner("Agent", made.setup, made.algorithm, Shared(hub)), ByHand(), most)
+    assert loop.unfilled == why
+    assert (loop.filling is None) == bool(why)
+
+
+async def learned(loop: UpdateLoop) -> None:
+    """One rollout, and the update that it makes."""
+    collect(loop.learner)
+    await loop.hand_over()
+    await loop.drain()
+
+
+def test_nothing_is_learned_before_the_memory_is_full(make_one: MakeLoop) -> None:
+    loop = make_one()
+    learner = loop.learner
+
+    async def work() -> None:
+        collect(learner, 0)
+        await loop.hand_over()
+
+    run(work())
+    assert not loop.bound.outstanding
+    assert learner.progress.updates == 0
+
+
+@pytest.mark.parametrize(("most", "publishes"), [(0, False), (1, True)])
+def test_agents_act_with_the_policy_so_far_unless_they_take_turns(
+    make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch, most: int, publishes: bool
+) -> None:
+    loop = make_one(most=most)
+    learner = loop.learner
+    gate, first = Gate(learner, monkeypatch), learner.policy
+    gate.open.set()
+    acted_with: list[Policy] = []
+    monkeypatch.setattr(learner, "publish", acted_with.append)
+    run(learned(loop))
+    assert gate.publishes == [publishes]
+    assert bool(acted_with) == publishes
+    assert learner.actor.policy is learner.policy
+    assert first not in acted_with
+
+
+def test_work_of_others_is_published_where_they_say(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, published = make_one(most=1), list[Policy]()
+    learner = loop.learner
+    monkeypatch.setattr(learner, "publish", lambda policy: pytest.fail("nobody acts here"))
+    collect(learner)
+    work = learner.algorithm.ready(Counters(0, 0))
+    assert work is not None
+    run(loop.update(work, published.append))
+    assert {policy.version for policy in published} == {1}
+    assert learner.policy.version == 1
+
+
+def test_several_learn_abreast_and_the_newest_policy_acts(hub: MetricsHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that came first may be heard last."""
+    threads = ThreadPoolExecutor(2)
+    loop = make_loop(hub, threads)
+    learner = loop.learner
+    policies = [learner.policy] + [learner.algorithm.policy(learner.algorithm.weights(), number) for number in (1, 2)]
+    inside, order = [threading.Event(), threading.Event()], iter(range(2))
+    ends = threading.Event()
+
+    def submit(work: Work, progress: float, publish: object) -> dict[str, float]:
+        number = next(order)
+        inside[number].set()
+        assert inside[1 - number].wait(HANG_S), "both are under way"
+        if number == 0:
+            assert ends.wait(HANG_S)
+        return {}
+
+    heard = iter((2, 1))
+    monkeypatch.setattr(learner.handle, "submit", submit)
+    monkeypatch.setattr(learner.handle, "policy", lambda: policies[next(heard)])
+    monkeypatch.setattr(learner.handle, "abreast", 2)
+
+    async def work() -> None:
+        first, second = (asyncio.create_task(loop.update(Work({}))) for _ in range(2))
+        await asyncio.wait((first, second), return_when=asyncio.FIRST_COMPLETED)
+        assert learner.policy.version == 2
+        ends.set()
+        await asyncio.gather(first, second)
+
+    with threads:
+        run(work())
+    assert (learner.policy.version, learner.actor.policy.version) == (2, 2)
+    assert (loop.bound.outstanding, learner.progress.updates) == (0, 2)
+
+
+def test_one_nan_is_skipped_and_three_in_a_row_are_the_end(
+    make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch, memory: Memory, hub: MetricsHub
+) -> None:
+    loop = make_one(most=0)
+    learner = loop.learner
+    gate = Gate(learner, monkeypatch, NonFiniteError("behavior 'Agent': the loss is NaN"))
+    gate.open.set()
+    before = learner.policy
+
+    async def work() -> None:
+        for _ in range(2):
+            await learned(loop)
+        collect(learner)
+        with pytest.raises(NonFiniteError, match="the loss is NaN"):
+            await loop.hand_over()
+
+    run(work())
+    hub.drain(5.0)
+    assert learner.policy is learner.actor.policy is before
+    assert learner.progress.updates == 0
+    assert gate.released == 3
+    assert len(memory.warnings) == 3
+
+
+def test_a_policy_that_came_before_nan_acts_no_more(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, acted_with = make_one(most=1), list[Policy]()
+    learner = loop.learner
+
+    def published(work: WorkData, progress: float, publish: Publish | None) -> dict[str, float]:
+        assert publish is not None
+        publish(make_one(seed=5).learner.policy)
+        acted_with.append(learner.actor.policy)
+        raise NonFiniteError("behavior 'Agent': the loss is NaN")
+
+    monkeypatch.setattr(learner.algorithm, "update", published)
+    before = learner.policy
+    run(learned(loop))
+    assert acted_with[0] is not before
+    assert learner.actor.policy is learner.policy is before
+
+
+def test_a_defect_reaches_those_who_wait(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = make_one(most=0)
+    learner = loop.learner
+    gate = Gate(learner, monkeypatch, RuntimeError("shapes differ"))
+    gate.open.set()
+
+    async def work() -> None:
+        collect(learner)
+        with pytest.raises(RuntimeError, match="shapes differ"):
+            await loop.hand_over()
+        await loop.drain()
+
+    run(work())
+    assert not loop.bound.outstanding
+    assert gate.released == 1
+
+
+def test_shutdown_gives_up_what_waits(make_one: MakeLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = make_one(most=2)
+    learner = loop.learner
+    gate = Gate(learner, monkeypatch)
+
+    async def work() -> None:
+        for _ in range(2):
+            collect(learner)
+            await loop.hand_over()
+        collect(learner)
+        waiting = asyncio.create_task(loop.hand_over())
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        loop.give_up()
+        await asyncio.wait_for(waiting, HANG_S)
+        assert not gate.open.is_set(), "who waited is free before the update has come to its end"
+        gate.open.set()
+        await loop.drain()
+
+    run(work())
+    assert gate.updates == 1
+    assert gate.released == 3, "what was given up is given back too"
+    assert not loop.bound.outstanding
+
+
+def test_after_update_is_awaited_before_the_next(make_one: MakeLoop) -> None:
+    versions: list[int] = []
+
+    async def note(name: str) -> None:
+        await asyncio.sleep(0.01)
+        assert name == loop.learner.name
+        versions.append(loop.learner.policy.version)
+
+    loop = make_one(most=2, after=note)
+
+    async def work() -> None:
+        for _ in range(3):
+            collect(loop.learner)
+            await loop.hand_over()
+        await loop.drain()
+
+    run(work())
+    assert versions == [1, 2, 3]
+
+
+def test_a_learner_that_is_done_learns_no_more(make_one: MakeLoop) -> None:
+    loop = make_one()
+    learner = loop.learner
+    learner.count(1000)
+    run(learned(loop))
+    assert learner.progress.updates == 0

@@ -46,7 +46,7 @@ def best_of(learner: Learner) -> ScoredPolicy | None:
 
 @pytest.fixture
 def learner(hub: MetricsHub, executor: ThreadPoolExecutor) -> Learner:
-    made = make_learner(hub, executor)
+    made = make_learner(hub)
     made.tracker.falls = True
     return made
 
@@ -95,7 +95,7 @@ def test_a_run_that_goes_on_after_a_checkpoint_and_one_that_is_resumed_choose_th
 ) -> None:
     look(learner, 100, *[5.0] * HALF)
     look(learner, 200, *[9.0] * HALF)
-    again = make_learner(hub, executor)
+    again = make_learner(hub)
     again.tracker.falls = True
     again.restore(*learner.state())
     before, restored = best_of(learner), best_of(again)

@@ -158,7 +158,7 @@ def test_several_threads_work_on_images_alone(monkeypatch: pytest.MonkeyPatch) -
         setup = replace(SETUP, spec=spec)
         host._algorithms[name] = make_algorithm(setup)
         data, arrays = experience(make_algorithm(setup), make_algorithm(setup).snapshot(), 0).sent()
-        data |= {"learner": name, "progress": 0.0, "publish": False, "batches": False}
+        data |= {"learner": name, "progress": 0.0, "publish": False}
         host.answer(Message("update", data, arrays))
     assert chosen == [1, 3]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -146,14 +145,12 @@ def test_a_resumed_run_stops_where_the_run_that_was_never_interrupted_does(stage
     assert last["recent_returns"] == states[-1]["recent_returns"]
 
 
-def test_a_learner_that_had_learned_enough_is_done_when_it_is_restored(
-    hub: MetricsHub, executor: ThreadPoolExecutor, memory: Memory
-) -> None:
+def test_a_learner_that_had_learned_enough_is_done_when_it_is_restored(hub: MetricsHub, memory: Memory) -> None:
     """Of several behaviors, the others go on."""
-    one = make_learner(hub, executor, criterion=1.0, trial_count=2)
+    one = make_learner(hub, criterion=1.0, trial_count=2)
     one.ended(np.array([3.0, 2.0, -9.0], np.float32))
     assert one.done
-    again, more = (make_learner(hub, executor, criterion=criterion, trial_count=2) for criterion in (1.0, 3.0))
+    again, more = (make_learner(hub, criterion=criterion, trial_count=2) for criterion in (1.0, 3.0))
     for each in (again, more):
         each.restore(*one.state())
     assert again.done

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -390,18 +389,24 @@ def test_a_turn_of_a_team_that_is_gone_passes_on(duel: Any, tmp_path: Path) -> N
     assert resumed.behaviors[0].step >= 400
 
 
+async def nothing() -> None:
+    """Nobody learns."""
+
+
 class Pitch:
     """Environments whose AgentTrainers feed one learner of teams."""
 
     SPECS = tuple(vector_spec(name=f"Agent?team={team}") for team in (0, 1))
 
-    def __init__(self, hub: MetricsHub, executor: ThreadPoolExecutor, **rules: int) -> None:
-        self.learner = learner = make_learner(hub, executor)
+    def __init__(self, hub: MetricsHub, **rules: int) -> None:
+        self.learner = learner = make_learner(hub)
         given = {"save_steps": 100, "swap_steps": 100, **rules}
         learner.opponents = Opponents(SelfPlaySettings.model_validate(given), 1, lambda: learner.policy, learner.spec)
         self.play, batcher = SelfPlay(hub), DecisionBatcher()
         self.trainers = [
-            AgentTrainer(0, lambda spec: self.play.agent(learner, spec, batcher), lambda spec: EngineReward(), hub)
+            AgentTrainer(
+                0, lambda spec: self.play.agent(learner, spec, batcher, nothing), lambda spec: EngineReward(), hub
+            )
             for _ in range(2)
         ]
 
@@ -418,10 +423,8 @@ class Pitch:
         return Rollout(cast(RolloutMemory, self.learner.memory).take().data)
 
 
-def test_who_was_not_heard_of_while_others_learned_does_not_go_on_from_then(
-    hub: MetricsHub, executor: ThreadPoolExecutor
-) -> None:
-    pitch = Pitch(hub, executor, team_change=2)
+def test_who_was_not_heard_of_while_others_learned_does_not_go_on_from_then(hub: MetricsHub) -> None:
+    pitch = Pitch(hub, team_change=2)
 
     async def play() -> None:
         for number, asking in enumerate([([1, 2, 3], []), ([], [1, 2, 3]), ([1, 2, 3], []), ([1, 2, 3], [1, 2, 3])]):
@@ -435,8 +438,8 @@ def test_who_was_not_heard_of_while_others_learned_does_not_go_on_from_then(
     assert rollout.truncated.all()
 
 
-def test_one_team_is_told_of(hub: MetricsHub, executor: ThreadPoolExecutor, memory: Memory) -> None:
-    pitch = Pitch(hub, executor, team_change=2)
+def test_one_team_is_told_of(hub: MetricsHub, memory: Memory) -> None:
+    pitch = Pitch(hub, team_change=2)
 
     async def play() -> None:
         for _ in range(4):
@@ -449,11 +452,9 @@ def test_one_team_is_told_of(hub: MetricsHub, executor: ThreadPoolExecutor, memo
     assert pitch.learner.decisions == 12
 
 
-def test_what_waits_for_an_answer_as_the_turn_passes_on_is_taken_as_it_was_asked(
-    hub: MetricsHub, executor: ThreadPoolExecutor
-) -> None:
+def test_what_waits_for_an_answer_as_the_turn_passes_on_is_taken_as_it_was_asked(hub: MetricsHub) -> None:
     """Two environments: while one waits, a message of the other passes the turn on."""
-    pitch = Pitch(hub, executor, team_change=5)
+    pitch = Pitch(hub, team_change=5)
     play, learner, (here, there) = pitch.play, pitch.learner, pitch.trainers
 
     async def exchange(trainer: AgentTrainer) -> None:

@@ -33,6 +33,10 @@ def fake_learner(name: str, decisions: int = 0, accuracy: float | None = None, *
     return SimpleNamespace(**given, opponents=None)
 
 
+def actor_told(figure: str) -> Any:
+    return SimpleNamespace(recorded=SimpleNamespace(lines=lambda: (figure,)))
+
+
 def said(pair: int, **values: float) -> LastRewards:
     """Rewards of a learner after a summary in which one pair told of these keys, ``_`` for what no name may have."""
     names = {"own": keys.CUMULATIVE_REWARD, "group": keys.GROUP_CUMULATIVE_REWARD, "length": keys.EPISODE_LENGTH}
@@ -66,7 +70,8 @@ class Shown(PairsCollector):
         self.parallel = cast(ParallelTrainer[Pair], SimpleNamespace(pairs=pairs))
         self.baselines, self.actors = None, None
         self_play = SimpleNamespace(table=lambda name: ())
-        pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play)
+        loops = {learner.name: learner for learner in learners}
+        pool = SimpleNamespace(of_pair=lambda pair: learners, self_play=self_play, loops=loops)
         told = {"accuracies": {1: 0.25}, "lessons": Lessons({}), "pool": pool, "learners": learners, "gone": 0}
         self.coordinator = cast(RunCoordinator, SimpleNamespace(**told))
         self.plan = cast(RunPlan, SimpleNamespace(task=task, shared=True))
@@ -85,7 +90,7 @@ def test_a_game_that_a_person_has_stopped_is_the_message() -> None:
 def test_what_each_behavior_says_of_its_actors_is_shown() -> None:
     run: Any = Shown([FakePair(0, [])], [])
     assert run.status["figures"] == ()
-    run.actors = SimpleNamespace(trainers=[SimpleNamespace(figures=("9 samples/s",)), SimpleNamespace(figures=("8",))])
+    run.actors = SimpleNamespace(trainers=[actor_told("9 samples/s"), actor_told("8")])
     assert run.status["figures"] == ("9 samples/s", "8")
 
 

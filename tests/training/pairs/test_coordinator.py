@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from tau_trainer.metrics import MetricsHub
 from tau_trainer.runs.checkpoints import latest_checkpoint
 from tau_trainer.training.agents import Tally
 from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.loop import UpdateLoop
 from tau_trainer.training.learning.self_play import SelfPlay
 from tau_trainer.training.lessons import Lessons
 from tau_trainer.training.pairs.coordinator import RunCoordinator
@@ -24,15 +25,19 @@ from tests.training.test_checkpointing import KilledError, failing_at, keeper, l
 
 
 @pytest.fixture
-def make(hub: MetricsHub, executor: ThreadPoolExecutor) -> Any:
-    return partial(make_learner, hub, executor, checkpoint_interval=100)
+def make(hub: MetricsHub) -> Any:
+    return partial(make_learner, hub, checkpoint_interval=100)
+
+
+async def at_once(work: Callable[[], Any]) -> Any:
+    return work()
 
 
 def coordinator(run: Path, hub: MetricsHub, *, resume: bool = False, together: bool = False) -> RunCoordinator:
     """Of the run in this folder, without pairs."""
     made = RunCoordinator.__new__(RunCoordinator)
     made.plan = SimpleNamespace(inference=False, deterministic=together, task=None)  # type: ignore[assignment]
-    made.pool = SimpleNamespace(learners={}, self_play=SelfPlay(hub))  # type: ignore[assignment]
+    made.pool = SimpleNamespace(learners={}, loops={}, self_play=SelfPlay(hub), in_thread=at_once)  # type: ignore[assignment]
     made.lessons, made.checkpointer, made._generation = Lessons({}), keeper(run, hub, resume=resume), 0
     made._earlier = made._restore(made.checkpointer.newest())
     return made
@@ -43,6 +48,7 @@ def registered(make: Any, made: RunCoordinator, names: Sequence[str]) -> list[Le
     for learner in learners:
         made.checkpointer.register(learner)
     made.pool.learners |= {learner.name: learner for learner in learners}
+    made.pool.loops |= {learner.name: UpdateLoop(learner, ThreadPoolExecutor(1)) for learner in learners}
     return learners
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tau_trainer.errors import StalledError
 from tau_trainer.metrics import PairState
-from tau_trainer.training.learning.learner import Learner
+from tau_trainer.training.learning.loop import UpdateLoop
 from tau_trainer.training.pairs import watchdog
 from tau_trainer.training.pairs.pair import Pair
 from tau_trainer.training.pairs.watchdog import watch, who_waits
@@ -49,17 +49,17 @@ def fake_pair(number: int, *, awaited: bool) -> Any:
     )
 
 
-def fake_learner(*, idle: bool) -> Any:
+def fake_loop(*, idle: bool) -> Any:
     bound = SimpleNamespace(outstanding=0 if idle else 1)
-    return SimpleNamespace(name="TauAgent", bound=bound, policy=SimpleNamespace(version=0))
+    return SimpleNamespace(bound=bound, learner=SimpleNamespace(name="TauAgent", policy=SimpleNamespace(version=0)))
 
 
 def test_who_waits_for_whom() -> None:
     pairs = [cast(Pair, fake_pair(0, awaited=True)), cast(Pair, fake_pair(1, awaited=False))]
-    assert who_waits(pairs, [cast(Learner, fake_learner(idle=False))]) == (
+    assert who_waits(pairs, [cast(UpdateLoop, fake_loop(idle=False))]) == (
         "pair 0 waits for engine 0 to answer a step; pair 1 waits for its learner; learner 'TauAgent' is in an update"
     )
-    assert who_waits([], [cast(Learner, fake_learner(idle=True))]) == "no pair is active"
+    assert who_waits([], [cast(UpdateLoop, fake_loop(idle=True))]) == "no pair is active"
 
 
 @pytest.mark.parametrize("others", [0, 1])
@@ -104,16 +104,16 @@ def test_while_a_person_has_stopped_the_game_nothing_has_to_move(clock: Clock) -
 
 @pytest.mark.parametrize("what", ["exchange", "update", "restart", "state"])
 def test_any_movement_is_enough(clock: Clock, what: str) -> None:
-    pair, learner = fake_pair(0, awaited=True), fake_learner(idle=True)
+    pair, loop = fake_pair(0, awaited=True), fake_loop(idle=True)
 
     async def work() -> None:
-        watching = asyncio.create_task(watch(lambda: [pair], lambda: [learner], STALL_S, 0.0))
+        watching = asyncio.create_task(watch(lambda: [pair], lambda: [loop], STALL_S, 0.0))
         await clock.pass_by(0.0)
         for turn in range(8):
             clock.now += 0.6 * STALL_S
             pair.environment.exchanges += what == "exchange"
             pair.environment.restarts += what == "restart"
-            learner.policy.version += what == "update"
+            loop.learner.policy.version += what == "update"
             if what == "state":
                 pair.state = PairState.PREPARING if turn % 2 == 0 else PairState.TRAINING
             await clock.pass_by(0.0)
