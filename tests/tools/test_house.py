@@ -15,7 +15,7 @@ from tau_trainer.settings.problems import did_you_mean
 from tools import house
 
 CEILINGS = {
-    "code lines": 52_810,
+    "code lines": 52_680,
     "characters in a line, mean": 41.8,
     "lines in a function, median": 5,
     "files of more than 500 lines": 0,
@@ -24,7 +24,7 @@ CEILINGS = {
     "floors": 26,
     "casts": 6,
     "comments `type: ignore`": 54,
-    "hooks": 6,
+    "hooks": 4,
     "double names": 4,
     "functions with a local `one`": 2,
     "functions with a local `own`": 0,
@@ -34,7 +34,7 @@ CEILINGS = {
 that raises them says why."""
 PACES = {
     "files that an exchange enters": 25,
-    "moves between files in an exchange": 109,
+    "moves between files in an exchange": 108,
     "files that an update enters": 26,
     "moves between files in an update": 147,
 }
