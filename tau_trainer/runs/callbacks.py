@@ -235,7 +235,7 @@ class Callbacks:
             self._loop.call_soon_threadsafe(self.tell, hook, info)
 
     def on_batch(self, behavior: str) -> Callable[[int, Mapping[str, float] | None], None] | None:
-        """Tells of a behavior's minibatches, see :data:`.algorithms.OnBatch`; None: nobody listens."""
+        """Reports a behavior's minibatches, see :data:`.algorithms.OnBatch`; None: no callback asks for them."""
 
         def said(minibatches: int, statistics: Mapping[str, float] | None) -> None:
             if statistics is None:

@@ -197,8 +197,6 @@ def export_run(
 
     Raises SettingsError, CheckpointError, ExportError.
     """
-    from tau_trainer.export import export_onnx
-
     chosen: list[tuple[str, Policy, str]] = []
     """Name of the file, policy, and which one it is."""
     folder = RunFolder(run, resumed=True)
@@ -216,6 +214,8 @@ def export_run(
             also = [candidate.spec.short_name] if candidate.name == first else []
             names = dict.fromkeys([candidate.name, *also])
             chosen += [(name, candidate.policy, candidate.which) for name in names]
+    from tau_trainer.export import export_onnx
+
     written = []
     for name, policy, which in chosen:
         path = folder.onnx(name)

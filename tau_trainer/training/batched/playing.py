@@ -56,7 +56,7 @@ class Playing:
     Args:
         settings: with a seed.
         ranks: who trains together; each has its share of the copies.
-        shared: of its learners; None: nobody hears of them.
+        shared: of its learners; None: their reports go nowhere.
 
     Raises:
         SettingsError: it cannot start.

@@ -62,7 +62,7 @@ class UpdateLoop:
             executor: its threads.
             max_policy_age: number of updates whose work may wait while agents still act; 0: learning and collection
                 take turns.
-            watcher: saves it; None: nobody does.
+            watcher: saves it; None: it is not saved.
         """
         self.learner = learner
         self.bound = AgeBound(max_policy_age, on_policy=learner.algorithm.on_policy, abreast=learner.handle.abreast)

@@ -632,6 +632,9 @@ def test_a_criterion_looks_at_the_newest_episodes_that_hold_enough(file: Path) -
     assert not learner.stopped
     entry.count(EpisodeStatistics(summarize(np.full(20, 4.0)), 1.0))
     assert (returns.state(), learner.stopped) == ([[20, 4.0]], True)
+    again = Playing(load_batched(file, asked)).policies[0].learner
+    again.count_on({name: value for name, value in learner.counts().items() if name != "stopped"}, 4.0)
+    assert again.stopped, "a checkpoint of an earlier version does not say so"
 
 
 def test_each_policy_makes_its_share_of_the_decisions(file: Path) -> None:
