@@ -206,14 +206,15 @@ def export_run(
             chosen += [(each.name, each.handle.policy(), "the last policy") for each in copies.saved]
     else:
         candidates = _candidates(*_open(run), export, None)
-        if output is not None and output.suffix == ".onnx" and len(candidates) > 1:
-            raise SettingsError(f"'{run}' has {len(candidates)} policies; give --output a folder instead of a file")
         first = _evaluated(folder).get("policy")
         for candidate in candidates:
             # The best of independent policies is also written under the behavior's own name, as at the end of a run.
             also = [candidate.spec.short_name] if candidate.name == first else []
             names = dict.fromkeys([candidate.name, *also])
             chosen += [(name, candidate.policy, candidate.which) for name in names]
+    policies = len({id(policy) for _, policy, _ in chosen})
+    if output is not None and output.suffix == ".onnx" and policies > 1:
+        raise SettingsError(f"'{run}' has {policies} policies; give --output a folder instead of a file")
     from tau_trainer.export import export_onnx
 
     written = []

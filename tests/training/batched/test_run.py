@@ -29,7 +29,7 @@ from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import CopiesLearner, EpisodeStatistics, PolicyEntry
 from tau_trainer.training.batched.run import CopiesCollector
 from tau_trainer.training.learning.learner import Shared
-from tau_trainer.training.stored import evaluate_copies
+from tau_trainer.training.stored import evaluate_copies, export_run
 from tests.training.fakes import Memory
 
 COPIES = 8
@@ -685,6 +685,15 @@ def test_what_has_learned_enough_says_what_to_raise(file: Path) -> None:
     assert train(file, "enough", **enough).decisions < 640
     with pytest.raises(RunFinishedError, match="has already reached criterion; raise --criterion"):
         train(file, "enough", checkpoint_settings__resume=True, **enough)
+
+
+def test_several_policies_are_not_exported_to_one_file(file: Path, tmp_path: Path) -> None:
+    report = train(file, "two")
+    with pytest.raises(SettingsError, match=r"'.*two' has 2 policies; give --output a folder instead of a file$"):
+        export_run(report.folder, tmp_path / "one.onnx")
+    assert not (tmp_path / "one.onnx").exists()
+    written = [path for path, _ in export_run(report.folder, tmp_path / "models")]
+    assert written == [tmp_path / "models" / f"{name}.onnx" for name in ("left", "right")]
 
 
 def test_a_run_without_an_evaluation_can_be_evaluated(file: Path) -> None:
