@@ -247,6 +247,9 @@ class Playing:
                 known = Statistics(Aggregation.AVERAGE, int(ended), mean, *spread, sum=returns, last=math.nan)
                 found[entry.name] = EpisodeStatistics(known, lengths / ended)
                 entry.count(found[entry.name])
+        if not self.ranks.first:  # only rank 0 writes what its learners report
+            for entry in self.learning:
+                entry.learner.flush()
         return found
 
     def begin_anew(self) -> None:

@@ -16,12 +16,14 @@ import pytest
 
 from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.errors import SettingsError
-from tau_trainer.metrics import keys
+from tau_trainer.metrics import MetricsHub, Summary, keys
 from tau_trainer.settings.run import RunSettings
 from tau_trainer.training.batched.api import train_batched
 from tau_trainer.training.batched.playing import Playing
 from tau_trainer.training.batched.policies import PolicyEntry
+from tau_trainer.training.learning.learner import Shared
 from tests.algorithms.batched.together import Threads, together
+from tests.remembering import Memory
 from tests.trainers import processes
 
 COUNTING = "tests.envs.batched.counting:Counting"
@@ -50,12 +52,14 @@ def a2c(**numbers: Any) -> dict[str, Any]:
 
 def trained(chosen: RunSettings, ranks: Ranks, updates: int) -> dict[str, Any]:
     """What one rank comes to."""
-    playing = Playing(chosen, ranks)
+    recorder = Memory()
+    playing = Playing(chosen, ranks, Shared(MetricsHub([recorder])))
     entry = playing.policies[0]
     if not ranks.first:
         with contextlib.suppress(threading.BrokenBarrierError):
             playing.follow()
-        return {"arrays": entry.learner.algorithm.state()[0], "told": told_by(entry)}
+        assert not told_by(entry), "what nobody reads does not grow"
+        return {"arrays": entry.learner.algorithm.state()[0], "told": newest_in(recorder.summaries[0])}
     while entry.learner.version < updates:
         playing.advance()
     found = {"episodes": playing.count_episodes(), "copies": playing.copies_state()}
@@ -65,10 +69,13 @@ def trained(chosen: RunSettings, ranks: Ranks, updates: int) -> dict[str, Any]:
 
 
 def told_by(entry: PolicyEntry) -> dict[str, float]:
-    """Statistics of the newest update."""
-    told = entry.learner.progress.hub.flush(entry.name, 0).statistics
+    """Statistics of the newest update, which are gone then."""
+    return newest_in(entry.learner.progress.hub.flush(entry.name, 0))
+
+
+def newest_in(summary: Summary) -> dict[str, float]:
     times = {keys.DECISIONS_PER_SECOND, keys.TRAIN_SECONDS, keys.UPDATE_SECONDS}
-    return {name: statistics.last for name, statistics in told.items() if name not in times}
+    return {name: statistics.last for name, statistics in summary.statistics.items() if name not in times}
 
 
 CASES = {
