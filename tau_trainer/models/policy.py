@@ -299,6 +299,7 @@ class MLPPolicy(_ActorPolicy):
 
     def outputs(self, obs: Observations) -> FloatArray:
         """The outputs of the action head, logits unmasked: float32."""
+        # Nothing to join if there is one sensor, which is a vector that it sees: others have no plain network.
         hidden = obs[0] if len(obs) == 1 else self._template.vectors(obs)
         # NaN and infinity pass without warnings here: they are checked at the end.
         with np.errstate(invalid="ignore", over="ignore"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
@@ -28,8 +29,8 @@ CAMERAS = 1, 3
 """Numbers of channels of a camera's images; others are planes of a grid or a board, which are mostly 0."""
 MIDDLE = 0.5
 """The value of a camera's image that encoders see as 0."""
-_MIDDLE = "middle"
-"""Name of the buffer that keeps it."""
+_KEPT = re.compile(r"(^|\.)images\.\d+\.middle$")
+"""Name of the buffer that keeps it in a network; no other part is called so."""
 
 
 class VisualEncoder(Encoder):
@@ -67,7 +68,7 @@ class VisualEncoder(Encoder):
                 "fully_connected any)"
             )
         self.size = settings.hidden_units
-        self.register_buffer(_MIDDLE, torch.tensor(MIDDLE) if channels in CAMERAS else None)
+        self.register_buffer("middle", torch.tensor(MIDDLE) if channels in CAMERAS else None)
         self.build(channels)
         with torch.no_grad():
             # By trying: sizes depend on kernels and strides.
@@ -121,5 +122,5 @@ def with_middles(names: Iterable[str], arrays: Arrays) -> Arrays:
 
     In checkpoints of earlier versions they are missing, and images were seen as they are.
     """
-    missing = (name for name in names if name.endswith(f".{_MIDDLE}") and name not in arrays)
+    missing = (name for name in names if name not in arrays and _KEPT.search(name))
     return {**arrays, **dict.fromkeys(missing, np.zeros((), np.float32))}

@@ -240,8 +240,8 @@ def _made(data: Json, ranks: Ranks | None = None, on_batch: OnBatch | None = Non
     spec = behavior_json.from_json(data["behavior"])
     numbers = data["seed"], data["reward_width"], data["device"]
     images = ImageOrder(**{**data["images"], "flat": tuple(data["images"]["flat"])})
-    given: dict[str, Any] = {"images": images, "max_steps": data["max_steps"], "ranks": ranks or Ranks()}
-    given["on_batch"] = on_batch
+    given: dict[str, Any] = {"images": images, "max_steps": data["max_steps"]}
+    given |= {"ranks": ranks or Ranks(), "on_batch": on_batch}
     return make_algorithm(Setup(spec, settings, *numbers, tuple(data["environment"]), **given))
 
 

@@ -43,7 +43,7 @@ class PairsCollector(Collector):
         DataError, SettingsError, CheckpointError: it cannot start.
     """
 
-    command = subject = ""
+    command = subject = ""  # the plan's, see below
 
     def __init__(self, plan: RunPlan, run: Run, machines: Machines | None = None) -> None:
         """``machines``: the nodes for actors and for learners that learn together; None: this machine."""
