@@ -138,6 +138,7 @@ def _copies(folder: RunFolder) -> Iterator[CopiesCollector]:
     from tau_trainer.runs.run import Run
     from tau_trainer.training.batched.run import collector_type
 
+    next(_newest(folder))  # before a collector looks, which would say how to resume
     settings = load_batched(folder.configuration)
     check_chosen(settings, "environment")
     changes: dict[str, object] = {"compile": "off"}

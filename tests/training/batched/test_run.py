@@ -687,6 +687,14 @@ def test_what_has_learned_enough_says_what_to_raise(file: Path) -> None:
         train(file, "enough", checkpoint_settings__resume=True, **enough)
 
 
+def test_a_run_without_checkpoints_says_how_to_get_one(file: Path) -> None:
+    folder = train(file, "empty").folder
+    shutil.rmtree(folder / "checkpoints")
+    for work in (export_run, evaluate_copies):
+        with pytest.raises(CheckpointError, match="has no complete checkpoint; train it, or continue it with --resume"):
+            work(folder)
+
+
 def test_several_policies_are_not_exported_to_one_file(file: Path, tmp_path: Path) -> None:
     report = train(file, "two")
     with pytest.raises(SettingsError, match=r"'.*two' has 2 policies; give --output a folder instead of a file$"):
