@@ -59,6 +59,7 @@ def trained(chosen: RunSettings, ranks: Ranks, updates: int) -> dict[str, Any]:
         with contextlib.suppress(threading.BrokenBarrierError):
             playing.follow()
         assert not told_by(entry), "what nobody reads does not grow"
+        playing.shared.hub.close()  # recorders have everything then
         return {"arrays": entry.learner.algorithm.state()[0], "told": newest_in(recorder.summaries[0])}
     while entry.learner.version < updates:
         playing.advance()
