@@ -8,7 +8,7 @@ as the settings say), exploration, checkpoints, exact resume and metrics come fr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -210,7 +210,7 @@ class AgentLearner(OffPolicy):
             return super().goal_rule(chosen)
         return CheckedGoalRule(self.agent.reward_done, f"{self.name}.reward_done")
 
-    @property
+    @cached_property
     @override
     def columns(self) -> tuple[Column, ...]:
         together = self._agent.reward_done_ma is not Agent.reward_done_ma

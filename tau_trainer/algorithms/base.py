@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tau_trainer import plugins
@@ -223,11 +222,6 @@ class Algorithm(ABC):
     @abstractmethod
     def missing(self) -> str:
         """What an update still needs, for a user whose run ended before the first one: ``a buffer of 10,240``."""
-
-
-def policy_age(version: int, versions: NDArray[np.integer[Any]]) -> float:
-    """Mean age of the policies that acted, in updates behind ``version``."""
-    return float(version - np.mean(versions))
 
 
 def make_algorithm(setup: Setup) -> Algorithm:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from tau_trainer.algorithms.base import Algorithm, Setup, State, policy_age
+from tau_trainer.algorithms.base import Algorithm, Setup, State
 from tau_trainer.algorithms.cloning import Cloning
 from tau_trainer.algorithms.parameters import FlatParameters, fitting
 from tau_trainer.algorithms.schedules import learning_rate
@@ -155,7 +155,7 @@ class GradientAlgorithm(Algorithm):
                 statistics[keys.episode_reward(stream.name)] = float(earned.mean())
         return statistics
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Columns of the memory in addition to observations and actions, filled from a decision's ``extras``."""
         return self.network.state_columns
@@ -171,7 +171,7 @@ class GradientAlgorithm(Algorithm):
         self.version += 1
         result = dict(zip(layers, torch.stack(list(layers.values())).tolist(), strict=True)) if layers else {}
         if rollout is not None and len(rollout):
-            result[keys.POLICY_AGE] = policy_age(version, rollout.version)
+            result[keys.POLICY_AGE] = float(version - np.mean(rollout.version))  # in updates behind
         result[keys.TRAIN_SECONDS] = time.perf_counter() - started
         return result
 

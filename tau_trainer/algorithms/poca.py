@@ -174,7 +174,7 @@ class POCA(PPO):
         streams = {stream.name: stream.width for stream in self.streams}
         return GroupActorCritic(self.spec, self.settings.network_settings, streams, self.generator)
 
-    @property
+    @cached_property
     @override
     def columns(self) -> tuple[Column, ...]:
         return (*super().columns, MOMENT, GROUP)

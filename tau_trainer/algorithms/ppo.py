@@ -250,7 +250,7 @@ class PPO(GradientAlgorithm):
         hyper = POCAHyperparameters.of(self._hyperparameters)
         return hyper.rollout_size if self.copies is None else hyper.buffer_size
 
-    @property
+    @cached_property
     @override
     def columns(self) -> tuple[Column, ...]:
         return (Column("log_prob", (self.spec.actions.components,)), *super().columns)
@@ -306,6 +306,7 @@ class PolicyUpdate:
         self._normalize = hyperparameters.normalize_advantage
         self._passes: int = getattr(hyperparameters, "num_epoch", 1)
         self._target_kl: float | None = getattr(hyperparameters, "target_kl", None)
+        self._estimates = [keys.value_estimate(stream.name) for stream in streams]
         self._observed = False
         """Whether the normaliser is known to have statistics: a query waits for the device."""
 
@@ -488,8 +489,7 @@ class PolicyUpdate:
         """
         # For each stream [width], or [P, width].
         means = torch.split(rows.mean(values), [stream.width for stream in self.streams], dim=-1)
-        names = [keys.value_estimate(stream.name) for stream in self.streams]
-        estimates = {name: mean.mean(dim=-1) for name, mean in zip(names, means, strict=True)}
+        estimates = {name: mean.mean(dim=-1) for name, mean in zip(self._estimates, means, strict=True)}
         # [R], or [P, R]; float64, for large returns that hardly vary.
         variance, unexplained = rows.variance(returns), rows.variance(exact(returns) - values)
         # A constant has no variance to explain.

@@ -38,12 +38,13 @@ class Ranks:
     Attributes:
         rank: its number; 0 writes files and messages.
         count: number of ranks.
+        alone: whether there are no other ranks.
         death: returns which rank has died and how, if one has; a sum has then failed, or never ends.
         broken: whether a sum has failed.
     """
 
     def __init__(self, rank: int = 0, count: int = 1) -> None:
-        self.rank, self.count, self.broken = rank, count, False
+        self.rank, self.count, self.alone, self.broken = rank, count, count == 1, False
         self.death: Callable[[], str | None] = lambda: None
         self._control: dist.ProcessGroup | None = None
 
@@ -66,11 +67,6 @@ class Ranks:
         """Leave the group of ranks."""
         if dist.is_initialized():
             dist.destroy_process_group()
-
-    @property
-    def alone(self) -> bool:
-        """Whether there are no other ranks."""
-        return self.count == 1
 
     @property
     def first(self) -> bool:

@@ -140,9 +140,8 @@ class RolloutReader(Reader):
         self._rollout, self._network, self._version = rollout, network, version
         self._sequences = self._arrange(sequence_length)
         self._tensor = partial(as_tensor, device=network.action.weight.device)
-        ranks, count = ranks or Ranks(), len(rollout)
+        ranks, count, self.new = ranks or Ranks(), len(rollout), len(rollout) - rollout.older
         self.rows = Rows(count, generator) if ranks.alone else SplitRows(ranks, count, generator)
-        self.new = count - rollout.older
         self._arrived: tuple[Inputs, torch.Tensor] | None = None
         """Inputs and recurrent states [N, towers, M] in order of arrival, if the network has a memory."""
 
@@ -168,7 +167,7 @@ class RolloutReader(Reader):
 
     @override
     def samples(self, network: ActorCritic) -> Samples:
-        rollout, nothing = self._rollout, torch.zeros(0)
+        rollout, mask, nothing = self._rollout, self._rollout.mask, torch.zeros(0)
         # Actions are raw samples, before they are clipped for the environment.
         kept = [rollout.column(name) for name in ("continuous", "discrete", "log_prob")]
         continuous, discrete, log_prob = map(self._tensor, kept)
@@ -177,7 +176,7 @@ class RolloutReader(Reader):
             state=nothing,
             continuous=continuous,
             discrete=discrete.long(),
-            mask=nothing if rollout.mask is None else self._tensor(network.action.forbidden(rollout.mask)),
+            mask=nothing if mask is None else self._tensor(network.action.forbidden(mask)),
             log_prob=log_prob,
             advantage=nothing,
             returns=nothing,
@@ -194,6 +193,9 @@ class RolloutReader(Reader):
     @override
     def advantages(self, values: torch.Tensor, update: PolicyUpdate) -> tuple[torch.Tensor, torch.Tensor]:
         rollout = self._rollout
+        paid = {each.name: each.rewards(rollout) for each in update.streams}
+        rows = rollout.after, rollout.beyond, rollout.next, rollout.goes_on
+        after, beyond, following, goes_on = map(self._tensor, rows)
         # Row of each sample in the order of arrival.
         order = slice(None) if self._sequences is None else self._tensor(self._sequences[0])
         current = exact(torch.empty_like(values))  # float64 [N, R], in order of arrival
@@ -201,11 +203,10 @@ class RolloutReader(Reader):
         # [m, R].
         bootstrap = update.values(self._network.prepare(rollout.bootstrap_observations), *self._states_after(update))
         # Rows of decisions, of bootstrapped ends, and a 0 for real ends.
-        table = torch.cat((current, exact(bootstrap), current.new_zeros(1, current.shape[1])))
-        columns = current, table[self._tensor(rollout.after)], table[self._tensor(rollout.beyond)]
-        rewards = {each.name: exact(self._tensor(each.rewards(rollout))) for each in update.streams}
-        goes_on = self._tensor(rollout.goes_on).to(current.dtype)
-        found = estimated(update, rewards, columns, goes_on, self._tensor(rollout.next))
+        table = torch.cat((current, bootstrap.to(current.dtype), current.new_zeros(1, current.shape[1])))
+        rewards = {name: self._tensor(values).to(current.dtype) for name, values in paid.items()}
+        columns = current, table[after], table[beyond]
+        found = estimated(update, rewards, columns, goes_on.to(current.dtype), following)
         return found[0][order].float(), found[1][order].float()
 
     @override

@@ -160,11 +160,10 @@ class RolloutMemory:
             values = {**values, **{column.name: getattr(facts, column.name) for column in self._facts}}
         for column in self.columns:
             value = values[column.name]
-            if value is not None:
+            if value is not None and column.name not in log.given:
                 log.give(column)
-                records[column.name][begin:end] = value
-            elif column.name in log.given:
-                records[column.name][begin:end] = column.fill
+            if column.name in log.given:
+                records[column.name][begin:end] = column.fill if value is None else value
         step = records["step"][previous] + 1  # place in the horizon, 0 ... horizon - 1
         step[step == self.horizon] = 0  # the trace is cut after the last one, and a new one starts
         records["version"][begin:end] = version

@@ -6,6 +6,7 @@ Actor and critic are two *towers* with separate layers, or share one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -101,13 +102,13 @@ class ActorCritic(torch.nn.Module):
             self.exploration = make_exploration(settings, self.action.choices)
             self.register_buffer(CLOCK, torch.from_numpy(self.exploration.clock()))  # float64: counts beyond 2^24
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether it has only hidden layers: then faster paths work."""
         special = self.encoders or self.memories or self.noisy or type(self.action) is not ActionHead
         return not special and isinstance(self.body, MLP)
 
-    @property
+    @cached_property
     def state_columns(self) -> tuple[Column, ...]:
         """State to keep for each agent from decision to decision: the column :data:`MEMORY`, or nothing."""
         if not self.memories:

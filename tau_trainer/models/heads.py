@@ -100,6 +100,9 @@ class ActionHead(Head):
         self.actions, self.levels = actions, levels
         self.choices = choices
         """The random choices: ``actions``; with ``levels``, first a branch for each continuous action."""
+        self.components = actions.components
+        self.bounds = branch_bounds(choices.discrete_branches)
+        """First and last column of each branch of :attr:`choices` among the logits."""
         self.leveled = leveled
         """Number of the branches of :attr:`choices` that are continuous actions."""
         self.deterministic = acting.deterministic and size > 0

@@ -18,7 +18,7 @@ from tau_trainer.columns import Arrays, Column
 from tau_trainer.errors import NonFiniteError
 from tau_trainer.exploration import gumbel
 from tau_trainer.models.actor_critic import ACTOR, CLOCK, MEMORY, ActorCritic, as_tensor
-from tau_trainer.models.distributions import LOG_SIGMA_RANGE, LOG_SQRT_2PI, MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import LOG_SIGMA_RANGE, LOG_SQRT_2PI, MASKED_LOGIT
 from tau_trainer.models.encoders.visual import with_middles
 from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.models.mlp import Noise
@@ -158,7 +158,7 @@ class _ActorPolicy(Policy):
             self._numbers = self._exploration.numbers(float(clock[0]), clock[1:])  # once per policy
         self._action = template.action
         self._size = self._action.choices.continuous_size
-        self._bounds = branch_bounds(self._action.choices.discrete_branches)
+        self._bounds, self._components = self._action.bounds, self._action.components
         if not self._action.squashed:
             log_sigma: FloatArray = weights["action.log_sigma"]
             self._sigma = np.exp(log_sigma)
@@ -187,7 +187,7 @@ class _ActorPolicy(Policy):
             raise NonFiniteError(self._describe_non_finite(obs))
         rows, squashed, exploration = len(outputs), self._action.squashed, self._exploration
         source = None if deterministic or exploration is not None else rng
-        log_prob = np.empty((rows, self.spec.actions.components), np.float32)  # filled column by column
+        log_prob = np.empty((rows, self._components), np.float32)  # filled column by column
         gaussians, logits = outputs[:, : self._action.logits], outputs[:, self._action.logits :]
         if squashed:
             continuous = self._sample_squashed(gaussians, source)

@@ -8,7 +8,6 @@ import pytest
 
 from tau_trainer import plugins
 from tau_trainer.algorithms import Counters, Setup, make_algorithm
-from tau_trainer.algorithms.base import policy_age
 from tau_trainer.algorithms.ppo import PPO
 from tau_trainer.errors import SettingsError
 from tau_trainer.rewards import RewardStream
@@ -84,10 +83,6 @@ def test_a_network_that_cannot_be_built_is_told_with_the_behavior() -> None:
 def test_streams_of_a_setup() -> None:
     setup = Setup(behavior(HYBRID), settings(signals=TWO_STREAMS), 1, reward_width=4)
     assert setup.streams == (RewardStream("extrinsic", 4, 0.9, 0.5), RewardStream("bonus", 1, 0.6, 2.0))
-
-
-def test_age_of_the_policies_that_acted() -> None:
-    assert policy_age(5, np.array([5, 5, 4, 2], np.int32)) == 1.0
 
 
 def test_one_instance_collects_and_another_learns() -> None:

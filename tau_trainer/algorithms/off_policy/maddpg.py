@@ -16,6 +16,7 @@ Agents of other behaviors are not seen: each behavior learns separately.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +99,7 @@ class MADDPG(DDPG):
             raise SettingsError(f"exploration {given.type} is not for {kind} actions; remove it")
         return given.over(self._setup.decisions)
 
-    @property
+    @cached_property
     @override
     def columns(self) -> tuple[Column, ...]:
         return (*super().columns, MOMENT, GROUP)

@@ -17,7 +17,7 @@ from tau_trainer.algorithms.ranks import Ranks
 from tau_trainer.metrics import keys
 from tau_trainer.models.action_values import ActionValues
 from tau_trainer.models.actor_critic import ActorCritic
-from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import MASKED_LOGIT
 from tau_trainer.models.mlp import Noise
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class QLearning:
         self._module, self._parameters, self._hyperparameters = module, parameters, hyperparameters
         self._gamma, self._noise, self._ranks = gamma, noise, ranks or Ranks()
         self._follow = follower(module.target, module.network)
-        self._bounds = branch_bounds(module.network.action.choices.discrete_branches)
+        self._bounds = module.network.action.bounds
         begins = [begin for begin, _ in self._bounds]
         self._begins = torch.tensor(begins, device=parameters.optimizer.parameters.device)  # int64 [b]
         """Column of each branch's first value."""

@@ -25,7 +25,7 @@ from tau_trainer.memory import Replay, Rollout, Work
 from tau_trainer.metrics import keys
 from tau_trainer.models import ActorCritic
 from tau_trainer.models.actor_critic import as_tensor
-from tau_trainer.models.distributions import MASKED_LOGIT, branch_bounds
+from tau_trainer.models.distributions import MASKED_LOGIT
 from tau_trainer.models.heads import ACTION_LIMIT
 from tau_trainer.models.soft_actor_critic import TwinQ
 from tau_trainer.settings import OfflineCriticHyperparameters, OfflineTrainerSettings
@@ -179,7 +179,7 @@ class OfflineCritic(Offline):
         super().__init__(setup)
         self.discounts = torch.tensor([stream.gamma for stream in self.streams], device=self.device)
         self._follow = follower(self.module.target, self.module.q)
-        self._bounds = branch_bounds(self.network.action.choices.discrete_branches)
+        self._bounds = self.network.action.bounds
 
     @override
     def build(self) -> OfflineCritics:
