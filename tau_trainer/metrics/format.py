@@ -34,6 +34,12 @@ def format_speed(per_second: float) -> str:
     return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}"
 
 
+def format_milliseconds(seconds: float) -> str:
+    """Two significant digits: ``0.21 ms``, ``5.4 ms``, ``540 ms``."""
+    rounded = float(f"{1e3 * seconds:.2g}")
+    return f"{rounded:,g} ms"
+
+
 def format_bytes(count: int) -> str:
     """``412 MB``, ``1.3 GB``; 1 MB is a million bytes."""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -15,6 +15,7 @@ from typing import Any
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError, TauError
+from tau_trainer.metrics.format import format_milliseconds
 from tau_trainer.search.scaling import Probe, Scaling, scaled
 from tau_trainer.search.speed import LargestMessages, Speed, speed_of
 from tau_trainer.search.stillness import Costs
@@ -22,12 +23,11 @@ from tau_trainer.settings import RunSettings
 from tau_trainer.settings.engines import plays_unreal
 from tau_trainer.training.advice import (
     LEAST_STEPS,
-    PPO_KINDS,
     SLOW,
     USUAL,
     advised_trainer,
-    kinds_of,
     read_advised,
+    reasons_for_ppo,
     replaceable,
     rewritten,
     steps_a_decision,
@@ -189,7 +189,7 @@ class Adviser:
             return
         if found:
             self.measured.costs[name] = found
-            took = ", ".join(f"{1e3 * seconds:.2g} ms" for seconds in found.values())
+            took = ", ".join(map(format_milliseconds, found.values()))
             self._tell(f"learning ({name})", 1.0, f"{took} a gradient step")
 
     def _scaled(self, first: int, most: int | None, tried: Callable[[int], Probe]) -> Scaling | None:
@@ -245,8 +245,8 @@ class Adviser:
     def advice(self) -> Advice:
         """The recommendation from the measurements."""
         assert self.measured is not None
-        kinds = [kinds_of(spec, self._settings.of_behavior(spec.short_name)) for spec in self._seen.shown]
-        return advice_of(self.measured, self._settings, self._candidates, frozenset().union(*kinds))
+        reasons = [reasons_for_ppo(spec, self._settings.of_behavior(spec.short_name)) for spec in self._seen.shown]
+        return advice_of(self.measured, self._settings, self._candidates, frozenset().union(*reasons))
 
 
 def candidates_of(
@@ -283,12 +283,12 @@ def advice_of(
     measured: Measured,
     settings: RunSettings,
     candidates: Mapping[str, RunSettings],
-    kinds: frozenset[str] = frozenset(),
+    reasons: frozenset[str] = frozenset(),
 ) -> Advice:
-    """The recommendation for a game ``measured`` with these ``settings``, and of these ``kinds`` of task."""
+    """The recommendation for a game ``measured`` with these ``settings``; ``reasons``: to use PPO at any speed."""
     game, file = measured.game, {settings.of_behavior(name).trainer_type for name in measured.game.rates}
     room = room_of(game, measured.costs.get(FILE if file == {SLOW} else SLOW, {}))
-    trainer, why = algorithm_of(measured.refused, replaceable(settings), room, kinds)
+    trainer, why = algorithm_of(measured.refused, replaceable(settings), room, reasons)
     trainer = None if file == {trainer} else trainer
     old, new = (_Pace(measured, name, candidates[name]) for name in (FILE, trainer or FILE))
     engines = _worth(measured.engines, Probe(engines_of(settings), game.rate), new)
@@ -343,7 +343,7 @@ class _Pace:
 
 
 def algorithm_of(
-    refused: Mapping[str, str], others: bool, room: float | None, kinds: frozenset[str]
+    refused: Mapping[str, str], others: bool, room: float | None, reasons: frozenset[str]
 ) -> tuple[str | None, str]:
     """The trainer type by the rule, and a sentence that says why.
 
@@ -351,7 +351,7 @@ def algorithm_of(
         refused: trainer types that cannot learn this, and why.
         others: whether another trainer type may replace the file's.
         room: gradient steps of the algorithm for slow games that fit, see :func:`room_of`.
-        kinds: of the task.
+        reasons: to use PPO at any speed, see :func:`.reasons_for_ppo`.
 
     Returns:
         The trainer type, None: the file's; and why.
@@ -360,11 +360,12 @@ def algorithm_of(
         return None, "No other algorithm can replace the file's trainer_type."
     if room is None:
         return None, refused.get(SLOW, f"The time of a gradient step of {SLOW} was not measured.")
-    trainer = advised_trainer(room, kinds)
+    trainer = advised_trainer(room, reasons)
     if trainer in refused:
         return None, refused[trainer]
     if trainer == USUAL and room >= LEAST_STEPS:
-        return trainer, f"For {', '.join(sorted(kinds & set(PPO_KINDS)))}, {USUAL} needs fewer decisions."
+        clauses = " and ".join(sorted(reasons))
+        return trainer, f"If {clauses}, {USUAL} needs fewer decisions than {SLOW}."
     if trainer == USUAL:
         return (
             trainer,

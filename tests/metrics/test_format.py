@@ -7,6 +7,7 @@ import pytest
 from tau_trainer.metrics.format import (
     format_bytes,
     format_count,
+    format_milliseconds,
     format_percent,
     format_reward,
     format_seconds,
@@ -20,6 +21,12 @@ def test_numbers_read_well() -> None:
     assert format_percent(0.8125) == "81.2 %"
     assert format_speed(12345.6) == "12,346"
     assert format_speed(9.87) == "9.9"
+    assert [format_milliseconds(s) for s in (2.14e-4, 5.44e-3, 0.543, 1.26)] == [
+        "0.21 ms",
+        "5.4 ms",
+        "540 ms",
+        "1,300 ms",
+    ]
     assert (format_bytes(411_700_000), format_bytes(1_349_000_000)) == ("412 MB", "1.3 GB")
 
 

@@ -13,21 +13,21 @@ from tau_trainer.settings import RunSettings, load_settings
 from tau_trainer.settings.document import configs_folder, read_document
 from tau_trainer.settings.upgrading import dumped
 from tau_trainer.specs import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec
-from tau_trainer.training import advice
 from tau_trainer.training.advice import (
     LEAST_STEPS,
     SLOW,
     USUAL,
     advised_trainer,
     hint,
-    kinds_of,
     read_advised,
+    reasons_for_ppo,
     replaceable,
     rewritten,
     steps_a_decision,
 )
 
 ROOMS = st.floats(0.0, 1e6)
+IMAGE = ObservationSpec("image", (3, 8, 8))
 
 
 @given(ROOMS, ROOMS)
@@ -43,26 +43,21 @@ def test_the_least_is_enough() -> None:
 
 
 @given(ROOMS)
-def test_kinds_of_task_that_the_table_names_are_ppos(room: float) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(advice, "PPO_KINDS", ("images",))
-        assert advised_trainer(room, {"images", "memory"}) == USUAL
-        assert advised_trainer(room, {"memory"}) == advised_trainer(room)
+def test_a_reason_for_ppo_holds_at_any_speed(room: float) -> None:
+    assert advised_trainer(room, {"agents see images"}) == USUAL
 
 
-def test_kinds_of_task() -> None:
+@pytest.mark.parametrize("signal", ["curiosity", "rnd"])
+def test_reasons_for_ppo_are_images_and_rewards_that_must_be_searched_for(signal: str) -> None:
     variable = (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)
-    sensors = ObservationSpec("image", (3, 8, 8)), ObservationSpec("list", (5, 2), variable), ObservationSpec("v", (4,))
-    spec = BehaviorSpec("B", sensors, ActionSpec(2, (3,)))
-    changes: dict[str, Any] = {
-        "default_settings.network_settings.memory": {},
-        "default_settings.reward_signals.rnd": {},
-    }
+    others = ObservationSpec("list", (5, 2), variable), ObservationSpec("v", (4,))
+    plain, images = (BehaviorSpec("B", each, ActionSpec(2, (3,))) for each in (others, (IMAGE, *others)))
+    changes: dict[str, Any] = {"default_settings.network_settings.memory": {}}
     trainer = load_settings(None, changes).of_behavior("B")
-    actions = {"continuous actions", "discrete actions"}
-    assert kinds_of(spec, trainer) == actions | {"images", "lists", "memory", "rnd"}
-    plain = load_settings(None).of_behavior("B")
-    assert kinds_of(BehaviorSpec("B", sensors[2:], ActionSpec(0, (3,))), plain) == {"discrete actions"}
+    searching = load_settings(None, {f"default_settings.reward_signals.{signal}": {}}).of_behavior("B")
+    assert reasons_for_ppo(plain, trainer) == frozenset()
+    assert reasons_for_ppo(images, trainer) == {"agents see images"}
+    assert reasons_for_ppo(plain, searching) == {f"rewards are so rare that agents need {signal}"}
 
 
 PPO = """

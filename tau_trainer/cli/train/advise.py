@@ -15,6 +15,7 @@ from tau_trainer.cli.running import prepare, writable
 from tau_trainer.cli.train.check import Rows, show_sections
 from tau_trainer.cli.train.find import watched
 from tau_trainer.errors import SettingsError
+from tau_trainer.metrics.format import format_milliseconds
 from tau_trainer.settings import OfflineTrainerSettings
 from tau_trainer.settings.loading import apply_overrides, read_file
 from tau_trainer.settings.upgrading import dumped
@@ -133,7 +134,7 @@ def _game_rows(settings: RunSettings, measured: Measured) -> Iterator[tuple[str,
     game, env = measured.game, settings.env_settings
     many = f"{game.engines} x " if game.engines > 1 else ""
     yield "plays", f"{many}{env.env_path or 'the editor'}, {game.agents:,.3g} decisions in each exchange"
-    yield "speed", f"{1e3 * game.exchange_s:.3g} ms an exchange, {game.rate:,.0f} decisions a second"
+    yield "speed", f"{format_milliseconds(game.exchange_s)} an exchange, {game.rate:,.0f} decisions a second"
     if env.awaited:
         yield (
             "engines",
@@ -163,7 +164,7 @@ def _cost_rows(measured: Measured, advice: Advice) -> Iterator[tuple[str, str]]:
     from tau_trainer.search.advice import FILE
 
     for name, costs in measured.costs.items():
-        several = ", ".join(f"{1e3 * cost:.2g} ms ({behavior})" for behavior, cost in costs.items())
+        several = ", ".join(f"{format_milliseconds(cost)} ({behavior})" for behavior, cost in costs.items())
         yield "as in the file" if name == FILE else name, several
     for name, why in measured.refused.items():
         yield name, why
