@@ -18,7 +18,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from tau_trainer import plugins
 from tau_trainer.errors import SettingsError
@@ -38,7 +37,7 @@ from tau_trainer.settings.hyperparameters import (
     SACLNHyperparameters,
     TD3Hyperparameters,
 )
-from tau_trainer.settings.kinds import TAG, Bool, Float, Fraction, Int, PositiveInt, Section, TableSchema, Text
+from tau_trainer.settings.kinds import TAG, Bool, Float, Fraction, Int, PositiveInt, Section, TableSchema, Text, invalid
 from tau_trainer.settings.networks import NetworkSettings, NormalizingNetworkSettings
 from tau_trainer.settings.signals import (
     BehavioralCloningSettings,
@@ -61,7 +60,7 @@ AnySettings = TypeVar("AnySettings", bound="TrainerSettings")
 
 def _not_empty(value: dict[str, RewardSignalSettings]) -> dict[str, RewardSignalSettings]:
     if not value:
-        raise PydanticCustomError("no_signal", "is empty, so there is nothing to learn from; add `extrinsic: {}`")
+        raise invalid("is empty, so there is nothing to learn from; add `extrinsic: {}`")
     return value
 
 
@@ -165,14 +164,6 @@ class TrainerSettings(Section):
         network = data.get("network_settings") or {}
         return {**data, "network_settings": {"goal_conditioning_type": "none", **network}}
 
-    @model_validator(mode="after")
-    def _players_are_no_networks(self) -> Self:
-        given = self.of_networks & self.model_fields_set
-        if self.player is not None and given:
-            text = "has a player, which has no network, and {key}; remove one of them"
-            raise PydanticCustomError("player", text, {"key": min(given)})
-        return self
-
     @model_serializer(mode="wrap")
     def _readable(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Omit the network's keys for a player, and unused keys of batched environments: neither could be read back."""
@@ -182,22 +173,17 @@ class TrainerSettings(Section):
         return {key: value for key, value in values.items() if key not in left_out}
 
     @model_validator(mode="after")
-    def _even_needs_count(self) -> Self:
+    def _consistent(self) -> Self:
+        given = self.of_networks & self.model_fields_set
+        if self.player is not None and given:
+            raise invalid(f"has a player, which has no network, and {min(given)}; remove one of them")
         if self.even_checkpoints and self.keep_checkpoints < 1:
-            raise PydanticCustomError(
-                "even_checkpoints", "even_checkpoints divides max_steps by keep_checkpoints, which must be at least 1"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _sequence_fits_batch(self) -> Self:
+            raise invalid("even_checkpoints divides max_steps by keep_checkpoints, which must be at least 1")
         hyper, memory = self.hyperparameters, self.network_settings.memory
         if memory and memory.sequence_length > hyper.batch_size:
-            raise PydanticCustomError(
-                "sequence_fits_batch",
-                "network_settings.memory.sequence_length {length} is larger than hyperparameters.batch_size {batch}; "
-                "make it at most the batch size",
-                {"length": memory.sequence_length, "batch": hyper.batch_size},
+            raise invalid(
+                f"network_settings.memory.sequence_length {memory.sequence_length} is larger than "
+                f"hyperparameters.batch_size {hyper.batch_size}; make it at most the batch size"
             )
         return self
 
@@ -205,10 +191,9 @@ class TrainerSettings(Section):
 def without_memory(settings: AnySettings, instead: str) -> AnySettings:
     """The same settings. Raises PydanticCustomError if they have a memory; ``instead`` names trainers with memory."""
     if settings.network_settings.memory is not None:
-        raise PydanticCustomError(
-            "no_memory",
-            "network_settings.memory: {trainer} does not support it; remove it, or use trainer_type: {instead}",
-            {"trainer": settings.trainer_type, "instead": instead},
+        raise invalid(
+            f"network_settings.memory: {settings.trainer_type} does not support it; remove it, "
+            f"or use trainer_type: {instead}"
         )
     return settings
 
