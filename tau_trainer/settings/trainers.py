@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -53,9 +53,6 @@ SummaryFreq = Annotated[
     Discriminator(lambda value: TAG + ("auto" if value == "auto" else "steps")),
 ]
 """Steps between two points of a curve; for ``auto``, see :func:`summary_every`."""
-
-
-AnySettings = TypeVar("AnySettings", bound="TrainerSettings")
 
 
 def _not_empty(value: dict[str, RewardSignalSettings]) -> dict[str, RewardSignalSettings]:
@@ -188,16 +185,6 @@ class TrainerSettings(Section):
         return self
 
 
-def without_memory(settings: AnySettings, instead: str) -> AnySettings:
-    """The same settings. Raises PydanticCustomError if they have a memory; ``instead`` names trainers with memory."""
-    if settings.network_settings.memory is not None:
-        raise invalid(
-            f"network_settings.memory: {settings.trainer_type} does not support it; remove it, "
-            f"or use trainer_type: {instead}"
-        )
-    return settings
-
-
 class PPOTrainerSettings(TrainerSettings):
     """A behavior that PPO trains."""
 
@@ -269,7 +256,12 @@ class DDPGTrainerSettings(TrainerSettings):
 
     @model_validator(mode="after")
     def _without_memory(self) -> Self:
-        return without_memory(self, "sac or ppo")
+        if self.network_settings.memory is not None:
+            raise invalid(
+                f"network_settings.memory: {self.trainer_type} does not support it; remove it, "
+                "or use trainer_type: sac or ppo"
+            )
+        return self
 
 
 class TD3TrainerSettings(DDPGTrainerSettings):
