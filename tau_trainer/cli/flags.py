@@ -36,6 +36,11 @@ def number(about: str, metavar: str = "N") -> Parameter:
     return Parameter(help=about, metavar=metavar, allow_leading_hyphen=True)
 
 
+def output_to(about: str, metavar: str = "FILE", *aliases: str) -> Parameter:
+    """The flag that names what a command writes."""
+    return Parameter(name=("--output", *aliases, "-o"), help=about, metavar=metavar)
+
+
 def overridden(group: type) -> Iterator[tuple[str, str, Any]]:
     """For each flag that overrides a setting: name, dotted key of the setting, value without an argument."""
     for name, hint in get_type_hints(group, include_extras=True).items():

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Group, Parameter
 
 from tau_trainer.cli.engines import EngineFlags, ManyEngineFlags, PairFlags
-from tau_trainer.cli.flags import Sets, Switch, Text, number, text
+from tau_trainer.cli.flags import Sets, Switch, Text, number, output_to, text
 
 SEARCH = Group("Search", sort_key=0)
 RUN = Group("Run", sort_key=1)
@@ -29,7 +29,7 @@ Export = Annotated[
 Json = Annotated[bool, Parameter(group=OUTPUT, help="Print one JSON object to stdout.")]
 Debug = Annotated[bool, Parameter(group=OUTPUT, help="Show tracebacks.")]
 Force = Annotated[bool, Parameter(help="Overwrite the output file.")]
-Output = Annotated[Path, Parameter(name=("--output", "-o"), help="File to write.", metavar="FILE")]
+Output = Annotated[Path, output_to("File to write.")]
 Config = Annotated[
     str | None, Parameter(help="ML-Agents YAML file, or the name of a shipped one. [default: ML-Agents' defaults]")
 ]
@@ -153,11 +153,7 @@ class FindFlags(SettingFlags):
     ] = "reward"
     output: Annotated[
         Path | None,
-        Parameter(
-            name=("--output", "--out", "-o"),
-            help="New or empty folder for the table and the plot. [default: results/find-...]",
-            metavar="DIR",
-        ),
+        output_to("New or empty folder for the table and the plot. [default: results/find-...]", "DIR", "--out"),
     ] = None
 
 
@@ -206,12 +202,7 @@ class SweepFlags(SettingFlags):
     ] = None
     jobs: Annotated[int | None, Parameter(help="Trials at once. [default: as many as fit]", metavar="N")] = None
     output: Annotated[
-        Path | None,
-        Parameter(
-            name=("--output", "--out", "-o"),
-            help="New or empty folder for the sweep. [default: results/sweep-...]",
-            metavar="DIR",
-        ),
+        Path | None, output_to("New or empty folder for the sweep. [default: results/sweep-...]", "DIR", "--out")
     ] = None
     resume: Annotated[bool, Parameter(help="Resume the sweep in --output, or the newest of this config.")] = False
     cluster: Annotated[

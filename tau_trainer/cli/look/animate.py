@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import output_to
 from tau_trainer.cli.messages import set_up_logging, show_lines, show_status
 from tau_trainer.cli.options import Debug, Force, ResultsDir, Run
 from tau_trainer.cli.running import run_folder, writable
@@ -25,11 +26,11 @@ def animate_command(
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(
-            name=("--output", "--out", "-o"),
-            help="File to write: .gif, or .mp4 (needs: pip install 'tau-trainer[video]'). [default: animation.gif "
-            "in the run's folder]",
-            metavar="FILE",
+        output_to(
+            "File to write: .gif, or .mp4 (needs: pip install 'tau-trainer[video]'). [default: animation.gif in the "
+            "run's folder]",
+            "FILE",
+            "--out",
         ),
     ] = None,
     episodes: Annotated[int, Parameter(help="Number of episodes. [default: 1]", metavar="N")] = 1,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import output_to
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import SEARCH, LearnFlags, RunFlags, Set, TrialFlags
 from tau_trainer.cli.running import prepare, writable
@@ -36,10 +37,7 @@ def advise(
     seconds: Annotated[
         float, Parameter(group=SEARCH, help="Seconds of play and learning to measure. [default: 60]", metavar="S")
     ] = 60.0,
-    to: Annotated[
-        Path | None,
-        Parameter(name=("--output", "-o"), help="File to write. [default: print it]", metavar="FILE", group=SEARCH),
-    ] = None,
+    to: Annotated[Path | None, output_to("File to write. [default: print it]"), Parameter(group=SEARCH)] = None,
     overwrite: Annotated[bool, Parameter(name="--force", help="Overwrite the file.", group=SEARCH)] = False,
     assignments: Annotated[Set, Parameter(name="--set", group=SEARCH)] = (),
     trial: TrialFlags = TrialFlags(),

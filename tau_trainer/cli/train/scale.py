@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from tau_trainer.cli.flags import output_to
 from tau_trainer.cli.messages import show_json, show_lines, show_status
 from tau_trainer.cli.options import SEARCH, BatchFlags, OutputFlags, Set
 from tau_trainer.cli.running import prepare, writable
@@ -71,13 +72,7 @@ def scale(
     *,
     flags: ScaleFlags = ScaleFlags(),
     to: Annotated[
-        Path | None,
-        Parameter(
-            name=("--output", "-o"),
-            help="Copy to write. [default: NAME-scaled.yaml, next to the file]",
-            metavar="FILE",
-            group=SEARCH,
-        ),
+        Path | None, output_to("Copy to write. [default: NAME-scaled.yaml, next to the file]"), Parameter(group=SEARCH)
     ] = None,
     overwrite: Annotated[bool, Parameter(name="--force", help="Overwrite the copy.", group=SEARCH)] = False,
     output: OutputFlags = OutputFlags(),
