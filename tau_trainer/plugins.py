@@ -29,24 +29,14 @@ _GAMES = "tau_trainer.games"
 _MLAGENTS_TRAINERS = "mlagents.trainer_type"
 """Entry-point group of trainers for mlagents-learn."""
 
+_TRAINERS = (
+    *("ppo", "a2c", "sac", "sac_ln", "dqn", "iqn", "ddpg", "td3", "maddpg"),
+    *("bc", "iql", "awac"),
+    *("poca", "mappo"),
+)
 _OWN: dict[Kind, dict[str, str]] = {
     # A tau_trainer.settings.TrainerType, by `trainer_type`.
-    "trainers": {
-        "ppo": "tau_trainer.settings.trainers:PPO_TRAINER",
-        "a2c": "tau_trainer.settings.trainers:A2C_TRAINER",
-        "sac": "tau_trainer.settings.trainers:SAC_TRAINER",
-        "sac_ln": "tau_trainer.settings.trainers:SAC_LN_TRAINER",
-        "dqn": "tau_trainer.settings.trainers:DQN_TRAINER",
-        "iqn": "tau_trainer.settings.trainers:IQN_TRAINER",
-        "ddpg": "tau_trainer.settings.trainers:DDPG_TRAINER",
-        "td3": "tau_trainer.settings.trainers:TD3_TRAINER",
-        "maddpg": "tau_trainer.settings.trainers:MADDPG_TRAINER",
-        "bc": "tau_trainer.settings.trainers:BC_TRAINER",
-        "iql": "tau_trainer.settings.trainers:IQL_TRAINER",
-        "awac": "tau_trainer.settings.trainers:AWAC_TRAINER",
-        "poca": "tau_trainer.settings.trainers:POCA_TRAINER",
-        "mappo": "tau_trainer.settings.trainers:MAPPO_TRAINER",
-    },
+    "trainers": {name: f"tau_trainer.settings.trainers:{name.upper()}_TRAINER" for name in _TRAINERS},
     # From settings to a tau_trainer.envs.EnvironmentSource, by the prefix of `--env`.
     "environments": {
         "gym": "tau_trainer.envs.gymnasium:GymnasiumSource",

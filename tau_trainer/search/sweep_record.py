@@ -14,7 +14,7 @@ import yaml
 
 from tau_trainer.errors import SettingsError
 from tau_trainer.files import atomic_write_json, atomic_write_text, reason
-from tau_trainer.metrics.plot import COLORS, GREY, new_figure, save_figure, style
+from tau_trainer.metrics.plot import COLORS, GREY, decisions_along, new_figure, save_figure, style
 from tau_trainer.search.member import BASE, TrialReport, sweep_of, trial_settings
 from tau_trainer.search.results import Table
 from tau_trainer.settings import RunSettings, dump_settings, load_settings
@@ -189,8 +189,6 @@ class SweepRecord:
 
     def draw(self) -> Figure:
         """Plot of the trials' metric over their decisions, with names for the best ones."""
-        from matplotlib.ticker import EngFormatter
-
         figure, [axes] = new_figure(self.folder.name, 1)
         for place, trial in reversed([*enumerate(self.ranked())]):
             if not trial.points:
@@ -205,9 +203,7 @@ class SweepRecord:
             end = {"stopped": "x", "failed": "X"}.get(trial.ending, "o")
             axes.plot(x, y, linewidth=width, marker=end, markevery=[-1], markersize=5.0, **look)
         style(axes, _LABELS[self.asked.metric])
-        axes.set_xlabel("agent decisions", fontsize=10)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-        axes.set_xlim(left=0.0)
+        decisions_along(axes)
         lines, names = axes.get_legend_handles_labels()
         if names:
             axes.legend(lines[::-1], names[::-1], loc="best", framealpha=0.8, edgecolor="none", fontsize=9)
