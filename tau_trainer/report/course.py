@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, figures, more, of_run, or_dash, plural
 from tau_trainer.report.chart import MOST_COLORS, stack
 from tau_trainer.report.html import Markup, cell, element, join, table
 from tau_trainer.report.numbers import duration, percent, size, when
 from tau_trainer.report.numbers import reward as signed
-from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, SessionRecord, mapping, number
+from tau_trainer.report.records import FAULTS, RunRecord, SavedPolicy, SessionRecord
 
 
 def lessons(runs: Sequence[RunRecord]) -> Markup:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from tau_trainer.metrics.charts import Chart, Line
 from tau_trainer.metrics.games import HEADINGS, Games
-from tau_trainer.metrics.history import Curve
+from tau_trainer.metrics.history import Curve, mapping, number
 from tau_trainer.report.cells import NOTHING, of_run
 from tau_trainer.report.chart import Detail, draw
 from tau_trainer.report.html import Markup, element, join, table
-from tau_trainer.report.records import RunRecord, mapping, number
+from tau_trainer.report.records import RunRecord
 from tau_trainer.specs import Json
 
 _ABOUT = (

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report.cells import NOTHING, cut, figures, or_dash, places, plural, values_of, with_deviation
 from tau_trainer.report.chart import bar
 from tau_trainer.report.html import Markup, element, join, table
 from tau_trainer.report.numbers import duration, percent
 from tau_trainer.report.numbers import reward as signed
-from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, RunRecord, mapping, number
+from tau_trainer.report.records import BROKEN_OFF, IN_PROGRESS, RunRecord
 
 _KINDS = {"completed": "good", IN_PROGRESS: "running", "failed": "bad", BROKEN_OFF: "bad"}
 

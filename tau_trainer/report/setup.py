@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report.cells import MOST_ROWS, NOTHING, cut, of_run, places, setting_value, values_of
 from tau_trainer.report.configuration import Setting
 from tau_trainer.report.html import Markup, cell, element, join, table
 from tau_trainer.report.numbers import size, when
-from tau_trainer.report.records import RunRecord, mapping, number
+from tau_trainer.report.records import RunRecord
 
 
 def settings(runs: Sequence[RunRecord]) -> Markup:

@@ -14,9 +14,9 @@ import yaml
 
 from tau_trainer import __version__, plugins
 from tau_trainer.metrics import keys
+from tau_trainer.metrics.history import mapping, number
 from tau_trainer.report import RunRecord
 from tau_trainer.report.numbers import duration, percent, reward
-from tau_trainer.report.records import mapping, number
 from tau_trainer.shown import shown
 
 CARD_NAME = "README.md"
