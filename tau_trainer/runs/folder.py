@@ -302,7 +302,7 @@ def called(chosen: CheckpointSettings, name: str) -> CheckpointSettings:
     again = (chosen.resume or chosen.force or chosen.inference) and number
     number = number if again else number + 1
     name = safe_name(name)
-    return chosen.model_copy(update={"run_id": name if number <= 1 else f"{name}-{number}"})
+    return chosen.having(run_id=name if number <= 1 else f"{name}-{number}")
 
 
 def _lock_of(path: Path) -> FileLock:

@@ -221,7 +221,7 @@ class Adviser:
         """The speed with this number of training areas in each engine, if the game supports them."""
         assert self.measured is not None
         env, game = self._settings.env_settings, self.measured.game
-        settings = self._settings.model_copy(update={"env_settings": env.model_copy(update={"num_areas": count})})
+        settings = self._settings.having(env_settings={"num_areas": count})
         try:
             speed = self._play(f"{count} areas", settings, self.first)
         except TauError as error:
@@ -235,9 +235,8 @@ class Adviser:
     def _quicken(self) -> None:
         """Measure whether a higher time scale is faster."""
         assert self.measured is not None
-        engine = self._settings.engine_settings
-        scale = _QUICKER * engine.time_scale
-        quick = self._settings.model_copy(update={"engine_settings": engine.model_copy(update={"time_scale": scale})})
+        scale = _QUICKER * self._settings.engine_settings.time_scale
+        quick = self._settings.having(engine_settings={"time_scale": scale})
         speed = self._play(f"time scale {scale:g}", quick, self.first)
         if speed is not None:
             self.measured.quicker, self.measured.time_scale = speed.rate / self.measured.game.rate, scale
@@ -269,8 +268,7 @@ def candidates_of(
         except SettingsError as error:
             refused[trainer] = str(error)
         else:
-            changes = {"behaviors": read.behaviors, "default_settings": read.default_settings}
-            found[trainer] = settings.model_copy(update=changes)
+            found[trainer] = settings.having(behaviors=read.behaviors, default_settings=read.default_settings)
     return found, refused
 
 

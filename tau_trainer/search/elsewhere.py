@@ -32,8 +32,7 @@ class TrialElsewhere:
     ) -> None:
         self.outcome = TrialResult()
         # Use the first free ports: another trial may use those of the settings.
-        env = settings.env_settings.model_copy(update={"base_port": BASE_PORT})
-        given = settings.model_copy(update={"env_settings": env}).model_dump(mode="json")
+        given = settings.having(env_settings={"base_port": BASE_PORT}).model_dump(mode="json")
         self.target = Target(
             __name__,
             {"settings": given, "decisions": decisions},

@@ -109,9 +109,7 @@ class FirstLook:
             # With one team, so that all learn at once.
             alone = [replace(behavior, trainer=SLOW, teams=(0,)) for behavior in single]
             slow = read_starting(starting_text(settings, alone))
-            changes = {"behaviors": slow.behaviors}
-            learns = settings.model_copy(update=changes)
-            costs = self._costs.measure(learns)
+            costs = self._costs.measure(settings.having(behaviors=slow.behaviors))
         except TauError as error:
             refused[SLOW] = str(error)
         kinds = frozenset[str]()

@@ -22,6 +22,7 @@ from tau_trainer.runs.checkpoint_sets import latest_set
 from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.session import Session
 from tau_trainer.settings import RunSettings, SweepSettings, TrainerSettings, full_key, load_settings
+from tau_trainer.settings.run import ANEW
 from tau_trainer.specs import Json
 from tau_trainer.training.manager import ParallelTrainerManager
 from tau_trainer.training.plan import RunKind
@@ -95,15 +96,10 @@ def trial_settings(base: Path, values: Json, trial: Path | None = None) -> RunSe
         if sweep_of(settings).scheduler == "pbt":
             every = {"behaviors.*.checkpoint_interval": interval_of(settings), "behaviors.*.even_checkpoints": False}
             settings = load_settings(base, {full_key(key): value for key, value in values.items()} | every)
-        once = {"run_id": trial.name, "results_dir": str(trial.parent), "resume": False, "force": False}
-        settings = settings.model_copy(
-            update={
-                "checkpoint_settings": settings.checkpoint_settings.model_copy(update=once | {"load_model": False}),
-                # Use the first free ports: another trial may use those of the file.
-                "env_settings": settings.env_settings.model_copy(update={"base_port": BASE_PORT}),
-            }
-        )
-    return settings.model_copy(update={"sweep": None})
+        once = {"run_id": trial.name, "results_dir": str(trial.parent), **ANEW}
+        # Use the first free ports: another trial may use those of the file.
+        settings = settings.having(checkpoint_settings=once, env_settings={"base_port": BASE_PORT})
+    return settings.having(sweep=None)
 
 
 class Member(Callback):
@@ -159,8 +155,7 @@ class Member(Callback):
         there = latest_set(self._folder / "checkpoints").checkpoints
         # A trial that was killed before it saved anything starts from scratch.
         again = {"resume": bool(there), "force": not there and self._folder.exists()}
-        chosen = settings.checkpoint_settings.model_copy(update=again)
-        settings = settings.model_copy(update={"checkpoint_settings": chosen})
+        settings = settings.having(checkpoint_settings=again)
         command: RunKind = "learn" if settings.tau is None else "parallel"
         return ParallelTrainerManager().start(settings, command, callbacks=[self])
 

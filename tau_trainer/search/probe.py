@@ -159,7 +159,7 @@ def _speed(settings: RunSettings, seconds: float) -> dict[str, Any]:
     from tau_trainer.training.batched.run import CopiesCollector
 
     torch.set_num_threads(1)  # as in every run
-    settings = settings.model_copy(update={"compile": "off" if settings.compile == "auto" else settings.compile})
+    settings = settings.having(compile="off" if settings.compile == "auto" else settings.compile)
     device = torch.device(settings.device)
 
     def wait() -> None:

@@ -130,8 +130,7 @@ class Costs:
             if begun[-1] - begun[0] >= self._seconds and len(known) == len({spec.short_name for spec in self._shown}):
                 trial.stop()
 
-        env = settings.env_settings.model_copy(update={"num_envs": 1})
-        quick = of_all(settings.model_copy(update={"env_settings": env}), _quick)
+        quick = of_all(settings.having(env_settings={"num_envs": 1}), _quick)
         trial = self._trial = Trial(quick, _MOST_DECISIONS, on_update=look, source=StillGame(self._shown))
         if self._stopped:
             trial.stop()

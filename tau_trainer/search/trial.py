@@ -23,7 +23,8 @@ from tau_trainer.runs.folder import RunFolder
 from tau_trainer.runs.initial_weights import InitialWeights
 from tau_trainer.runs.run import Run
 from tau_trainer.settings import OffPolicyHyperparameters, RunSettings, TrainerSettings, check_device
-from tau_trainer.specs import Aggregation, Json
+from tau_trainer.settings.run import ANEW
+from tau_trainer.specs import Json
 from tau_trainer.training.plan import make_plan
 
 if TYPE_CHECKING:
@@ -230,16 +231,13 @@ def shortened(settings: RunSettings, decisions: int) -> RunSettings:
         numbers = trainer.hyperparameters
         constant = {name: "constant" for name in type(numbers).model_fields if name.endswith("_schedule")}
         changes = {"max_steps": decisions, "checkpoint_interval": _EVER, "even_checkpoints": False}
-        return trainer.model_copy(update={"hyperparameters": numbers.model_copy(update=constant), **changes})
+        return trainer.having(hyperparameters=constant, **changes)
 
-    once = {"resume": False, "force": False, "load_model": False, "inference": False}
-    return of_all(settings, short).model_copy(
-        update={
-            "collection": settings.collection.model_copy(update={"max_policy_age": 0, "learner": "thread"}),
-            "checkpoint_settings": settings.checkpoint_settings.model_copy(update=once),
-            "cluster": None,
-            "execution": "sync",
-        }
+    return of_all(settings, short).having(
+        collection={"max_policy_age": 0, "learner": "thread"},
+        checkpoint_settings={**ANEW, "inference": False},
+        cluster=None,
+        execution="sync",
     )
 
 
@@ -252,7 +250,7 @@ def renumbered(trainer: TrainerSettings, **numbers: Any) -> TrainerSettings:
     """Trainer settings with these hyperparameters."""
     hyperparameters = trainer.hyperparameters
     given = hyperparameters.model_dump(include=hyperparameters.model_fields_set) | numbers
-    return trainer.model_copy(update={"hyperparameters": type(hyperparameters).model_validate(given)})
+    return trainer.having(hyperparameters=type(hyperparameters).model_validate(given))
 
 
 def of_all(settings: RunSettings, change: Callable[[TrainerSettings], TrainerSettings]) -> RunSettings:
@@ -260,11 +258,9 @@ def of_all(settings: RunSettings, change: Callable[[TrainerSettings], TrainerSet
     defaults = settings.default_settings
     if defaults is None and not settings.behaviors:
         defaults = settings.of_behavior("")
-    return settings.model_copy(
-        update={
-            "behaviors": {name: change(trainer) for name, trainer in settings.behaviors.items()},
-            "default_settings": None if defaults is None else change(defaults),
-        }
+    return settings.having(
+        behaviors={name: change(trainer) for name, trainer in settings.behaviors.items()},
+        default_settings=None if defaults is None else change(defaults),
     )
 
 
@@ -296,22 +292,6 @@ class _Watched(MetricsHub):
     def __init__(self, trial: Trial) -> None:
         super().__init__(timers=Timer())
         self._trial = trial
-        self._took_s = 0.0
-        """Seconds of the newest update, which arrive before its statistics."""
-
-    @override
-    def add(
-        self,
-        behavior: str,
-        key: str,
-        value: float | ArrayLike,
-        aggregation: Aggregation = Aggregation.AVERAGE,
-        *,
-        pair: int | str | None = None,
-    ) -> None:
-        super().add(behavior, key, value, aggregation, pair=pair)
-        if key == keys.UPDATE_SECONDS:
-            self._took_s = float(np.asarray(value, np.float64).mean())
 
     @override
     def episode(
@@ -330,7 +310,8 @@ class _Watched(MetricsHub):
     def add_all(self, behavior: str, values: Json, *, pair: int | str | None = None) -> None:
         super().add_all(behavior, values, pair=pair)
         if minibatches := int(values.get(keys.MINIBATCHES, 0)):
-            self._trial.outcome.costs.append(Cost(behavior, minibatches, self._took_s))
+            took = self.pending(behavior, [keys.UPDATE_SECONDS])  # which arrives before the statistics
+            self._trial.outcome.costs.append(Cost(behavior, minibatches, took[keys.UPDATE_SECONDS].last))
         self._trial.update(values)
 
 

@@ -47,7 +47,7 @@ class AnnealedSettings(ExplorationSettings):
     def over(self, max_steps: int) -> Self:
         if self.n_steps_annealing is not None:
             return self
-        return self.model_copy(update={"n_steps_annealing": max(1, round(ANNEALING_SHARE * max_steps))})
+        return self.having(n_steps_annealing=max(1, round(ANNEALING_SHARE * max_steps)))
 
     def fallen(self, decisions: float) -> float:
         """Progress of the fall, 0 to 1. If neither file nor run sets its length, it takes 100,000 decisions."""

@@ -32,6 +32,14 @@ class Section(BaseModel):
         """Whether its value is not the default."""
         return bool(getattr(self, key) != type(self).model_fields[key].default)
 
+    def having(self, **changes: Any) -> Self:
+        """A copy with these values, which are not validated; a mapping changes only those keys of a section."""
+        for key, value in changes.items():
+            section = getattr(self, key)
+            if isinstance(section, Section) and isinstance(value, Mapping):
+                changes[key] = section.having(**value)
+        return self.model_copy(update=changes)
+
     def on_tensors(self) -> Self:
         """The same section, with :attr:`tensor_defaults` for keys that are not set."""
         changed = {key: value for key, value in self.tensor_defaults.items() if key not in self.model_fields_set}

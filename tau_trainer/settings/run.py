@@ -39,6 +39,8 @@ from tau_trainer.settings.trainers import AnyTrainerSettings, PPOTrainerSettings
 
 ExportChoice = Literal["best", "last"]
 """The policy of a learner to export."""
+ANEW: Mapping[str, bool] = {"resume": False, "force": False, "load_model": False}
+"""Changes of ``checkpoint_settings`` for a run that starts from scratch."""
 _LONGEST_NAME = 200
 """Maximum bytes of a folder's name; of the 255 allowed, the rest is for prefixes and suffixes."""
 _LONGEST_PATH = 3000
@@ -233,8 +235,7 @@ class RunSettings(Section):
 
     def on(self, device: str) -> Self:
         """The same settings on that device."""
-        chosen = self.torch_settings.model_copy(update={"device": device})
-        return self.model_copy(update={"torch_settings": chosen})
+        return self.having(torch_settings={"device": device})
 
     @property
     def seed(self) -> int:
@@ -339,18 +340,18 @@ def resolve_seed(settings: RunSettings) -> RunSettings:
 
     def seeded(value: AnyParameter) -> AnyParameter:
         if isinstance(value, Curriculum):
-            lessons = tuple(lesson.model_copy(update={"value": seeded(lesson.value)}) for lesson in value.curriculum)
-            return value.model_copy(update={"curriculum": lessons})
+            return value.having(
+                curriculum=tuple(lesson.having(value=seeded(lesson.value)) for lesson in value.curriculum)
+            )
         if isinstance(value, float):
             next(index)
             return value
         if value.sampler_parameters.seed != -1:
             return value
-        fixed = value.sampler_parameters.model_copy(update={"seed": next(index)})
-        return value.model_copy(update={"sampler_parameters": fixed})
+        return value.having(sampler_parameters={"seed": next(index)})
 
-    changed: dict[str, Any] = {"env_settings": settings.env_settings.model_copy(update={"seed": seed})}
-    if settings.environment_parameters is not None:
-        parameters = {name: seeded(value) for name, value in settings.environment_parameters.items()}
-        changed["environment_parameters"] = parameters
-    return settings.model_copy(update=changed)
+    settings = settings.having(env_settings={"seed": seed})
+    if settings.environment_parameters is None:
+        return settings
+    parameters = {name: seeded(value) for name, value in settings.environment_parameters.items()}
+    return settings.having(environment_parameters=parameters)

@@ -374,7 +374,7 @@ def shared_out(settings: TrainerSettings, learners: int) -> TrainerSettings:
     changed: dict[str, int] = {"buffer_size": max(hyper.batch_size, whole // learners)}
     if "updates_per_buffer" in type(hyper).model_fields:
         changed["updates_per_buffer"] = 1
-    return settings.model_copy(update={"hyperparameters": hyper.model_copy(update=changed)})
+    return settings.having(hyperparameters=changed)
 
 
 def _of_its_type(value: object) -> object:
